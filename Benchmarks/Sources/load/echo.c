@@ -1,0 +1,250 @@
+// Echo load: each connection has one request in flight, and every byte that comes back is checked.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "histogram.h"
+#include "options.h"
+#include "process.h"
+
+enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20, RECEIVE_SIZE = 64 * 1024 + 1, PATTERN_WORD = 8 };
+
+static const uint64_t SECOND = 1000000000;
+static const uint64_t LAST_ANSWERS_WITHIN = 2 * 1000000000ull;
+
+struct connection {
+  int fd;            // -1 after an error
+  unsigned sent;     // of the request in flight
+  unsigned echoed;   // of it
+  bool waiting;      // a request is in flight
+  uint64_t started;  // when it was sent
+  uint64_t random;   // where this connection's pattern has got to
+  char *request;
+};
+
+struct load {
+  const struct options *options;
+  int epoll;
+  struct connection *connections;
+  unsigned in_flight;
+  bool sending;        // false when the time is over: the last answers are awaited, no more is asked
+  uint64_t completed;  // all of them, also outside the measured time
+  uint64_t wrong_bytes;
+  uint64_t failed_connections;
+  struct histogram latencies;
+  char received[RECEIVE_SIZE];
+};
+
+// The server's processor time and the clock, read together.
+struct sample {
+  uint64_t time;
+  uint64_t cpu;
+};
+
+// A new pattern for each request of each connection: an answer that belongs to another one,
+// or to an earlier request, differs from what is expected. (splitmix64)
+static uint64_t next_random(uint64_t *state) {
+  uint64_t z = *state += 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+static void fill_request(struct connection *connection, unsigned size) {
+  for (unsigned i = 0; i < size; i += PATTERN_WORD) {
+    uint64_t word = next_random(&connection->random);
+    memcpy(connection->request + i, &word, PATTERN_WORD);  // the buffer is rounded up for the last one
+  }
+}
+
+static void fail(struct load *load, struct connection *connection, const char *what) {
+  if (load->failed_connections == 0) fprintf(stderr, "load: %s\n", what);
+  load->failed_connections++;
+  if (connection->waiting) load->in_flight--;
+  connection->waiting = false;
+  close(connection->fd);
+  connection->fd = -1;
+}
+
+static void begin_request(struct load *load, struct connection *connection, uint64_t now) {
+  fill_request(connection, load->options->size);
+  connection->sent = 0;
+  connection->echoed = 0;
+  connection->started = now;
+  connection->waiting = true;
+  load->in_flight++;
+}
+
+static void end_request(struct load *load, struct connection *connection) {
+  uint64_t now = monotonic_ns();
+  histogram_add(&load->latencies, now - connection->started);
+  load->completed++;
+  load->in_flight--;
+  connection->waiting = false;
+  if (load->sending) begin_request(load, connection, now);
+}
+
+// False when no more can be sent now.
+static bool send_some(struct load *load, struct connection *connection) {
+  unsigned left = connection->waiting ? load->options->size - connection->sent : 0;
+  if (left == 0) return false;
+  ssize_t n = send(connection->fd, connection->request + connection->sent, left, MSG_NOSIGNAL);
+  if (n < 0) {
+    if (errno == EINTR) return true;
+    if (errno != EAGAIN) fail(load, connection, strerror(errno));
+    return false;
+  }
+  connection->sent += (unsigned)n;
+  return connection->sent < load->options->size;
+}
+
+static uint64_t count_differences(const char *a, const char *b, size_t count) {
+  if (memcmp(a, b, count) == 0) return 0;
+  uint64_t differences = 0;
+  for (size_t i = 0; i < count; i++) differences += a[i] != b[i];
+  return differences;
+}
+
+// False if the bytes are not those that were sent and are still to come back.
+static bool check(struct load *load, struct connection *connection, size_t count) {
+  size_t expected = connection->waiting ? connection->sent - connection->echoed : 0;
+  uint64_t wrong = count > expected ? count - expected : 0;
+  wrong += count_differences(load->received, connection->request + connection->echoed, count - wrong);
+  load->wrong_bytes += wrong;
+  return wrong == 0;
+}
+
+// False when nothing more can be expected now.
+static bool receive_some(struct load *load, struct connection *connection) {
+  ssize_t n = recv(connection->fd, load->received, RECEIVE_SIZE, 0);
+  if (n < 0) {
+    if (errno == EINTR) return true;
+    if (errno != EAGAIN) fail(load, connection, strerror(errno));
+    return false;
+  }
+  if (n == 0) {
+    fail(load, connection, "the server closed a connection");
+    return false;
+  }
+  if (!check(load, connection, (size_t)n)) {
+    fail(load, connection, "wrong bytes came back");
+    return false;
+  }
+  connection->echoed += (unsigned)n;
+  if (connection->echoed == load->options->size) end_request(load, connection);
+  return false;  // less came than the buffer holds, so the socket is empty: the next edge will tell
+}
+
+// Registered edge-triggered: goes on until neither direction can.
+static void advance(struct load *load, struct connection *connection, uint32_t events) {
+  bool readable = events & ~(uint32_t)EPOLLOUT;
+  while (readable && connection->fd >= 0) readable = receive_some(load, connection);
+  bool writable = true;
+  while (writable && connection->fd >= 0) writable = send_some(load, connection);
+}
+
+static bool open_connection(struct load *load, struct connection *connection, unsigned index) {
+  connection->fd = target_connect(&load->options->target);
+  if (connection->fd < 0 || fcntl(connection->fd, F_SETFL, O_NONBLOCK) < 0) return false;
+  connection->random = (uint64_t)index << 32;
+  connection->request = malloc(load->options->size + PATTERN_WORD);
+  if (!connection->request) return false;
+  struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
+  return epoll_ctl(load->epoll, EPOLL_CTL_ADD, connection->fd, &event) == 0;
+}
+
+static bool open_connections(struct load *load) {
+  for (unsigned i = 0; i < load->options->connections; i++) {
+    if (!open_connection(load, &load->connections[i], i)) {
+      fprintf(stderr, "load: connection %u: %s\n", i + 1, strerror(errno));
+      return false;
+    }
+  }
+  return true;
+}
+
+static void begin_all(struct load *load) {
+  load->sending = true;
+  for (unsigned i = 0; i < load->options->connections; i++) {
+    begin_request(load, &load->connections[i], monotonic_ns());
+    advance(load, &load->connections[i], 0);
+  }
+}
+
+// Ends at the deadline, or when nothing is in flight any more.
+static void run_until(struct load *load, uint64_t deadline) {
+  struct epoll_event events[EVENTS_PER_WAIT];
+  while (load->in_flight > 0 && monotonic_ns() < deadline) {
+    int count = epoll_wait(load->epoll, events, EVENTS_PER_WAIT, WAIT_MILLISECONDS);
+    for (int i = 0; i < count; i++) advance(load, events[i].data.ptr, events[i].events);
+  }
+}
+
+static bool take_sample(const struct load *load, struct sample *sample) {
+  sample->time = monotonic_ns();
+  sample->cpu = 0;
+  if (load->options->pid == 0 || process_cpu_ns(load->options->pid, &sample->cpu)) return true;
+  fprintf(stderr, "load: process %d is gone\n", (int)load->options->pid);
+  return false;
+}
+
+static void print_result(const struct load *load, struct sample start, struct sample end,
+                         const struct histogram *measured, unsigned unanswered) {
+  double seconds = (double)(end.time - start.time) / 1e9;
+  uint64_t errors = load->wrong_bytes + load->failed_connections + unanswered;
+  printf("{\"connections\": %u, \"size\": %u, \"requests\": %" PRIu64 ", \"seconds\": %.6f"
+         ", \"requests_per_second\": %.1f",
+         load->options->connections, load->options->size, measured->total, seconds,
+         (double)measured->total / seconds);
+  printf(", \"p50_us\": %.2f, \"p99_us\": %.2f, \"p99.9_us\": %.2f", histogram_percentile(measured, 0.5) / 1e3,
+         histogram_percentile(measured, 0.99) / 1e3, histogram_percentile(measured, 0.999) / 1e3);
+  if (load->options->pid && measured->total > 0) {
+    printf(", \"server_cpu_us_per_request\": %.4f, \"server_cpu_share\": %.4f",
+           (double)(end.cpu - start.cpu) / 1e3 / (double)measured->total,
+           (double)(end.cpu - start.cpu) / (double)(end.time - start.time));
+  } else {
+    printf(", \"server_cpu_us_per_request\": null, \"server_cpu_share\": null");
+  }
+  printf(", \"total_requests\": %" PRIu64 ", \"wrong_bytes\": %" PRIu64 ", \"failed_connections\": %" PRIu64
+         ", \"unanswered\": %u, \"errors\": %" PRIu64 "}\n",
+         load->completed, load->wrong_bytes, load->failed_connections, unanswered, errors);
+}
+
+static int measure(struct load *load) {
+  struct sample start, end;
+  begin_all(load);
+  run_until(load, monotonic_ns() + (uint64_t)(load->options->warmup * (double)SECOND));
+  histogram_clear(&load->latencies);
+  if (!take_sample(load, &start)) return 1;
+  run_until(load, start.time + (uint64_t)(load->options->seconds * (double)SECOND));
+  if (!take_sample(load, &end)) return 1;
+
+  static struct histogram measured;
+  measured = load->latencies;
+  // What is still in flight must come back too, whole, though it is outside the measured time.
+  load->sending = false;
+  run_until(load, end.time + LAST_ANSWERS_WITHIN);
+
+  print_result(load, start, end, &measured, load->in_flight);
+  bool good = load->failed_connections == 0 && load->in_flight == 0 && measured.total > 0;
+  return good ? 0 : 1;
+}
+
+int run_echo(const struct options *options) {
+  static struct load load;
+  load.options = options;
+  load.epoll = epoll_create1(EPOLL_CLOEXEC);
+  load.connections = calloc(options->connections, sizeof *load.connections);
+  if (load.epoll < 0 || !load.connections) {
+    perror("load");
+    return 1;
+  }
+  return open_connections(&load) ? measure(&load) : 1;
+}

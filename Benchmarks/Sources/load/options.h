@@ -1,0 +1,22 @@
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <sys/types.h>
+
+#include "network.h"
+
+struct options {
+  struct target target;
+  unsigned connections;
+  unsigned size;   // bytes in a request
+  double warmup;   // seconds that are not measured
+  double seconds;  // seconds that are
+  double hold;     // seconds between the last connection and the reading of the server's memory
+  pid_t pid;       // the server's, or 0
+};
+
+// Both print one line of JSON and return the exit status.
+int run_echo(const struct options *options);
+int run_idle(const struct options *options);
+
+#endif

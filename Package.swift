@@ -1,0 +1,42 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// The same strictness for every target: what the compiler can prove, it proves.
+let strict: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .strictMemorySafety(),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+  .enableUpcomingFeature("InferIsolatedConformances"),
+]
+
+let package = Package(
+  name: "ActorSockets",
+  products: [
+    .library(name: "ActorSockets", targets: ["ActorSockets"]),
+    .library(name: "ActorSocketsTesting", targets: ["ActorSocketsTesting"]),
+    .executable(name: "sockcat", targets: ["sockcat"]),
+  ],
+  targets: [
+    .target(name: "CLinux"),
+    .target(name: "SocketSystem", dependencies: ["CLinux"], swiftSettings: strict),
+    .target(name: "EpollReactor", dependencies: ["SocketSystem"], swiftSettings: strict),
+    .target(name: "ActorSockets", dependencies: ["EpollReactor", "SocketSystem"], swiftSettings: strict),
+    .target(
+      name: "ActorSocketsTesting", dependencies: ["ActorSockets", "EpollReactor"],
+      swiftSettings: strict),
+    .executableTarget(name: "sockcat", dependencies: ["ActorSockets"], swiftSettings: strict),
+    .testTarget(
+      name: "SocketSystemTests", dependencies: ["SocketSystem"], swiftSettings: strict),
+    .testTarget(
+      name: "EpollReactorTests", dependencies: ["EpollReactor", "SocketSystem", "ActorSocketsTesting"],
+      swiftSettings: strict),
+    .testTarget(
+      name: "ActorSocketsTests",
+      dependencies: ["ActorSockets", "ActorSocketsTesting", "EpollReactor", "SocketSystem"],
+      swiftSettings: strict),
+    .testTarget(name: "SockcatTests", dependencies: ["sockcat"], swiftSettings: strict),
+  ]
+)

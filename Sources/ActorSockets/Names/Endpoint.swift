@@ -1,0 +1,136 @@
+public import SocketSystem
+
+/// Where to connect to, or what to listen on.
+public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
+  /// A name, or an address in text, and a port.
+  ///
+  /// To listen, the name is one of this machine: an address, `"localhost"` (the loopback addresses of both families), an
+  /// interface such as `"eth0"` (all its addresses), or `""` for every address there is.
+  case host(String, port: UInt16)
+  /// An address.
+  case address(SocketAddress)
+  /// The path of a unix socket; `"@name"` is an abstract one.
+  case unix(path: String)
+
+  /// Every address of this machine, to listen on; to connect to, this machine.
+  ///
+  /// - Parameter port: The port; 0 to listen on a free one.
+  /// - Returns: The endpoint.
+  public static func port(_ port: UInt16) -> Endpoint { .host("", port: port) }
+
+  /// Parses `"host:port"`, `"1.2.3.4:80"`, `"[::1]:80"`, `":80"`, `"unix:/path"`, `"unix:@name"`.
+  ///
+  /// Throws `.invalidArgument` with what is wrong.
+  ///
+  /// - Parameter text: The text.
+  public init(parsing text: String) throws(SocketError) {
+    if text.hasPrefix("unix:") {
+      self = .unix(path: String(text.dropFirst(5)))
+      _ = try UnixPath(checking: String(text.dropFirst(5)))
+      return
+    }
+    if text.hasPrefix("[") {
+      do {
+        self = .address(try SocketAddress(parsing: text))
+        return
+      } catch {
+        throw .invalid("endpoint", "\(error)")
+      }
+    }
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+    guard parts.count == 2 else {
+      let hint = parts.count > 2 ? "an IPv6 address goes in brackets, as in [::1]:80" : "the port is missing, as in host:80"
+      throw .invalid("endpoint", "\(AddressError.quote(text)) is not host:port: \(hint)")
+    }
+    guard parts[1].utf8.allSatisfy({ (48...57).contains($0) }), let port = UInt16(parts[1]) else {
+      throw .invalid("endpoint", "\(AddressError.quote(String(parts[1]))) is not a port: a number from 0 to 65535 is needed")
+    }
+    self = .host(String(parts[0]), port: port)
+  }
+
+  /// The text that ``init(parsing:)`` reads.
+  public var description: String {
+    switch self {
+    case .host(let name, let port): name.utf8.contains(58) ? "[\(name)]:\(port)" : "\(name):\(port)"
+    case .address(let address): "\(address)"
+    case .unix(let path): "unix:\(path)"
+    }
+  }
+}
+
+extension Endpoint {
+  /// What connecting begins with.
+  enum Target {
+    case addresses([SocketAddress])
+    case name(String, port: UInt16)
+  }
+
+  /// Finds out what to connect to, without asking anybody.
+  func connectTarget() throws(SocketError) -> Target {
+    switch self {
+    case .unix(let path):
+      return .addresses([.unix(try UnixPath(checking: path))])
+    case .address(let address):
+      if address.port == 0 { throw .invalid("connect", "port 0 is nobody's: \(address)") }
+      return .addresses([address])
+    case .host(let name, let port):
+      if port == 0 { throw .invalid("connect", "port 0 is nobody's") }
+      if let numeric = Self.numeric(name, port) { return .addresses([numeric]) }
+      if name.isEmpty {
+        return .addresses([.ipv6(.loopback, port: port), .ipv4(.loopback, port: port)])
+      }
+      if name.utf8.contains(0) || name.utf8.count > 253 {
+        throw .invalid("connect", "\(AddressError.quote(name)) cannot be a host's name")
+      }
+      return .name(name, port: port)
+    }
+  }
+
+  /// The addresses to listen on; all get the same port.
+  func listenAddresses() throws(SocketError) -> [SocketAddress] {
+    switch self {
+    case .unix(let path):
+      return [.unix(try UnixPath(checking: path))]
+    case .address(let address):
+      return [address]
+    case .host("", let port):
+      return [.ipv6(.any, port: port)]
+    case .host(let name, let port):
+      if let numeric = Self.numeric(name, port) { return [numeric] }
+      if name == "localhost" || name == "loopback" {
+        return [.ipv4(.loopback, port: port), .ipv6(.loopback, port: port)]
+      }
+      do {
+        let interface = try NetworkInterface.all().first { $0.name == name }
+        guard let addresses = interface?.addresses, !addresses.isEmpty else {
+          throw SocketError(
+            .hostNotFound, operation: "listen",
+            detail: "\(AddressError.quote(name)) is no address, no interface with an address, and not \"localhost\"")
+        }
+        return addresses.map { $0.with(port: port) }
+      } catch let error as SocketError {
+        throw error
+      } catch {
+        throw SocketError(.system, operation: "listen", detail: "\(error)")
+      }
+    }
+  }
+
+  private static func numeric(_ name: String, _ port: UInt16) -> SocketAddress? {
+    if let address = IPv4Address(name) { return .ipv4(address, port: port) }
+    if let address = IPv6Address(name) { return .ipv6(address, port: port) }
+    return nil
+  }
+}
+
+extension UnixPath {
+  /// The path, or `.invalidArgument` with what is wrong with it.
+  fileprivate init(checking path: String) throws(SocketError) {
+    do {
+      self = try UnixPath(parsing: path)
+    } catch {
+      throw .invalid("endpoint", "\(error)")
+    }
+    if isUnnamed { throw .invalid("endpoint", "the path of a unix socket is empty") }
+  }
+}

@@ -1,0 +1,69 @@
+/// Something that a queue can find by a number that grows with each one admitted.
+protocol Identified {
+  var id: UInt64 { get }
+}
+
+/// A queue in an array: in at the end, out at the front, and sometimes out of the middle.
+struct FIFO<Element> {
+  private var storage: [Element?] = []
+  private var head = 0
+
+  /// Room that an empty queue may keep.
+  private static var keptCapacity: Int { 16 }
+
+  var count: Int { storage.count - head }
+  var isEmpty: Bool { storage.count == head }
+  var first: Element? { isEmpty ? nil : storage[head] }
+
+  mutating func append(_ element: Element) { storage.append(element) }
+
+  /// The element at `index`, counted from the front.
+  subscript(index: Int) -> Element {
+    get {
+      guard let element = storage[head + index] else { preconditionFailure("an element was read after it left") }
+      return element
+    }
+    _modify {
+      guard var element = storage[head + index].take() else {
+        preconditionFailure("an element was changed after it left")
+      }
+      defer { storage[head + index] = element }
+      yield &element
+    }
+  }
+
+  mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }
+
+  /// Takes the element at `index` out; the first one in constant time.
+  @discardableResult
+  mutating func remove(at index: Int) -> Element {
+    let element = self[index]
+    if index > 0 {
+      storage.remove(at: head + index)
+      return element
+    }
+    storage[head] = nil
+    head += 1
+    if head == storage.count {
+      head = 0
+      storage.removeAll(keepingCapacity: storage.capacity <= Self.keptCapacity)
+    } else if head >= 32, head >= storage.count - head {
+      storage.removeSubrange(0..<head)
+      head = 0
+    }
+    return element
+  }
+}
+
+extension FIFO where Element: Identified {
+  /// Where the element with this number is, found by halving: numbers grow towards the end.
+  func index(of id: UInt64) -> Int? {
+    var low = 0
+    var high = count
+    while low < high {
+      let middle = (low + high) / 2
+      if self[middle].id < id { low = middle + 1 } else { high = middle }
+    }
+    return low < count && self[low].id == id ? low : nil
+  }
+}

@@ -1,0 +1,208 @@
+// The write queue, a pure machine, the read queue's counterpart.
+//
+// State: the writes in the order of their calls, the first of which may be partly sent; whether the stream is up; the
+// error that ended it, if any.
+//
+// Invariants:
+// - Bytes leave in the order of the entries, and an entry's bytes leave without another's between them.
+// - Every entry leaves exactly once, in a `.finish` step or through `remove`. Its tag may leave before, through
+//   `remove`: a write of which a part is sent is never torn, its bytes go on without anybody waiting for them.
+// - `.begin` is said once of each entry, when it becomes the first of an open stream.
+// - Nothing is admitted behind a half-close; what is tried fails with `.closed`.
+// - `queuedBytes` is the sum of the unsent bytes of all entries.
+
+/// The writes of one stream. `Tag` is what the owner of the machine keeps with each.
+struct WriteQueue<Tag> {
+  typealias ID = UInt64
+
+  enum Content {
+    /// Bytes to be sent in one piece or several.
+    case pieces([[UInt8]])
+    /// The half-close.
+    case finish
+  }
+
+  struct Entry {
+    let id: ID
+    fileprivate(set) var content: Content
+    /// The bytes of the entry.
+    let total: Int
+    /// `nil` when nobody waits for it any more.
+    var tag: Tag?
+    /// The bytes that the kernel took.
+    fileprivate(set) var sent: Int
+    /// Of these, the bytes that were never queued: the pieces begin behind them.
+    fileprivate let sentBefore: Int
+    fileprivate(set) var isBegun = false
+  }
+
+  enum Step {
+    /// The write left the queue with this result. No tag: nobody waits.
+    case finish(Tag?, Result<Void, SocketError>)
+    /// The write is the first now: its time starts.
+    case begin(ID)
+    /// There are bytes to send: see `withUnsent`.
+    case send
+    /// All before the half-close is sent: shut the sending side down, then say `finished()`.
+    case shutDown
+    /// Nothing to do.
+    case idle
+  }
+
+  private var entries = FIFO<Entry>()
+  private var refusal: SocketError?
+  private(set) var isOpen = false
+  private(set) var queuedBytes = 0
+  /// A half-close was admitted.
+  private(set) var isFinishing = false
+  /// The half-close was carried out.
+  private(set) var isFinished = false
+  private var nextID: ID = 0
+  /// The pieces of the first entry that are sent as a whole, and the bytes sent of the next one.
+  private var sentPieces = 0
+  private var offset = 0
+
+  /// The number of writes that wait.
+  var count: Int { entries.count }
+  /// Whether none waits.
+  var isEmpty: Bool { entries.isEmpty }
+  /// The first write.
+  var first: Entry? { entries.first }
+
+  // MARK: Events
+
+  /// Puts a write at the end, of which `sent` bytes, not among the pieces, were sent without queueing.
+  mutating func admit(_ content: Content, alreadySent sent: Int = 0, _ tag: Tag?) -> ID {
+    nextID += 1
+    var count = 0
+    switch content {
+    case .pieces(let pieces): count = pieces.reduce(0) { $0 + $1.count }
+    case .finish: isFinishing = true
+    }
+    entries.append(Entry(id: nextID, content: content, total: sent + count, tag: tag, sent: sent, sentBefore: sent))
+    queuedBytes += count
+    return nextID
+  }
+
+  /// The stream is up.
+  mutating func open() { isOpen = true }
+
+  /// Fails all writes, those to come included.
+  mutating func refuse(_ error: SocketError) {
+    if refusal == nil { refusal = error }
+  }
+
+  /// The kernel took so many bytes of what `withUnsent` showed.
+  mutating func sent(_ count: Int) {
+    queuedBytes -= count
+    var rest = count
+    var index = 0
+    while index < entries.count {
+      let left = entries[index].total - entries[index].sent
+      let part = min(left, rest)
+      entries[index].sent += part
+      rest -= part
+      if index == 0 { advance(by: part) }
+      if part < left || rest == 0 { return }
+      // The next entry is partly sent while this one waits to leave: its position is found when it becomes the first.
+      index += 1
+    }
+  }
+
+  /// The sending side is shut down.
+  mutating func finished() { isFinished = true }
+
+  /// Takes a write back: out of the queue if no byte of it is sent, otherwise only what is kept with it.
+  ///
+  /// - Returns: What was kept with it and the bytes sent of it; `nil` if the write or its tag are gone already.
+  mutating func remove(_ id: ID) -> (tag: Tag, sent: Int)? {
+    guard let index = entries.index(of: id), let tag = entries[index].tag.take() else { return nil }
+    let sent = entries[index].sent
+    if case .finish = entries[index].content { return (tag, 0) }
+    if sent == 0, entries[index].total > 0 {
+      queuedBytes -= entries[index].total
+      entries.remove(at: index)
+    }
+    return (tag, sent)
+  }
+
+  /// What is kept with a write.
+  func tag(of id: ID) -> Tag? { entries.index(of: id).flatMap { entries[$0].tag } }
+
+  /// Changes what is kept with a write.
+  mutating func update(_ id: ID, _ change: (inout Tag?) -> Void) {
+    if let index = entries.index(of: id) { change(&entries[index].tag) }
+  }
+
+  // MARK: Actions
+
+  /// What to do next; to be called until it is `.idle`, or `.send` and nothing can be sent.
+  mutating func step() -> Step {
+    guard let first = entries.first else { return .idle }
+    if var refusal {
+      refusal.bytesTransferred = first.sent
+      return .finish(leave().tag, .failure(refusal))
+    }
+    if !isOpen { return .idle }
+    if !first.isBegun {
+      entries[0].isBegun = true
+      return .begin(first.id)
+    }
+    if case .finish = first.content {
+      return isFinished ? .finish(leave().tag, .success(())) : .shutDown
+    }
+    return first.sent == first.total ? .finish(leave().tag, .success(())) : .send
+  }
+
+  private mutating func leave() -> Entry {
+    let entry = entries.remove(at: 0)
+    queuedBytes -= entry.total - entry.sent
+    sentPieces = 0
+    offset = 0
+    if let next = entries.first, next.sent > next.sentBefore { advance(by: next.sent - next.sentBefore) }
+    return entry
+  }
+
+  /// Moves the position in the first entry.
+  private mutating func advance(by count: Int) {
+    guard case .pieces(let pieces) = entries[0].content else { return }
+    var rest = count
+    while rest > 0 {
+      let left = pieces[sentPieces].count - offset
+      if rest < left {
+        offset += rest
+        return
+      }
+      rest -= left
+      offset = 0
+      sentPieces += 1
+    }
+  }
+
+  /// Shows the unsent bytes: pieces of the first write and, if they are small, of those behind it, so that one system
+  /// call takes them all.
+  ///
+  /// - Parameters:
+  ///   - maximumPieces: The most pieces to show.
+  ///   - maximumBytes: Pieces beyond this many bytes wait for the next call.
+  ///   - body: Gets the pieces, and how many bytes of the first of them are sent already.
+  func withUnsent<Result>(
+    maximumPieces: Int, maximumBytes: Int, _ body: (ArraySlice<[UInt8]>, _ skipping: Int) -> Result
+  ) -> Result {
+    guard case .pieces(let pieces)? = entries.first?.content else { return body([], 0) }
+    let rest = pieces[min(sentPieces, pieces.count)...]
+    if entries.count == 1 { return body(rest, offset) }
+    var gathered = Array(rest)
+    var bytes = rest.reduce(-offset) { $0 + $1.count }
+    var index = 1
+    while index < entries.count, gathered.count < maximumPieces, bytes < maximumBytes {
+      guard case .pieces(let more) = entries[index].content else { break }
+      gathered += more
+      bytes += entries[index].total
+      index += 1
+    }
+    return body(gathered[...], offset)
+  }
+}
+
+extension WriteQueue.Entry: Identified {}

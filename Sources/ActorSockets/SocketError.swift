@@ -1,0 +1,161 @@
+package import SocketSystem
+
+/// Why an operation on a socket failed.
+///
+/// Compare ``code``; the description is for people. Cancellation is not a `SocketError`, it is a `CancellationError`.
+public struct SocketError: Error, Sendable, CustomStringConvertible {
+  /// A cause that programs tell apart. More may come; treat those you do not know as ``system``.
+  public struct Code: Hashable, Sendable, CustomStringConvertible {
+    /// The code's name, as in `.timedOut`.
+    public let description: String
+
+    private init(_ name: String) { description = name }
+
+    /// The connection was closed on this side, or its writing side was finished.
+    public static let closed = Code("closed")
+    /// The peer reset the connection: ECONNRESET, EPIPE.
+    public static let connectionReset = Code("connectionReset")
+    /// The peer finished before the bytes asked for were complete. What there is can still be read.
+    public static let endOfStream = Code("endOfStream")
+    /// The time given was over. Bytes that had arrived stay buffered for the next read.
+    public static let timedOut = Code("timedOut")
+    /// A maximum length or a budget was exceeded. Bytes that had arrived stay buffered.
+    public static let limitExceeded = Code("limitExceeded")
+    /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed none.
+    public static let precedingReadFailed = Code("precedingReadFailed")
+    /// The stream was upgraded: use the stream that the upgrade returned.
+    public static let upgraded = Code("upgraded")
+    /// Nobody listens at the address: ECONNREFUSED.
+    public static let connectionRefused = Code("connectionRefused")
+    /// Another socket has the address: EADDRINUSE.
+    public static let addressInUse = Code("addressInUse")
+    /// No interface of this machine has the address, or no local port is free: EADDRNOTAVAIL.
+    public static let addressNotAvailable = Code("addressNotAvailable")
+    /// The name has no address.
+    public static let hostNotFound = Code("hostNotFound")
+    /// There is no way to the address: ENETUNREACH, EHOSTUNREACH.
+    public static let unreachable = Code("unreachable")
+    /// The process or the system has no descriptor left: EMFILE, ENFILE.
+    public static let tooManyOpenFiles = Code("tooManyOpenFiles")
+    /// The operation is not allowed: EACCES, EPERM.
+    public static let permissionDenied = Code("permissionDenied")
+    /// An argument makes no sense: a negative length, an empty delimiter, port 0 to connect to.
+    public static let invalidArgument = Code("invalidArgument")
+    /// Text that is not UTF-8. ``SocketError/bytes`` has it; it was consumed.
+    public static let invalidUTF8 = Code("invalidUTF8")
+    /// The reactor was shut down.
+    public static let reactorShutDown = Code("reactorShutDown")
+    /// Any other failure; ``SocketError/errno`` tells.
+    public static let system = Code("system")
+  }
+
+  /// The cause.
+  public var code: Code
+  /// What was tried, for example `"read"` or `"connect"`.
+  public var operation: String
+  /// The error number of the system call behind it, or 0.
+  public var errno: Int32
+  /// The address it was about, if there is one.
+  public var address: SocketAddress?
+  /// How many bytes of the operation were done before it failed: of a write, what the kernel had taken.
+  public var bytesTransferred: Int
+  /// The bytes that could not be understood, for ``Code/invalidUTF8``.
+  public var bytes: [UInt8]
+  /// What ``description`` adds about this case in particular.
+  public var detail: String
+
+  /// An error with the cause given.
+  ///
+  /// - Parameters:
+  ///   - code: The cause.
+  ///   - operation: What was tried.
+  ///   - detail: A clause about this case; it ends up in ``description``, so text from a peer must be escaped in it.
+  ///   - errno: The error number, or 0.
+  ///   - address: The address it was about.
+  ///   - bytesTransferred: How many bytes of the operation were done.
+  ///   - bytes: Bytes that could not be understood.
+  public init(
+    _ code: Code, operation: String, detail: String = "", errno: Int32 = 0, address: SocketAddress? = nil,
+    bytesTransferred: Int = 0, bytes: [UInt8] = []
+  ) {
+    self.code = code
+    self.operation = operation
+    self.detail = detail
+    self.errno = errno
+    self.address = address
+    self.bytesTransferred = bytesTransferred
+    self.bytes = bytes
+  }
+
+  /// One sentence that a person can act on.
+  public var description: String {
+    let what = operation + (address.map { " \($0)" } ?? "")
+    let cause = detail.isEmpty ? code.sentence : detail
+    let kernel = errno == 0 ? "" : " (\(SystemError.message(errno)))"
+    let done = bytesTransferred == 0 ? "" : ", after \(bytesTransferred) bytes"
+    return "\(what): \(cause)\(kernel)\(done)"
+  }
+}
+
+extension SocketError.Code {
+  /// What the code means, for a description without anything more particular.
+  fileprivate var sentence: String {
+    switch self {
+    case .closed: "the connection is closed on this side"
+    case .connectionReset: "the peer reset the connection"
+    case .endOfStream: "the peer finished before all that was asked for had arrived"
+    case .timedOut: "the time given is over"
+    case .limitExceeded: "the limit is exceeded"
+    case .precedingReadFailed: "a read that was enqueued before this one failed"
+    case .upgraded: "the connection was upgraded, use the stream that the upgrade returned"
+    case .connectionRefused: "nobody listens there"
+    case .addressInUse: "another socket uses this address"
+    case .addressNotAvailable: "this machine has no such address, or no local port is free"
+    case .hostNotFound: "the name has no address"
+    case .unreachable: "there is no way to this address"
+    case .tooManyOpenFiles: "no file descriptor is free, raise the limit (ulimit -n) or hold fewer connections"
+    case .permissionDenied: "this process may not do that"
+    case .invalidArgument: "an argument makes no sense"
+    case .invalidUTF8: "the text is not UTF-8"
+    case .reactorShutDown: "the reactor was shut down"
+    default: "the system call failed"
+    }
+  }
+
+  /// The code that goes with an error number.
+  fileprivate init(errno: Int32) {
+    self =
+      switch errno {
+      case Errno.connectionReset, Errno.brokenPipe, Errno.connectionAborted: .connectionReset
+      case Errno.timedOut: .timedOut
+      case Errno.connectionRefused: .connectionRefused
+      case Errno.addressInUse: .addressInUse
+      case Errno.addressNotAvailable: .addressNotAvailable
+      case Errno.networkUnreachable, Errno.hostUnreachable, Errno.networkDown, Errno.hostDown: .unreachable
+      case Errno.processDescriptors, Errno.systemDescriptors: .tooManyOpenFiles
+      case Errno.permissionDenied, Errno.notPermitted: .permissionDenied
+      default: .system
+      }
+  }
+}
+
+extension SocketError {
+  /// What a failed system call means for `operation`.
+  package init(_ error: SystemError, operation: String, address: SocketAddress? = nil) {
+    let code = Code(errno: error.errno)
+    self.init(
+      code, operation: operation, detail: code == .system ? "\(error.call) failed" : "", errno: error.errno,
+      address: address)
+  }
+
+  /// The same error, said of another operation.
+  package func during(_ operation: String) -> SocketError {
+    var error = self
+    if code != .invalidArgument, address == nil { error.operation = operation }
+    return error
+  }
+
+  static func invalid(_ operation: String, _ detail: String) -> SocketError {
+    SocketError(.invalidArgument, operation: operation, detail: detail)
+  }
+}

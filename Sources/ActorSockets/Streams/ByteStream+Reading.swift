@@ -1,0 +1,145 @@
+// What every byte stream can do on top of its requirements.
+
+extension ByteStream {
+  /// Reads what a request asks for.
+  ///
+  /// - Parameters:
+  ///   - request: What to read.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: What the request makes of the bytes.
+  public func read<Value: Sendable>(_ request: ReadRequest<Value>, timeout: Timeout? = nil) async throws -> Value {
+    try await read(request, timeout: timeout, progress: nil)
+  }
+
+  /// Reads what there is: recv(2).
+  ///
+  /// *Cancellation* and timeouts leave the bytes for the next read.
+  ///
+  /// - Parameter limit: The most bytes, at least 1.
+  /// - Returns: The bytes, never none; `nil` at the end of the stream.
+  public func read(upTo limit: Int = 65_536) async throws -> [UInt8]? {
+    try await read(upTo: limit, timeout: nil)
+  }
+
+  /// Reads so many bytes.
+  ///
+  /// The buffer grows with what arrives, not with what is asked for. *Cancellation* and timeouts leave the bytes for the
+  /// next read; so does `.endOfStream`, when the peer finishes before they are complete.
+  ///
+  /// - Parameters:
+  ///   - length: The number of bytes; 0 succeeds in its turn.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - progress: Hears how far it has come.
+  /// - Returns: The bytes.
+  public func read(
+    exactly length: Int, timeout: Timeout? = nil, progress: Progress? = nil
+  ) async throws -> [UInt8] {
+    try await read(.exactly(length), timeout: timeout, progress: progress)
+  }
+
+  /// Reads everything through a delimiter.
+  ///
+  /// *Cancellation* and timeouts leave the bytes for the next read; so do `.endOfStream`, and `.limitExceeded` when no
+  /// delimiter ends within the maximum.
+  ///
+  /// - Parameters:
+  ///   - delimiter: What ends the read.
+  ///   - maximumLength: The most bytes, the delimiter included.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: The bytes, the delimiter included.
+  public func read(
+    until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
+  ) async throws -> [UInt8] {
+    try await read(.until(delimiter, maximumLength: maximumLength), timeout: timeout, progress: nil)
+  }
+
+  /// Reads an integer of the type's own width.
+  ///
+  /// - Parameters:
+  ///   - type: The integer's type.
+  ///   - endianness: The order of its bytes.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: The integer.
+  public func readInteger<Value: FixedWidthInteger & Sendable>(
+    as type: Value.Type = Value.self, endianness: LengthPrefix.Endianness = .big, timeout: Timeout? = nil
+  ) async throws -> Value {
+    try await read(.integer(type, endianness: endianness), timeout: timeout, progress: nil)
+  }
+
+  /// Reads what there is and leaves it for the next read.
+  ///
+  /// - Parameters:
+  ///   - limit: The most bytes, at least 1.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: The bytes, never none; `nil` at the end of the stream.
+  public func peek(upTo limit: Int = 65_536, timeout: Timeout? = nil) async throws -> [UInt8]? {
+    try await read(.peek(upTo: limit), timeout: timeout, progress: nil)
+  }
+
+  /// Shows the bytes that arrived, without copying them: see ``withBytes(upTo:timeout:_:)``.
+  ///
+  /// - Parameter body: Looks at the bytes and counts those that it used up.
+  /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
+  public func withBytes<Value>(
+    _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
+  ) async throws -> sending Value? {
+    try await withBytes(upTo: 65_536, timeout: nil, body)
+  }
+
+  /// Puts a read in the queue without waiting for it: see ``enqueueRead(_:timeout:)``.
+  ///
+  /// - Parameter request: What to read.
+  /// - Returns: Where the outcome will be.
+  public nonisolated func enqueueRead<Value: Sendable>(_ request: ReadRequest<Value>) -> Pending<Value> {
+    enqueueRead(request, timeout: nil)
+  }
+}
+
+// Reading into an array of the caller's: what arrives is appended to what the array has.
+
+extension ByteStream {
+  /// Reads what there is and appends it to an array.
+  ///
+  /// An array that is a property of an actor must be taken out before the call and put back after it. If the read fails,
+  /// the array is as it was.
+  ///
+  /// - Parameters:
+  ///   - bytes: Where to append.
+  ///   - limit: The most bytes, at least 1.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: How many bytes were appended; 0 at the end of the stream.
+  @discardableResult
+  public nonisolated func read(
+    into bytes: inout [UInt8], upTo limit: Int = 65_536, timeout: Timeout? = nil
+  ) async throws -> Int {
+    guard let more = try await read(upTo: limit, timeout: timeout) else { return 0 }
+    if bytes.isEmpty { bytes = more } else { bytes += more }
+    return more.count
+  }
+
+  /// Reads so many bytes and appends them to an array, which is as it was if the read fails.
+  ///
+  /// - Parameters:
+  ///   - bytes: Where to append.
+  ///   - length: The number of bytes.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - progress: Hears how far it has come.
+  public nonisolated func read(
+    into bytes: inout [UInt8], exactly length: Int, timeout: Timeout? = nil, progress: Progress? = nil
+  ) async throws {
+    bytes += try await read(exactly: length, timeout: timeout, progress: progress)
+  }
+
+  /// Reads everything through a delimiter and appends it to an array, which is as it was if the read fails.
+  ///
+  /// - Parameters:
+  ///   - bytes: Where to append.
+  ///   - delimiter: What ends the read.
+  ///   - maximumLength: The most bytes read, the delimiter included.
+  ///   - timeout: How long it may take; `nil` for any time.
+  public nonisolated func read(
+    into bytes: inout [UInt8], until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
+  ) async throws {
+    bytes += try await read(until: delimiter, maximumLength: maximumLength, timeout: timeout)
+  }
+}

@@ -1,0 +1,140 @@
+/// A connection that carries bytes both ways, in order: TCP, TLS, in memory.
+///
+/// Reads form one queue, writes another. An operation takes its place at the call; each is carried out as a whole before
+/// the next begins, so concurrent writes never interleave and concurrent reads never share a message.
+///
+/// *Cancellation and timeouts lose nothing.* A read that is cancelled or times out frees its place and leaves the bytes
+/// that had arrived for the next one. A write of which no byte was sent is removed; one that is partly sent goes on in
+/// the background, for it must not be torn.
+///
+/// *Ordering.* Calls are admitted in the order in which they are made. Calls from tasks that start concurrently have no
+/// order among themselves; ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` make an order without awaiting.
+/// Code that is itself isolated to the stream (an extension's method) is ahead of what others have enqueued.
+///
+/// All methods throw ``SocketError``, and `CancellationError` when the task is cancelled.
+public protocol ByteStream: ReactorActor {
+  /// Reads what a request asks for.
+  ///
+  /// - Parameters:
+  ///   - request: What to read.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - progress: Hears how far a read of a fixed length has come.
+  /// - Returns: What the request makes of the bytes.
+  func read<Value: Sendable>(
+    _ request: ReadRequest<Value>, timeout: Timeout?, progress: Progress?
+  ) async throws -> Value
+
+  /// Reads what there is: recv(2).
+  ///
+  /// It waits for the first byte and never returns an empty array.
+  ///
+  /// - Parameters:
+  ///   - limit: The most bytes, at least 1.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: The bytes; `nil` at the end of the stream.
+  func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]?
+
+  /// Shows the bytes that arrived, without copying them.
+  ///
+  /// The body runs isolated to the stream, once at least one byte is there. It says how many bytes it used up; the others
+  /// stay. If it used none, it is asked again when there are more than it was shown, and its result is dropped.
+  ///
+  /// - Parameters:
+  ///   - limit: The most bytes to show, at least 1; `.limitExceeded` if so many are shown and none is used.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - body: Looks at the bytes and counts those that it used up. If it throws, what it counted is used up.
+  /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
+  func withBytes<Value>(
+    upTo limit: Int, timeout: Timeout?,
+    _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
+  ) async throws -> sending Value?
+
+  /// Writes bytes: send(2).
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes; none is a write too, which succeeds in its turn.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - progress: Hears how far it has come, if it takes more than one step.
+  func write(_ bytes: [UInt8], timeout: Timeout?, progress: Progress?) async throws
+
+  /// Writes bytes that are copied only if they cannot be sent at once.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - timeout: How long it may take; `nil` for any time.
+  func write(_ bytes: Span<UInt8>, timeout: Timeout?) async throws
+
+  /// Writes several pieces as one, without joining them first: sendmsg(2).
+  ///
+  /// - Parameters:
+  ///   - pieces: The pieces, in order.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - progress: Hears how far it has come, if it takes more than one step.
+  func write(contentsOf pieces: [[UInt8]], timeout: Timeout?, progress: Progress?) async throws
+
+  /// Puts a read in the queue without waiting for it.
+  ///
+  /// *Ordering*: the order of the calls is the order of the queue, from any thread. If a read fails or is taken back, the
+  /// reads that are enqueued behind it at that time fail with `.precedingReadFailed`.
+  ///
+  /// - Parameters:
+  ///   - request: What to read.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: Where the outcome will be.
+  nonisolated func enqueueRead<Value: Sendable>(_ request: ReadRequest<Value>, timeout: Timeout?) -> Pending<Value>
+
+  /// Puts a write in the queue without waiting for it.
+  ///
+  /// If more bytes wait than the stream's budget allows, nothing is queued and the outcome is `.limitExceeded`.
+  ///
+  /// *Ordering*: the order of the calls is the order of the queue, from any thread.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Returns: Where the outcome will be.
+  nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout?) -> Pending<Void>
+
+  /// Takes out all bytes that arrived and that no read has taken, also after the stream is closed.
+  ///
+  /// - Returns: The bytes, or none.
+  func takeBuffered() -> [UInt8]
+
+  /// Tells the peer, behind all writes before, that no more bytes come: the half-close, shutdown(2). Reading goes on.
+  func finishWriting() async throws
+
+  /// Waits until the peer has finished writing, whether or not everything is read. Writing to it may go on.
+  ///
+  /// Throws `.closed` or what broke the connection if that comes first.
+  var peerFinishedWriting: Void { get async throws }
+
+  /// Closes the stream: reads that wait fail, writes that wait are sent, then the descriptor goes.
+  ///
+  /// It returns when it is gone. Nothing that was sent is destroyed by closing: input is discarded until the peer
+  /// finishes, for 2 seconds at most.
+  ///
+  /// *Cancellation* stops the waiting alone.
+  func close() async
+
+  /// Closes the stream when the operations that wait are finished; new ones are refused at once.
+  ///
+  /// *Cancellation* stops the waiting alone.
+  ///
+  /// - Parameter condition: What to finish first.
+  func close(after condition: CloseCondition) async
+
+  /// Ends the stream now: what waits fails with `.closed`, the peer sees a reset.
+  func abort()
+
+  /// Waits until the stream has ended, whoever ended it, and says how.
+  var closed: CloseReport { get async throws }
+
+  /// Where the stream is in its life.
+  var state: StreamState { get }
+
+  /// The bytes moved so far.
+  var metrics: StreamMetrics { get }
+
+  /// What the queues hold.
+  var status: StreamStatus { get }
+}

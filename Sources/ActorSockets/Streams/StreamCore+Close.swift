@@ -1,0 +1,214 @@
+internal import EpollReactor
+
+// How a stream ends.
+//
+//            close(after:)            close()                 queue of writes empty
+//    no ──────────────────▶ after ───────────────▶ flushing ───────────────────────▶ leaving ──▶ done
+//     │                                               │ close timeout                            ▲
+//     └── could not connect, abort(), shutdown ───────┴──────────────────────────────────────────┘
+//
+// - `after`: nothing new is taken; the reads or writes that wait are finished first.
+// - `flushing`: reads have failed; writes go out until the close timeout.
+// - `leaving`: the transport makes sure that what was sent is not destroyed by closing.
+// - `done`: the descriptor is gone, and every operation and every waiter has its outcome.
+//
+// A connection that breaks keeps `no`, so that the bytes that came before can still be received; its report is there
+// from that moment on.
+
+/// Where a stream is on its way out.
+enum Closing {
+  case no
+  case after(CloseCondition)
+  case flushing
+  case leaving
+  case done
+
+  var isUnderWay: Bool {
+    switch self {
+    case .no, .done: false
+    case .after, .flushing, .leaving: true
+    }
+  }
+}
+
+extension StreamCore {
+  /// Refuses what is new, fails the reads, flushes the writes, and then lets go.
+  func beginClose() {
+    switch closing {
+    case .no, .after: break
+    case .flushing, .leaving, .done: return
+    }
+    if state == .connecting || brokenBy != nil {
+      return terminate(SocketError(.closed, operation: ""), state == .connecting ? .byUs : nil)
+    }
+    closing = .flushing
+    state = .closing
+    closeDeadline = registration.arm(
+      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
+    reads.refuse(SocketError(.closed, operation: "read"))
+    pumpReads()
+    pumpWrites()
+  }
+
+  /// Refuses what is new, and closes when what waits is finished.
+  func beginClose(after condition: CloseCondition) {
+    guard case .no = closing else { return }
+    closing = .after(condition)
+    if state == .open { state = .closing }
+    if condition == .pendingWrites, state == .closing {
+      closeDeadline = registration.arm(
+        at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
+    }
+    continueClosing()
+  }
+
+  /// Takes the next step on the way out if its condition holds.
+  func continueClosing() {
+    switch closing {
+    case .no, .leaving, .done:
+      break
+    case .after(let condition):
+      let readsAreDone = reads.count == 0 || condition == .pendingWrites
+      let writesAreDone = writes.isEmpty || condition == .pendingReads
+      if readsAreDone, writesAreDone {
+        if let deadline = closeDeadline.take() { registration.disarm(deadline) }
+        beginClose()
+      }
+    case .flushing:
+      if writes.isEmpty { leave() }
+    }
+  }
+
+  private func leave() {
+    closing = .leaving
+    if let deadline = closeDeadline.take() { registration.disarm(deadline) }
+    let owner = self.owner
+    let isGone = transport.close { owner?.submit { $0.core.transportIsGone() } }
+    if isGone { transportIsGone() }
+  }
+
+  /// The transport has let go.
+  func transportIsGone() {
+    guard case .leaving = closing else { return }
+    conclude(peerIsFinished ? .byPeer : .byUs, unsent: 0)
+    finishClosing()
+  }
+
+  /// Ends everything now: what waits fails with `error`, the peer sees a reset.
+  ///
+  /// - Parameters:
+  ///   - error: What the operations throw.
+  ///   - reason: What the report says, unless there is one already.
+  package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?) {
+    if case .done = closing { return }
+    let unsent = writes.queuedBytes
+    closing = .done
+    transport.abort()
+    conclude(reason ?? .byUs, unsent: unsent)
+    refuseAll(reads: error.during("read"), writes: error.during("write"))
+    finishClosing()
+  }
+
+  /// The reactor shuts down.
+  package func reactorShutDown() {
+    let error = SocketError(.reactorShutDown, operation: "connection")
+    terminate(error, .error(error))
+  }
+
+  /// Settles how the stream ended, once, and tells those who wait for it.
+  func conclude(_ reason: CloseReport.Reason, unsent: Int) {
+    if report != nil { return }
+    let report = CloseReport(
+      reason: reason, bytesReceived: metrics.bytesReceived, bytesSent: metrics.bytesSent, bytesUnsent: unsent)
+    self.report = report
+    state = .closed
+    for waiter in closedWaiters.takeAll() { waiter.resume(.success(report)) }
+    for waiter in openWaiters.takeAll() { waiter.resume(.failure(report.refusal.during("connect"))) }
+    for waiter in peerFinishedWaiters.takeAll() {
+      waiter.resume(.failure(report.refusal.during("peerFinishedWriting")))
+    }
+  }
+
+  private func finishClosing() {
+    closing = .done
+    state = .closed
+    if let deadline = closeDeadline.take() { registration.disarm(deadline) }
+    for waiter in goneWaiters.takeAll() { waiter.resume(.success(())) }
+    keepAlive = nil
+  }
+
+  /// Suspends until one of the stream's conditions holds.
+  func wait<Value: Sendable>(
+    for waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable, owner: any QueuedByteStream
+  ) async throws -> Value {
+    try Task.checkCancellation()
+    let id = self[keyPath: waiters].reserve()
+    let result = await withTaskCancellationHandler {
+      await park { (parked: Waiters<Value>.Waiter) in
+        if Task.isCancelled {
+          parked.resume(.failure(CancellationError()))
+        } else {
+          self[keyPath: waiters].add(parked, id)
+        }
+      }
+    } onCancel: {
+      owner.submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
+    }
+    return try result.get()
+  }
+}
+
+extension CloseReport {
+  /// What an operation throws that comes after this end.
+  var refusal: SocketError {
+    switch reason {
+    case .byUs, .byPeer: SocketError(.closed, operation: "")
+    case .reset: SocketError(.connectionReset, operation: "")
+    case .timedOut: SocketError(.timedOut, operation: "")
+    case .error(let error): error
+    }
+  }
+}
+
+extension CloseReport.Reason {
+  /// What broke the connection.
+  init(_ error: SocketError) {
+    self =
+      switch error.code {
+      case .connectionReset: .reset
+      case .timedOut: .timedOut
+      default: .error(error)
+      }
+  }
+}
+
+/// Those who wait for one thing, each of whom may give up.
+struct Waiters<Value: Sendable> {
+  typealias Waiter = Parked<Result<Value, any Error>>
+
+  private var waiting: [(id: UInt64, waiter: Waiter)] = []
+  private var nextID: UInt64 = 0
+
+  /// A number for one who is about to wait.
+  mutating func reserve() -> UInt64 {
+    nextID += 1
+    return nextID
+  }
+
+  mutating func add(_ waiter: Waiter, _ id: UInt64) { waiting.append((id, waiter)) }
+
+  mutating func remove(_ id: UInt64) -> Waiter? {
+    guard let index = waiting.firstIndex(where: { $0.id == id }) else { return nil }
+    return waiting.remove(at: index).waiter
+  }
+
+  var isEmpty: Bool { waiting.isEmpty }
+
+  mutating func takeFirst() -> Waiter? { waiting.isEmpty ? nil : waiting.removeFirst().waiter }
+
+  mutating func takeAll() -> [Waiter] {
+    let all = waiting.map(\.waiter)
+    waiting = []
+    return all
+  }
+}

@@ -1,0 +1,467 @@
+package import EpollReactor
+package import SocketSystem
+
+/// What a stream is made of, behind its public face: the two queues, the transport that moves the bytes, the deadlines,
+/// the close.
+///
+/// It belongs to one actor and is touched in that actor's isolation alone: by its methods, and by the reactor's events,
+/// which arrive in the same isolation. The queues decide; this class carries out what they say: it moves bytes, arms
+/// deadlines, resumes callers. None of its synchronous methods can be interrupted, so nothing changes between a
+/// decision and the act.
+///
+/// Every suspended call is resumed once: a queue hands an operation out once, by `.finish` or `remove`, and whoever gets
+/// it resumes it.
+public final class StreamCore {
+  typealias Read = Operation<ReadOutcome>
+  typealias Write = Operation<Void>
+
+  /// What a stream can be told to do differently.
+  package struct Options: Sendable {
+    package var writeBudget = 1 << 20
+    package var closeTimeout: Duration = .seconds(30)
+    package var closesOnEndOfStream = false
+    package var closesOnTimeout = false
+    package init() {}
+  }
+
+  let transport: any StreamTransport
+  let registration: Registration
+  let options: Options
+  weak var owner: (any QueuedByteStream)?
+  /// Holds the actor while something is under way that nobody awaits.
+  var keepAlive: (any QueuedByteStream)?
+
+  var reads = ReadQueue<Read>()
+  var writes = WriteQueue<Write>()
+  var metrics = StreamMetrics()
+  var state = StreamState.connecting
+  var closing = Closing.no
+  var closeDeadline: DeadlineKey?
+  var report: CloseReport?
+  var closedWaiters = Waiters<CloseReport>()
+  /// Those who await `close()`: the descriptor is gone.
+  var goneWaiters = Waiters<Void>()
+  var peerFinishedWaiters = Waiters<Void>()
+  /// Those who wait for the stream to be up.
+  var openWaiters = Waiters<Void>()
+  /// The peer finished, as an event or a receive said.
+  private(set) var peerIsFinished = false
+  /// What broke the connection.
+  private(set) var brokenBy: SocketError?
+  private var pendingHandles = 0
+  /// The outcome of the call that is admitting its operation right now.
+  private var readOutcome: Result<ReadOutcome, any Error>?
+  private var writeOutcome: Result<Void, any Error>?
+  /// The first operation takes what can be done at once.
+  private var readIsImmediate = false
+  private var writeIsImmediate = false
+  private var readHasProgress = false
+  private var writeHasProgress = false
+  /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
+  private var isPumpingReads = false
+  private var isPumpingWrites = false
+
+  /// A core without bytes, connecting.
+  package init(transport: any StreamTransport, registration: Registration, options: Options) {
+    self.transport = transport
+    self.registration = registration
+    self.options = options
+  }
+
+  // MARK: Events from the transport
+
+  /// The stream is up: what was queued begins.
+  package func open() {
+    guard state == .connecting else { return }
+    state = .open
+    reads.open()
+    writes.open()
+    for waiter in openWaiters.takeAll() { waiter.resume(.success(())) }
+    pumpWrites()
+    pumpReads()
+  }
+
+  /// There may be something to receive or room to send.
+  package func transportIsReady() {
+    pumpReads()
+    pumpWrites()
+  }
+
+  /// The peer finished; what it sent before may not have been received yet.
+  package func peerFinished() {
+    if !peerIsFinished {
+      peerIsFinished = true
+      for waiter in peerFinishedWaiters.takeAll() { waiter.resume(.success(())) }
+    }
+    if options.closesOnEndOfStream, reads.buffer.isEmpty, transport.isAtEnd { beginClose() }
+  }
+
+  /// The connection broke. Bytes that came before can still be received.
+  package func transportBroke(_ error: SystemError) {
+    broke(SocketError(error, operation: "connection"))
+    pumpReads()
+    pumpWrites()
+  }
+
+  private func broke(_ error: SocketError) {
+    if brokenBy != nil { return }
+    brokenBy = error
+    let unsent = writes.queuedBytes
+    writes.refuse(error.during("write"))
+    conclude(CloseReport.Reason(error), unsent: unsent)
+  }
+
+  /// Bytes will not come any more, because the connection broke: the descriptor has no use now.
+  func endedBroken(_ error: SocketError) {
+    broke(error)
+    reads.end(.failed(brokenBy ?? error))
+    transport.abort()
+  }
+
+  // MARK: Carrying out what the queues say
+
+  /// The share of one wake-up: a connection that always has data goes behind the others after that much.
+  private struct Share {
+    var operations = 64
+    var bytes = 262_144
+    var isSpent: Bool { operations <= 0 || bytes <= 0 }
+  }
+
+  func pumpReads() {
+    if isPumpingReads { return }
+    isPumpingReads = true
+    defer {
+      isPumpingReads = false
+      settle()
+    }
+    var share = Share()
+    while true {
+      switch reads.step() {
+      case .idle:
+        return
+      case .begin(let id):
+        beginRead(id)
+      case .finish(let entry, let result):
+        share.operations -= 1
+        finish(entry.tag, result.mapError { $0 })
+      case .receive(let id, let have, let wanted):
+        if have == 0, transport.isReadable, reads.grantTurn(id) { continue }
+        if !receive(wanted: wanted, &share) { return expireImmediateRead(id) }
+      }
+      if share.isSpent { return registration.askForTurn() }
+    }
+  }
+
+  /// Receives once for the first read; false when nothing can be received now.
+  private func receive(wanted: Int, _ share: inout Share) -> Bool {
+    let transport = self.transport
+    switch reads.receive({ transport.receive(into: &$0, wanted: wanted) }) {
+    case .bytes(0):
+      receivedEnd()
+    case .bytes(let count):
+      metrics.bytesReceived += count
+      share.bytes -= count
+      if readHasProgress { reportReadProgress() }
+    case .wouldBlock:
+      return false
+    case .failed(let error):
+      endedBroken(SocketError(error, operation: "read"))
+    }
+    return true
+  }
+
+  func receivedEnd() {
+    if let brokenBy {
+      endedBroken(brokenBy)
+    } else {
+      reads.end(.endOfStream)
+      peerFinished()
+    }
+  }
+
+  func pumpWrites() {
+    if isPumpingWrites { return }
+    isPumpingWrites = true
+    defer {
+      isPumpingWrites = false
+      settle()
+    }
+    var share = Share()
+    while true {
+      switch writes.step() {
+      case .idle:
+        return
+      case .begin(let id):
+        beginWrite(id)
+      case .finish(let tag, let result):
+        share.operations -= 1
+        if let tag { finish(tag, result.mapError { $0 }) }
+      case .send:
+        if !sendQueued(&share) { return expireImmediateWrite() }
+      case .shutDown:
+        if let error = transport.finishWriting() { broke(SocketError(error, operation: "finishWriting")) }
+        writes.finished()
+      }
+      if share.isSpent { return registration.askForTurn() }
+    }
+  }
+
+  /// Sends once; false when nothing can be sent now.
+  private func sendQueued(_ share: inout Share) -> Bool {
+    let transport = self.transport
+    let result = writes.withUnsent(maximumPieces: Socket.maximumPieces, maximumBytes: 262_144) { pieces, offset in
+      guard pieces.count == 1, let piece = pieces.first else {
+        return transport.send(gathering: pieces, skipping: offset)
+      }
+      return transport.send(piece.span.extracting(offset..<piece.count))
+    }
+    switch result {
+    case .bytes(let count):
+      metrics.bytesSent += count
+      share.bytes -= count
+      writes.sent(count)
+      if writeHasProgress { reportWriteProgress() }
+    case .wouldBlock:
+      return false
+    case .failed(let error):
+      broke(SocketError(error, operation: "write"))
+    }
+    return true
+  }
+
+  /// Looks after what depends on the queues having run dry.
+  private func settle() {
+    continueClosing()
+    let isNeeded = pendingHandles > 0 || !writes.isEmpty || closing.isUnderWay
+    if isNeeded {
+      if keepAlive == nil { keepAlive = owner }
+    } else {
+      keepAlive = nil
+    }
+  }
+
+  // MARK: Outcomes
+
+  private func finish(_ read: Read, _ result: Result<ReadOutcome, any Error>) {
+    if let deadline = read.deadline { registration.disarm(deadline) }
+    switch read.waiter {
+    case .caller: readOutcome = result
+    case .task(let parked): parked.resume(result)
+    case .handle(let resolve):
+      pendingHandles -= 1
+      resolve(result)
+    }
+  }
+
+  private func finish(_ write: Write, _ result: Result<Void, any Error>) {
+    if let deadline = write.deadline { registration.disarm(deadline) }
+    switch write.waiter {
+    case .caller: writeOutcome = result
+    case .task(let parked): parked.resume(result)
+    case .handle(let resolve):
+      pendingHandles -= 1
+      resolve(result)
+    }
+  }
+
+  func takeReadOutcome() -> Result<ReadOutcome, any Error>? { readOutcome.take() }
+  func takeWriteOutcome() -> Result<Void, any Error>? { writeOutcome.take() }
+
+  // MARK: Admission
+
+  /// Puts a read in the queue and begins it if its turn has come.
+  func admit(_ kind: ReadKind, _ operation: Read) -> UInt64 {
+    if operation.isEnqueued { pendingHandles += 1 }
+    let id = reads.admit(kind, isEnqueued: operation.isEnqueued, operation)
+    armIfWithin(operation, .read(id)) { key in reads.update(id) { $0.deadline = key } }
+    pumpReads()
+    return id
+  }
+
+  /// Puts a write in the queue and begins it if its turn has come. `sent` bytes of it are gone already and not in the
+  /// content.
+  func admit(_ content: WriteQueue<Write>.Content, alreadySent sent: Int, _ operation: Write) -> UInt64 {
+    if operation.isEnqueued { pendingHandles += 1 }
+    let id = writes.admit(content, alreadySent: sent, operation)
+    armIfWithin(operation, .write(id)) { key in writes.update(id) { $0?.deadline = key } }
+    pumpWrites()
+    return id
+  }
+
+  /// Why no operation is taken any more, if so.
+  var refusal: SocketError? {
+    if case .no = closing { nil } else { report?.refusal ?? SocketError(.closed, operation: "") }
+  }
+
+  // MARK: Time
+
+  private func armIfWithin<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag, _ keep: (DeadlineKey?) -> Void) {
+    guard let timeout = operation.timeout, timeout.start == .call else { return }
+    keep(registration.arm(at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue))
+  }
+
+  private func beginRead(_ id: UInt64) {
+    readIsImmediate = false
+    readHasProgress = false
+    reads.update(id) { read in
+      readHasProgress = read.progress != nil
+      readIsImmediate = begin(&read, .read(id))
+    }
+  }
+
+  private func beginWrite(_ id: UInt64) {
+    writeIsImmediate = false
+    writeHasProgress = false
+    guard var write = writes.tag(of: id) else { return }
+    writeHasProgress = write.progress != nil
+    writeIsImmediate = begin(&write, .write(id))
+    writes.update(id) { $0 = write }
+  }
+
+  /// Starts an operation's time; whether it has none at all.
+  private func begin<Value>(_ operation: inout Operation<Value>, _ tag: DeadlineTag) -> Bool {
+    guard let timeout = operation.timeout, timeout.start == .operation else { return false }
+    operation.start = registration.now
+    if timeout.nanoseconds == 0 { return true }
+    operation.deadline = registration.arm(
+      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
+    return false
+  }
+
+  private func expireImmediateRead(_ id: UInt64) {
+    if !readIsImmediate { return }
+    readIsImmediate = false
+    expireRead(id)
+    // What is behind it may run; the pump that called this is at its end.
+    registration.askForTurn()
+  }
+
+  private func expireImmediateWrite() {
+    guard writeIsImmediate, let id = writes.first?.id else { return }
+    writeIsImmediate = false
+    expireWrite(id)
+    registration.askForTurn()
+  }
+
+  /// A deadline has come.
+  package func deadlineReached(_ rawTag: UInt64) {
+    switch DeadlineTag(rawValue: rawTag) {
+    case .read(let id):
+      expireRead(id)
+      pumpReads()
+    case .write(let id):
+      expireWrite(id)
+      pumpWrites()
+    case .close:
+      closeDeadline = nil
+      terminate(SocketError(.closed, operation: ""), .timedOut)
+    }
+  }
+
+  private func expireRead(_ id: UInt64) {
+    let done = reads.first?.id == id ? reads.buffer.count : 0
+    // A copy is changed and put back: the user's closure must not run inside an access to the queue.
+    if var read = reads.tag(of: id), extend(&read, .read(id), done: done) {
+      return reads.update(id) { $0 = read }
+    }
+    guard let entry = reads.remove(id) else { return }
+    finish(entry.tag, .failure(SocketError(.timedOut, operation: "read", bytesTransferred: done)))
+    if options.closesOnTimeout { beginClose() }
+  }
+
+  private func expireWrite(_ id: UInt64) {
+    let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
+    if var write = writes.tag(of: id), extend(&write, .write(id), done: done) {
+      return writes.update(id) { $0 = write }
+    }
+    guard let (write, sent) = writes.remove(id) else { return }
+    finish(write, .failure(SocketError(.timedOut, operation: "write", bytesTransferred: sent)))
+    if options.closesOnTimeout { beginClose() }
+  }
+
+  /// Asks for more time and arms it.
+  private func extend<Value>(_ operation: inout Operation<Value>, _ tag: DeadlineTag, done: Int) -> Bool {
+    operation.deadline = nil
+    guard let extend = operation.timeout?.extend else { return false }
+    let now = registration.now
+    guard let more = extend(.nanoseconds(now - operation.start), done), more > .zero else { return false }
+    operation.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: tag.rawValue)
+    return true
+  }
+
+  // MARK: Taking back
+
+  /// The task that awaits a read was cancelled, or its handle.
+  func cancelRead(_ id: UInt64) {
+    guard let entry = reads.remove(id) else { return }
+    finish(entry.tag, .failure(CancellationError()))
+    pumpReads()
+  }
+
+  /// The task that awaits a write was cancelled, or its handle.
+  func cancelWrite(_ id: UInt64) {
+    guard let (write, _) = writes.remove(id) else { return }
+    finish(write, .failure(CancellationError()))
+    pumpWrites()
+  }
+
+  // MARK: Progress
+
+  private func reportReadProgress() {
+    guard let first = reads.first, case .exactly(let total, _) = first.kind else { return }
+    first.tag.progress?(min(reads.buffer.count, total), total)
+  }
+
+  private func reportWriteProgress() {
+    guard let first = writes.first else { return }
+    first.tag?.progress?(first.sent, first.total)
+  }
+
+  /// What the queues hold.
+  var status: StreamStatus {
+    var readProgress: StreamStatus.Progress?
+    if let first = reads.first {
+      if case .exactly(let total, _) = first.kind {
+        readProgress = .init(done: min(reads.buffer.count, total), total: total)
+      } else {
+        readProgress = .init(done: reads.buffer.count, total: nil)
+      }
+    }
+    return StreamStatus(
+      state: state, queuedReads: reads.count, queuedWrites: writes.count, unsentBytes: writes.queuedBytes,
+      bufferedBytes: reads.buffer.count, readProgress: readProgress,
+      writeProgress: writes.first.map { .init(done: $0.sent, total: $0.total) })
+  }
+
+  /// Ends the queues with an error; nothing is moved any more.
+  func refuseAll(reads readError: SocketError, writes writeError: SocketError) {
+    reads.refuse(readError)
+    writes.refuse(writeError)
+    pumpReads()
+    pumpWrites()
+  }
+}
+
+/// What a stream's deadlines are for, as the reactor keeps it.
+enum DeadlineTag {
+  case read(UInt64)
+  case write(UInt64)
+  case close
+
+  var rawValue: UInt64 {
+    switch self {
+    case .close: 0
+    case .read(let id): id << 2 | 1
+    case .write(let id): id << 2 | 2
+    }
+  }
+
+  init(rawValue: UInt64) {
+    self =
+      switch rawValue & 3 {
+      case 1: .read(rawValue >> 2)
+      case 2: .write(rawValue >> 2)
+      default: .close
+      }
+  }
+}

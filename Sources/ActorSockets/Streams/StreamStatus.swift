@@ -1,0 +1,90 @@
+/// Where a stream is in its life.
+public enum StreamState: Hashable, Sendable {
+  /// Not yet up; reads and writes queue.
+  case connecting
+  /// Up.
+  case open
+  /// Closing: what was written before is still being sent.
+  case closing
+  /// Gone. ``ByteStream/takeBuffered()`` still works.
+  case closed
+}
+
+/// How a stream ended.
+public struct CloseReport: Sendable {
+  /// Who or what ended it.
+  public enum Reason: Sendable {
+    /// This side closed or aborted it.
+    case byUs
+    /// This side closed it after the peer had finished.
+    case byPeer
+    /// The peer reset it.
+    case reset
+    /// The peer did not answer any more, or did not take the last bytes before the close timeout.
+    case timedOut
+    /// Something else failed: it could not connect, the reactor was shut down.
+    case error(SocketError)
+  }
+
+  /// Who or what ended it.
+  public let reason: Reason
+  /// The bytes that were received from the peer.
+  public let bytesReceived: Int
+  /// The bytes that were handed to the kernel for sending.
+  public let bytesSent: Int
+  /// The bytes that were written but not handed to the kernel.
+  public let bytesUnsent: Int
+}
+
+/// How many bytes a stream has moved.
+public struct StreamMetrics: Hashable, Sendable {
+  /// The bytes received from the peer.
+  public var bytesReceived = 0
+  /// The bytes handed to the kernel for sending.
+  public var bytesSent = 0
+}
+
+/// What a stream's queues hold.
+public struct StreamStatus: Hashable, Sendable, CustomStringConvertible {
+  /// How far one transfer has come, in bytes.
+  public struct Progress: Hashable, Sendable {
+    /// What is done.
+    public let done: Int
+    /// What there will be; `nil` for a read that ends at a delimiter or with what there is.
+    public let total: Int?
+  }
+
+  /// Where the stream is in its life.
+  public let state: StreamState
+  /// The reads that wait, the one under way included.
+  public let queuedReads: Int
+  /// The writes that wait, the one under way included.
+  public let queuedWrites: Int
+  /// The bytes of those writes that are not sent.
+  public let unsentBytes: Int
+  /// The bytes that arrived and that nobody has read.
+  public let bufferedBytes: Int
+  /// The progress of the first read.
+  public let readProgress: Progress?
+  /// The progress of the first write.
+  public let writeProgress: Progress?
+
+  /// One line for logs.
+  public var description: String {
+    func text(_ progress: Progress?) -> String {
+      progress.map { " at \($0.done)" + ($0.total.map { "/\($0)" } ?? "") } ?? ""
+    }
+    return "\(state), \(queuedReads) reads\(text(readProgress)), \(queuedWrites) writes\(text(writeProgress)), "
+      + "\(unsentBytes) bytes unsent, \(bufferedBytes) bytes unread"
+  }
+}
+
+/// What is done first when a stream is closed with ``ByteStream/close(after:)``.
+public enum CloseCondition: Hashable, Sendable {
+  /// The reads that wait are finished.
+  case pendingReads
+  /// The writes that wait are finished; reads go on until then.
+  case pendingWrites
+  /// The reads and the writes that wait are finished.
+  case pendingReadsAndWrites
+}

@@ -1,0 +1,34 @@
+internal import EpollReactor
+internal import SocketSystem
+
+/// What moves a stream's bytes: a socket, the other end of an in-memory pair, later an encrypted layer.
+///
+/// Everything is synchronous and on the reactor's thread. Nothing blocks: what cannot be done now is `.wouldBlock`, and
+/// the transport calls `StreamCore.transportIsReady()` when it is worth trying again.
+package protocol StreamTransport: AnyObject {
+  /// Whether bytes, the end or an error may wait: `receive` need not be tried otherwise.
+  var isReadable: Bool { get }
+  /// Moves bytes that arrived into the buffer; `.bytes(0)` is the end of the stream.
+  ///
+  /// - Parameters:
+  ///   - buffer: Where they go.
+  ///   - wanted: The bytes that the first read still lacks; receiving more, up to one receive buffer, is welcome.
+  func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer
+  /// Shows bytes that arrived without copying them; `body` says how many it used up, the rest goes to the buffer.
+  func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer
+  /// Sends bytes.
+  func send(_ bytes: Span<UInt8>) -> Transfer
+  /// Sends the pieces, the first from `offset` on.
+  func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer
+  /// Tells the peer that no more bytes come.
+  func finishWriting() -> SystemError?
+  /// Whether there are no bytes to receive but the end of the stream or an error.
+  var isAtEnd: Bool { get }
+  /// Lets go of everything once what was sent is safe.
+  ///
+  /// - Parameter done: Called when it is, unless that is at once.
+  /// - Returns: Whether it was at once.
+  func close(_ done: @escaping @Sendable () -> Void) -> Bool
+  /// Lets go of everything now; the peer sees a reset.
+  func abort()
+}

@@ -1,0 +1,15 @@
+internal import SocketSystem
+internal import Synchronization
+
+/// What any code may know of a connection at any time, without awaiting its actor.
+struct ConnectionIdentity {
+  var label: String?
+  var localAddress: SocketAddress?
+  var remoteAddress: SocketAddress?
+  var isDraining = false
+
+  /// A number that no other connection of this process has.
+  static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }
+
+  private static let counter = Atomic<UInt64>(0)
+}

@@ -1,0 +1,194 @@
+internal import EpollReactor
+internal import SocketSystem
+
+/// A stream socket as a stream's transport.
+///
+/// Invariants, which are those of edge-triggered epoll:
+/// - `isReadable` and `isWritable` are true unless the kernel said otherwise and no edge came since. They start as true
+///   for writing, because a new connection has room, and false for reading, because registering reports what is there.
+/// - A receive that brought less than was asked for has drained a TCP socket, and the next arrival makes an edge. That
+///   holds only while nothing but bytes was announced: with the peer's end, an error or an urgent byte in the stream, and
+///   on other sockets always, receiving goes on until EAGAIN or 0.
+final class SocketTransport: StreamTransport {
+  private let registration: Registration
+  private let executor: ReactorExecutor
+  private(set) var isReadable = false
+  private var isWritable = true
+  /// A short transfer says nothing about what is left.
+  private var goesOnToTheEnd = false
+  /// A receive returned 0.
+  private var hasEnded = false
+  private var lingering: LingeringClose?
+
+  init(_ registration: Registration, _ executor: ReactorExecutor) {
+    self.registration = registration
+    self.executor = executor
+  }
+
+  /// Only a TCP socket tells by a short transfer that it is drained.
+  func isNotTCP() { goesOnToTheEnd = true }
+
+  /// Takes an event in.
+  func note(_ readiness: Readiness) {
+    if readiness.contains(.writable) { isWritable = true }
+    if readiness.contains(.readable) { isReadable = true }
+    if !readiness.isDisjoint(with: [.peerFinished, .hangUp, .error, .urgent]) {
+      isReadable = true
+      isWritable = true
+      goesOnToTheEnd = true
+    }
+  }
+
+  func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
+    if !isReadable { return .wouldBlock }
+    let capacity = registration.scratchCapacity
+    if wanted < capacity {
+      let result = noteReceived(registration.receiveIntoScratch(), asked: capacity)
+      if case .bytes(let count) = result { registration.withScratch(count) { buffer.append($0) } }
+      return result
+    }
+    // A large read is received in place. The room grows with what has come, not with what is wanted.
+    let asked = min(wanted, max(capacity, buffer.count))
+    let result = buffer.append { storage in
+      registration.socket?.receive(appendingTo: &storage, atMost: asked) ?? .bytes(0)
+    }
+    return noteReceived(result, asked: asked)
+  }
+
+  func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
+    if !isReadable { return .wouldBlock }
+    let result = noteReceived(registration.receiveIntoScratch(), asked: registration.scratchCapacity)
+    if case .bytes(let count) = result, count > 0 {
+      registration.withScratch(count) { bytes in
+        let used = body(bytes)
+        if used < count { buffer.append(bytes.extracting(used..<count)) }
+      }
+    }
+    return result
+  }
+
+  private func noteReceived(_ result: Transfer, asked: Int) -> Transfer {
+    switch result {
+    case .bytes(0): hasEnded = true
+    case .bytes(let count): if count < asked, !goesOnToTheEnd { isReadable = false }
+    case .wouldBlock: isReadable = false
+    case .failed: break
+    }
+    return result
+  }
+
+  func send(_ bytes: Span<UInt8>) -> Transfer {
+    if !isWritable { return .wouldBlock }
+    let result = registration.socket?.send(bytes)
+    return noteSent(result, asked: bytes.count)
+  }
+
+  func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    if !isWritable { return .wouldBlock }
+    let result = registration.socket?.send(gathering: pieces, skipping: offset)
+    return noteSent(result, asked: 0)
+  }
+
+  private func noteSent(_ result: Transfer?, asked: Int) -> Transfer {
+    switch result {
+    case nil: return .failed(SystemError(call: "send", errno: Errno.notConnected))
+    case .wouldBlock: isWritable = false
+    // The kernel marked the socket as waiting for room when it took only a part.
+    case .bytes(let count): if count < asked, !goesOnToTheEnd { isWritable = false }
+    case .failed: break
+    }
+    return result ?? .wouldBlock
+  }
+
+  func finishWriting() -> SystemError? {
+    do throws(SystemError) {
+      try registration.socket?.shutdownWriting()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  /// Reads and clears the socket's pending error.
+  func pendingError() -> SystemError? {
+    let number = (try? registration.socket?.get(.pendingError)) ?? 0
+    return number == 0 ? nil : SystemError(call: "recv", errno: number)
+  }
+
+  var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
+
+  func close(_ done: @escaping @Sendable () -> Void) -> Bool {
+    if hasEnded || registration.socket == nil {
+      registration.leave()
+      return true
+    }
+    let lingering = LingeringClose(registration, executor, done)
+    self.lingering = lingering
+    lingering.assumeIsolated { $0.begin() }
+    return false
+  }
+
+  func abort() {
+    if let lingering = lingering.take() { lingering.assumeIsolated { $0.cancel() } }
+    try? registration.socket?.resetOnClose()
+    registration.leave()
+  }
+}
+
+/// Closes a socket without destroying what was sent on it.
+///
+/// close(2) with unread input makes the kernel send RST, and a peer that gets it may lose bytes that it has received but
+/// not read. So the sending side is shut down, and input is discarded until the peer finishes too, or 2 seconds are over.
+actor LingeringClose: EventHandler {
+  nonisolated let executor: ReactorExecutor
+  private let registration: Registration
+  private var done: (@Sendable () -> Void)?
+  private var deadline: DeadlineKey?
+  /// The reactor refers to handlers weakly, and nobody else refers to this one.
+  private var keepAlive: LingeringClose?
+
+  private static let limit = 2_000_000_000 as Int64
+
+  init(_ registration: Registration, _ executor: ReactorExecutor, _ done: (@Sendable () -> Void)?) {
+    self.registration = registration
+    self.executor = executor
+    self.done = done
+  }
+
+  func begin() {
+    keepAlive = self
+    registration.hand(to: self)
+    try? registration.socket?.shutdownWriting()
+    deadline = registration.arm(at: registration.now + Self.limit, tag: 0)
+    discard()
+  }
+
+  func handle(_ readiness: Readiness) { discard() }
+  func deadlineReached(_ tag: UInt64) { finish() }
+  func reactorShutDown() { finish() }
+
+  private func discard() {
+    for _ in 0..<16 {
+      switch registration.receiveIntoScratch() {
+      case .bytes(0), .failed: return finish()
+      case .wouldBlock: return
+      case .bytes: continue
+      }
+    }
+    registration.askForTurn()
+  }
+
+  private func finish() {
+    let done = self.done
+    cancel()
+    registration.leave()
+    done?()
+  }
+
+  /// Stops; the registration is the caller's again.
+  func cancel() {
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+    done = nil
+    keepAlive = nil
+  }
+}

@@ -1,0 +1,283 @@
+public import EpollReactor
+public import SocketSystem
+
+/// Sockets that listen for connections: listen(2), accept4(2).
+///
+/// ```swift
+/// let listener = try TCPListener.bind(to: .port(7777))
+/// try await listener.serve { connection in
+///   for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+/// }
+/// ```
+///
+/// Connections are taken from the kernel only as they are asked for; others wait in its backlog. Dropping the last
+/// reference closes it.
+public actor TCPListener: ReactorActor {
+  /// What a listener can be told to do differently.
+  public struct Configuration: Sendable {
+    /// The connections that the kernel keeps ready to be accepted: listen(2). It cuts the number to
+    /// `/proc/sys/net/core/somaxconn`.
+    public var backlog: Int32 = 4096
+    /// Whether to bind although connections of an earlier listener are in TIME_WAIT: SO_REUSEADDR. On by default.
+    public var reuseAddress = true
+    /// Whether a listener for all addresses leaves IPv4 alone: IPV6_V6ONLY. Off by default.
+    public var ipv6Only = false
+    /// What the accepted connections do differently.
+    public var connection = TCPConnection.Configuration()
+
+    /// The defaults.
+    public init() {}
+  }
+
+  /// The isolation domain of the listener.
+  public nonisolated let executor: ReactorExecutor
+  /// Where it listens; port 0 is replaced by the port that the kernel chose: getsockname(2).
+  public nonisolated let localAddresses: [SocketAddress]
+
+  private nonisolated let sockets: [Registration]
+  /// For deadlines, which outlive the sockets.
+  nonisolated let registration: Registration
+  private nonisolated let unixSocket: UnixSocketFile?
+  private let configuration: Configuration
+  private var policy = AcceptPolicy()
+  /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
+  private var mayAccept = true
+  private var retry: DeadlineKey?
+  private var waiters = Waiters<TCPConnection>()
+  private var failure: SocketError?
+  /// The state of `serve`.
+  var server = Server()
+
+  // MARK: Making one
+
+  /// Begins to listen: socket(2), bind(2), listen(2).
+  ///
+  /// `.port(n)` listens on every address of both families, or of IPv4 where there is no IPv6.
+  ///
+  /// Throws ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a name
+  /// that is none of this machine.
+  ///
+  /// - Parameters:
+  ///   - endpoint: What to listen on; port 0 for a free one.
+  ///   - configuration: What to do differently.
+  ///   - reactor: Where the listener's code runs, and that of its connections.
+  /// - Returns: The listener.
+  public static func bind(
+    to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared
+  ) throws -> TCPListener {
+    let wanted = try endpoint.listenAddresses()
+    var sockets: [Registration] = []
+    var addresses: [SocketAddress] = []
+    var missing: SocketError?
+    for address in wanted {
+      // All share the port that the first one got.
+      let shared = addresses.first?.port.map { address.with(port: $0) } ?? address
+      do {
+        let (socket, bound) = try listen(on: shared, configuration, reactor)
+        sockets.append(socket)
+        addresses.append(bound)
+      } catch {
+        // A machine without IPv6, or without this address of several: the others are enough.
+        if error.errno != Errno.familyNotSupported, error.errno != Errno.addressNotAvailable { throw error }
+        missing = error
+      }
+    }
+    if let missing, sockets.isEmpty {
+      guard wanted.count == 1, case .ipv6(.any, let port) = wanted[0], !configuration.ipv6Only else { throw missing }
+      let (socket, bound) = try listen(on: .ipv4(.any, port: port), configuration, reactor)
+      sockets.append(socket)
+      addresses.append(bound)
+    }
+    return TCPListener(sockets, addresses, configuration, ReactorExecutor(reactor))
+  }
+
+  private static func listen(
+    on address: SocketAddress, _ configuration: Configuration, _ reactor: Reactor
+  ) throws(SocketError) -> (Registration, SocketAddress) {
+    do {
+      let descriptor = try Descriptor.streamSocket(family: address.family)
+      if configuration.reuseAddress, !address.isUnix { try descriptor.socket.set(.reuseAddress, to: 1) }
+      if address.isIPv6 {
+        let isAlone = configuration.ipv6Only || address != .ipv6(.any, port: address.port ?? 0)
+        try descriptor.socket.set(.ipv6Only, to: isAlone ? 1 : 0)
+      }
+      try descriptor.socket.bind(to: address)
+      try descriptor.socket.listen(backlog: configuration.backlog)
+      let bound = try descriptor.socket.localAddress() ?? address
+      return (Registration(on: reactor, holding: descriptor), bound)
+    } catch {
+      throw SocketError(error, operation: "listen on", address: address)
+    }
+  }
+
+  private init(
+    _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration, _ executor: ReactorExecutor
+  ) {
+    self.executor = executor
+    self.sockets = sockets
+    registration = Registration(on: executor.reactor)
+    self.configuration = configuration
+    localAddresses = addresses
+    unixSocket = addresses.first.flatMap(UnixSocketFile.init)
+    submit { $0.begin() }
+  }
+
+  deinit {
+    unixSocket?.remove()
+    executor.reactor.submit { [sockets, registration] in
+      for socket in sockets { socket.leave() }
+      registration.leave()
+    }
+  }
+
+  private func begin() {
+    do throws(Registration.EnterError) {
+      try registration.enter(self)
+      for socket in sockets where failure == nil { try socket.enter(self, readableOnly: true) }
+    } catch {
+      switch error {
+      case .reactorIsShutDown: reactorShutDown()
+      case .system(let error): end(SocketError(error, operation: "listen"))
+      }
+    }
+  }
+
+  // MARK: Accepting
+
+  /// Waits for a connection: accept4(2).
+  ///
+  /// Connections that went away in the backlog are skipped. When descriptors are short it goes on waiting, and accepts
+  /// again as soon as there is room.
+  ///
+  /// *Cancellation* takes the call back; a connection that would have been its goes to the next call.
+  /// *Ordering*: the calls get the connections in the order in which they were made.
+  ///
+  /// Throws `.closed` when the listener is closed, `.reactorShutDown`, or what broke it.
+  ///
+  /// - Returns: The connection.
+  public func accept() async throws -> TCPConnection {
+    try Task.checkCancellation()
+    if let failure { throw failure }
+    if waiters.isEmpty, let connection = acceptNow() { return connection }
+    if let failure { throw failure }
+    let id = waiters.reserve()
+    let result = await withTaskCancellationHandler {
+      await park { (parked: Waiters<TCPConnection>.Waiter) in
+        if Task.isCancelled {
+          parked.resume(.failure(CancellationError()))
+        } else {
+          waiters.add(parked, id)
+        }
+      }
+    } onCancel: {
+      submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
+    }
+    return try result.get()
+  }
+
+  /// The connections, one for each turn of the loop; it ends when the listener is closed.
+  ///
+  /// ```swift
+  /// for try await connection in listener.connections { … }
+  /// ```
+  public nonisolated var connections: Connections { Connections(listener: self) }
+
+  /// The connections of a listener, accepted as they are asked for.
+  public struct Connections: AsyncSequence, AsyncIteratorProtocol, Sendable {
+    fileprivate let listener: TCPListener
+
+    /// Begins to iterate.
+    ///
+    /// - Returns: The iterator.
+    public func makeAsyncIterator() -> Connections { self }
+
+    /// Accepts the next connection.
+    ///
+    /// - Returns: The connection; `nil` when the listener is closed.
+    public func next() async throws -> TCPConnection? {
+      do {
+        return try await listener.accept()
+      } catch let error as SocketError where error.code == .closed {
+        return nil
+      }
+    }
+
+    /// Accepts the next connection from any isolation.
+    ///
+    /// - Parameter actor: The caller's isolation.
+    /// - Returns: The connection; `nil` when the listener is closed.
+    public func next(isolation actor: isolated (any Actor)?) async throws -> TCPConnection? { try await next() }
+  }
+
+  /// Stops listening: close(2). Calls that wait throw `.closed`; accepted connections are not touched, but those in the
+  /// kernel's backlog are reset.
+  public func close() {
+    end(SocketError(.closed, operation: "accept", detail: "the listener is closed"))
+  }
+
+  /// Accepts one connection if one is there.
+  private func acceptNow() -> TCPConnection? {
+    if !mayAccept { return nil }
+    for socket in sockets {
+      while true {
+        do {
+          guard let accepted = try socket.socket?.accept() else { break }
+          policy.accepted()
+          let peer = accepted.peer
+          return TCPConnection(
+            accepted.take(), remote: peer, configuration: configuration.connection, reactor: executor.reactor)
+        } catch {
+          switch policy.failed(errno: error.errno) {
+          case .skip: continue
+          case .fail: end(SocketError(error, operation: "accept", address: localAddresses.first))
+          case .backOff(let delay): tryAgain(after: delay)
+          }
+          return nil
+        }
+      }
+    }
+    mayAccept = false
+    return nil
+  }
+
+  /// Descriptors or memory are short: no edge will tell when that changes.
+  private func tryAgain(after delay: Int64) {
+    if retry != nil { return }
+    retry = registration.arm(at: instant(registration.now, plus: delay), tag: Self.retryTag)
+    for socket in sockets { socket.awaitClosedDescriptor() }
+  }
+
+  private func serveWaiters() {
+    while !waiters.isEmpty, failure == nil, let connection = acceptNow() {
+      waiters.takeFirst()?.resume(.success(connection))
+    }
+  }
+
+  private func end(_ error: SocketError) {
+    if failure != nil { return }
+    failure = error
+    if let retry = retry.take() { registration.disarm(retry) }
+    unixSocket?.remove()
+    for socket in sockets { socket.leave() }
+    for waiter in waiters.takeAll() { waiter.resume(.failure(error)) }
+    listeningEnded()
+  }
+}
+
+extension TCPListener: EventHandler {
+  package func handle(_ readiness: Readiness) {
+    mayAccept = true
+    serveWaiters()
+  }
+
+  package func deadlineReached(_ tag: UInt64) {
+    if tag == Self.drainTag { return drainDeadlineReached() }
+    retry = nil
+    serveWaiters()
+  }
+
+  static var retryTag: UInt64 { 0 }
+  static var drainTag: UInt64 { 1 }
+
+  package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "accept")) }
+}

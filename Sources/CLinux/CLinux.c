@@ -1,0 +1,54 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+_Static_assert(CLINUX_EPOLLIN == EPOLLIN && CLINUX_EPOLLPRI == EPOLLPRI && CLINUX_EPOLLOUT == EPOLLOUT, "epoll bits");
+_Static_assert(CLINUX_EPOLLERR == EPOLLERR && CLINUX_EPOLLHUP == EPOLLHUP && CLINUX_EPOLLRDHUP == EPOLLRDHUP, "epoll bits");
+
+static int result(int value) { return value < 0 ? -errno : value; }
+
+int clinux_epoll_create(void) { return result(epoll_create1(EPOLL_CLOEXEC)); }
+
+int clinux_epoll_add(int epoll, int fd, uint32_t events, uint64_t token) {
+  struct epoll_event event = {.events = events | EPOLLET, .data = {.u64 = token}};
+  return result(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event));
+}
+
+int clinux_epoll_remove(int epoll, int fd) { return result(epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL)); }
+
+int clinux_epoll_wait(int epoll, clinux_event *events, int capacity, int timeout_milliseconds) {
+  // struct epoll_event is packed on x86-64 and carries a union: neither comes through to Swift in one piece.
+  struct epoll_event buffer[256];
+  if (capacity > 256) capacity = 256;
+  int count = epoll_wait(epoll, buffer, capacity, timeout_milliseconds);
+  if (count < 0) return -errno;
+  for (int i = 0; i < count; i++) events[i] = (clinux_event){.token = buffer[i].data.u64, .events = buffer[i].events};
+  return count;
+}
+
+int clinux_eventfd_create(void) { return result(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+
+int clinux_eventfd_signal(int fd) {
+  uint64_t one = 1;
+  return write(fd, &one, sizeof one) < 0 ? -errno : 0;
+}
+
+int clinux_accept(int fd, void *address, uint32_t *length) {
+  return result(accept4(fd, address, length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+const uint8_t *clinux_memmem(const uint8_t *bytes, unsigned long count, const uint8_t *pattern, unsigned long pattern_count) {
+  return memmem(bytes, count, pattern, pattern_count);
+}
+
+const char *clinux_error_text(int error) { return strerrordesc_np(error); }
+
+void clinux_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }

@@ -1,0 +1,52 @@
+// The calls of Linux that `import Glibc` does not bring: epoll, eventfd, accept4, and a few of the C library.
+//
+// This header is imported into Swift next to Glibc's own module, so it includes no system header at all and never
+// defines _GNU_SOURCE: either would declare types such as `fd_set` a second time. What needs them lives in CLinux.c.
+// Every function returns what its system call returns, with -errno in place of -1, so that no caller reads `errno`.
+
+#ifndef CLINUX_H
+#define CLINUX_H
+
+#include <stdint.h>
+
+/// One readiness report: the event mask, and the token the descriptor was registered with.
+typedef struct {
+  uint64_t token;
+  uint32_t events;
+} clinux_event;
+
+enum {
+  CLINUX_EPOLLIN = 0x001,
+  CLINUX_EPOLLPRI = 0x002,
+  CLINUX_EPOLLOUT = 0x004,
+  CLINUX_EPOLLERR = 0x008,
+  CLINUX_EPOLLHUP = 0x010,
+  CLINUX_EPOLLRDHUP = 0x2000,
+};
+
+/// epoll_create1(EPOLL_CLOEXEC)
+int clinux_epoll_create(void);
+/// epoll_ctl(EPOLL_CTL_ADD), edge-triggered
+int clinux_epoll_add(int epoll, int fd, uint32_t events, uint64_t token);
+/// epoll_ctl(EPOLL_CTL_DEL)
+int clinux_epoll_remove(int epoll, int fd);
+/// epoll_wait; at most 256 events a call, whatever `capacity` says
+int clinux_epoll_wait(int epoll, clinux_event *_Nonnull events, int capacity, int timeout_milliseconds);
+
+/// eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+int clinux_eventfd_create(void);
+/// Adds one to the counter.
+int clinux_eventfd_signal(int fd);
+
+/// accept4(SOCK_CLOEXEC | SOCK_NONBLOCK); `address` is a struct sockaddr_storage, `length` its size and then the address's
+int clinux_accept(int fd, void *_Nonnull address, uint32_t *_Nonnull length);
+
+/// memmem(3)
+const uint8_t *_Nullable clinux_memmem(const uint8_t *_Nonnull bytes, unsigned long count, const uint8_t *_Nonnull pattern,
+                                       unsigned long pattern_count);
+/// strerrordesc_np(3): static text, or NULL for an unknown number
+const char *_Nullable clinux_error_text(int error);
+/// pthread_setname_np(3) for the calling thread
+void clinux_name_thread(const char *_Nonnull name);
+
+#endif

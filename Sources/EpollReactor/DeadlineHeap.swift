@@ -1,0 +1,130 @@
+/// Deadlines in order of time: a binary heap that knows where each of its elements is.
+///
+/// Invariants:
+/// - `heap[0]` is the earliest; of equal times the one inserted first comes first.
+/// - Every armed deadline owns one slot, and `slots[heap[i].slot].position == i`.
+/// - A key names a deadline by its slot and its serial number, which is never used again: a key of a deadline that is
+///   gone finds nothing.
+/// - Removing takes the element out at once, so that deadlines armed and cancelled leave nothing; the storage itself
+///   is let go when the last one leaves a large heap.
+///
+/// Arming with growing times costs O(1), removing O(log n).
+package struct DeadlineHeap<Payload> {
+  /// Names an armed deadline.
+  package struct Key: Hashable, Sendable {
+    fileprivate let slot: Int
+    fileprivate let serial: UInt64
+  }
+
+  private struct Element {
+    let time: Int64
+    let serial: UInt64
+    let slot: Int
+
+    func comesBefore(_ other: Element) -> Bool {
+      time != other.time ? time < other.time : serial < other.serial
+    }
+  }
+
+  private struct Slot {
+    var serial: UInt64
+    var position: Int
+    var payload: Payload?
+  }
+
+  private var heap: [Element] = []
+  private var slots: [Slot] = []
+  private var freeSlots: [Int] = []
+  private var nextSerial: UInt64 = 0
+
+  package init() {}
+
+  /// The number of armed deadlines.
+  package var count: Int { heap.count }
+
+  /// The time of the earliest, if any.
+  package var earliest: Int64? { heap.first?.time }
+
+  /// The room that the storage takes, in elements.
+  package var capacity: Int { max(heap.capacity, slots.capacity) }
+
+  /// Arms a deadline.
+  package mutating func insert(at time: Int64, _ payload: Payload) -> Key {
+    nextSerial += 1
+    let slot: Int
+    if let free = freeSlots.popLast() {
+      slot = free
+      slots[slot] = Slot(serial: nextSerial, position: heap.count, payload: payload)
+    } else {
+      slot = slots.count
+      slots.append(Slot(serial: nextSerial, position: heap.count, payload: payload))
+    }
+    heap.append(Element(time: time, serial: nextSerial, slot: slot))
+    siftUp(heap.count - 1)
+    return Key(slot: slot, serial: nextSerial)
+  }
+
+  /// Disarms a deadline; `nil` when it is gone already.
+  @discardableResult
+  package mutating func remove(_ key: Key) -> Payload? {
+    guard key.slot < slots.count, slots[key.slot].serial == key.serial, slots[key.slot].payload != nil else {
+      return nil
+    }
+    return remove(at: slots[key.slot].position)
+  }
+
+  /// Takes out the earliest deadline if its time has come.
+  package mutating func popDue(at now: Int64) -> Payload? {
+    guard let first = heap.first, first.time <= now else { return nil }
+    return remove(at: 0)
+  }
+
+  private mutating func remove(at position: Int) -> Payload? {
+    let slot = heap[position].slot
+    let payload = slots[slot].payload.take()
+    freeSlots.append(slot)
+    let last = heap.removeLast()
+    if position < heap.count {
+      place(last, at: position)
+      siftUp(position)
+      siftDown(position)
+    }
+    if heap.isEmpty, slots.capacity > 1024 {
+      heap = []
+      slots = []
+      freeSlots = []
+    }
+    return payload
+  }
+
+  private mutating func place(_ element: Element, at position: Int) {
+    heap[position] = element
+    slots[element.slot].position = position
+  }
+
+  private mutating func siftUp(_ start: Int) {
+    var position = start
+    let element = heap[position]
+    while position > 0 {
+      let parent = (position - 1) / 2
+      if heap[parent].comesBefore(element) { break }
+      place(heap[parent], at: position)
+      position = parent
+    }
+    place(element, at: position)
+  }
+
+  private mutating func siftDown(_ start: Int) {
+    var position = start
+    let element = heap[position]
+    while true {
+      var child = 2 * position + 1
+      if child >= heap.count { break }
+      if child + 1 < heap.count, heap[child + 1].comesBefore(heap[child]) { child += 1 }
+      if element.comesBefore(heap[child]) { break }
+      place(heap[child], at: position)
+      position = child
+    }
+    place(element, at: position)
+  }
+}

@@ -1,0 +1,191 @@
+// The facts about epoll that shape this file:
+//
+// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached and never
+//   touched again: no epoll_ctl per operation. In return an event comes only when something *changes*, so whoever
+//   stops before EAGAIN must remember that there is more. Sockets do (`isReadable`, `isWritable`), and one that stops
+//   because it had its share asks for another turn here, for no edge will come.
+// - epoll knows open file descriptions, not numbers. An event fetched in one batch may be for a number that was closed
+//   and used again within that batch. So events carry a token of place and generation, and descriptors are closed on
+//   this thread alone.
+// - close(2) removes a descriptor from epoll by itself unless it was duplicated; descriptors are handed out of here
+//   only through EPOLL_CTL_DEL.
+// - EPOLLHUP and EPOLLERR are reported asked for or not, but edge-triggered once: nobody listening is no hot loop.
+// - epoll_wait counts milliseconds. Deadlines are rounded up, so none is early.
+// - Waking by eventfd costs two system calls (the write, and a wait that returns for nothing else), so it is done only
+//   when this thread is truly asleep. Edge-triggered, the counter need not be read back.
+//
+// One turn of the loop: run what is queued, reach the deadlines that are due, wait for events (not at all if there is
+// more to run), carry the events out, give their turn to those that asked for one. Between two waits no more than
+// `jobsPerTurn` jobs are run in whole batches, so that neither jobs nor sockets starve the other.
+
+internal import SocketSystem
+internal import Synchronization
+
+/// The state and the thread's code of a reactor. The thread keeps this object alive, not the `Reactor`: so the reactor
+/// goes when nothing names it any more, and that ends the thread.
+package final class EventLoop: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): what is mutable is touched on the loop's thread only, which `assertCurrent` checks in
+  // debug builds; what other threads may touch is `jobs` (a lock of its own) and the atomics.
+
+  let jobs: JobQueue
+  let epoll: Epoll
+  let gauge = Gauge()
+  private let thread = Atomic<UInt>(0)
+  /// The time of a clock that is moved by hand; -1 for the real one.
+  private let manualTime: Atomic<Int64>
+
+  var registrations = RegistrationTable()
+  var deadlines = DeadlineHeap<Deadline>()
+  var turns: [Registration] = []
+  var waitingForRoom: [Registration] = []
+  var scratch = [UInt8](repeating: 0, count: EventLoop.scratchSize)
+  var isShutDown = false
+  private var events = EventBuffer()
+  private var batch: [JobQueue.Item] = []
+
+  /// One receive buffer: the most bytes read from a socket beyond what was asked for.
+  static let scratchSize = 65_536
+  /// When this many jobs ran since the last look at epoll, it is time for another.
+  private static let jobsPerTurn = 1024
+  /// Room kept in the job queue when a burst is over.
+  private static let keptBatchCapacity = 16_384
+  /// The wake event's token: no place in the table is that high.
+  private static let wakeToken = UInt64.max
+
+  init(manualTime: Bool) throws(SystemError) {
+    jobs = try JobQueue()
+    epoll = try Epoll()
+    self.manualTime = Atomic(manualTime ? 0 : -1)
+    try epoll.add(jobs.wakeDescriptor, token: Self.wakeToken, readableOnly: true)
+  }
+
+  // MARK: Any thread
+
+  /// Whether the calling thread is the loop's.
+  package var isCurrent: Bool { thread.load(ordering: .relaxed) == currentThread() }
+
+  @inline(__always)
+  func assertCurrent() { assert(isCurrent, "a socket's state was touched on another thread than its reactor's") }
+
+  /// Nanoseconds on the clock of the deadlines.
+  package var now: Int64 {
+    let manual = manualTime.load(ordering: .relaxed)
+    return manual >= 0 ? manual : continuousNanoseconds()
+  }
+
+  // MARK: The loop's thread
+
+  /// Moves manual time on and reaches what is due, one instant after the other.
+  func advance(by nanoseconds: Int64) {
+    assertCurrent()
+    let start = manualTime.load(ordering: .relaxed)
+    if start < 0 { return }
+    let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
+    let end = overflow ? .max : sum
+    while let next = deadlines.earliest, next <= end {
+      manualTime.store(max(start, next), ordering: .relaxed)
+      reachDeadlines()
+    }
+    manualTime.store(end, ordering: .relaxed)
+  }
+
+  /// The thread's life: turns until nobody can enqueue any more and the queue is empty.
+  func run() {
+    thread.store(currentThread(), ordering: .relaxed)
+    while true {
+      gauge.turnBegins()
+      runJobs()
+      reachDeadlines()
+      let wait: Int32
+      switch jobs.rest(maySleep: turns.isEmpty) {
+      case .work: wait = 0
+      case .sleep: wait = millisecondsToNextDeadline()
+      case .end: return
+      }
+      gauge.turnEnds()
+      let count = epoll.wait(&events, milliseconds: wait)
+      gauge.turnBegins()
+      if wait != 0 { jobs.awake() }
+      carryOutEvents(count)
+      giveTurns()
+    }
+  }
+
+  private func runJobs() {
+    var ran = 0
+    repeat {
+      jobs.take(into: &batch)
+      if batch.isEmpty { return }
+      ran += batch.count
+      for index in batch.indices {
+        var item = JobQueue.Item.call({})
+        swap(&item, &batch[index])
+        run(item)
+        gauge.jobEnds()
+      }
+      batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
+    } while ran < Self.jobsPerTurn
+  }
+
+  private func run(_ item: consuming JobQueue.Item) {
+    switch consume item {
+    case .socket(let job, let executor):
+      // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
+      unsafe job.runSynchronously(
+        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: executor.reactor.asUnownedTaskExecutor())
+    case .task(let job, let reactor):
+      // SAFETY: as above.
+      unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
+    case .call(let body):
+      body()
+    }
+  }
+
+  private func reachDeadlines() {
+    guard deadlines.earliest != nil else { return }
+    let now = self.now
+    while let deadline = deadlines.popDue(at: now) { deadline.reach() }
+  }
+
+  private func millisecondsToNextDeadline() -> Int32 {
+    guard manualTime.load(ordering: .relaxed) < 0, let next = deadlines.earliest else { return -1 }
+    let left = next - now
+    return left <= 0 ? 0 : Int32(clamping: (left - 1) / 1_000_000 + 1)
+  }
+
+  private func carryOutEvents(_ count: Int) {
+    for index in 0..<count {
+      let (token, readiness) = events[index]
+      if token == Self.wakeToken { continue }
+      registrations[token]?.dispatch(readiness, token: token)
+      gauge.jobEnds()
+    }
+  }
+
+  private func giveTurns() {
+    if turns.isEmpty { return }
+    var waiting: [Registration] = []
+    swap(&waiting, &turns)
+    for registration in waiting { registration.takeTurn() }
+    if turns.isEmpty {
+      waiting.removeAll(keepingCapacity: waiting.capacity <= Self.keptBatchCapacity)
+      swap(&waiting, &turns)
+    }
+  }
+
+  /// A descriptor number became free: whoever ran out of them may try again.
+  func descriptorClosed() {
+    if waitingForRoom.isEmpty { return }
+    let waiting = waitingForRoom
+    waitingForRoom = []
+    for registration in waiting { registration.askForTurn() }
+  }
+
+  /// Ends every socket.
+  func shutDown() {
+    assertCurrent()
+    if isShutDown { return }
+    isShutDown = true
+    for registration in registrations.all { registration.dispatchShutDown() }
+  }
+}

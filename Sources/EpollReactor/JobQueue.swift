@@ -1,0 +1,79 @@
+internal import SocketSystem
+
+/// The reactor's one queue: first in, first out, from every thread, without priorities.
+///
+/// Invariants:
+/// - Items are run in the order in which `push` took the lock. There is no second queue for the reactor's own thread:
+///   with one, a call made there would overtake calls made earlier elsewhere.
+/// - The reactor is woken only when it sleeps: `isAsleep` is set under the lock that finds the queue empty, and the
+///   first push after that clears it and signals. So no push is missed, and a burst costs one system call.
+package final class JobQueue: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): `items`, `isAsleep` and `isStopped` are touched only while `lock` is held.
+
+  enum Item {
+    /// A job isolated to an actor of the reactor.
+    case socket(UnownedJob, ReactorExecutor)
+    /// A job of a task that prefers the reactor, isolated to none of its actors.
+    case task(UnownedJob, Reactor)
+    /// A synchronous call.
+    case call(@Sendable () -> Void)
+  }
+
+  private let lock = Lock()
+  private let wakeEvent: WakeEvent
+  private var items: [Item] = []
+  private var isAsleep = false
+  private var isStopped = false
+
+  init() throws(SystemError) { wakeEvent = try WakeEvent() }
+
+  /// The descriptor that becomes readable when the sleeping reactor must wake.
+  var wakeDescriptor: Int32 { wakeEvent.number }
+
+  /// Adds an item at the end. Any thread.
+  func push(_ item: consuming Item) {
+    lock.lock()
+    items.append(item)
+    let wake = isAsleep
+    isAsleep = false
+    lock.unlock()
+    if wake { wakeEvent.signal() }
+  }
+
+  /// Makes the reactor's thread end once the queue is empty. Any thread.
+  func stop() {
+    lock.lock()
+    isStopped = true
+    let wake = isAsleep
+    isAsleep = false
+    lock.unlock()
+    if wake { wakeEvent.signal() }
+  }
+
+  /// Exchanges the waiting items for the empty array `batch`, whose room is used again.
+  func take(into batch: inout [Item]) {
+    lock.lock()
+    swap(&items, &batch)
+    lock.unlock()
+  }
+
+  /// What the reactor may do now that it ran out of work.
+  enum Rest { case work, sleep, end }
+
+  /// Finds out whether the reactor may sleep, and says in the same breath that it does.
+  func rest(maySleep: Bool) -> Rest {
+    lock.lock()
+    defer { lock.unlock() }
+    if !items.isEmpty { return .work }
+    if isStopped { return .end }
+    isAsleep = maySleep
+    return maySleep ? .sleep : .work
+  }
+
+  /// Says that the reactor is awake, so that nobody signals it in vain.
+  func awake() {
+    lock.lock()
+    isAsleep = false
+    lock.unlock()
+  }
+}

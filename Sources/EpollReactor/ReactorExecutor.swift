@@ -1,0 +1,64 @@
+/// An isolation domain on a reactor: the serial executor of one actor whose code runs on the reactor's thread.
+///
+/// Each socket has one of its own, although all sockets of a reactor share a thread. The identity is what keeps order:
+/// a call to another isolation domain always goes through the reactor's queue, behind every call that was made before
+/// it, also when the caller is on that thread already.
+public final class ReactorExecutor: SerialExecutor {
+  /// The reactor whose thread runs the jobs.
+  public let reactor: Reactor
+
+  /// A new isolation domain.
+  ///
+  /// - Parameter reactor: Whose thread the domain's code runs on.
+  public init(_ reactor: Reactor) { self.reactor = reactor }
+
+  /// Puts a job at the end of the reactor's queue. Called by the Swift runtime.
+  ///
+  /// - Parameter job: What to run.
+  public func enqueue(_ job: consuming ExecutorJob) {
+    reactor.loop.jobs.push(.socket(UnownedJob(job), self))
+  }
+
+  /// Whether the calling thread is the reactor's: `assumeIsolated` succeeds there, and nowhere else.
+  ///
+  /// - Returns: `true` on the reactor's thread.
+  public func isIsolatingCurrentContext() -> Bool? { reactor.loop.isCurrent }
+
+  /// Traps unless the calling thread is the reactor's.
+  public func checkIsolated() {
+    precondition(reactor.loop.isCurrent, "this code is isolated to an actor on a reactor, but runs on another thread")
+  }
+}
+
+/// An actor whose code runs on a reactor's thread.
+///
+/// All sockets are reactor actors. An actor of your own becomes one by naming its executor; it then works with the
+/// reactor's sockets without changing threads:
+///
+/// ```swift
+/// actor Session: ReactorActor {
+///   nonisolated let executor = ReactorExecutor(.shared)
+/// }
+/// ```
+///
+/// Code that blocks in such an actor blocks every socket of the reactor.
+public protocol ReactorActor: Actor {
+  /// The actor's isolation domain; a constant, for the runtime asks for it at every call.
+  nonisolated var executor: ReactorExecutor { get }
+}
+
+extension ReactorActor {
+  /// The executor in the form that the runtime asks for.
+  public nonisolated var unownedExecutor: UnownedSerialExecutor {
+    // SAFETY: the actor's constant keeps the executor alive for as long as the actor, and queued jobs retain it.
+    unsafe executor.asUnownedSerialExecutor()
+  }
+
+  /// Runs `body` isolated to this actor, in its turn: behind all that was enqueued before this call.
+  ///
+  /// The actor lives until then. This is how code that cannot await reaches the actor: initialisers, cancellation
+  /// handlers, the `enqueue…` methods.
+  package nonisolated func submit(_ body: @escaping @Sendable (isolated Self) -> Void) {
+    executor.reactor.submit { self.assumeIsolated(body) }
+  }
+}

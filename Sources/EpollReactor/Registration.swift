@@ -1,0 +1,251 @@
+package import SocketSystem
+internal import Synchronization
+
+/// An actor that the reactor tells about its descriptor, its deadlines and the reactor's end.
+///
+/// Every method is called on the reactor's thread, isolated to the actor, outside of any task.
+package protocol EventHandler: ReactorActor {
+  /// The descriptor's readiness changed. An empty set is the turn that `Registration.askForTurn()` asked for.
+  func handle(_ readiness: Readiness)
+  /// A deadline armed with this tag has come; it is disarmed.
+  func deadlineReached(_ tag: UInt64)
+  /// The reactor shuts down: abort, and fail all operations with `.reactorShutDown`.
+  func reactorShutDown()
+}
+
+/// What an actor has with its reactor: a place in the table, at most one descriptor, and the way events come back.
+///
+/// The descriptor is owned here and not by the actor, because an actor's `deinit` runs anywhere, while the descriptor
+/// must be closed on the reactor's thread: only so can no event of the same batch reach a number used anew.
+///
+/// Events and deadlines reach the actor through a weak reference: a dropped socket simply hears no more.
+package final class Registration: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): everything mutable is touched on the reactor's thread only; `loop.assertCurrent`
+  // checks it in debug builds.
+
+  package let reactor: Reactor
+  private weak var handler: (any EventHandler)?
+  private var storedDescriptor: Descriptor?
+  private var slot: Int?
+  private var token: UInt64?
+  private var waitsForTurn = false
+  private let isInTable = Atomic<Bool>(false)
+
+  private var loop: EventLoop { reactor.loop }
+
+  /// A registration that is not yet in the reactor's table. Any thread.
+  ///
+  /// - Parameters:
+  ///   - reactor: Whose table it will be in.
+  ///   - descriptor: The descriptor, if there is one already; `enter` closes it on failure.
+  package init(on reactor: Reactor, holding descriptor: consuming Descriptor? = nil) {
+    self.reactor = reactor
+    storedDescriptor = descriptor
+  }
+
+  /// Enters the table: from now on the handler hears of events, deadlines and the reactor's shutdown.
+  ///
+  /// - Parameters:
+  ///   - handler: Who hears of them.
+  ///   - readableOnly: A listener has nothing to say about writing.
+  /// - Throws: `nil` if the reactor is shut down, otherwise what epoll_ctl(2) reports.
+  package func enter(_ handler: any EventHandler, readableOnly: Bool = false) throws(EnterError) {
+    loop.assertCurrent()
+    if loop.isShutDown {
+      storedDescriptor = nil
+      throw .reactorIsShutDown
+    }
+    self.handler = handler
+    slot = loop.registrations.insert(self)
+    isInTable.store(true, ordering: .releasing)
+    guard let descriptor = storedDescriptor.take() else { return }
+    do {
+      try attach(descriptor, readableOnly: readableOnly)
+    } catch {
+      throw .system(error)
+    }
+  }
+
+  /// Why a registration did not enter the table.
+  package enum EnterError: Error {
+    case reactorIsShutDown
+    case system(SystemError)
+  }
+
+  /// Whether it is in the table: whoever drops it must have it leave. Any thread.
+  package var needsToLeave: Bool { isInTable.load(ordering: .acquiring) }
+
+  /// Makes another actor the one that hears of events.
+  package func hand(to handler: any EventHandler) {
+    loop.assertCurrent()
+    self.handler = handler
+  }
+
+  /// Leaves the table, and closes the descriptor if there is one.
+  package func leave() {
+    loop.assertCurrent()
+    closeDescriptor()
+    handler = nil
+    isInTable.store(false, ordering: .releasing)
+    if let slot = slot.take() { loop.registrations.remove(slot) }
+  }
+
+  /// Takes a descriptor over and registers it, edge-triggered and once: epoll_ctl(2).
+  ///
+  /// - Parameter readableOnly: A listener has nothing to say about writing.
+  /// - Throws: What epoll_ctl reports, after closing the descriptor.
+  package func attach(_ descriptor: consuming Descriptor, readableOnly: Bool = false) throws(SystemError) {
+    loop.assertCurrent()
+    guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
+    let token = loop.registrations.renewToken(slot)
+    try loop.epoll.add(descriptor.number, token: token, readableOnly: readableOnly)
+    self.token = token
+    storedDescriptor = consume descriptor
+  }
+
+  /// Closes the descriptor; events of it that were already fetched are dropped.
+  package func closeDescriptor() {
+    loop.assertCurrent()
+    guard storedDescriptor != nil else { return }
+    storedDescriptor = nil
+    if let slot { _ = loop.registrations.renewToken(slot) }
+    loop.descriptorClosed()
+  }
+
+  /// Takes the descriptor out, unregistered but open.
+  package func detach() -> Descriptor? {
+    loop.assertCurrent()
+    guard let descriptor = storedDescriptor.take() else { return nil }
+    if let slot { _ = loop.registrations.renewToken(slot) }
+    loop.epoll.remove(descriptor.number)
+    return descriptor
+  }
+
+  /// The socket, if there is one.
+  package var socket: Socket? {
+    loop.assertCurrent()
+    return switch storedDescriptor {
+    case .some(let descriptor): descriptor.socket
+    case .none: nil
+    }
+  }
+
+  /// recv(2) into the reactor's scratch memory; see `withScratch`.
+  package func receiveIntoScratch() -> Transfer {
+    loop.assertCurrent()
+    guard let socket else { return .failed(SystemError(call: "recv", errno: Errno.badDescriptor)) }
+    return socket.receive(into: &loop.scratch, atMost: loop.scratch.count)
+  }
+
+  /// Shows the first `count` bytes of the reactor's scratch memory.
+  package func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
+    loop.assertCurrent()
+    let scratch = loop.scratch
+    return try body(scratch.span.extracting(first: count))
+  }
+
+  /// The most bytes that one receive into the scratch memory brings.
+  package var scratchCapacity: Int { loop.scratch.count }
+
+  /// Asks for another turn, behind all that is ready now: `handle([])`. An edge-triggered event would not come again.
+  package func askForTurn() {
+    loop.assertCurrent()
+    if waitsForTurn { return }
+    waitsForTurn = true
+    loop.turns.append(self)
+  }
+
+  /// Nanoseconds on the reactor's clock, from which deadlines are counted.
+  package var now: Int64 { loop.now }
+
+  /// Arms a deadline at `time` on the reactor's clock; the handler hears its tag.
+  package func arm(at time: Int64, tag: UInt64) -> DeadlineKey? {
+    loop.assertCurrent()
+    return slot == nil ? nil : loop.deadlines.insert(at: time, Deadline(registration: self, tag: tag))
+  }
+
+  /// Disarms a deadline; one that is gone is no matter.
+  package func disarm(_ key: DeadlineKey) {
+    loop.assertCurrent()
+    loop.deadlines.remove(key)
+  }
+
+  /// Asks to hear, by an empty `handle`, when a descriptor of this reactor is closed: there is room for one more.
+  package func awaitClosedDescriptor() {
+    loop.assertCurrent()
+    loop.waitingForRoom.append(self)
+  }
+
+  // Called by the loop.
+
+  func dispatch(_ readiness: Readiness) {
+    handler?.assumeIsolated { $0.handle(readiness) }
+  }
+
+  func dispatch(_ readiness: Readiness, token: UInt64) {
+    if token == self.token { dispatch(readiness) }
+  }
+
+  func takeTurn() {
+    waitsForTurn = false
+    dispatch([])
+  }
+
+  func dispatch(deadline tag: UInt64) {
+    handler?.assumeIsolated { $0.deadlineReached(tag) }
+  }
+
+  func dispatchShutDown() {
+    handler?.assumeIsolated { $0.reactorShutDown() }
+  }
+}
+
+/// Names an armed deadline.
+package typealias DeadlineKey = DeadlineHeap<Deadline>.Key
+
+/// Whom a deadline is for.
+package struct Deadline {
+  let registration: Registration
+  let tag: UInt64
+
+  func reach() { registration.dispatch(deadline: tag) }
+}
+
+/// All registrations of a reactor. A token names a place and its generation, which every change of descriptor raises:
+/// an event fetched before the change finds a token that no longer fits and is dropped.
+struct RegistrationTable {
+  private var places: [(registration: Registration?, generation: UInt32)] = []
+  private var free: [Int] = []
+
+  mutating func insert(_ registration: Registration) -> Int {
+    if let place = free.popLast() {
+      places[place].registration = registration
+      return place
+    }
+    places.append((registration, 0))
+    return places.count - 1
+  }
+
+  mutating func remove(_ place: Int) {
+    places[place].registration = nil
+    places[place].generation &+= 1
+    free.append(place)
+  }
+
+  mutating func renewToken(_ place: Int) -> UInt64 {
+    places[place].generation &+= 1
+    return UInt64(places[place].generation) << 32 | UInt64(place)
+  }
+
+  /// The registration that a token names, unless it is stale.
+  subscript(token: UInt64) -> Registration? {
+    let place = Int(token & 0xffff_ffff)
+    guard place < places.count, places[place].generation == UInt32(token >> 32) else { return nil }
+    return places[place].registration
+  }
+
+  /// All registrations there are.
+  var all: [Registration] { places.compactMap(\.registration) }
+
+  var count: Int { places.count - free.count }
+}

@@ -1,0 +1,224 @@
+internal import CLinux
+import Glibc
+
+/// An open file descriptor with one owner: it is closed when its owner lets go of it, once.
+///
+/// close(2) is never retried: Linux carries it out whatever it returns.
+package struct Descriptor: ~Copyable, Sendable {
+  /// The number that the kernel knows it by.
+  package let number: Int32
+
+  /// Takes ownership of an open descriptor.
+  package init(owning number: Int32) { self.number = number }
+
+  deinit { _ = close(number) }
+
+  /// The socket, for as long as this owner lives.
+  package var socket: Socket { Socket(number) }
+
+  /// Gives the number away: the caller closes it.
+  package consuming func release() -> Int32 {
+    let number = self.number
+    discard self
+    return number
+  }
+}
+
+/// A socket that somebody else owns, for the calls on it: every method is one system call, named after it. EINTR is
+/// retried.
+package struct Socket: Sendable {
+  /// The number that the kernel knows it by.
+  package let number: Int32
+
+  package init(_ number: Int32) { self.number = number }
+}
+
+// MARK: - Moving bytes
+
+extension Socket {
+  /// recv(2) into the front of `scratch`, at most `count` bytes.
+  package func receive(into scratch: inout [UInt8], atMost count: Int) -> Transfer {
+    // SAFETY: the pointer is valid for `scratch.count` bytes during the call, and no more than that is asked for.
+    let received = unsafe scratch.withUnsafeMutableBytes { buffer in
+      retryingInterrupts { unsafe recv(number, buffer.baseAddress, min(count, buffer.count), 0) }
+    }
+    return Self.transfer(received, "recv")
+  }
+
+  /// recv(2) straight behind the bytes that `buffer` has, at most `count` bytes.
+  package func receive(appendingTo buffer: inout [UInt8], atMost count: Int) -> Transfer {
+    var received = 0
+    buffer.append(addingCapacity: count) { tail in
+      // SAFETY: the span's memory is valid for its capacity, and the count set is what the kernel wrote.
+      unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
+        let free = UnsafeMutableRawBufferPointer(memory)
+        received = retryingInterrupts { unsafe recv(number, free.baseAddress, min(count, free.count), 0) }
+        initialized = max(0, received)
+      }
+    }
+    return Self.transfer(received, "recv")
+  }
+
+  /// send(2) with MSG_NOSIGNAL.
+  package func send(_ bytes: Span<UInt8>) -> Transfer {
+    // SAFETY: the pointer is valid for the span's count during the call, which only reads.
+    let sent = unsafe bytes.withUnsafeBytes { buffer in
+      retryingInterrupts { unsafe Glibc.send(number, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) }
+    }
+    return Self.transfer(sent, "send")
+  }
+
+  /// sendmsg(2) with MSG_NOSIGNAL: several pieces, the first from `offset` on, in one call.
+  ///
+  /// No more than `maximumPieces` are looked at; the rest waits for the next call.
+  package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    let limited = pieces.prefix(Self.maximumPieces)
+    // SAFETY: the vectors point into arrays that `withVectors` keeps alive and still until its body returns.
+    let sent = unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: limited.count) { vectors in
+      unsafe withVectors(limited, offset, vectors, 0) { count in
+        var message = unsafe msghdr()
+        unsafe message.msg_iov = vectors.baseAddress
+        unsafe message.msg_iovlen = count
+        return retryingInterrupts { unsafe sendmsg(number, &message, Int32(MSG_NOSIGNAL)) }
+      }
+    }
+    return Self.transfer(sent, "sendmsg")
+  }
+
+  /// The number of pieces one gathered send takes; each costs a stack frame of `withVectors`.
+  package static var maximumPieces: Int { 64 }
+
+  private static func transfer(_ result: Int, _ call: String) -> Transfer {
+    if result >= 0 { return .bytes(result) }
+    let error = Int32(-result)
+    return error == EAGAIN ? .wouldBlock : .failed(SystemError(call: call, errno: error))
+  }
+}
+
+/// Points one vector at each piece, holding every array still by a nested call, and then runs `body`.
+private func withVectors(
+  _ pieces: ArraySlice<[UInt8]>, _ offset: Int, _ vectors: UnsafeMutableBufferPointer<iovec>, _ count: Int,
+  _ body: (Int) -> Int
+) -> Int {
+  guard let piece = pieces.first else { return body(count) }
+  return unsafe piece.withUnsafeBytes { bytes in
+    let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes.dropFirst(offset))
+    unsafe vectors[count] = iovec(iov_base: UnsafeMutableRawPointer(mutating: rest.baseAddress), iov_len: rest.count)
+    return unsafe withVectors(pieces.dropFirst(), 0, vectors, count + 1, body)
+  }
+}
+
+// MARK: - Sockets
+
+extension Descriptor {
+  /// socket(2): a nonblocking stream socket that a child process does not inherit.
+  package static func streamSocket(family: Int32) throws(SystemError) -> Descriptor {
+    let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    return Descriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
+  }
+}
+
+extension Socket {
+  /// bind(2)
+  package func bind(to address: SocketAddress) throws(SystemError) {
+    // SAFETY: the address is valid for its length during the call.
+    _ = try check(unsafe address.withKernelAddress { unsafe Glibc.bind(number, $0, $1) }, "bind")
+  }
+
+  /// listen(2)
+  package func listen(backlog: Int32) throws(SystemError) {
+    _ = try check(Glibc.listen(number, backlog), "listen")
+  }
+
+  /// connect(2), which for a nonblocking socket is only begun.
+  ///
+  /// - Returns: Whether the connection is there already (unix sockets, often); otherwise writability tells.
+  package func connect(to address: SocketAddress) throws(SystemError) -> Bool {
+    // SAFETY: the address is valid for its length during the call.
+    if unsafe address.withKernelAddress({ unsafe Glibc.connect(number, $0, $1) }) == 0 { return true }
+    let error = errno
+    // An interrupted connect(2) goes on in the background like any other nonblocking one.
+    if error == EINPROGRESS || error == EINTR { return false }
+    throw SystemError(call: "connect", errno: error)
+  }
+
+  /// accept4(2): the connection, nonblocking, and the address of its peer; `nil` when none waits.
+  package func accept() throws(SystemError) -> Accepted? {
+    var storage = sockaddr_storage()
+    var length = UInt32(MemoryLayout<sockaddr_storage>.size)
+    // SAFETY: `storage` and `length` are valid for the call, which writes no more than `length` says.
+    let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+      unsafe clinux_accept(number, pointer, &length)
+    }
+    if result >= 0 {
+      let descriptor = Descriptor(owning: result)
+      // SAFETY: the kernel filled `storage` up to `length`.
+      let peer = unsafe withUnsafePointer(to: &storage) { unsafe SocketAddress(storage: $0, length: length) }
+      return Accepted(descriptor: descriptor, peer: peer)
+    }
+    if -result == EAGAIN { return nil }
+    throw SystemError(call: "accept4", errno: -result)
+  }
+
+  /// A connection that accept4(2) brought.
+  package struct Accepted: ~Copyable {
+    /// The connection.
+    package let descriptor: Descriptor
+    /// Where it came from; `nil` when the kernel did not say.
+    package let peer: SocketAddress?
+
+    /// Takes the descriptor out.
+    package consuming func take() -> Descriptor { descriptor }
+  }
+
+  /// shutdown(2) of the sending side: the peer sees the end of the stream behind the bytes sent.
+  package func shutdownWriting() throws(SystemError) {
+    _ = try check(shutdown(number, Int32(SHUT_WR)), "shutdown")
+  }
+
+  /// getsockname(2)
+  package func localAddress() throws(SystemError) -> SocketAddress? {
+    // SAFETY: `address` gives pointers that are valid for the call.
+    unsafe try address("getsockname") { unsafe getsockname($0, $1, $2) }
+  }
+
+  /// getpeername(2)
+  package func remoteAddress() throws(SystemError) -> SocketAddress? {
+    // SAFETY: as above.
+    unsafe try address("getpeername") { unsafe getpeername($0, $1, $2) }
+  }
+
+  private func address(
+    _ call: String, _ body: (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+  ) throws(SystemError) -> SocketAddress? {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    // SAFETY: sockaddr_storage is what the sockets API lets any sockaddr be read as; its length goes along.
+    let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body(number, $0, &length) }
+    }
+    _ = try check(result, call)
+    // SAFETY: the kernel filled `storage` up to `length`.
+    return unsafe withUnsafePointer(to: &storage) { unsafe SocketAddress(storage: $0, length: length) }
+  }
+
+  /// fcntl(2): makes a descriptor from elsewhere nonblocking, and keeps child processes from inheriting it.
+  package func makeNonblocking() throws(SystemError) {
+    let flags = try check(fcntl(number, F_GETFL), "fcntl")
+    _ = try check(fcntl(number, F_SETFL, flags | O_NONBLOCK), "fcntl")
+    _ = try check(fcntl(number, F_SETFD, FD_CLOEXEC), "fcntl")
+  }
+
+  /// ioctl(2) FIONREAD: the bytes that wait to be received.
+  package func receivableBytes() -> Int {
+    var count: Int32 = 0
+    // SAFETY: FIONREAD writes one int, which `count` is.
+    return unsafe ioctl(number, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
+  }
+}
+
+/// Turns -1 into the error of the call named `call`.
+func check(_ result: Int32, _ call: String) throws(SystemError) -> Int32 {
+  if result < 0 { throw SystemError(call: call, errno: errno) }
+  return result
+}

@@ -1,0 +1,92 @@
+internal import CLinux
+import Glibc
+
+/// What an epoll event reports about a descriptor: epoll_ctl(2).
+package struct Readiness: OptionSet, Sendable {
+  package let rawValue: UInt32
+  package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  /// EPOLLIN: bytes or a connection wait.
+  package static var readable: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLIN)) }
+  /// EPOLLOUT: there is room to send, or a connect has ended.
+  package static var writable: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLOUT)) }
+  /// EPOLLPRI: an urgent byte is in the stream.
+  package static var urgent: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLPRI)) }
+  /// EPOLLRDHUP: the peer has shut its sending side down.
+  package static var peerFinished: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLRDHUP)) }
+  /// EPOLLHUP: both directions are shut down.
+  package static var hangUp: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLHUP)) }
+  /// EPOLLERR: an error is pending.
+  package static var error: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLERR)) }
+}
+
+/// An epoll instance: epoll(7). Every registration is edge-triggered.
+package struct Epoll: ~Copyable, Sendable {
+  private let descriptor: Descriptor
+
+  /// epoll_create1(2)
+  package init() throws(SystemError) {
+    descriptor = Descriptor(owning: try Self.check(clinux_epoll_create(), "epoll_create1"))
+  }
+
+  /// epoll_ctl(2) EPOLL_CTL_ADD for IN, OUT, RDHUP and PRI (or IN alone), never to be changed again.
+  package borrowing func add(_ number: Int32, token: UInt64, readableOnly: Bool = false) throws(SystemError) {
+    let interest: Readiness = readableOnly ? .readable : [.readable, .writable, .peerFinished, .urgent]
+    _ = try Self.check(clinux_epoll_add(descriptor.number, number, interest.rawValue, token), "epoll_ctl")
+  }
+
+  /// epoll_ctl(2) EPOLL_CTL_DEL, for a descriptor that goes on living elsewhere; close(2) does it by itself.
+  package borrowing func remove(_ number: Int32) {
+    _ = clinux_epoll_remove(descriptor.number, number)
+  }
+
+  /// epoll_wait(2)
+  ///
+  /// - Parameters:
+  ///   - events: Where the reports go.
+  ///   - milliseconds: How long to wait; 0 not at all, -1 for ever.
+  /// - Returns: The number of reports; zero also for an interrupted wait, which the caller's loop repeats anyway.
+  package borrowing func wait(_ events: inout EventBuffer, milliseconds: Int32) -> Int {
+    // SAFETY: the pointer is valid for the storage's count, which is the capacity given.
+    let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in
+      guard let base = buffer.baseAddress else { return 0 }
+      return unsafe clinux_epoll_wait(descriptor.number, base, Int32(buffer.count), milliseconds)
+    }
+    return Int(max(0, count))
+  }
+
+  private static func check(_ result: Int32, _ call: String) throws(SystemError) -> Int32 {
+    if result < 0 { throw SystemError(call: call, errno: -result) }
+    return result
+  }
+}
+
+/// Room for the reports of one epoll_wait(2).
+package struct EventBuffer {
+  fileprivate var storage = [clinux_event](repeating: clinux_event(), count: 256)
+
+  package init() {}
+
+  /// The report at `index`: whose it is, and what it says.
+  package subscript(index: Int) -> (token: UInt64, readiness: Readiness) {
+    (storage[index].token, Readiness(rawValue: storage[index].events))
+  }
+}
+
+/// An eventfd(2): any thread can make it readable.
+package struct WakeEvent: ~Copyable, Sendable {
+  private let descriptor: Descriptor
+
+  /// eventfd(2)
+  package init() throws(SystemError) {
+    let result = clinux_eventfd_create()
+    if result < 0 { throw SystemError(call: "eventfd", errno: -result) }
+    descriptor = Descriptor(owning: result)
+  }
+
+  /// The descriptor to register.
+  package var number: Int32 { descriptor.number }
+
+  /// write(2): an edge for epoll, each time, although nobody ever reads the counter.
+  package borrowing func signal() { _ = clinux_eventfd_signal(descriptor.number) }
+}

@@ -1,0 +1,45 @@
+import Glibc
+
+/// A mutual exclusion lock: pthread_mutex_init(3).
+///
+/// It is a pthread mutex and not `Synchronization.Mutex`, because the thread sanitizer sees the former alone on Linux.
+@safe package final class Lock: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is made for many threads.
+  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+
+  package init() {
+    // SAFETY: allocated here, initialised once, destroyed and freed once by `deinit`; its address never changes.
+    unsafe mutex = .allocate(capacity: 1)
+    unsafe mutex.initialize(to: pthread_mutex_t())
+    unsafe pthread_mutex_init(mutex, nil)
+  }
+
+  deinit {
+    unsafe pthread_mutex_destroy(mutex)
+    unsafe mutex.deallocate()
+  }
+
+  /// Waits for the lock and takes it.
+  package func lock() { unsafe pthread_mutex_lock(mutex) }
+
+  /// Gives the lock back.
+  package func unlock() { unsafe pthread_mutex_unlock(mutex) }
+}
+
+/// A value that any thread may touch, one at a time.
+package final class Guarded<Value>: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): `value` is touched only while `lock` is held.
+  @usableFromInline let lock = Lock()
+  @usableFromInline var value: Value
+
+  /// Guards `value` from now on.
+  package init(_ value: sending Value) { self.value = value }
+
+  /// Runs `body` with the value; keep it short and call nothing in it that may lock too.
+  @inlinable
+  package func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+    lock.lock()
+    defer { lock.unlock() }
+    return try body(&value)
+  }
+}

@@ -1,0 +1,196 @@
+/// Where a socket is: an IP address with a port, or the name of a unix socket.
+///
+/// A value of 24 bytes, the same whether it came from the kernel or was read from text. Equality compares every part:
+/// an IPv4-mapped IPv6 address is not equal to the IPv4 address in it, see `unmapped`.
+public enum SocketAddress: Sendable, Hashable {
+  /// An IPv4 address and a port, see ip(7).
+  case ipv4(IPv4Address, port: UInt16)
+  /// An IPv6 address and a port, see ipv6(7).
+  case ipv6(IPv6Address, port: UInt16)
+  /// The name of a unix socket, see unix(7).
+  case unix(UnixPath)
+
+  /// The port; nil for a unix socket.
+  public var port: UInt16? {
+    switch self {
+    case .ipv4(_, let port), .ipv6(_, let port): port
+    case .unix: nil
+    }
+  }
+
+  /// Whether this is an IPv4 address; an IPv4-mapped IPv6 address is not, see `unmapped`.
+  public var isIPv4: Bool { if case .ipv4 = self { true } else { false } }
+  /// Whether this is an IPv6 address.
+  public var isIPv6: Bool { if case .ipv6 = self { true } else { false } }
+  /// Whether this is the name of a unix socket.
+  public var isUnix: Bool { if case .unix = self { true } else { false } }
+
+  /// Whether the IP address is a loopback address; false for a unix socket, which has no IP address.
+  public var isLoopback: Bool { matches(\.isLoopback, \.isLoopback) }
+  /// Whether the IP address is a multicast group; false for a unix socket.
+  public var isMulticast: Bool { matches(\.isMulticast, \.isMulticast) }
+  /// Whether the IP address is the unspecified one, `0.0.0.0` or `::`; false for a unix socket.
+  public var isUnspecified: Bool { matches(\.isUnspecified, \.isUnspecified) }
+
+  /// The IPv4 address in an IPv4-mapped IPv6 address, with its port; any other address unchanged.
+  ///
+  /// A dual-stack listener sees its IPv4 peers as `[::ffff:192.0.2.1]:80`; this makes it `192.0.2.1:80`.
+  public var unmapped: SocketAddress {
+    if case .ipv6(let address, let port) = self, let ipv4 = address.ipv4 { .ipv4(ipv4, port: port) } else { self }
+  }
+
+  /// The same IP address with another port; a unix socket unchanged.
+  ///
+  /// - Parameter port: The new port.
+  /// - Returns: The address with that port.
+  public func with(port: UInt16) -> SocketAddress {
+    switch self {
+    case .ipv4(let address, _): .ipv4(address, port: port)
+    case .ipv6(let address, _): .ipv6(address, port: port)
+    case .unix: self
+    }
+  }
+
+  private func matches(_ ipv4: (IPv4Address) -> Bool, _ ipv6: (IPv6Address) -> Bool) -> Bool {
+    switch self {
+    case .ipv4(let address, _): ipv4(address)
+    case .ipv6(let address, _): ipv6(address)
+    case .unix: false
+    }
+  }
+}
+
+// MARK: Text
+
+extension SocketAddress: LosslessStringConvertible {
+  /// `192.0.2.1:80`, `[2001:db8::1]:80`, `[fe80::1%eth0]:80`, `unix:/run/name.sock` or `unix:@abstract`.
+  public var description: String {
+    switch self {
+    case .ipv4(let address, let port): "\(address):\(port)"
+    case .ipv6(let address, let port): "[\(address)]:\(port)"
+    case .unix(let path): "unix:\(path)"
+    }
+  }
+
+  /// Reads an address in one of the forms that `description` has; names of hosts are not looked up.
+  ///
+  /// - Parameter text: `address:port`, with an IPv6 address in brackets (RFC 3986, section 3.2.2) and the port as a
+  ///   number; or `unix:` and a path, or `unix:@` and an abstract name.
+  /// - Throws: `AddressError`; its reason says which part is wrong.
+  public init(parsing text: String) throws(AddressError) {
+    if text.utf8.starts(with: "unix:".utf8) {
+      self = .unix(try UnixPath(parsing: String(Substring(text.utf8.dropFirst(5)))))
+    } else if text.utf8.first == UInt8(ascii: "[") {
+      self = try Self.parseBracketed(text)
+    } else {
+      self = try Self.parseIPv4(text)
+    }
+  }
+
+  /// Reads an address as `init(parsing:)` does; nil where that throws.
+  public init?(_ description: String) {
+    guard let address = try? Self(parsing: description) else { return nil }
+    self = address
+  }
+
+  private static func parseBracketed(_ text: String) throws(AddressError) -> SocketAddress {
+    // The last bracket, because the name of an interface may have one.
+    guard let close = text.utf8.lastIndex(of: UInt8(ascii: "]")) else {
+      throw AddressError(text: text, reason: .socketAddress, detail: "the closing \"]\" is missing")
+    }
+    let inside = text.utf8[..<close].dropFirst()
+    let behind = text.utf8[close...].dropFirst()
+    guard behind.first == UInt8(ascii: ":") else {
+      throw AddressError(text: text, reason: .socketAddress, detail: "a colon and a port must follow the \"]\"")
+    }
+    return .ipv6(try IPv6Address(parsing: String(Substring(inside))), port: try parsePort(behind.dropFirst()))
+  }
+
+  private static func parseIPv4(_ text: String) throws(AddressError) -> SocketAddress {
+    let parts = text.utf8.split(separator: UInt8(ascii: ":"), maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count > 1 else {
+      throw AddressError(
+        text: text, reason: .socketAddress, detail: "the port is missing; write \"192.0.2.1:80\" or \"unix:/path\"")
+    }
+    guard parts.count == 2 else {
+      throw AddressError(
+        text: text, reason: .socketAddress, detail: "an IPv6 address must stand in brackets, as in \"[::1]:80\"")
+    }
+    return .ipv4(try IPv4Address(parsing: String(Substring(parts[0]))), port: try parsePort(parts[1]))
+  }
+
+  /// Reads a port: one digit at least and nothing but digits, 0 to 65535.
+  private static func parsePort(_ digits: Substring.UTF8View) throws(AddressError) -> UInt16 {
+    guard let port = UInt16(decimalDigits: digits) else {
+      throw AddressError(
+        text: String(Substring(digits)), reason: .port, detail: "it must be a number from 0 to 65535")
+    }
+    return port
+  }
+}
+
+// MARK: Unix sockets
+
+/// The name of a unix socket, see unix(7): a path in the file system, an abstract name, or none.
+///
+/// In text, `@name` is the abstract name `name` (a leading NUL byte in the kernel), and the empty text is no name.
+/// A path that itself begins with `@` is written `./@name`.
+///
+/// The kernel's names are bytes. Where another program chose a name that is not UTF-8, the text has U+FFFD for what is
+/// not: it is good for logs, but does not lead back to that socket.
+public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
+  /// The name as text: a path, `@` and an abstract name, or empty.
+  public let description: String
+
+  /// The most bytes that a path or an abstract name can have: `sun_path` has 108, and one is for the NUL.
+  static let maximumLength = 107
+
+  /// Checks and takes a name.
+  ///
+  /// - Parameter text: A path, `@` and an abstract name, or nothing for an unnamed socket.
+  /// - Throws: `AddressError` with the reason `.unixPath` if the text has a NUL or more than 107 bytes of UTF-8
+  ///   (not counting the `@`).
+  public init(parsing text: String) throws(AddressError) {
+    let count = text.utf8.count - (text.utf8.first == UInt8(ascii: "@") ? 1 : 0)
+    guard count <= Self.maximumLength else {
+      throw AddressError(
+        text: text, reason: .unixPath,
+        detail: "it has \(count) bytes, where the kernel takes \(Self.maximumLength) at the most")
+    }
+    guard !text.utf8.contains(0) else {
+      throw AddressError(text: text, reason: .unixPath, detail: "it has a NUL character in it")
+    }
+    description = text
+  }
+
+  /// Checks and takes a name as `init(parsing:)` does; nil where that throws.
+  public init?(_ description: String) {
+    guard let path = try? Self(parsing: description) else { return nil }
+    self = path
+  }
+
+  /// Takes a name from the kernel, which has checked it by its own rules: abstract names may have NULs in them.
+  init(fromKernel name: String) {
+    description = name
+  }
+
+  /// Whether this is an abstract name, which exists in no file system and goes with its last socket.
+  public var isAbstract: Bool { description.utf8.first == UInt8(ascii: "@") }
+  /// Whether the socket has no name, as most clients have none.
+  public var isUnnamed: Bool { description.isEmpty }
+
+  // By bytes, as the kernel compares: the texts of String are equal across normalization forms, file names are not.
+
+  /// Whether the names have the same bytes.
+  public static func == (left: UnixPath, right: UnixPath) -> Bool {
+    left.description.utf8.elementsEqual(right.description.utf8)
+  }
+
+  /// Hashes the bytes of the name.
+  ///
+  /// - Parameter hasher: The hasher that takes them.
+  public func hash(into hasher: inout Hasher) {
+    for byte in description.utf8 { hasher.combine(byte) }
+    hasher.combine(UInt8.max)
+  }
+}

@@ -1,0 +1,56 @@
+import Glibc
+
+/// A socket option whose value is one C `int`: setsockopt(2), getsockopt(2).
+package struct SocketOption: Sendable {
+  let level: Int32
+  let name: Int32
+
+  /// SO_REUSEADDR: bind although connections of an earlier listener are in TIME_WAIT.
+  package static var reuseAddress: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_REUSEADDR) }
+  /// SO_ERROR: the pending error, which reading clears.
+  package static var pendingError: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_ERROR) }
+  /// SO_TYPE: SOCK_STREAM and so on.
+  package static var type: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_TYPE) }
+  /// SO_ACCEPTCONN: whether the socket listens.
+  package static var isListening: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_ACCEPTCONN) }
+  /// SO_SNDBUF: the bytes the kernel keeps for sending; it doubles what is set.
+  package static var sendBuffer: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_SNDBUF) }
+  /// SO_RCVBUF: the bytes the kernel keeps for receiving; it doubles what is set.
+  package static var receiveBuffer: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_RCVBUF) }
+  /// TCP_NODELAY: send small segments at once.
+  package static var noDelay: SocketOption { SocketOption(level: Int32(IPPROTO_TCP), name: TCP_NODELAY) }
+  /// IPV6_V6ONLY: an IPv6 listener that leaves IPv4 alone.
+  package static var ipv6Only: SocketOption { SocketOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
+}
+
+extension Socket {
+  /// setsockopt(2)
+  package func set(_ option: SocketOption, to value: Int32) throws(SystemError) {
+    var value = value
+    let size = socklen_t(MemoryLayout<Int32>.size)
+    // SAFETY: the option reads one int, which `value` is.
+    _ = try check(unsafe setsockopt(number, option.level, option.name, &value, size), "setsockopt")
+  }
+
+  /// getsockopt(2)
+  package func get(_ option: SocketOption) throws(SystemError) -> Int32 {
+    var value: Int32 = 0
+    var size = socklen_t(MemoryLayout<Int32>.size)
+    // SAFETY: the option writes one int, which `value` is.
+    _ = try check(unsafe getsockopt(number, option.level, option.name, &value, &size), "getsockopt")
+    return value
+  }
+
+  /// SO_LINGER of zero: close(2) sends RST and forgets what is unsent.
+  package func resetOnClose() throws(SystemError) {
+    var value = linger(l_onoff: 1, l_linger: 0)
+    let size = socklen_t(MemoryLayout<linger>.size)
+    // SAFETY: the option reads one struct linger, which `value` is.
+    _ = try check(unsafe setsockopt(number, SOL_SOCKET, SO_LINGER, &value, size), "setsockopt")
+  }
+
+  /// Whether the socket is a byte stream, as SO_TYPE says.
+  package func isStream() throws(SystemError) -> Bool {
+    try get(.type) == Int32(SOCK_STREAM.rawValue)
+  }
+}
