@@ -1,7 +1,7 @@
 /// A suspended operation, to be resumed exactly once.
 ///
 /// Debug builds check that; release builds leave the check's allocation out.
-@usableFromInline package struct Parked<Value: Sendable>: Sendable {
+@safe @usableFromInline package struct Parked<Value: Sendable>: Sendable {
   #if DEBUG
     @usableFromInline let continuation: CheckedContinuation<Value, Never>
     @usableFromInline init(_ continuation: CheckedContinuation<Value, Never>) { self.continuation = continuation }

@@ -11,7 +11,7 @@ struct SwiftEcho {
     }
 
     let listener = try TCPListener.bind(to: Endpoint(parsing: "127.0.0.1:\(options.port)"))
-    for address in await listener.localAddresses {
+    for address in listener.localAddresses {
       printError("listening on \(address)")
     }
     _ = try await listener.serve(on: options.place) { connection in

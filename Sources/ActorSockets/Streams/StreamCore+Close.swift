@@ -139,12 +139,14 @@ extension StreamCore {
 
   /// Suspends until one of the stream's conditions holds.
   func wait<Value: Sendable>(
-    for waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable, owner: any QueuedByteStream
+    for waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable, owner: any QueuedByteStream,
+    isolation: isolated (any Actor)? = #isolation
   ) async throws -> Value {
     try Task.checkCancellation()
     let id = self[keyPath: waiters].reserve()
     let result = await withTaskCancellationHandler {
-      await park { (parked: Waiters<Value>.Waiter) in
+      _ = isolation
+      return await park { (parked: Waiters<Value>.Waiter) in
         if Task.isCancelled {
           parked.resume(.failure(CancellationError()))
         } else {

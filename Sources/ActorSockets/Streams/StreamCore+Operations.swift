@@ -2,7 +2,9 @@ internal import EpollReactor
 internal import SocketSystem
 
 // The operations as async functions: they begin at once, in the same uninterrupted stretch as their admission, and
-// suspend only if there is something to wait for. They run in the isolation of their caller, the stream's actor.
+// suspend only if there is something to wait for. They run in the isolation of their caller, the stream's actor. Where a
+// closure is handed to the standard library, that isolation is a parameter which the closure captures: otherwise it would
+// run on the pool, and something could happen between the admission and the parking.
 
 extension StreamCore {
   /// A read, from call to outcome.
@@ -55,10 +57,13 @@ extension StreamCore {
   }
 
   /// The outcome of an admitted read: there already, or to be waited for.
-  private func outcome(ofRead id: UInt64, owner: any QueuedByteStream) async -> Result<ReadOutcome, any Error> {
+  private func outcome(
+    ofRead id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
+  ) async -> Result<ReadOutcome, any Error> {
     if let outcome = takeReadOutcome() { return outcome }
     return await withTaskCancellationHandler {
-      await park { parked in
+      _ = isolation
+      return await park { parked in
         reads.update(id) { $0.waiter = .task(parked) }
         // The handler below may have run already, before there was anybody to resume.
         if Task.isCancelled { cancelRead(id) }
@@ -69,10 +74,13 @@ extension StreamCore {
   }
 
   /// The outcome of an admitted write: there already, or to be waited for.
-  private func outcome(ofWrite id: UInt64, owner: any QueuedByteStream) async -> Result<Void, any Error> {
+  private func outcome(
+    ofWrite id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
+  ) async -> Result<Void, any Error> {
     if let outcome = takeWriteOutcome() { return outcome }
     return await withTaskCancellationHandler {
-      await park { parked in
+      _ = isolation
+      return await park { parked in
         writes.update(id) { $0?.waiter = .task(parked) }
         if Task.isCancelled { cancelWrite(id) }
       }
