@@ -40,6 +40,14 @@ package final class EventLoop: @unchecked Sendable {
   var waitingForRoom: [Registration] = []
   var scratch = [UInt8](repeating: 0, count: EventLoop.scratchSize)
   var isShutDown = false
+  /// The job under way is of a task that prefers the reactor.
+  ///
+  /// The runtime compares the preference that a job is run with to that of its task at every hop, also at one to where
+  /// the task is already, and suspends the task if they differ. A job does not say what its task prefers. But a task that
+  /// comes here from this thread, outside of the sockets' isolation, is here because of its preference, one that comes from
+  /// another thread is not, and a job that hops on from here has the preference of the job before. Where that is wrong, a
+  /// hop costs one more turn in the queue.
+  private(set) var runsForReactor = false
   private var events = EventBuffer()
   private var batch: [JobQueue.Item] = []
 
@@ -129,11 +137,17 @@ package final class EventLoop: @unchecked Sendable {
 
   private func run(_ item: consuming JobQueue.Item) {
     switch consume item {
-    case .socket(let job, let executor):
+    case .socket(let job, let executor, prefersReactor: true):
+      runsForReactor = true
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
       unsafe job.runSynchronously(
         isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: executor.reactor.asUnownedTaskExecutor())
+    case .socket(let job, let executor, prefersReactor: false):
+      runsForReactor = false
+      // SAFETY: as above.
+      unsafe job.runSynchronously(on: executor.asUnownedSerialExecutor())
     case .task(let job, let reactor):
+      runsForReactor = true
       // SAFETY: as above.
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
     case .call(let body):

@@ -11,8 +11,8 @@ package final class JobQueue: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `items`, `isAsleep` and `isStopped` are touched only while `lock` is held.
 
   enum Item {
-    /// A job isolated to an actor of the reactor.
-    case socket(UnownedJob, ReactorExecutor)
+    /// A job isolated to an actor of the reactor, of a task that prefers the reactor or of another.
+    case socket(UnownedJob, ReactorExecutor, prefersReactor: Bool)
     /// A job of a task that prefers the reactor, isolated to none of its actors.
     case task(UnownedJob, Reactor)
     /// A synchronous call.

@@ -1,29 +1,76 @@
-/// A suspended operation, to be resumed exactly once.
-///
-/// Debug builds check that; release builds leave the check's allocation out.
-@safe @usableFromInline package struct Parked<Value: Sendable>: Sendable {
-  #if DEBUG
-    @usableFromInline let continuation: CheckedContinuation<Value, Never>
-    @usableFromInline init(_ continuation: CheckedContinuation<Value, Never>) { self.continuation = continuation }
-    /// Lets the operation go on.
-    @inlinable package func resume(_ value: consuming sending Value) { continuation.resume(returning: value) }
-  #else
-    @usableFromInline let continuation: UnsafeContinuation<Value, Never>
-    @usableFromInline init(_ continuation: UnsafeContinuation<Value, Never>) { unsafe self.continuation = continuation }
-    /// Lets the operation go on.
-    @inlinable package func resume(_ value: consuming sending Value) {
-      // SAFETY: whoever keeps a parked operation takes it out of its queue before resuming it, so it is resumed once.
-      unsafe continuation.resume(returning: value)
+// How a call of an actor on a reactor suspends until something happens.
+//
+// A continuation resumes its task on the generic executor, from where it hops back to the actor: for a task on Swift's
+// pool that is a round trip through another thread's queue. So a call parks by hopping to an executor that does not run
+// the job it is given, but keeps it: `Parked` is an actor and that executor in one. Resuming puts the kept job at the
+// end of the reactor's queue, as a job of the actor that parked, and the hop back finds that it is there already.
+//
+// Invariants:
+// - Everything happens on the reactor's thread: making, parking, keeping, resuming.
+// - A parked call is resumed once; `resume` a second time does nothing, and one that is dropped without having been
+//   resumed is a bug that debug builds trap on.
+// - Resuming may come at any time after the making, also before the call has suspended: it must be known to whoever will
+//   resume it before the first `await`, for the runtime may suspend a task wherever it hops, even to where it is.
+
+internal import SocketSystem
+
+/// A suspended call, or one that is about to suspend, to be resumed exactly once.
+package actor Parked<Value: Sendable>: SerialExecutor {
+  // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
+  private nonisolated(unsafe) var job: KeptJob?
+  private nonisolated(unsafe) var value: Value?
+  private nonisolated let executor: ReactorExecutor
+  /// Keeps the optimiser from seeing that `pass` does nothing.
+  private var passed = false
+
+  /// A call of an actor with this executor is about to suspend.
+  package init(_ executor: ReactorExecutor) { self.executor = executor }
+
+  deinit { assert(unsafe job == nil, "a suspended call was dropped without an outcome") }
+
+  package nonisolated var unownedExecutor: UnownedSerialExecutor {
+    // SAFETY: whoever hops here holds this object until the job has run.
+    unsafe UnownedSerialExecutor(ordinary: self)
+  }
+
+  /// Keeps the job, or sends it on if the outcome is there already. Called by the Swift runtime when the call hops here.
+  package nonisolated func enqueue(_ job: consuming ExecutorJob) {
+    let loop = executor.reactor.loop
+    loop.assertCurrent()
+    let kept = KeptJob(job: UnownedJob(job), prefersReactor: loop.runsForReactor)
+    if unsafe value == nil { unsafe self.job = kept } else { send(kept) }
+  }
+
+  /// Lets the call go on with this value, in its turn.
+  package nonisolated func resume(_ value: Value) {
+    executor.reactor.loop.assertCurrent()
+    if unsafe self.value != nil { return }
+    unsafe self.value = value
+    guard let job = unsafe job else { return }
+    unsafe self.job = nil
+    send(job)
+  }
+
+  /// Suspends until it is resumed. The caller is isolated to the actor whose executor this was made with.
+  package nonisolated(nonsending) func wait() async -> Value {
+    while true {
+      if let value = unsafe value { return value }
+      await pass()
     }
-  #endif
+  }
+
+  /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
+  /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
+  private nonisolated func send(_ kept: KeptJob) {
+    executor.reactor.loop.jobs.push(.socket(kept.job, executor, prefersReactor: kept.prefersReactor))
+  }
+
+  @inline(never)
+  private func pass() { passed = true }
 }
 
-/// Suspends the caller; `body` keeps the parked operation and runs before anything else can.
-@inlinable
-package func park<Value: Sendable>(_ body: (Parked<Value>) -> Void) async -> Value {
-  #if DEBUG
-    await withCheckedContinuation { body(Parked($0)) }
-  #else
-    await unsafe withUnsafeContinuation { body(unsafe Parked($0)) }
-  #endif
+/// A job that waits for its outcome.
+private struct KeptJob {
+  let job: UnownedJob
+  let prefersReactor: Bool
 }

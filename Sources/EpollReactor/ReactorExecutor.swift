@@ -16,7 +16,8 @@ public final class ReactorExecutor: SerialExecutor {
   ///
   /// - Parameter job: What to run.
   public func enqueue(_ job: consuming ExecutorJob) {
-    reactor.loop.jobs.push(.socket(UnownedJob(job), self))
+    let loop = reactor.loop
+    loop.jobs.push(.socket(UnownedJob(job), self, prefersReactor: loop.isCurrent && loop.runsForReactor))
   }
 
   /// Whether the calling thread is the reactor's: `assumeIsolated` succeeds there, and nowhere else.

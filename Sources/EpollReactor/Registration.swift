@@ -147,7 +147,7 @@ package final class Registration: @unchecked Sendable {
   /// The most bytes that one receive into the scratch memory brings.
   package var scratchCapacity: Int { loop.scratch.count }
 
-  /// Asks for another turn, behind all that is ready now: `handle([])`. An edge-triggered event would not come again.
+  /// Asks for another turn, behind all that is ready now: `handle(.none)`. An edge-triggered event would not come again.
   package func askForTurn() {
     loop.assertCurrent()
     if waitsForTurn { return }
@@ -188,7 +188,7 @@ package final class Registration: @unchecked Sendable {
 
   func takeTurn() {
     waitsForTurn = false
-    dispatch([])
+    dispatch(.none)
   }
 
   func dispatch(deadline tag: UInt64) {

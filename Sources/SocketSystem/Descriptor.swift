@@ -101,6 +101,8 @@ private func withVectors(
   _ body: (Int) -> Int
 ) -> Int {
   guard let piece = pieces.first else { return body(count) }
+  // SAFETY: a vector is used until `body` returns, within the closure that its array lends its memory to; the caller
+  // guarantees as many vectors as there are pieces, and the kernel only reads what they point to.
   return unsafe piece.withUnsafeBytes { bytes in
     let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes.dropFirst(offset))
     unsafe vectors[count] = iovec(iov_base: UnsafeMutableRawPointer(mutating: rest.baseAddress), iov_len: rest.count)

@@ -2,9 +2,25 @@ internal import CLinux
 import Glibc
 
 /// What an epoll event reports about a descriptor: epoll_ctl(2).
-package struct Readiness: OptionSet, Sendable {
+///
+/// Tests are by mask: the members of `SetAlgebra` are generic, and each event passes several tests.
+package struct Readiness: Sendable {
   package let rawValue: UInt32
   package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  /// Whether any of these is reported.
+  package func contains(_ other: Readiness) -> Bool { rawValue & other.rawValue != 0 }
+  /// Both sets in one.
+  package func union(_ other: Readiness) -> Readiness { Readiness(rawValue: rawValue | other.rawValue) }
+
+  /// Nothing: a turn that was asked for.
+  package static var none: Readiness { Readiness(rawValue: 0) }
+  /// The peer will send no more.
+  package static var ended: Readiness { peerFinished.union(hangUp) }
+  /// Something beside bytes: the end, an error, an urgent byte.
+  package static var exceptional: Readiness { ended.union(error).union(urgent) }
+  /// An attempt to connect has come out.
+  package static var connectSettled: Readiness { writable.union(hangUp).union(error) }
 
   /// EPOLLIN: bytes or a connection wait.
   package static var readable: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLIN)) }
@@ -31,7 +47,7 @@ package struct Epoll: ~Copyable, Sendable {
 
   /// epoll_ctl(2) EPOLL_CTL_ADD for IN, OUT, RDHUP and PRI (or IN alone), never to be changed again.
   package borrowing func add(_ number: Int32, token: UInt64, readableOnly: Bool = false) throws(SystemError) {
-    let interest: Readiness = readableOnly ? .readable : [.readable, .writable, .peerFinished, .urgent]
+    let interest: Readiness = readableOnly ? .readable : .readable.union(.writable).union(.peerFinished).union(.urgent)
     _ = try Self.check(clinux_epoll_add(descriptor.number, number, interest.rawValue, token), "epoll_ctl")
   }
 

@@ -15,13 +15,16 @@ import Glibc
   }
 
   deinit {
+    // SAFETY: nobody can hold the lock any more, for whoever used it kept it alive.
     unsafe pthread_mutex_destroy(mutex)
     unsafe mutex.deallocate()
   }
 
+  // SAFETY: the mutex is initialised by `init` and lives as long as the lock.
   /// Waits for the lock and takes it.
   package func lock() { unsafe pthread_mutex_lock(mutex) }
 
+  // SAFETY: as above.
   /// Gives the lock back.
   package func unlock() { unsafe pthread_mutex_unlock(mutex) }
 }

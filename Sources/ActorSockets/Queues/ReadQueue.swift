@@ -72,7 +72,7 @@ struct ReadQueue<Tag> {
     /// The read left the queue with this result.
     case finish(Entry, Result<ReadOutcome, SocketError>)
     /// The read is the first now: its time starts.
-    case begin(ID)
+    case begin(ID, Tag)
     /// The first read has so many bytes and waits for more; at least so many more may be received for it.
     case receive(ID, have: Int, wanted: Int)
     /// Nothing to do.
@@ -145,11 +145,6 @@ struct ReadQueue<Tag> {
   /// What is kept with a read.
   func tag(of id: ID) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
 
-  /// Changes what is kept with a read.
-  mutating func update(_ id: ID, _ change: (inout Tag) -> Void) {
-    if let index = entries.index(of: id) { change(&entries[index].tag) }
-  }
-
   /// Takes all bytes out that nobody has taken.
   mutating func takeBuffered() -> [UInt8] {
     if !entries.isEmpty { entries[0].searched = 0 }
@@ -194,7 +189,7 @@ struct ReadQueue<Tag> {
     if !isOpen { return .idle }
     if !first.isBegun {
       entries[0].isBegun = true
-      return .begin(first.id)
+      return .begin(first.id, first.tag)
     }
     if first.getsTurn {
       entries[0].hasTurn = true

@@ -40,7 +40,7 @@ struct WriteQueue<Tag> {
     /// The write left the queue with this result. No tag: nobody waits.
     case finish(Tag?, Result<Void, SocketError>)
     /// The write is the first now: its time starts.
-    case begin(ID)
+    case begin(ID, Tag?)
     /// There are bytes to send: see `withUnsent`.
     case send
     /// All before the half-close is sent: shut the sending side down, then say `finished()`.
@@ -129,11 +129,6 @@ struct WriteQueue<Tag> {
   /// What is kept with a write.
   func tag(of id: ID) -> Tag? { entries.index(of: id).flatMap { entries[$0].tag } }
 
-  /// Changes what is kept with a write.
-  mutating func update(_ id: ID, _ change: (inout Tag?) -> Void) {
-    if let index = entries.index(of: id) { change(&entries[index].tag) }
-  }
-
   // MARK: Actions
 
   /// What to do next; to be called until it is `.idle`, or `.send` and nothing can be sent.
@@ -146,7 +141,7 @@ struct WriteQueue<Tag> {
     if !isOpen { return .idle }
     if !first.isBegun {
       entries[0].isBegun = true
-      return .begin(first.id)
+      return .begin(first.id, first.tag)
     }
     if case .finish = first.content {
       return isFinished ? .finish(leave().tag, .success(())) : .shutDown

@@ -7,7 +7,7 @@ extension ByteStream {
   /// - Parameter bytes: The bytes; none is a write too, which succeeds in its turn.
   public func write(_ bytes: [UInt8]) async throws { try await write(bytes, timeout: nil, progress: nil) }
 
-  /// Writes bytes: see ``write(_:)``.
+  /// Writes bytes: see ``write(_:)-([UInt8])``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
@@ -16,7 +16,7 @@ extension ByteStream {
     try await write(bytes, timeout: timeout, progress: nil)
   }
 
-  /// Writes bytes: see ``write(_:)``.
+  /// Writes bytes: see ``write(_:)-([UInt8])``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.

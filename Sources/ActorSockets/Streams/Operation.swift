@@ -1,13 +1,16 @@
 internal import EpollReactor
 
-/// What a stream keeps with each queued read or write.
-struct Operation<Value: Sendable> {
+/// What a stream keeps with each queued read or write: a class, so that the queues move one word.
+final class Operation<Value: Sendable> {
+  /// A suspended call.
+  typealias Call = Parked<Result<Value, any Error>>
+
   /// Who hears of the outcome.
   enum Waiter {
     /// The call that admitted it has not yet suspended.
     case caller
     /// A suspended call.
-    case task(Parked<Result<Value, any Error>>)
+    case task(Call)
     /// The handle of an `enqueue…` method.
     case handle(@Sendable (Result<Value, any Error>) -> Void)
   }
@@ -18,8 +21,13 @@ struct Operation<Value: Sendable> {
   /// When it was called; then, from when its time counts: when it began.
   var start: Int64
   var deadline: DeadlineKey?
-  /// The bytes of a large read that `progress` was told last.
-  var reported = 0
+
+  init(_ waiter: Waiter, timeout: Timeout?, progress: Progress?, start: Int64) {
+    self.waiter = waiter
+    self.timeout = timeout
+    self.progress = progress
+    self.start = start
+  }
 
   var isEnqueued: Bool {
     if case .handle = waiter { true } else { false }

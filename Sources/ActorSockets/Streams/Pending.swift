@@ -50,15 +50,12 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
 
   func value() async throws -> Value {
     if let result { return try result.get() }
-    let id = waiters.reserve()
-    let result = await withTaskCancellationHandler {
-      await park { parked in
-        waiters.add(parked, id)
-        if Task.isCancelled { cancel() }
-      }
+    let (_, parked) = waiters.park(executor)
+    let outcome = await withTaskCancellationHandler {
+      await parked.wait()
     } onCancel: {
       submit { $0.cancel() }
     }
-    return try result.get()
+    return try outcome.get()
   }
 }

@@ -117,7 +117,7 @@ extension StreamCore {
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
-    var read = readOperation(
+    let read = readOperation(
       .handle { result in outcome.assumeIsolated { $0.resolve(result.flatMap { r in Result { try request.convert(r) } }) } },
       timeout, nil)
     read.start = called
@@ -140,7 +140,7 @@ extension StreamCore {
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
-    var write = writeOperation(.handle { result in outcome.assumeIsolated { $0.resolve(result) } }, timeout, nil)
+    let write = writeOperation(.handle { result in outcome.assumeIsolated { $0.resolve(result) } }, timeout, nil)
     write.start = called
     let id = admit(.pieces([bytes]), alreadySent: 0, write)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }

@@ -143,16 +143,10 @@ extension StreamCore {
     isolation: isolated (any Actor)? = #isolation
   ) async throws -> Value {
     try Task.checkCancellation()
-    let id = self[keyPath: waiters].reserve()
+    let (id, parked) = self[keyPath: waiters].park(owner.executor)
     let result = await withTaskCancellationHandler {
       _ = isolation
-      return await park { (parked: Waiters<Value>.Waiter) in
-        if Task.isCancelled {
-          parked.resume(.failure(CancellationError()))
-        } else {
-          self[keyPath: waiters].add(parked, id)
-        }
-      }
+      return await parked.wait()
     } onCancel: {
       owner.submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
     }
@@ -191,13 +185,13 @@ struct Waiters<Value: Sendable> {
   private var waiting: [(id: UInt64, waiter: Waiter)] = []
   private var nextID: UInt64 = 0
 
-  /// A number for one who is about to wait.
-  mutating func reserve() -> UInt64 {
+  /// Adds one, who waits from now on.
+  mutating func park(_ executor: ReactorExecutor) -> (id: UInt64, waiter: Waiter) {
     nextID += 1
-    return nextID
+    let waiter = Waiter(executor)
+    waiting.append((nextID, waiter))
+    return (nextID, waiter)
   }
-
-  mutating func add(_ waiter: Waiter, _ id: UInt64) { waiting.append((id, waiter)) }
 
   mutating func remove(_ id: UInt64) -> Waiter? {
     guard let index = waiting.firstIndex(where: { $0.id == id }) else { return nil }

@@ -1,10 +1,11 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// The operations as async functions: they begin at once, in the same uninterrupted stretch as their admission, and
-// suspend only if there is something to wait for. They run in the isolation of their caller, the stream's actor. Where a
-// closure is handed to the standard library, that isolation is a parameter which the closure captures: otherwise it would
-// run on the pool, and something could happen between the admission and the parking.
+// The operations as async functions. A synchronous `begin` admits the operation and either has its outcome or a place
+// where it will be: so nothing can happen between the admission and the waiting, wherever the runtime suspends the task.
+//
+// They run in the isolation of their caller, the stream's actor. Where a closure is handed to the standard library, that
+// isolation is a parameter which the closure captures; otherwise it would run on the pool.
 
 extension StreamCore {
   /// A read, from call to outcome.
@@ -14,8 +15,12 @@ extension StreamCore {
     try kind.validate()
     try Task.checkCancellation()
     if let refusal { throw refusal.during("read") }
-    let id = admit(kind, readOperation(.caller, timeout, progress))
-    return try await outcome(ofRead: id, owner: owner).get()
+    let operation = readOperation(.caller, timeout, progress)
+    let (id, ticket) = begin(kind, operation, owner.executor)
+    switch ticket {
+    case .outcome(let outcome): return try outcome.get()
+    case .parked(let parked): return try await wait(parked, id, owner: owner).get()
+    }
   }
 
   /// A write, from call to outcome.
@@ -23,8 +28,12 @@ extension StreamCore {
     _ content: WriteQueue<Write>.Content, alreadySent sent: Int = 0, timeout: Timeout?, progress: Progress?,
     owner: any QueuedByteStream
   ) async throws {
-    let id = admit(content, alreadySent: sent, writeOperation(.caller, timeout, progress))
-    return try await outcome(ofWrite: id, owner: owner).get()
+    let operation = writeOperation(.caller, timeout, progress)
+    let (id, ticket) = begin(content, alreadySent: sent, operation, owner.executor)
+    switch ticket {
+    case .outcome(let outcome): try outcome.get()
+    case .parked(let parked): try await wait(parked, id, owner: owner).get()
+    }
   }
 
   /// Sends what can be sent without queueing.
@@ -49,41 +58,59 @@ extension StreamCore {
   }
 
   func readOperation(_ waiter: Read.Waiter, _ timeout: Timeout?, _ progress: Progress?) -> Read {
-    Read(waiter: waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
+    Read(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
   }
 
   func writeOperation(_ waiter: Write.Waiter, _ timeout: Timeout?, _ progress: Progress?) -> Write {
-    Write(waiter: waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
+    Write(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
   }
 
-  /// The outcome of an admitted read: there already, or to be waited for.
-  private func outcome(
-    ofRead id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
+  /// Admits a read; its outcome, or where to wait for it.
+  private func begin(_ kind: ReadKind, _ operation: Read, _ executor: ReactorExecutor) -> (UInt64, Ticket<ReadOutcome>) {
+    let id = admit(kind, operation)
+    if let outcome = takeReadOutcome() { return (id, .outcome(outcome)) }
+    return (id, .parked(park(operation, executor)))
+  }
+
+  /// Admits a write; its outcome, or where to wait for it.
+  private func begin(
+    _ content: WriteQueue<Write>.Content, alreadySent sent: Int, _ operation: Write, _ executor: ReactorExecutor
+  ) -> (UInt64, Ticket<Void>) {
+    let id = admit(content, alreadySent: sent, operation)
+    if let outcome = takeWriteOutcome() { return (id, .outcome(outcome)) }
+    return (id, .parked(park(operation, executor)))
+  }
+
+  private func park<Value>(_ operation: Operation<Value>, _ executor: ReactorExecutor) -> Operation<Value>.Call {
+    let parked = Operation<Value>.Call(executor)
+    operation.waiter = .task(parked)
+    return parked
+  }
+
+  private enum Ticket<Value: Sendable> {
+    case outcome(Result<Value, any Error>)
+    case parked(Operation<Value>.Call)
+  }
+
+  /// Waits for a parked read. If the task is cancelled, or was before, the read is taken out of the queue in its turn.
+  private func wait(
+    _ parked: Read.Call, _ id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
   ) async -> Result<ReadOutcome, any Error> {
-    if let outcome = takeReadOutcome() { return outcome }
-    return await withTaskCancellationHandler {
+    await withTaskCancellationHandler {
       _ = isolation
-      return await park { parked in
-        reads.update(id) { $0.waiter = .task(parked) }
-        // The handler below may have run already, before there was anybody to resume.
-        if Task.isCancelled { cancelRead(id) }
-      }
+      return await parked.wait()
     } onCancel: {
       owner.submit { $0.core.cancelRead(id) }
     }
   }
 
-  /// The outcome of an admitted write: there already, or to be waited for.
-  private func outcome(
-    ofWrite id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
+  /// Waits for a parked write, likewise.
+  private func wait(
+    _ parked: Write.Call, _ id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
   ) async -> Result<Void, any Error> {
-    if let outcome = takeWriteOutcome() { return outcome }
-    return await withTaskCancellationHandler {
+    await withTaskCancellationHandler {
       _ = isolation
-      return await park { parked in
-        writes.update(id) { $0?.waiter = .task(parked) }
-        if Task.isCancelled { cancelWrite(id) }
-      }
+      return await parked.wait()
     } onCancel: {
       owner.submit { $0.core.cancelWrite(id) }
     }
@@ -98,19 +125,21 @@ extension StreamCore {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
     try Task.checkCancellation()
     if let refusal { throw refusal.during("withBytes") }
-    let id = admit(.turn(moreThan: 0), readOperation(.caller, timeout, nil))
+    let operation = readOperation(.caller, timeout, nil)
+    var (id, ticket) = begin(.turn(moreThan: 0), operation, owner.executor)
     while true {
-      _ = try await outcome(ofRead: id, owner: owner).get()
-      // The turn is ours until `endTurn`, and nothing below suspends.
-      switch show(id, upTo: limit, body) {
-      case .done(let result):
-        pumpReads()
-        return try result.get()
-      case .end:
-        pumpReads()
-        return nil
-      case .wait:
-        pumpReads()
+      switch ticket {
+      case .outcome(let outcome): _ = try outcome.get()
+      case .parked(let parked): _ = try await wait(parked, id, owner: owner).get()
+      }
+      // The turn is ours until `endTurn`, whatever happens meanwhile.
+      let look = show(id, upTo: limit, body)
+      if case .wait = look { ticket = .parked(park(operation, owner.executor)) }
+      pumpReads()
+      switch look {
+      case .done(let result): return try result.get()
+      case .end: return nil
+      case .wait: continue
       }
     }
   }
@@ -189,13 +218,11 @@ extension StreamCore {
   /// Gives the turn back, to have it again when there are more bytes.
   private func waitFurther(_ id: UInt64, seen: Int) {
     _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: seen)
-    guard var read = reads.tag(of: id) else { return }
-    read.waiter = .caller
+    guard let read = reads.tag(of: id) else { return }
     read.deadline = nil
     if let timeout = read.timeout, timeout.nanoseconds > 0 {
       read.deadline = registration.arm(
         at: instant(read.start, plus: timeout.nanoseconds), tag: DeadlineTag.read(id).rawValue)
     }
-    reads.update(id) { $0 = read }
   }
 }

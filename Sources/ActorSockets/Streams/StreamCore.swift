@@ -139,8 +139,8 @@ public final class StreamCore {
       switch reads.step() {
       case .idle:
         return
-      case .begin(let id):
-        beginRead(id)
+      case .begin(let id, let read):
+        begin(read, id)
       case .finish(let entry, let result):
         share.operations -= 1
         finish(entry.tag, result.mapError { $0 })
@@ -191,8 +191,8 @@ public final class StreamCore {
       switch writes.step() {
       case .idle:
         return
-      case .begin(let id):
-        beginWrite(id)
+      case .begin(let id, let write):
+        begin(write, id)
       case .finish(let tag, let result):
         share.operations -= 1
         if let tag { finish(tag, result.mapError { $0 }) }
@@ -273,7 +273,7 @@ public final class StreamCore {
   func admit(_ kind: ReadKind, _ operation: Read) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = reads.admit(kind, isEnqueued: operation.isEnqueued, operation)
-    armIfWithin(operation, .read(id)) { key in reads.update(id) { $0.deadline = key } }
+    armIfWithin(operation, .read(id))
     pumpReads()
     return id
   }
@@ -283,7 +283,7 @@ public final class StreamCore {
   func admit(_ content: WriteQueue<Write>.Content, alreadySent sent: Int, _ operation: Write) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = writes.admit(content, alreadySent: sent, operation)
-    armIfWithin(operation, .write(id)) { key in writes.update(id) { $0?.deadline = key } }
+    armIfWithin(operation, .write(id))
     pumpWrites()
     return id
   }
@@ -295,31 +295,24 @@ public final class StreamCore {
 
   // MARK: Time
 
-  private func armIfWithin<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag, _ keep: (DeadlineKey?) -> Void) {
+  private func armIfWithin<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag) {
     guard let timeout = operation.timeout, timeout.start == .call else { return }
-    keep(registration.arm(at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue))
+    operation.deadline = registration.arm(
+      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
   }
 
-  private func beginRead(_ id: UInt64) {
-    readIsImmediate = false
-    readHasProgress = false
-    reads.update(id) { read in
-      readHasProgress = read.progress != nil
-      readIsImmediate = begin(&read, .read(id))
-    }
+  private func begin(_ read: Read, _ id: UInt64) {
+    readHasProgress = read.progress != nil
+    readIsImmediate = start(read, .read(id))
   }
 
-  private func beginWrite(_ id: UInt64) {
-    writeIsImmediate = false
-    writeHasProgress = false
-    guard var write = writes.tag(of: id) else { return }
-    writeHasProgress = write.progress != nil
-    writeIsImmediate = begin(&write, .write(id))
-    writes.update(id) { $0 = write }
+  private func begin(_ write: Write?, _ id: UInt64) {
+    writeHasProgress = write?.progress != nil
+    writeIsImmediate = write.map { start($0, .write(id)) } ?? false
   }
 
   /// Starts an operation's time; whether it has none at all.
-  private func begin<Value>(_ operation: inout Operation<Value>, _ tag: DeadlineTag) -> Bool {
+  private func start<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag) -> Bool {
     guard let timeout = operation.timeout, timeout.start == .operation else { return false }
     operation.start = registration.now
     if timeout.nanoseconds == 0 { return true }
@@ -360,10 +353,7 @@ public final class StreamCore {
 
   private func expireRead(_ id: UInt64) {
     let done = reads.first?.id == id ? reads.buffer.count : 0
-    // A copy is changed and put back: the user's closure must not run inside an access to the queue.
-    if var read = reads.tag(of: id), extend(&read, .read(id), done: done) {
-      return reads.update(id) { $0 = read }
-    }
+    if let read = reads.tag(of: id), extend(read, .read(id), done: done) { return }
     guard let entry = reads.remove(id) else { return }
     finish(entry.tag, .failure(SocketError(.timedOut, operation: "read", bytesTransferred: done)))
     if options.closesOnTimeout { beginClose() }
@@ -371,16 +361,14 @@ public final class StreamCore {
 
   private func expireWrite(_ id: UInt64) {
     let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
-    if var write = writes.tag(of: id), extend(&write, .write(id), done: done) {
-      return writes.update(id) { $0 = write }
-    }
+    if let write = writes.tag(of: id), extend(write, .write(id), done: done) { return }
     guard let (write, sent) = writes.remove(id) else { return }
     finish(write, .failure(SocketError(.timedOut, operation: "write", bytesTransferred: sent)))
     if options.closesOnTimeout { beginClose() }
   }
 
   /// Asks for more time and arms it.
-  private func extend<Value>(_ operation: inout Operation<Value>, _ tag: DeadlineTag, done: Int) -> Bool {
+  private func extend<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag, done: Int) -> Bool {
     operation.deadline = nil
     guard let extend = operation.timeout?.extend else { return false }
     let now = registration.now

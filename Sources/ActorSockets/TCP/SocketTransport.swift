@@ -32,7 +32,7 @@ final class SocketTransport: StreamTransport {
   func note(_ readiness: Readiness) {
     if readiness.contains(.writable) { isWritable = true }
     if readiness.contains(.readable) { isReadable = true }
-    if !readiness.isDisjoint(with: [.peerFinished, .hangUp, .error, .urgent]) {
+    if readiness.contains(.exceptional) {
       isReadable = true
       isWritable = true
       goesOnToTheEnd = true

@@ -408,12 +408,12 @@ extension TCPConnection: EventHandler {
     transport.note(readiness)
     if attempt != nil {
       // Readiness may come from an earlier address only until its descriptor is closed: this is the current one's.
-      if !readiness.isDisjoint(with: [.writable, .hangUp, .error]) { connectProceeds() }
+      if readiness.contains(.connectSettled) { connectProceeds() }
       return
     }
     if readiness.contains(.error), let error = transport.pendingError() { core.transportBroke(error) }
     core.transportIsReady()
-    if !readiness.isDisjoint(with: [.peerFinished, .hangUp]) { core.peerFinished() }
+    if readiness.contains(.ended) { core.peerFinished() }
   }
 
   package func deadlineReached(_ tag: UInt64) {

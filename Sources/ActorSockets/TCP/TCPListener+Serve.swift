@@ -114,8 +114,9 @@ extension TCPListener {
     await withDiscardingTaskGroup { group in
       do {
         while let connection = try await nextToServe(limits) {
-          let executor: any TaskExecutor = place == .pool ? globalConcurrentExecutor : self.executor.reactor
-          group.addTask(executorPreference: executor) { await self.run(handler, connection) }
+          // No preference is the pool: this task has none that a child could inherit.
+          let preference: (any TaskExecutor)? = place == .pool ? nil : executor.reactor
+          group.addTask(executorPreference: preference) { await self.run(handler, connection) }
         }
       } catch {
         failure = error
@@ -134,7 +135,7 @@ extension TCPListener {
   /// The next connection, as soon as there is a place for it; `nil` when the server stops.
   private func nextToServe(_ limits: ServeLimits) async throws -> TCPConnection? {
     while !server.isDraining, server.active.count >= limits.connections {
-      await park { server.waiter = $0 }
+      await waitForServer()
     }
     do {
       if server.isDraining { return nil }
@@ -167,6 +168,12 @@ extension TCPListener {
     wakeServer()
   }
 
+  private func waitForServer() async {
+    let waiter = Parked<Void>(executor)
+    server.waiter = waiter
+    await waiter.wait()
+  }
+
   private func wakeServer() { server.waiter.take()?.resume(()) }
 
   /// Stops accepting and starts the handlers' time.
@@ -191,7 +198,7 @@ extension TCPListener {
 
   /// Waits until the last handler has ended or the drain is over.
   private func waitForHandlers() async {
-    while !server.active.isEmpty, !server.isOverdue { await park { server.waiter = $0 } }
+    while !server.active.isEmpty, !server.isOverdue { await waitForServer() }
   }
 
   private func abortActive() {

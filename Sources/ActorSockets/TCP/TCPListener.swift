@@ -160,15 +160,9 @@ public actor TCPListener: ReactorActor {
     if let failure { throw failure }
     if waiters.isEmpty, let connection = acceptNow() { return connection }
     if let failure { throw failure }
-    let id = waiters.reserve()
+    let (id, parked) = waiters.park(executor)
     let result = await withTaskCancellationHandler {
-      await park { (parked: Waiters<TCPConnection>.Waiter) in
-        if Task.isCancelled {
-          parked.resume(.failure(CancellationError()))
-        } else {
-          waiters.add(parked, id)
-        }
-      }
+      await parked.wait()
     } onCancel: {
       submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
     }
