@@ -89,10 +89,10 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
 
   /// One sentence that a person can act on.
   public var description: String {
-    let what = operation + (address.map { " \($0)" } ?? "")
+    let what = operation + (address.map { $0.isUnix ? " \(AddressError.quote("\($0)"))" : " \($0)" } ?? "")
     let cause = detail.isEmpty ? code.sentence : detail
     let kernel = errno == 0 ? "" : " (\(SystemError.message(errno)))"
-    let done = bytesTransferred == 0 ? "" : ", after \(bytesTransferred) bytes"
+    let done = bytesTransferred == 0 ? "" : ", after \(bytesTransferred) byte\(bytesTransferred == 1 ? "" : "s")"
     return "\(what): \(cause)\(kernel)\(done)"
   }
 }

@@ -52,7 +52,9 @@ public struct Timeout: Sendable {
   ///
   /// - Parameter seconds: The time.
   /// - Returns: The timeout.
-  public static func seconds(_ seconds: some BinaryInteger) -> Timeout { .after(.seconds(seconds)) }
+  public static func seconds(_ seconds: some BinaryInteger) -> Timeout {
+    .after(.seconds(Int64(clamping: seconds)))
+  }
 
   /// The same as ``after(_:)``, in seconds.
   ///
@@ -64,7 +66,9 @@ public struct Timeout: Sendable {
   ///
   /// - Parameter milliseconds: The time.
   /// - Returns: The timeout.
-  public static func milliseconds(_ milliseconds: some BinaryInteger) -> Timeout { .after(.milliseconds(milliseconds)) }
+  public static func milliseconds(_ milliseconds: some BinaryInteger) -> Timeout {
+    .after(.milliseconds(Int64(clamping: milliseconds)))
+  }
 
   /// Waits for the operation's turn, and then takes what can be done at once.
   public static var zero: Timeout { .after(.zero) }
@@ -73,12 +77,11 @@ public struct Timeout: Sendable {
 extension Duration {
   /// The duration in nanoseconds: at least 0, at most `Int64.max`, which is 292 years.
   package var clampedNanoseconds: Int64 {
+    // Compared first: `components` traps for durations beyond `Int64` seconds.
+    if self <= .zero { return 0 }
+    if self >= .nanoseconds(Int64.max) { return .max }
     let (seconds, attoseconds) = components
-    if seconds < 0 || attoseconds < 0 { return 0 }
-    let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    if overflow { return .max }
-    let (sum, tooLarge) = whole.addingReportingOverflow(attoseconds / 1_000_000_000)
-    return tooLarge ? .max : sum
+    return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
   }
 
   /// `.seconds(_: Double)` that knows no value it traps on.

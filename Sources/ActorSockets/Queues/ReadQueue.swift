@@ -56,7 +56,7 @@ struct ReadQueue<Tag> {
 
   struct Entry {
     let id: ID
-    let kind: ReadKind
+    fileprivate(set) var kind: ReadKind
     /// Made by an `enqueue…` method: it relies on the reads before it.
     let isEnqueued: Bool
     var tag: Tag
@@ -147,7 +147,11 @@ struct ReadQueue<Tag> {
 
   /// Takes all bytes out that nobody has taken.
   mutating func takeBuffered() -> [UInt8] {
-    if !entries.isEmpty { entries[0].searched = 0 }
+    if let first = entries.first {
+      entries[0].searched = 0
+      // What a look has seen is gone: it sees whatever comes.
+      if case .turn = first.kind { entries[0].kind = .turn(moreThan: 0) }
+    }
     return buffer.take(buffer.count)
   }
 
@@ -155,7 +159,10 @@ struct ReadQueue<Tag> {
   ///
   /// - Returns: Whether the read is one that wants the turn; then the next step finishes it.
   mutating func grantTurn(_ id: ID) -> Bool {
-    guard let first = entries.first, first.id == id, case .turn(moreThan: 0) = first.kind else { return false }
+    // The line feed that belongs to a line before must be dropped before anybody sees it.
+    guard !dropsLineFeed, let first = entries.first, first.id == id, case .turn(moreThan: 0) = first.kind else {
+      return false
+    }
     entries[0].getsTurn = true
     return true
   }
@@ -164,9 +171,10 @@ struct ReadQueue<Tag> {
   ///
   /// - Parameters:
   ///   - consumed: The bytes that it used up, from the front of the buffer.
-  ///   - waitingForMoreThan: If it is not finished: the number of bytes it has seen without success.
+  ///   - seen: If it is not finished: the number of bytes it has seen without success.
+  ///   - failed: It failed; the enqueued reads behind it fail too.
   /// - Returns: What was kept with it, if it is finished.
-  mutating func endTurn(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?) -> Tag? {
+  mutating func endTurn(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
     guard let entry = entries.first, entry.id == id, entry.hasTurn else { return nil }
     buffer.drop(consumed)
     if let seen {
@@ -174,7 +182,9 @@ struct ReadQueue<Tag> {
         id: id, kind: .turn(moreThan: seen), isEnqueued: false, tag: entry.tag, isBegun: true)
       return nil
     }
-    return entries.remove(at: 0).tag
+    let tag = entries.remove(at: 0).tag
+    if failed { doomEnqueued(from: 0) }
+    return tag
   }
 
   // MARK: Actions

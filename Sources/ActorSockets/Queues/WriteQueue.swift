@@ -74,9 +74,13 @@ struct WriteQueue<Tag> {
   /// Puts a write at the end, of which `sent` bytes, not among the pieces, were sent without queueing.
   mutating func admit(_ content: Content, alreadySent sent: Int = 0, _ tag: Tag?) -> ID {
     nextID += 1
+    var content = content
     var count = 0
     switch content {
-    case .pieces(let pieces): count = pieces.reduce(0) { $0 + $1.count }
+    case .pieces(let pieces):
+      count = pieces.reduce(0) { $0 + $1.count }
+      // Enough empty pieces would fill a gathered send, which then moves nothing, over and over.
+      if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
     case .finish: isFinishing = true
     }
     entries.append(Entry(id: nextID, content: content, total: sent + count, tag: tag, sent: sent, sentBefore: sent))
@@ -134,7 +138,8 @@ struct WriteQueue<Tag> {
   /// What to do next; to be called until it is `.idle`, or `.send` and nothing can be sent.
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
-    if var refusal {
+    // What the kernel has taken as a whole has succeeded, though the stream broke before it left.
+    if var refusal, first.total == 0 || first.sent < first.total {
       refusal.bytesTransferred = first.sent
       return .finish(leave().tag, .failure(refusal))
     }
@@ -185,14 +190,14 @@ struct WriteQueue<Tag> {
     maximumPieces: Int, maximumBytes: Int, _ body: (ArraySlice<[UInt8]>, _ skipping: Int) -> Result
   ) -> Result {
     guard case .pieces(let pieces)? = entries.first?.content else { return body([], 0) }
-    let rest = pieces[min(sentPieces, pieces.count)...]
+    let rest = pieces[min(sentPieces, pieces.count)...].prefix(maximumPieces)
     if entries.count == 1 { return body(rest, offset) }
     var gathered = Array(rest)
     var bytes = rest.reduce(-offset) { $0 + $1.count }
     var index = 1
     while index < entries.count, gathered.count < maximumPieces, bytes < maximumBytes {
       guard case .pieces(let more) = entries[index].content else { break }
-      gathered += more
+      gathered += more.prefix(maximumPieces - gathered.count)
       bytes += entries[index].total
       index += 1
     }

@@ -192,7 +192,7 @@ extension StreamCore {
     guard let result else { return .wait }
     if case .success = result, consumed == 0 {
       if shown == limit {
-        _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil)
+        _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: true)
         let error = SocketError(
           .limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown and none of them used")
         return .done(.failure(error))
@@ -200,14 +200,18 @@ extension StreamCore {
       waitFurther(id, seen: shown)
       return .wait
     }
-    _ = reads.endTurn(id, consumed: hadBytes ? consumed : 0, waitingForMoreThan: nil)
+    var isFailure = false
+    if case .failure = result { isFailure = true }
+    _ = reads.endTurn(id, consumed: hadBytes ? consumed : 0, waitingForMoreThan: nil, failed: isFailure)
     return .done(result)
   }
 
   private func endTurnAtEnd<Value>(_ id: UInt64) -> Look<Value> {
     let isClean = reads.buffer.isEmpty
     let left = reads.buffer.count
-    _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil)
+    var isFailure = !isClean
+    if case .failed = reads.ending { isFailure = true }
+    _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: isFailure)
     switch reads.ending {
     case .failed(let error): return .done(.failure(error.during("withBytes")))
     case _ where isClean: return .end

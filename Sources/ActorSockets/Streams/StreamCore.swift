@@ -27,7 +27,7 @@ public final class StreamCore {
   let transport: any StreamTransport
   let registration: Registration
   let options: Options
-  weak var owner: (any QueuedByteStream)?
+  private(set) weak var owner: (any QueuedByteStream)?
   /// Holds the actor while something is under way that nobody awaits.
   var keepAlive: (any QueuedByteStream)?
 
@@ -67,6 +67,9 @@ public final class StreamCore {
     self.registration = registration
     self.options = options
   }
+
+  /// Says whose core this is, before anything else happens on the reactor.
+  package func setOwner(_ owner: any QueuedByteStream) { self.owner = owner }
 
   // MARK: Events from the transport
 

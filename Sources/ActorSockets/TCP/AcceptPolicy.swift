@@ -26,14 +26,16 @@ struct AcceptPolicy {
   /// accept4(2) failed.
   mutating func failed(errno: Int32) -> Verdict {
     switch errno {
-    case Errno.processDescriptors, Errno.systemDescriptors, Errno.noBuffers, Errno.noMemory:
-      defer { delay = min(delay * 2, Self.longestDelay) }
-      return .backOff(delay)
-    case Errno.badDescriptor, Errno.invalidArgument, Errno.notSocket, Errno.notSupported:
+    case Errno.connectionAborted, Errno.protocolError, Errno.noProtocolOption, Errno.networkDown,
+      Errno.networkUnreachable, Errno.hostDown, Errno.hostUnreachable, Errno.timedOut, Errno.connectionReset:
+      // What Linux passes on from the connection, which is gone with it.
+      return .skip
+    case Errno.badDescriptor, Errno.invalidArgument, Errno.notSocket:
       return .fail
     default:
-      // ECONNABORTED, EPROTO, EPERM (a firewall's), and the network errors that Linux passes on from the connection.
-      return .skip
+      // Besides a shortage: EPERM and EACCES of a security module, and whatever else may come back at every call.
+      defer { delay = min(delay * 2, Self.longestDelay) }
+      return .backOff(delay)
     }
   }
 }

@@ -246,7 +246,7 @@ extension TCPConnection {
 
   /// Enters the reactor; false if it cannot, and everything has failed.
   private func enter() -> Bool {
-    core.owner = self
+    core.setOwner(self)
     do {
       try registration.enter(self)
       return true

@@ -1,0 +1,245 @@
+public import ActorSockets
+public import EpollReactor
+package import SocketSystem
+internal import Synchronization
+
+/// A byte stream without a socket: for tests of protocols, without ports and without a network.
+///
+/// ```swift
+/// let (client, server) = InMemoryConnection.pair()
+/// try await client.write(utf8: "hello\n")
+/// let line = try await server.read(until: .lf)
+/// ```
+///
+/// It runs on the same queues as a `TCPConnection`, with the same timeouts, limits, half-close and errors. What one end
+/// sends waits in a buffer of the other; when that is full, writes suspend, as they do on a socket.
+public actor InMemoryConnection: QueuedByteStream {
+  /// What a connection can be told to do differently.
+  public struct Configuration: Sendable {
+    /// The bytes that may wait at each end to be read. 64 KiB by default.
+    public var capacity = 65_536
+    /// How long ``ByteStream/close()`` may take to send what was written; then the connection is aborted. 30 seconds by
+    /// default.
+    public var closeTimeout: Duration = .seconds(30)
+    /// The bytes that may wait to be sent before ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. 1 MiB by default.
+    public var writeBudget = 1 << 20
+    /// Whether the connection closes itself when the peer has finished and everything it sent was read. Off by default.
+    public var closesOnEndOfStream = false
+    /// Whether the connection is closed when an operation times out. Off by default.
+    public var closesOnTimeout = false
+
+    /// The defaults.
+    public init() {}
+
+    fileprivate var options: StreamCore.Options {
+      var options = StreamCore.Options()
+      options.writeBudget = writeBudget
+      options.closeTimeout = closeTimeout
+      options.closesOnEndOfStream = closesOnEndOfStream
+      options.closesOnTimeout = closesOnTimeout
+      return options
+    }
+  }
+
+  /// A number that no other in-memory connection of this process has, for logs.
+  public nonisolated let id: UInt64
+  /// The isolation domain of the connection.
+  public nonisolated let executor: ReactorExecutor
+  /// The queues, and what moves the bytes.
+  public let core: StreamCore
+
+  private nonisolated let registration: Registration
+  private nonisolated let peer = PeerLink()
+  private let transport: MemoryTransport
+
+  /// Makes two connected ends.
+  ///
+  /// - Parameters:
+  ///   - configuration: What both do differently.
+  ///   - reactor: Where their code runs.
+  /// - Returns: The ends; neither is anything more than the other.
+  public static func pair(
+    configuration: Configuration = .init(), reactor: Reactor = .shared
+  ) -> (InMemoryConnection, InMemoryConnection) {
+    let first = InMemoryConnection(configuration, reactor)
+    let second = InMemoryConnection(configuration, reactor)
+    first.peer.set(second)
+    second.peer.set(first)
+    first.submit { $0.begin() }
+    second.submit { $0.begin() }
+    return (first, second)
+  }
+
+  private init(_ configuration: Configuration, _ reactor: Reactor) {
+    id = Self.counter.add(1, ordering: .relaxed).newValue
+    executor = ReactorExecutor(reactor)
+    registration = Registration(on: reactor)
+    transport = MemoryTransport(MemoryPipe(capacity: configuration.capacity), registration, peer)
+    core = StreamCore(transport: transport, registration: registration, options: configuration.options)
+  }
+
+  private static let counter = Atomic<UInt64>(0)
+
+  deinit {
+    peer.send { $0.peerClosed() }
+    if registration.needsToLeave { registration.reactor.submit { [registration] in registration.leave() } }
+  }
+
+  /// One line for logs.
+  public nonisolated var description: String { "InMemoryConnection \(id)" }
+
+  private func begin() {
+    core.setOwner(self)
+    do throws(Registration.EnterError) {
+      try registration.enter(self)
+      core.open()
+    } catch {
+      core.reactorShutDown()
+    }
+  }
+
+  // MARK: Messages from the other end
+
+  fileprivate func received(_ bytes: [UInt8]) {
+    transport.pipe.received(bytes)
+    core.transportIsReady()
+  }
+
+  fileprivate func granted(_ count: Int) {
+    transport.pipe.granted(count)
+    core.transportIsReady()
+  }
+
+  fileprivate func peerFinishedWriting() {
+    transport.pipe.ended()
+    core.transportIsReady()
+    core.peerFinished()
+  }
+
+  /// The other end closed. Bytes that it did not take are lost, which is an error only if there are any to come.
+  fileprivate func peerClosed() {
+    if !transport.pipe.hasEnded { peerFinishedWriting() }
+    transport.peerIsGone = true
+    core.transportIsReady()
+  }
+
+  fileprivate func peerAborted() {
+    transport.pipe.reset()
+    transport.peerIsGone = true
+    core.transportBroke(SystemError(call: "recv", errno: Errno.connectionReset))
+  }
+}
+
+extension InMemoryConnection: CustomStringConvertible {}
+
+extension InMemoryConnection: EventHandler {
+  package func handle(_ readiness: Readiness) { core.transportIsReady() }
+  package func deadlineReached(_ tag: UInt64) { core.deadlineReached(tag) }
+  package func reactorShutDown() { core.reactorShutDown() }
+}
+
+/// The way to the other end: weak, so that each end may be dropped alone.
+private final class PeerLink: Sendable {
+  private let end = Guarded<WeakEnd>(WeakEnd())
+
+  private struct WeakEnd {
+    weak var connection: InMemoryConnection?
+  }
+
+  func set(_ connection: InMemoryConnection) { end.withLock { $0.connection = connection } }
+
+  /// Sends a message, which arrives in its turn.
+  func send(_ message: @escaping @Sendable (isolated InMemoryConnection) -> Void) {
+    end.withLock { $0.connection }?.submit(message)
+  }
+}
+
+/// One end of a pair as a stream's transport.
+private final class MemoryTransport: StreamTransport {
+  var pipe: MemoryPipe
+  /// The other end closed, and takes no bytes any more.
+  var peerIsGone = false
+  private let registration: Registration
+  private let peer: PeerLink
+
+  init(_ pipe: MemoryPipe, _ registration: Registration, _ peer: PeerLink) {
+    self.pipe = pipe
+    self.registration = registration
+    self.peer = peer
+  }
+
+  var isReadable: Bool { !pipe.arrived.isEmpty || pipe.hasEnded || pipe.isReset }
+  var isAtEnd: Bool { pipe.arrived.isEmpty }
+
+  func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
+    if pipe.arrived.isEmpty {
+      if pipe.isReset { return .failed(SystemError(call: "recv", errno: Errno.connectionReset)) }
+      return pipe.hasEnded ? .bytes(0) : .wouldBlock
+    }
+    let bytes = pipe.take(.max)
+    buffer.append(bytes.span)
+    peer.send { $0.granted(bytes.count) }
+    return .bytes(bytes.count)
+  }
+
+  func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
+    var arrived = ByteQueue()
+    let result = receive(into: &arrived, wanted: 1)
+    if case .bytes(let count) = result, count > 0 {
+      let used = arrived.withBytes(body)
+      arrived.drop(used)
+      arrived.withBytes { buffer.append($0) }
+    }
+    return result
+  }
+
+  func send(_ bytes: Span<UInt8>) -> Transfer {
+    if pipe.isReset || peerIsGone || pipe.hasFinished {
+      return .failed(SystemError(call: "send", errno: pipe.isReset ? Errno.connectionReset : Errno.brokenPipe))
+    }
+    let count = pipe.send(bytes.count)
+    if count == 0 { return .wouldBlock }
+    let copy = [UInt8](copying: bytes.extracting(first: count))
+    peer.send { $0.received(copy) }
+    return .bytes(count)
+  }
+
+  func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    var sent = 0
+    var skipped = offset
+    for piece in pieces {
+      let rest = piece.span.extracting(skipped..<piece.count)
+      skipped = 0
+      if rest.isEmpty { continue }
+      switch send(rest) {
+      case .bytes(let count):
+        sent += count
+        if count < rest.count { return .bytes(sent) }
+      case .wouldBlock:
+        return sent > 0 ? .bytes(sent) : .wouldBlock
+      case .failed(let error):
+        return sent > 0 ? .bytes(sent) : .failed(error)
+      }
+    }
+    return .bytes(sent)
+  }
+
+  func finishWriting() -> SystemError? {
+    if !pipe.hasFinished {
+      pipe.finish()
+      peer.send { $0.peerFinishedWriting() }
+    }
+    return nil
+  }
+
+  func close(_ done: @escaping @Sendable () -> Void) -> Bool {
+    peer.send { $0.peerClosed() }
+    registration.leave()
+    return true
+  }
+
+  func abort() {
+    peer.send { $0.peerAborted() }
+    registration.leave()
+  }
+}
