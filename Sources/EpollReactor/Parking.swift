@@ -15,10 +15,10 @@
 internal import SocketSystem
 
 /// A suspended call, or one that is about to suspend, to be resumed exactly once.
-package actor Parked<Value: Sendable>: SerialExecutor {
+@usableFromInline package actor Parked: SerialExecutor {
   // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
   private nonisolated(unsafe) var job: KeptJob?
-  private nonisolated(unsafe) var value: Value?
+  private nonisolated(unsafe) var isResumed = false
   private nonisolated let executor: ReactorExecutor
   /// Keeps the optimiser from seeing that `pass` does nothing.
   private var passed = false
@@ -28,36 +28,34 @@ package actor Parked<Value: Sendable>: SerialExecutor {
 
   deinit { assert(unsafe job == nil, "a suspended call was dropped without an outcome") }
 
-  package nonisolated var unownedExecutor: UnownedSerialExecutor {
+  @usableFromInline package nonisolated var unownedExecutor: UnownedSerialExecutor {
     // SAFETY: whoever hops here holds this object until the job has run.
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
   /// Keeps the job, or sends it on if the outcome is there already. Called by the Swift runtime when the call hops here.
-  package nonisolated func enqueue(_ job: consuming ExecutorJob) {
+  @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
     let loop = executor.reactor.loop
     loop.assertCurrent()
     let kept = KeptJob(job: UnownedJob(job), prefersReactor: loop.runsForReactor)
-    if unsafe value == nil { unsafe self.job = kept } else { send(kept) }
+    if unsafe isResumed { send(kept) } else { unsafe self.job = kept }
   }
 
-  /// Lets the call go on with this value, in its turn.
-  package nonisolated func resume(_ value: Value) {
+  /// Lets the call go on, in its turn.
+  package nonisolated func resume() {
     executor.reactor.loop.assertCurrent()
-    if unsafe self.value != nil { return }
-    unsafe self.value = value
+    if unsafe isResumed { return }
+    unsafe isResumed = true
     guard let job = unsafe job else { return }
     unsafe self.job = nil
     send(job)
   }
 
-  /// Suspends until it is resumed. The caller is isolated to the actor whose executor this was made with.
-  package nonisolated(nonsending) func wait() async -> Value {
-    while true {
-      if let value = unsafe value { return value }
-      await pass()
-    }
-  }
+  /// Makes it good for another call, after the one before has gone on.
+  package nonisolated func reuse() { unsafe isResumed = false }
+
+  /// Whether it was not resumed yet.
+  @usableFromInline nonisolated var isWaiting: Bool { unsafe !isResumed }
 
   /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
   /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
@@ -65,8 +63,25 @@ package actor Parked<Value: Sendable>: SerialExecutor {
     executor.reactor.loop.jobs.push(.socket(kept.job, executor, prefersReactor: kept.prefersReactor))
   }
 
-  @inline(never)
-  private func pass() { passed = true }
+  @inline(never) @usableFromInline
+  func pass() { passed = true }
+}
+
+extension ReactorActor {
+  /// Suspends until `parked`, which was made for this actor, is resumed. If the task is cancelled, or was before,
+  /// `cancel` runs in its turn; it is up to that to resume.
+  ///
+  /// Inlined, for each async function on the way costs a look at the task's preference when it returns.
+  @inlinable @inline(__always)
+  package func wait(for parked: Parked, cancel: @escaping @Sendable (isolated Self) -> Void) async {
+    await withTaskCancellationHandler {
+      // Captured, so that the closure runs in this actor's isolation and not on the pool.
+      _ = self
+      while parked.isWaiting { await parked.pass() }
+    } onCancel: {
+      submit(cancel)
+    }
+  }
 }
 
 /// A job that waits for its outcome.

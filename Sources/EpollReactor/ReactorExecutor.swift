@@ -59,7 +59,7 @@ extension ReactorActor {
   ///
   /// The actor lives until then. This is how code that cannot await reaches the actor: initialisers, cancellation
   /// handlers, the `enqueue…` methods.
-  package nonisolated func submit(_ body: @escaping @Sendable (isolated Self) -> Void) {
+  @usableFromInline package nonisolated func submit(_ body: @escaping @Sendable (isolated Self) -> Void) {
     executor.reactor.submit { self.assumeIsolated(body) }
   }
 }

@@ -14,6 +14,7 @@ package struct NameLookupError: Error, Hashable, Sendable {
 ///
 /// - Parameter name: The name; without NUL bytes.
 /// - Returns: The addresses in the order that RFC 6724 gives them, all with port 0.
+/// - Throws: Why there are none.
 package func lookUpAddresses(of name: String) throws(NameLookupError) -> [SocketAddress] {
   var hints = unsafe addrinfo()
   unsafe hints.ai_family = AF_UNSPEC

@@ -20,9 +20,8 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
 
   /// Parses `"host:port"`, `"1.2.3.4:80"`, `"[::1]:80"`, `":80"`, `"unix:/path"`, `"unix:@name"`.
   ///
-  /// Throws `.invalidArgument` with what is wrong.
-  ///
   /// - Parameter text: The text.
+  /// - Throws: `.invalidArgument` with what is wrong.
   public init(parsing text: String) throws(SocketError) {
     if text.hasPrefix("unix:") {
       self = .unix(path: String(text.dropFirst(5)))

@@ -19,17 +19,8 @@ struct FIFO<Element> {
 
   /// The element at `index`, counted from the front.
   subscript(index: Int) -> Element {
-    get {
-      guard let element = storage[head + index] else { preconditionFailure("an element was read after it left") }
-      return element
-    }
-    _modify {
-      guard var element = storage[head + index].take() else {
-        preconditionFailure("an element was changed after it left")
-      }
-      defer { storage[head + index] = element }
-      yield &element
-    }
+    guard let element = storage[head + index] else { preconditionFailure("an element was read after it left") }
+    return element
   }
 
   mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }

@@ -42,6 +42,14 @@ package enum ReadOutcome: Sendable {
   case turn
 }
 
+/// What came of an operation of either queue.
+package enum OperationOutcome: Sendable {
+  /// What a read brought.
+  case read(ReadOutcome)
+  /// A write is done.
+  case written
+}
+
 /// How the bytes of a stream end.
 enum StreamEnding {
   /// The peer finished.
@@ -54,18 +62,26 @@ enum StreamEnding {
 struct ReadQueue<Tag> {
   typealias ID = UInt64
 
-  struct Entry {
+  /// A read that waits. A class, so that the queue moves one word.
+  final class Entry {
     let id: ID
     fileprivate(set) var kind: ReadKind
     /// Made by an `enqueue…` method: it relies on the reads before it.
     let isEnqueued: Bool
-    var tag: Tag
-    var searched = 0
-    var isBegun = false
+    let tag: Tag
+    fileprivate var searched = 0
+    fileprivate var isBegun = false
     /// It may look at the bytes; nobody else does meanwhile.
-    var hasTurn = false
+    fileprivate var hasTurn = false
     /// It gets the turn before there are bytes.
-    var getsTurn = false
+    fileprivate var getsTurn = false
+
+    fileprivate init(id: ID, kind: ReadKind, isEnqueued: Bool, tag: Tag) {
+      self.id = id
+      self.kind = kind
+      self.isEnqueued = isEnqueued
+      self.tag = tag
+    }
   }
 
   enum Step {
@@ -148,9 +164,9 @@ struct ReadQueue<Tag> {
   /// Takes all bytes out that nobody has taken.
   mutating func takeBuffered() -> [UInt8] {
     if let first = entries.first {
-      entries[0].searched = 0
+      first.searched = 0
       // What a look has seen is gone: it sees whatever comes.
-      if case .turn = first.kind { entries[0].kind = .turn(moreThan: 0) }
+      if case .turn = first.kind { first.kind = .turn(moreThan: 0) }
     }
     return buffer.take(buffer.count)
   }
@@ -163,13 +179,14 @@ struct ReadQueue<Tag> {
     guard !dropsLineFeed, let first = entries.first, first.id == id, case .turn(moreThan: 0) = first.kind else {
       return false
     }
-    entries[0].getsTurn = true
+    first.getsTurn = true
     return true
   }
 
   /// The read that had the turn gives it back.
   ///
   /// - Parameters:
+  ///   - id: The read.
   ///   - consumed: The bytes that it used up, from the front of the buffer.
   ///   - seen: If it is not finished: the number of bytes it has seen without success.
   ///   - failed: It failed; the enqueued reads behind it fail too.
@@ -178,8 +195,9 @@ struct ReadQueue<Tag> {
     guard let entry = entries.first, entry.id == id, entry.hasTurn else { return nil }
     buffer.drop(consumed)
     if let seen {
-      entries[0] = Entry(
-        id: id, kind: .turn(moreThan: seen), isEnqueued: false, tag: entry.tag, isBegun: true)
+      entry.kind = .turn(moreThan: seen)
+      entry.hasTurn = false
+      entry.getsTurn = false
       return nil
     }
     let tag = entries.remove(at: 0).tag
@@ -198,18 +216,17 @@ struct ReadQueue<Tag> {
     if let refusal { return .finish(entries.remove(at: 0), .failure(refusal)) }
     if !isOpen { return .idle }
     if !first.isBegun {
-      entries[0].isBegun = true
+      first.isBegun = true
       return .begin(first.id, first.tag)
     }
     if first.getsTurn {
-      entries[0].hasTurn = true
-      return .finish(entries[0], .success(.turn))
+      first.hasTurn = true
+      return .finish(first, .success(.turn))
     }
-    var searched = first.searched
-    switch evaluate(first.kind, &searched) {
+    switch evaluate(first.kind, &first.searched) {
     case .done(.turn):
-      entries[0].hasTurn = true
-      return .finish(entries[0], .success(.turn))
+      first.hasTurn = true
+      return .finish(first, .success(.turn))
     case .done(let outcome):
       return .finish(entries.remove(at: 0), .success(outcome))
     case .failed(let error):
@@ -217,7 +234,6 @@ struct ReadQueue<Tag> {
       doomEnqueued(from: 0)
       return .finish(entry, .failure(error))
     case .needs(let wanted):
-      entries[0].searched = searched
       return .receive(first.id, have: buffer.count, wanted: wanted)
     }
   }

@@ -22,18 +22,28 @@ struct WriteQueue<Tag> {
     case finish
   }
 
-  struct Entry {
+  /// A write that waits. A class, so that the queue moves one word.
+  final class Entry {
     let id: ID
-    fileprivate(set) var content: Content
+    fileprivate let content: Content
     /// The bytes of the entry.
     let total: Int
     /// `nil` when nobody waits for it any more.
-    var tag: Tag?
+    fileprivate(set) var tag: Tag?
     /// The bytes that the kernel took.
     fileprivate(set) var sent: Int
     /// Of these, the bytes that were never queued: the pieces begin behind them.
     fileprivate let sentBefore: Int
-    fileprivate(set) var isBegun = false
+    fileprivate var isBegun = false
+
+    fileprivate init(id: ID, content: Content, total: Int, tag: Tag?, sent: Int) {
+      self.id = id
+      self.content = content
+      self.total = total
+      self.tag = tag
+      self.sent = sent
+      sentBefore = sent
+    }
   }
 
   enum Step {
@@ -83,7 +93,7 @@ struct WriteQueue<Tag> {
       if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
     case .finish: isFinishing = true
     }
-    entries.append(Entry(id: nextID, content: content, total: sent + count, tag: tag, sent: sent, sentBefore: sent))
+    entries.append(Entry(id: nextID, content: content, total: sent + count, tag: tag, sent: sent))
     queuedBytes += count
     return nextID
   }
@@ -145,7 +155,7 @@ struct WriteQueue<Tag> {
     }
     if !isOpen { return .idle }
     if !first.isBegun {
-      entries[0].isBegun = true
+      first.isBegun = true
       return .begin(first.id, first.tag)
     }
     if case .finish = first.content {
@@ -186,6 +196,7 @@ struct WriteQueue<Tag> {
   ///   - maximumPieces: The most pieces to show.
   ///   - maximumBytes: Pieces beyond this many bytes wait for the next call.
   ///   - body: Gets the pieces, and how many bytes of the first of them are sent already.
+  /// - Returns: What the body returns.
   func withUnsent<Result>(
     maximumPieces: Int, maximumBytes: Int, _ body: (ArraySlice<[UInt8]>, _ skipping: Int) -> Result
   ) -> Result {

@@ -7,6 +7,7 @@ extension ByteStream {
   ///   - request: What to read.
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: What the request makes of the bytes.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func read<Value: Sendable>(_ request: ReadRequest<Value>, timeout: Timeout? = nil) async throws -> Value {
     try await read(request, timeout: timeout, progress: nil)
   }
@@ -17,6 +18,7 @@ extension ByteStream {
   ///
   /// - Parameter limit: The most bytes, at least 1.
   /// - Returns: The bytes, never none; `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func read(upTo limit: Int = 65_536) async throws -> [UInt8]? {
     try await read(upTo: limit, timeout: nil)
   }
@@ -31,6 +33,7 @@ extension ByteStream {
   ///   - timeout: How long it may take; `nil` for any time.
   ///   - progress: Hears how far it has come.
   /// - Returns: The bytes.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func read(
     exactly length: Int, timeout: Timeout? = nil, progress: Progress? = nil
   ) async throws -> [UInt8] {
@@ -47,6 +50,7 @@ extension ByteStream {
   ///   - maximumLength: The most bytes, the delimiter included.
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: The bytes, the delimiter included.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func read(
     until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
   ) async throws -> [UInt8] {
@@ -60,6 +64,7 @@ extension ByteStream {
   ///   - endianness: The order of its bytes.
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: The integer.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func readInteger<Value: FixedWidthInteger & Sendable>(
     as type: Value.Type = Value.self, endianness: LengthPrefix.Endianness = .big, timeout: Timeout? = nil
   ) async throws -> Value {
@@ -72,6 +77,7 @@ extension ByteStream {
   ///   - limit: The most bytes, at least 1.
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: The bytes, never none; `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func peek(upTo limit: Int = 65_536, timeout: Timeout? = nil) async throws -> [UInt8]? {
     try await read(.peek(upTo: limit), timeout: timeout, progress: nil)
   }
@@ -80,6 +86,7 @@ extension ByteStream {
   ///
   /// - Parameter body: Looks at the bytes and counts those that it used up.
   /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func withBytes<Value>(
     _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
   ) async throws -> sending Value? {
@@ -108,6 +115,7 @@ extension ByteStream {
   ///   - limit: The most bytes, at least 1.
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: How many bytes were appended; 0 at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   @discardableResult
   public nonisolated func read(
     into bytes: inout [UInt8], upTo limit: Int = 65_536, timeout: Timeout? = nil
@@ -124,6 +132,7 @@ extension ByteStream {
   ///   - length: The number of bytes.
   ///   - timeout: How long it may take; `nil` for any time.
   ///   - progress: Hears how far it has come.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public nonisolated func read(
     into bytes: inout [UInt8], exactly length: Int, timeout: Timeout? = nil, progress: Progress? = nil
   ) async throws {
@@ -137,6 +146,7 @@ extension ByteStream {
   ///   - delimiter: What ends the read.
   ///   - maximumLength: The most bytes read, the delimiter included.
   ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public nonisolated func read(
     into bytes: inout [UInt8], until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
   ) async throws {

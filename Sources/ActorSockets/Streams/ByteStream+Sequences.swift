@@ -86,6 +86,7 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The element; `nil` at the end of the stream.
+    /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Element? {
       try await stream.read(request, timeout: nil, progress: nil)
     }

@@ -5,6 +5,7 @@ extension ByteStream {
   /// sent; one that is partly sent goes on, and a timeout's ``SocketError/bytesTransferred`` says how much was.
   ///
   /// - Parameter bytes: The bytes; none is a write too, which succeeds in its turn.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func write(_ bytes: [UInt8]) async throws { try await write(bytes, timeout: nil, progress: nil) }
 
   /// Writes bytes: see ``write(_:)-([UInt8])``.
@@ -12,6 +13,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - bytes: The bytes.
   ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func write(_ bytes: [UInt8], timeout: Timeout?) async throws {
     try await write(bytes, timeout: timeout, progress: nil)
   }
@@ -21,6 +23,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - bytes: The bytes.
   ///   - progress: Hears how far it has come, if it takes more than one step.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func write(_ bytes: [UInt8], progress: Progress?) async throws {
     try await write(bytes, timeout: nil, progress: progress)
   }
@@ -28,6 +31,7 @@ extension ByteStream {
   /// Writes bytes that are copied only if they cannot be sent at once.
   ///
   /// - Parameter bytes: The bytes.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func write(_ bytes: Span<UInt8>) async throws { try await write(bytes, timeout: nil) }
 
   /// Writes bytes of any sequence, which is copied before the call suspends.
@@ -35,6 +39,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - bytes: The bytes.
   ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public nonisolated(nonsending) func write(_ bytes: some Sequence<UInt8>, timeout: Timeout? = nil) async throws {
     let copy = Array(bytes)
     try await write(copy, timeout: timeout, progress: nil)
@@ -45,6 +50,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - pieces: The pieces, in order.
   ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func write(contentsOf pieces: [[UInt8]], timeout: Timeout? = nil) async throws {
     try await write(contentsOf: pieces, timeout: timeout, progress: nil)
   }
@@ -54,6 +60,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - text: The text.
   ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public nonisolated(nonsending) func write(utf8 text: String, timeout: Timeout? = nil) async throws {
     let bytes = Array(text.utf8)
     try await write(bytes, timeout: timeout, progress: nil)
@@ -65,6 +72,7 @@ extension ByteStream {
   ///   - message: The message; `.invalidArgument` if the prefix is too narrow for its length.
   ///   - prefix: How the length is written.
   ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func write(
     message: [UInt8], lengthPrefix prefix: LengthPrefix, timeout: Timeout? = nil
   ) async throws {

@@ -20,6 +20,7 @@ public protocol ByteStream: ReactorActor {
   ///   - timeout: How long it may take; `nil` for any time.
   ///   - progress: Hears how far a read of a fixed length has come.
   /// - Returns: What the request makes of the bytes.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   func read<Value: Sendable>(
     _ request: ReadRequest<Value>, timeout: Timeout?, progress: Progress?
   ) async throws -> Value
@@ -32,6 +33,7 @@ public protocol ByteStream: ReactorActor {
   ///   - limit: The most bytes, at least 1.
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: The bytes; `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]?
 
   /// Shows the bytes that arrived, without copying them.
@@ -44,6 +46,7 @@ public protocol ByteStream: ReactorActor {
   ///   - timeout: How long it may take; `nil` for any time.
   ///   - body: Looks at the bytes and counts those that it used up. If it throws, what it counted is used up.
   /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   func withBytes<Value>(
     upTo limit: Int, timeout: Timeout?,
     _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
@@ -55,6 +58,7 @@ public protocol ByteStream: ReactorActor {
   ///   - bytes: The bytes; none is a write too, which succeeds in its turn.
   ///   - timeout: How long it may take; `nil` for any time.
   ///   - progress: Hears how far it has come, if it takes more than one step.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   func write(_ bytes: [UInt8], timeout: Timeout?, progress: Progress?) async throws
 
   /// Writes bytes that are copied only if they cannot be sent at once.
@@ -62,6 +66,7 @@ public protocol ByteStream: ReactorActor {
   /// - Parameters:
   ///   - bytes: The bytes.
   ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   func write(_ bytes: Span<UInt8>, timeout: Timeout?) async throws
 
   /// Writes several pieces as one, without joining them first: sendmsg(2).
@@ -70,6 +75,7 @@ public protocol ByteStream: ReactorActor {
   ///   - pieces: The pieces, in order.
   ///   - timeout: How long it may take; `nil` for any time.
   ///   - progress: Hears how far it has come, if it takes more than one step.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   func write(contentsOf pieces: [[UInt8]], timeout: Timeout?, progress: Progress?) async throws
 
   /// Puts a read in the queue without waiting for it.

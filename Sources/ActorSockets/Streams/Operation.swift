@@ -1,32 +1,42 @@
 internal import EpollReactor
 
-/// What a stream keeps with each queued read or write: a class, so that the queues move one word.
-final class Operation<Value: Sendable> {
-  /// A suspended call.
-  typealias Call = Parked<Result<Value, any Error>>
-
+/// What a stream keeps with each queued read or write: who wants it, until when, and what came of it.
+final class Operation {
   /// Who hears of the outcome.
   enum Waiter {
-    /// The call that admitted it has not yet suspended.
-    case caller
-    /// A suspended call.
-    case task(Call)
+    /// A call that takes the outcome as soon as it goes on; it parks if the outcome is not there at once.
+    case call
     /// The handle of an `enqueue…` method.
-    case handle(@Sendable (Result<Value, any Error>) -> Void)
+    case handle(@Sendable (Result<OperationOutcome, any Error>) -> Void)
   }
 
-  var waiter: Waiter
+  /// Its number in its queue.
+  var id: UInt64 = 0
+  let waiter: Waiter
   let timeout: Timeout?
   let progress: Progress?
   /// When it was called; then, from when its time counts: when it began.
   var start: Int64
   var deadline: DeadlineKey?
+  /// Where its call is suspended, or about to be.
+  var parked: Parked?
+  /// What came of it.
+  var outcome: Result<OperationOutcome, any Error>?
 
   init(_ waiter: Waiter, timeout: Timeout?, progress: Progress?, start: Int64) {
     self.waiter = waiter
     self.timeout = timeout
     self.progress = progress
     self.start = start
+  }
+
+  /// Where to wait, if the outcome is not there.
+  var waiting: Parked? { outcome == nil ? parked : nil }
+
+  /// What a finished read brought.
+  func readOutcome() throws -> ReadOutcome {
+    guard case .read(let outcome)? = try outcome?.get() else { return .endOfStream }
+    return outcome
   }
 
   var isEnqueued: Bool {

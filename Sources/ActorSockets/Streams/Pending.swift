@@ -50,12 +50,8 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
 
   func value() async throws -> Value {
     if let result { return try result.get() }
-    let (_, parked) = waiters.park(executor)
-    let outcome = await withTaskCancellationHandler {
-      await parked.wait()
-    } onCancel: {
-      submit { $0.cancel() }
-    }
-    return try outcome.get()
+    let waiter = waiters.park(executor)
+    await wait(for: waiter.parked) { $0.cancel() }
+    return try waiter.result()
   }
 }

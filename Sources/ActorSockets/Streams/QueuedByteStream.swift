@@ -1,3 +1,6 @@
+internal import EpollReactor
+internal import SocketSystem
+
 /// A byte stream on this package's own queues: all that the package brings are.
 ///
 /// Its methods are the same for all of them, and documented at ``ByteStream``.
@@ -6,42 +9,61 @@ public protocol QueuedByteStream: ByteStream {
   var core: StreamCore { get }
 }
 
+// swift-format-ignore: AllPublicDeclarationsHaveDocumentation
 extension QueuedByteStream {
   public func read<Value: Sendable>(
     _ request: ReadRequest<Value>, timeout: Timeout?, progress: Progress?
   ) async throws -> Value {
-    try request.convert(await core.read(request.kind, timeout: timeout, progress: progress, owner: self))
+    let operation = try core.begin(request.kind, timeout, progress, executor)
+    if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
+    return try request.convert(operation.readOutcome())
   }
 
   public func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]? {
-    try await core.read(.any(upTo: limit), timeout: timeout, progress: nil, owner: self).bytes
+    let operation = try core.begin(.any(upTo: limit), timeout, nil, executor)
+    if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
+    return try operation.readOutcome().bytes
   }
 
   public func withBytes<Value>(
     upTo limit: Int, timeout: Timeout?,
     _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
   ) async throws -> sending Value? {
-    try await core.withBytes(upTo: limit, timeout: timeout, owner: self, body)
+    try await core.withBytes(upTo: limit, timeout, owner: self, body)
   }
 
   public func write(_ bytes: [UInt8], timeout: Timeout?, progress: Progress?) async throws {
     let sent = try core.sendAtOnce(bytes.span)
     if sent == bytes.count, sent > 0 { return }
     let rest = sent == 0 ? bytes : Array(bytes[sent...])
-    try await core.write(.pieces([rest]), alreadySent: sent, timeout: timeout, progress: progress, owner: self)
+    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, progress, executor))
   }
 
   public func write(_ bytes: Span<UInt8>, timeout: Timeout?) async throws {
     let sent = try core.sendAtOnce(bytes)
     if sent == bytes.count, sent > 0 { return }
     let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
-    try await core.write(.pieces([rest]), alreadySent: sent, timeout: timeout, progress: nil, owner: self)
+    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, nil, executor))
   }
 
   public func write(contentsOf pieces: [[UInt8]], timeout: Timeout?, progress: Progress?) async throws {
     try Task.checkCancellation()
     try core.checkWritable()
-    try await core.write(.pieces(pieces), timeout: timeout, progress: progress, owner: self)
+    try await finish(core.begin(.pieces(pieces), timeout, progress, executor))
+  }
+
+  @inline(__always)
+  func wait(for parked: Parked, read id: UInt64) async {
+    await wait(for: parked) { $0.core.cancelRead(id) }
+  }
+
+  /// Waits for a write that has begun.
+  private func finish(_ operation: Operation) async throws {
+    if let parked = operation.waiting {
+      let id = operation.id
+      await wait(for: parked) { $0.core.cancelWrite(id) }
+    }
+    _ = try operation.outcome?.get()
   }
 
   public nonisolated func enqueueRead<Value: Sendable>(
@@ -65,14 +87,14 @@ extension QueuedByteStream {
   public func finishWriting() async throws {
     try Task.checkCancellation()
     try core.checkWritable()
-    try await core.write(.finish, timeout: nil, progress: nil, owner: self)
+    try await finish(core.begin(.finish, nil, nil, executor))
   }
 
   public var peerFinishedWriting: Void {
     get async throws {
       if core.peerIsFinished { return }
       if let report = core.report { throw report.refusal.during("peerFinishedWriting") }
-      try await core.wait(for: \.peerFinishedWaiters, owner: self)
+      try await wait(in: \.peerFinishedWaiters)
     }
   }
 
@@ -88,7 +110,7 @@ extension QueuedByteStream {
 
   private func waitUntilGone() async {
     if case .done = core.closing { return }
-    try? await core.wait(for: \.goneWaiters, owner: self)
+    try? await wait(in: \.goneWaiters)
   }
 
   public func abort() { core.terminate(SocketError(.closed, operation: ""), nil) }
@@ -96,8 +118,19 @@ extension QueuedByteStream {
   public var closed: CloseReport {
     get async throws {
       if let report = core.report { return report }
-      return try await core.wait(for: \.closedWaiters, owner: self)
+      return try await wait(in: \.closedWaiters)
     }
+  }
+
+  /// Suspends until one of the stream's conditions holds.
+  func wait<Value: Sendable>(
+    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable
+  ) async throws -> Value {
+    try Task.checkCancellation()
+    let waiter = core[keyPath: waiters].park(executor)
+    let id = waiter.id
+    await wait(for: waiter.parked) { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
+    return try waiter.result()
   }
 
   public var state: StreamState { core.state }
@@ -117,9 +150,14 @@ extension StreamCore {
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
-    let read = readOperation(
-      .handle { result in outcome.assumeIsolated { $0.resolve(result.flatMap { r in Result { try request.convert(r) } }) } },
-      timeout, nil)
+    let read = operation(
+      .handle { result in
+        let value = Result<Value, any Error> {
+          guard case .read(let outcome) = try result.get() else { throw SocketError(.closed, operation: "read") }
+          return try request.convert(outcome)
+        }
+        outcome.assumeIsolated { $0.resolve(value) }
+      }, timeout, nil)
     read.start = called
     let id = admit(request.kind, read)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelRead(id) } } }
@@ -140,7 +178,7 @@ extension StreamCore {
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
-    let write = writeOperation(.handle { result in outcome.assumeIsolated { $0.resolve(result) } }, timeout, nil)
+    let write = operation(.handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout, nil)
     write.start = called
     let id = admit(.pieces([bytes]), alreadySent: 0, write)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }

@@ -136,22 +136,6 @@ extension StreamCore {
     for waiter in goneWaiters.takeAll() { waiter.resume(.success(())) }
     keepAlive = nil
   }
-
-  /// Suspends until one of the stream's conditions holds.
-  func wait<Value: Sendable>(
-    for waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable, owner: any QueuedByteStream,
-    isolation: isolated (any Actor)? = #isolation
-  ) async throws -> Value {
-    try Task.checkCancellation()
-    let (id, parked) = self[keyPath: waiters].park(owner.executor)
-    let result = await withTaskCancellationHandler {
-      _ = isolation
-      return await parked.wait()
-    } onCancel: {
-      owner.submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
-    }
-    return try result.get()
-  }
 }
 
 extension CloseReport {
@@ -175,36 +159,5 @@ extension CloseReport.Reason {
       case .timedOut: .timedOut
       default: .error(error)
       }
-  }
-}
-
-/// Those who wait for one thing, each of whom may give up.
-struct Waiters<Value: Sendable> {
-  typealias Waiter = Parked<Result<Value, any Error>>
-
-  private var waiting: [(id: UInt64, waiter: Waiter)] = []
-  private var nextID: UInt64 = 0
-
-  /// Adds one, who waits from now on.
-  mutating func park(_ executor: ReactorExecutor) -> (id: UInt64, waiter: Waiter) {
-    nextID += 1
-    let waiter = Waiter(executor)
-    waiting.append((nextID, waiter))
-    return (nextID, waiter)
-  }
-
-  mutating func remove(_ id: UInt64) -> Waiter? {
-    guard let index = waiting.firstIndex(where: { $0.id == id }) else { return nil }
-    return waiting.remove(at: index).waiter
-  }
-
-  var isEmpty: Bool { waiting.isEmpty }
-
-  mutating func takeFirst() -> Waiter? { waiting.isEmpty ? nil : waiting.removeFirst().waiter }
-
-  mutating func takeAll() -> [Waiter] {
-    let all = waiting.map(\.waiter)
-    waiting = []
-    return all
   }
 }

@@ -1,39 +1,35 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// The operations as async functions. A synchronous `begin` admits the operation and either has its outcome or a place
-// where it will be: so nothing can happen between the admission and the waiting, wherever the runtime suspends the task.
-//
-// They run in the isolation of their caller, the stream's actor. Where a closure is handed to the standard library, that
-// isolation is a parameter which the closure captures; otherwise it would run on the pool.
+// The operations, as far as they are synchronous. Beginning one admits it, and it either has its outcome or a place where
+// its call can wait: so nothing can happen between the admission and the waiting, wherever the runtime suspends the task.
 
 extension StreamCore {
-  /// A read, from call to outcome.
-  func read(
-    _ kind: ReadKind, timeout: Timeout?, progress: Progress?, owner: any QueuedByteStream
-  ) async throws -> ReadOutcome {
+  /// Begins a read of a call.
+  func begin(_ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor) throws -> Operation {
     try kind.validate()
     try Task.checkCancellation()
     if let refusal { throw refusal.during("read") }
-    let operation = readOperation(.caller, timeout, progress)
-    let (id, ticket) = begin(kind, operation, owner.executor)
-    switch ticket {
-    case .outcome(let outcome): return try outcome.get()
-    case .parked(let parked): return try await wait(parked, id, owner: owner).get()
-    }
+    let operation = operation(.call, timeout, progress)
+    operation.id = admit(kind, operation)
+    park(operation, executor)
+    return operation
   }
 
-  /// A write, from call to outcome.
-  func write(
-    _ content: WriteQueue<Write>.Content, alreadySent sent: Int = 0, timeout: Timeout?, progress: Progress?,
-    owner: any QueuedByteStream
-  ) async throws {
-    let operation = writeOperation(.caller, timeout, progress)
-    let (id, ticket) = begin(content, alreadySent: sent, operation, owner.executor)
-    switch ticket {
-    case .outcome(let outcome): try outcome.get()
-    case .parked(let parked): try await wait(parked, id, owner: owner).get()
-    }
+  /// Begins a write of a call, of which `sent` bytes are gone already and not in the content.
+  func begin(
+    _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?, _ progress: Progress?,
+    _ executor: ReactorExecutor
+  ) -> Operation {
+    let operation = operation(.call, timeout, progress)
+    operation.id = admit(content, alreadySent: sent, operation)
+    park(operation, executor)
+    return operation
+  }
+
+  /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
+  func park(_ operation: Operation, _ executor: ReactorExecutor) {
+    if operation.outcome == nil { operation.parked = Parked(executor) }
   }
 
   /// Sends what can be sent without queueing.
@@ -57,84 +53,27 @@ extension StreamCore {
     }
   }
 
-  func readOperation(_ waiter: Read.Waiter, _ timeout: Timeout?, _ progress: Progress?) -> Read {
-    Read(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
-  }
-
-  func writeOperation(_ waiter: Write.Waiter, _ timeout: Timeout?, _ progress: Progress?) -> Write {
-    Write(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
-  }
-
-  /// Admits a read; its outcome, or where to wait for it.
-  private func begin(_ kind: ReadKind, _ operation: Read, _ executor: ReactorExecutor) -> (UInt64, Ticket<ReadOutcome>) {
-    let id = admit(kind, operation)
-    if let outcome = takeReadOutcome() { return (id, .outcome(outcome)) }
-    return (id, .parked(park(operation, executor)))
-  }
-
-  /// Admits a write; its outcome, or where to wait for it.
-  private func begin(
-    _ content: WriteQueue<Write>.Content, alreadySent sent: Int, _ operation: Write, _ executor: ReactorExecutor
-  ) -> (UInt64, Ticket<Void>) {
-    let id = admit(content, alreadySent: sent, operation)
-    if let outcome = takeWriteOutcome() { return (id, .outcome(outcome)) }
-    return (id, .parked(park(operation, executor)))
-  }
-
-  private func park<Value>(_ operation: Operation<Value>, _ executor: ReactorExecutor) -> Operation<Value>.Call {
-    let parked = Operation<Value>.Call(executor)
-    operation.waiter = .task(parked)
-    return parked
-  }
-
-  private enum Ticket<Value: Sendable> {
-    case outcome(Result<Value, any Error>)
-    case parked(Operation<Value>.Call)
-  }
-
-  /// Waits for a parked read. If the task is cancelled, or was before, the read is taken out of the queue in its turn.
-  private func wait(
-    _ parked: Read.Call, _ id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
-  ) async -> Result<ReadOutcome, any Error> {
-    await withTaskCancellationHandler {
-      _ = isolation
-      return await parked.wait()
-    } onCancel: {
-      owner.submit { $0.core.cancelRead(id) }
-    }
-  }
-
-  /// Waits for a parked write, likewise.
-  private func wait(
-    _ parked: Write.Call, _ id: UInt64, owner: any QueuedByteStream, isolation: isolated (any Actor)? = #isolation
-  ) async -> Result<Void, any Error> {
-    await withTaskCancellationHandler {
-      _ = isolation
-      return await parked.wait()
-    } onCancel: {
-      owner.submit { $0.core.cancelWrite(id) }
-    }
+  func operation(_ waiter: Operation.Waiter, _ timeout: Timeout?, _ progress: Progress?) -> Operation {
+    Operation(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
   }
 
   // MARK: Looking at the bytes
 
-  /// Shows what arrived until `body` uses some of it up; `nil` at the end of the stream.
+  /// Shows what arrived until `body` uses some of it up; `nil` at the end of the stream. Isolated to the owner.
   func withBytes<Value>(
-    upTo limit: Int, timeout: Timeout?, owner: any QueuedByteStream, _ body: (Span<UInt8>, inout Int) throws -> Value
+    upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ body: (Span<UInt8>, inout Int) throws -> Value
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
-    try Task.checkCancellation()
-    if let refusal { throw refusal.during("withBytes") }
-    let operation = readOperation(.caller, timeout, nil)
-    var (id, ticket) = begin(.turn(moreThan: 0), operation, owner.executor)
+    let operation = try begin(.turn(moreThan: 0), timeout, nil, owner.executor)
     while true {
-      switch ticket {
-      case .outcome(let outcome): _ = try outcome.get()
-      case .parked(let parked): _ = try await wait(parked, id, owner: owner).get()
+      if let parked = operation.waiting { await owner.wait(for: parked, read: operation.id) }
+      _ = try operation.readOutcome()
+      // The turn is ours until the look is over, whatever happened meanwhile.
+      let look = show(operation.id, upTo: limit, body)
+      if case .wait = look {
+        operation.outcome = nil
+        park(operation, owner.executor)
       }
-      // The turn is ours until `endTurn`, whatever happens meanwhile.
-      let look = show(id, upTo: limit, body)
-      if case .wait = look { ticket = .parked(park(operation, owner.executor)) }
       pumpReads()
       switch look {
       case .done(let result): return try result.get()

@@ -12,9 +12,6 @@ package import SocketSystem
 /// Every suspended call is resumed once: a queue hands an operation out once, by `.finish` or `remove`, and whoever gets
 /// it resumes it.
 public final class StreamCore {
-  typealias Read = Operation<ReadOutcome>
-  typealias Write = Operation<Void>
-
   /// What a stream can be told to do differently.
   package struct Options: Sendable {
     package var writeBudget = 1 << 20
@@ -31,8 +28,8 @@ public final class StreamCore {
   /// Holds the actor while something is under way that nobody awaits.
   var keepAlive: (any QueuedByteStream)?
 
-  var reads = ReadQueue<Read>()
-  var writes = WriteQueue<Write>()
+  var reads = ReadQueue<Operation>()
+  var writes = WriteQueue<Operation>()
   var metrics = StreamMetrics()
   var state = StreamState.connecting
   var closing = Closing.no
@@ -49,9 +46,6 @@ public final class StreamCore {
   /// What broke the connection.
   private(set) var brokenBy: SocketError?
   private var pendingHandles = 0
-  /// The outcome of the call that is admitting its operation right now.
-  private var readOutcome: Result<ReadOutcome, any Error>?
-  private var writeOutcome: Result<Void, any Error>?
   /// The first operation takes what can be done at once.
   private var readIsImmediate = false
   private var writeIsImmediate = false
@@ -143,10 +137,13 @@ public final class StreamCore {
       case .idle:
         return
       case .begin(let id, let read):
-        begin(read, id)
+        begin(read: read, id)
       case .finish(let entry, let result):
         share.operations -= 1
-        finish(entry.tag, result.mapError { $0 })
+        switch result {
+        case .success(let outcome): finish(entry.tag, .success(.read(outcome)))
+        case .failure(let error): finish(entry.tag, .failure(error))
+        }
       case .receive(let id, let have, let wanted):
         if have == 0, transport.isReadable, reads.grantTurn(id) { continue }
         if !receive(wanted: wanted, &share) { return expireImmediateRead(id) }
@@ -195,10 +192,14 @@ public final class StreamCore {
       case .idle:
         return
       case .begin(let id, let write):
-        begin(write, id)
+        begin(write: write, id)
       case .finish(let tag, let result):
         share.operations -= 1
-        if let tag { finish(tag, result.mapError { $0 }) }
+        guard let tag else { continue }
+        switch result {
+        case .success: finish(tag, .success(.written))
+        case .failure(let error): finish(tag, .failure(error))
+        }
       case .send:
         if !sendQueued(&share) { return expireImmediateWrite() }
       case .shutDown:
@@ -245,35 +246,22 @@ public final class StreamCore {
 
   // MARK: Outcomes
 
-  private func finish(_ read: Read, _ result: Result<ReadOutcome, any Error>) {
-    if let deadline = read.deadline { registration.disarm(deadline) }
-    switch read.waiter {
-    case .caller: readOutcome = result
-    case .task(let parked): parked.resume(result)
+  private func finish(_ operation: Operation, _ outcome: Result<OperationOutcome, any Error>) {
+    if let deadline = operation.deadline.take() { registration.disarm(deadline) }
+    switch operation.waiter {
+    case .call:
+      operation.outcome = outcome
+      operation.parked?.resume()
     case .handle(let resolve):
       pendingHandles -= 1
-      resolve(result)
+      resolve(outcome)
     }
   }
-
-  private func finish(_ write: Write, _ result: Result<Void, any Error>) {
-    if let deadline = write.deadline { registration.disarm(deadline) }
-    switch write.waiter {
-    case .caller: writeOutcome = result
-    case .task(let parked): parked.resume(result)
-    case .handle(let resolve):
-      pendingHandles -= 1
-      resolve(result)
-    }
-  }
-
-  func takeReadOutcome() -> Result<ReadOutcome, any Error>? { readOutcome.take() }
-  func takeWriteOutcome() -> Result<Void, any Error>? { writeOutcome.take() }
 
   // MARK: Admission
 
   /// Puts a read in the queue and begins it if its turn has come.
-  func admit(_ kind: ReadKind, _ operation: Read) -> UInt64 {
+  func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = reads.admit(kind, isEnqueued: operation.isEnqueued, operation)
     armIfWithin(operation, .read(id))
@@ -283,7 +271,7 @@ public final class StreamCore {
 
   /// Puts a write in the queue and begins it if its turn has come. `sent` bytes of it are gone already and not in the
   /// content.
-  func admit(_ content: WriteQueue<Write>.Content, alreadySent sent: Int, _ operation: Write) -> UInt64 {
+  func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = writes.admit(content, alreadySent: sent, operation)
     armIfWithin(operation, .write(id))
@@ -298,24 +286,24 @@ public final class StreamCore {
 
   // MARK: Time
 
-  private func armIfWithin<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag) {
+  private func armIfWithin(_ operation: Operation, _ tag: DeadlineTag) {
     guard let timeout = operation.timeout, timeout.start == .call else { return }
     operation.deadline = registration.arm(
       at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
   }
 
-  private func begin(_ read: Read, _ id: UInt64) {
+  private func begin(read: Operation, _ id: UInt64) {
     readHasProgress = read.progress != nil
     readIsImmediate = start(read, .read(id))
   }
 
-  private func begin(_ write: Write?, _ id: UInt64) {
+  private func begin(write: Operation?, _ id: UInt64) {
     writeHasProgress = write?.progress != nil
     writeIsImmediate = write.map { start($0, .write(id)) } ?? false
   }
 
   /// Starts an operation's time; whether it has none at all.
-  private func start<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag) -> Bool {
+  private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
     guard let timeout = operation.timeout, timeout.start == .operation else { return false }
     operation.start = registration.now
     if timeout.nanoseconds == 0 { return true }
@@ -371,7 +359,7 @@ public final class StreamCore {
   }
 
   /// Asks for more time and arms it.
-  private func extend<Value>(_ operation: Operation<Value>, _ tag: DeadlineTag, done: Int) -> Bool {
+  private func extend(_ operation: Operation, _ tag: DeadlineTag, done: Int) -> Bool {
     operation.deadline = nil
     guard let extend = operation.timeout?.extend else { return false }
     let now = registration.now

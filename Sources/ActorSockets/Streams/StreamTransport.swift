@@ -13,6 +13,7 @@ package protocol StreamTransport: AnyObject {
   /// - Parameters:
   ///   - buffer: Where they go.
   ///   - wanted: The bytes that the first read still lacks; receiving more, up to one receive buffer, is welcome.
+  /// - Returns: How many bytes came, or why none did.
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer
   /// Shows bytes that arrived without copying them; `body` says how many it used up, the rest goes to the buffer.
   func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer

@@ -91,15 +91,14 @@ public actor TCPConnection: QueuedByteStream {
   ///
   /// *Cancellation* stops connecting and throws `CancellationError`.
   ///
-  /// Throws ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound` and so on; if several
-  /// addresses were tried, its description names each with what became of it.
-  ///
   /// - Parameters:
   ///   - endpoint: Where to. The addresses of a name are tried one after the other.
   ///   - configuration: What to do differently.
   ///   - timeout: How long it may take; `nil` for the configuration's 30 seconds.
   ///   - reactor: Where the connection's code runs.
   /// - Returns: The connection, which is up.
+  /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound` and so on; if
+  ///   several addresses were tried, its description names each with what became of it.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TCPConnection {
@@ -119,13 +118,12 @@ public actor TCPConnection: QueuedByteStream {
 
   /// Takes a connected stream socket over, which is closed with the connection.
   ///
-  /// Throws `.invalidArgument` if it is none; then the descriptor stays the caller's.
-  ///
   /// - Parameters:
   ///   - fileDescriptor: The socket; nobody else may use or close it afterwards.
   ///   - configuration: What to do differently.
   ///   - reactor: Where the connection's code runs.
   /// - Returns: The connection.
+  /// - Throws: `.invalidArgument` if it is none; then the descriptor stays the caller's.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
@@ -209,10 +207,11 @@ public actor TCPConnection: QueuedByteStream {
 
   /// Lends the descriptor, for what this class does not do.
   ///
-  /// Throws `.closed` if there is none. Do not close it, and do not change whether it blocks.
+  /// Do not close it, and do not change whether it blocks.
   ///
   /// - Parameter body: Gets the number; it is the connection's until the closure returns.
   /// - Returns: What the closure returns.
+  /// - Throws: `.closed` if there is none, and what the closure throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     guard let socket = registration.socket else {
       throw SocketError(.closed, operation: "withFileDescriptor", detail: "the connection has no descriptor")
@@ -395,7 +394,7 @@ extension TCPConnection {
   private func waitUntilOpen() async throws {
     if core.state == .open { return }
     if let report = core.report { throw report.refusal.during("connect") }
-    try await core.wait(for: \.openWaiters, owner: self)
+    try await wait(in: \.openWaiters)
   }
 
   private static var connectTag: UInt64 { 3 }

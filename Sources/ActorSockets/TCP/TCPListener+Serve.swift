@@ -58,7 +58,7 @@ extension TCPListener {
     var drainEnd: Int64 = .max
     var isOverdue = false
     /// The accepting loop, waiting for a free place or for the end of the drain.
-    var waiter: Parked<Void>?
+    var waiter: Parked?
   }
 
   /// Serves connections, each with a task of its own, until the task is cancelled or ``drain(within:)`` is called.
@@ -69,15 +69,14 @@ extension TCPListener {
   /// go on, shielded from the cancellation. Those that are not done in time are cancelled, and their connections aborted;
   /// `serve` returns when the last has ended.
   ///
-  /// Throws `.invalidArgument` if the listener is being served already or the limits make no sense, `.closed` if it is
-  /// closed, and otherwise what broke the listener, after draining.
-  ///
   /// - Parameters:
   ///   - place: Where the handlers run.
   ///   - limits: How much to take on.
   ///   - drain: How long handlers may go on when the server stops.
   ///   - handler: Serves one connection.
   /// - Returns: What was done.
+  /// - Throws: `.invalidArgument` if the listener is being served already or the limits make no sense, `.closed` if
+  ///   it is closed, and otherwise what broke the listener, after draining.
   @discardableResult
   public func serve(
     on place: HandlerPlace = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),
@@ -169,12 +168,12 @@ extension TCPListener {
   }
 
   private func waitForServer() async {
-    let waiter = Parked<Void>(executor)
+    let waiter = Parked(executor)
     server.waiter = waiter
-    await waiter.wait()
+    await wait(for: waiter) { _ in }
   }
 
-  private func wakeServer() { server.waiter.take()?.resume(()) }
+  private func wakeServer() { server.waiter.take()?.resume() }
 
   /// Stops accepting and starts the handlers' time.
   private func beginDrain(_ drain: Drain) {

@@ -54,14 +54,13 @@ public actor TCPListener: ReactorActor {
   ///
   /// `.port(n)` listens on every address of both families, or of IPv4 where there is no IPv6.
   ///
-  /// Throws ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a name
-  /// that is none of this machine.
-  ///
   /// - Parameters:
   ///   - endpoint: What to listen on; port 0 for a free one.
   ///   - configuration: What to do differently.
   ///   - reactor: Where the listener's code runs, and that of its connections.
   /// - Returns: The listener.
+  /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a
+  ///   name that is none of this machine.
   public static func bind(
     to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
@@ -160,13 +159,10 @@ public actor TCPListener: ReactorActor {
     if let failure { throw failure }
     if waiters.isEmpty, let connection = acceptNow() { return connection }
     if let failure { throw failure }
-    let (id, parked) = waiters.park(executor)
-    let result = await withTaskCancellationHandler {
-      await parked.wait()
-    } onCancel: {
-      submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
-    }
-    return try result.get()
+    let waiter = waiters.park(executor)
+    let id = waiter.id
+    await wait(for: waiter.parked) { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
+    return try waiter.result()
   }
 
   /// The connections, one for each turn of the loop; it ends when the listener is closed.
@@ -188,6 +184,7 @@ public actor TCPListener: ReactorActor {
     /// Accepts the next connection.
     ///
     /// - Returns: The connection; `nil` when the listener is closed.
+    /// - Throws: What broke the listener, and `CancellationError` when the task is cancelled.
     public func next() async throws -> TCPConnection? {
       do {
         return try await listener.accept()
@@ -200,6 +197,7 @@ public actor TCPListener: ReactorActor {
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The connection; `nil` when the listener is closed.
+    /// - Throws: What broke the listener, and `CancellationError` when the task is cancelled.
     public func next(isolation actor: isolated (any Actor)?) async throws -> TCPConnection? { try await next() }
   }
 

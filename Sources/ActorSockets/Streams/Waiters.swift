@@ -1,0 +1,57 @@
+import EpollReactor
+
+/// Those who wait for one thing, each of whom may give up.
+struct Waiters<Value: Sendable> {
+  /// One who waits.
+  final class Waiter {
+    let id: UInt64
+    let parked: Parked
+    private var outcome: Result<Value, any Error>?
+
+    fileprivate init(_ id: UInt64, _ executor: ReactorExecutor) {
+      self.id = id
+      parked = Parked(executor)
+    }
+
+    /// Lets it go on; the first outcome counts.
+    func resume(_ outcome: Result<Value, any Error>) {
+      if self.outcome == nil { self.outcome = outcome }
+      parked.resume()
+    }
+
+    /// What it was resumed with.
+    func result() throws -> Value {
+      guard let outcome else { throw CancellationError() }
+      return try outcome.get()
+    }
+  }
+
+  private var waiting: [Waiter] = []
+  private var nextID: UInt64 = 0
+
+  /// Whether nobody waits.
+  var isEmpty: Bool { waiting.isEmpty }
+
+  /// Adds one, who waits from now on.
+  mutating func park(_ executor: ReactorExecutor) -> Waiter {
+    nextID += 1
+    let waiter = Waiter(nextID, executor)
+    waiting.append(waiter)
+    return waiter
+  }
+
+  /// Takes one out.
+  mutating func remove(_ id: UInt64) -> Waiter? {
+    guard let index = waiting.firstIndex(where: { $0.id == id }) else { return nil }
+    return waiting.remove(at: index)
+  }
+
+  /// Takes the one out that has waited longest.
+  mutating func takeFirst() -> Waiter? { waiting.isEmpty ? nil : waiting.removeFirst() }
+
+  /// Takes all out.
+  mutating func takeAll() -> [Waiter] {
+    defer { waiting = [] }
+    return waiting
+  }
+}

@@ -1,0 +1,67 @@
+import ActorSockets
+import Dispatch
+
+/// A thread for calls that block, so that neither the reactor nor Swift's pool ever waits in one.
+///
+/// The calls are made one at a time, in the order in which they were given.
+final class BlockingThread: Sendable {
+  private let calls = Guarded<[@Sendable () -> Void]>([])
+  private let count = DispatchSemaphore(value: 0)
+
+  /// Starts the thread; it lives as long as the process.
+  init(name: String) throws {
+    try startThread(name: name) { [calls, count] in
+      while true {
+        count.wait()
+        calls.withLock { $0.removeFirst() }()
+      }
+    }
+  }
+
+  /// Makes a call on the thread.
+  ///
+  /// - Parameter call: What blocks.
+  /// - Returns: Where its result will be.
+  func start<Value: Sendable>(_ call: @escaping @Sendable () throws -> Value) -> Once<Value> {
+    let once = Once<Value>()
+    calls.withLock { $0.append { once.settle(Result(catching: call)) } }
+    count.signal()
+    return once
+  }
+}
+
+/// A result to come, which one task waits for. The first one given counts.
+final class Once<Value: Sendable>: Sendable {
+  private struct State {
+    var result: Result<Value, any Error>?
+    var waiter: CheckedContinuation<Value, any Error>?
+  }
+
+  private let state = Guarded(State())
+
+  func settle(_ result: Result<Value, any Error>) {
+    let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
+      if state.result != nil { return nil }
+      state.result = result
+      return state.waiter.take()
+    }
+    waiter?.resume(with: result)
+  }
+
+  /// Waits for the result.
+  ///
+  /// *Cancellation* ends the waiting. The call on the thread goes on, for nothing can stop it, but its result is dropped.
+  func value() async throws -> Value {
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let result = state.withLock { state in
+          if state.result == nil { state.waiter = continuation }
+          return state.result
+        }
+        if let result { continuation.resume(with: result) }
+      }
+    } onCancel: {
+      settle(.failure(CancellationError()))
+    }
+  }
+}

@@ -1,0 +1,146 @@
+import ActorSockets
+
+/// What the command line asks for.
+enum Command: Equatable {
+  case help
+  case version
+  case demo
+  case connect(ConnectOptions)
+  case listen(ListenOptions)
+}
+
+/// What `sockcat connect` was told.
+struct ConnectOptions: Equatable {
+  var endpoint: Endpoint
+  /// How long connecting may take.
+  var timeout: Duration?
+  /// How long nothing may be moved.
+  var idleTimeout: Duration?
+}
+
+/// What `sockcat listen` was told.
+struct ListenOptions: Equatable {
+  /// What is done with a connection.
+  enum Mode: String, CaseIterable {
+    case join, echo, discard, http, chat
+  }
+
+  var endpoint: Endpoint
+  var mode = Mode.join
+  /// Whether `--once` was given.
+  var once = false
+  var place = HandlerPlace.pool
+  /// The most connections at a time.
+  var maximumConnections: Int?
+  /// How long the first connection may take to come.
+  var timeout: Duration?
+  /// How long nothing may be moved.
+  var idleTimeout: Duration?
+
+  /// Whether one connection is served, and no other.
+  var servesOne: Bool { once || mode == .join }
+}
+
+extension Command {
+  /// Understands a command line, or throws what is wrong with it.
+  ///
+  /// - Parameter words: The words behind the program's name.
+  /// - Throws: What is wrong, for people.
+  init(parsing words: [String]) throws(Failure) {
+    var words = Words(words)
+    guard let first = words.next() else { throw .usage("say what to do: connect, listen or demo") }
+    switch first {
+    case .option("--help", nil), .option("-h", nil), .operand("help"): self = .help
+    case .option("--version", nil): self = .version
+    case .operand("demo"): self = try Self.demo(&words)
+    case .operand("connect"): self = try Self.connect(&words)
+    case .operand("listen"): self = try Self.listen(&words)
+    case .operand(let text): throw .usage("\(text.debugDescription) is no command: connect, listen or demo")
+    case .option: throw .usage("\(first) is no option here")
+    }
+  }
+
+  private static func demo(_ words: inout Words) throws(Failure) -> Command {
+    guard let word = words.next() else { return .demo }
+    if word.asksForHelp { return .help }
+    throw .usage("demo takes nothing, not even \(word)")
+  }
+
+  private static func connect(_ words: inout Words) throws(Failure) -> Command {
+    var endpoint: Endpoint?
+    var timeout: Duration?
+    var idleTimeout: Duration?
+    while let word = words.next() {
+      if word.asksForHelp { return .help }
+      switch word {
+      case .operand(let text): endpoint = try Self.endpoint(text, after: endpoint)
+      case .option("--timeout", let value): timeout = try words.seconds(of: "--timeout", value)
+      case .option("--idle-timeout", let value): idleTimeout = try words.seconds(of: "--idle-timeout", value)
+      case .option: throw .usage("\(word) is no option of connect")
+      }
+    }
+    guard let endpoint else { throw .usage("say where to connect to, as in: sockcat connect example.com:80") }
+    return .connect(ConnectOptions(endpoint: endpoint, timeout: timeout, idleTimeout: idleTimeout))
+  }
+
+  private static func listen(_ words: inout Words) throws(Failure) -> Command {
+    var endpoint: Endpoint?
+    // Replaced below: nothing can be listened on before the endpoint is known.
+    var options = ListenOptions(endpoint: .port(0))
+    while let word = words.next() {
+      if word.asksForHelp { return .help }
+      switch word {
+      case .operand(let text): endpoint = try Self.endpoint(text, after: endpoint)
+      case .option("--once", nil): options.once = true
+      case .option("--on", let value): options.place = try place(try words.value(of: "--on", value))
+      case .option("--max-connections", let value):
+        options.maximumConnections = try count(try words.value(of: "--max-connections", value))
+      case .option("--timeout", let value): options.timeout = try words.seconds(of: "--timeout", value)
+      case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
+      case .option(let name, nil):
+        guard let mode = ListenOptions.Mode(rawValue: String(name.dropFirst(2))), mode != .join else {
+          throw .usage("\(word) is no option of listen")
+        }
+        if options.mode != .join { throw .usage("choose one of --\(options.mode.rawValue) and --\(mode.rawValue)") }
+        options.mode = mode
+      case .option: throw .usage("\(word) is no option of listen")
+      }
+    }
+    guard let endpoint else { throw .usage("say what to listen on, as in: sockcat listen :8080") }
+    options.endpoint = endpoint
+    try options.check()
+    return .listen(options)
+  }
+
+  private static func endpoint(_ text: String, after first: Endpoint?) throws(Failure) -> Endpoint {
+    if first != nil { throw .usage("one endpoint is enough, \(text.debugDescription) is too much") }
+    do {
+      return try Endpoint(parsing: text)
+    } catch {
+      throw .usage(error.description)
+    }
+  }
+
+  private static func place(_ text: String) throws(Failure) -> HandlerPlace {
+    switch text {
+    case "pool": return .pool
+    case "reactor": return .reactor
+    default: throw .usage("--on takes pool or reactor, not \(text.debugDescription)")
+    }
+  }
+
+  private static func count(_ text: String) throws(Failure) -> Int {
+    guard let count = Int(text), count >= 1 else {
+      throw .usage("--max-connections takes a number from 1, not \(text.debugDescription)")
+    }
+    return count
+  }
+}
+
+extension ListenOptions {
+  /// Throws if options contradict each other.
+  fileprivate func check() throws(Failure) {
+    if servesOne, maximumConnections != nil { throw .usage("--max-connections is for more than one connection") }
+    if !servesOne, timeout != nil { throw .usage("--timeout waits for one connection: it needs --once") }
+  }
+}

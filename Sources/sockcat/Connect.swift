@@ -1,0 +1,25 @@
+import ActorSockets
+
+/// `sockcat connect`.
+struct Connect {
+  let options: ConnectOptions
+
+  func run() async throws {
+    let join = try Join()
+    let connection = try await TCPConnection.connect(
+      to: options.endpoint, timeout: options.timeout.map { .within($0) })
+    try await serve(connection, by: join, idleTimeout: options.idleTimeout)
+  }
+}
+
+/// Serves a connection that is the only one, and ends it so that the peer gets all that was sent.
+func serve(_ connection: TCPConnection, by service: some Service, idleTimeout: Duration?) async throws {
+  do {
+    try await endingIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
+    await connection.close()
+  } catch {
+    // A quiet connection ends with a FIN, as the process does; one that is stuck is reset.
+    if await connection.status.unsentBytes > 0 { await connection.abort() }
+    throw error
+  }
+}

@@ -1,0 +1,48 @@
+import ActorSockets
+
+/// `sockcat demo`: the library at work, on this machine alone. What it shows, it also checks.
+struct Demo {
+  private let output: StandardOutput
+
+  init() throws { output = try StandardOutput() }
+
+  func run() async throws {
+    try await title("A chat: a line server, three clients")
+    try await scene { try await chat() }
+    try await title("Messages with their length in front")
+    try await scene { try await messages() }
+    try await title("Pipelining: five questions before the first answer")
+    try await scene { try await pipelining() }
+    try await title("A time-out that loses no byte")
+    try await scene { try await timeout() }
+    try await title("A server that stops: graceful where it can be, bounded where it cannot")
+    try await scene { try await draining() }
+    try await output.write(utf8: "\nAll of it went as it should.\n")
+  }
+
+  // MARK: How it is shown
+
+  func say(_ line: String) async throws { try await output.write(utf8: "   \(line)\n") }
+
+  func check(_ isTrue: Bool, _ what: String) throws {
+    if !isTrue { throw Failure(.inputOutput, "the demo went wrong: \(what)") }
+  }
+
+  private func title(_ text: String) async throws { try await output.write(utf8: "\n-- \(text)\n") }
+
+  private func scene(_ body: @escaping @Sendable () async throws -> Void) async throws {
+    try await within(.seconds(20), orFailWith: "the demo does not get on", body)
+  }
+
+  /// Serves on a free port of this machine while `body` runs; then stops.
+  func serving(
+    _ handler: @escaping @Sendable (TCPConnection) async throws -> Void,
+    _ body: (_ listener: TCPListener, _ endpoint: Endpoint) async throws -> Void
+  ) async throws {
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    async let report = listener.serve(handler: handler)
+    try await body(listener, .address(listener.localAddresses[0]))
+    await listener.drain(within: .seconds(1))
+    _ = try await report
+  }
+}

@@ -1,0 +1,54 @@
+import ActorSockets
+
+/// Joins one connection to standard input and output.
+struct Join: Service {
+  private enum Direction { case outgoing, incoming }
+
+  private let input: StandardInput
+  private let output: StandardOutput
+
+  init() throws {
+    input = try StandardInput()
+    output = try StandardOutput()
+  }
+
+  /// Moves bytes both ways until both directions have ended; if a person types the input, until the peer's has.
+  func serve(_ connection: TCPConnection) async throws {
+    let failure = await withTaskGroup(of: (Direction, (any Error)?).self) { group in
+      group.addTask { (.outgoing, await error { try await send(to: connection) }) }
+      group.addTask { (.incoming, await error { try await receive(from: connection) }) }
+      var failure: (any Error)?
+      for await (direction, error) in group {
+        if failure == nil, let error, !(error is CancellationError) { failure = error }
+        // A peer that takes nothing more may have said why: what it sent is read to the end.
+        let isDone =
+          direction == .incoming ? error != nil || input.isTerminal : error != nil && !(error is SocketError)
+        if isDone { group.cancelAll() }
+      }
+      return failure
+    }
+    if let failure { throw failure }
+    try Task.checkCancellation()
+  }
+
+  /// The input ends here.
+  func drain() { input.end() }
+
+  private func send(to connection: TCPConnection) async throws {
+    while let bytes = try await input.read() { try await connection.write(bytes) }
+    try await connection.finishWriting()
+  }
+
+  private func receive(from connection: TCPConnection) async throws {
+    while let bytes = try await connection.read() { try await output.write(bytes) }
+  }
+
+  private func error(of body: () async throws -> Void) async -> (any Error)? {
+    do {
+      try await body()
+      return nil
+    } catch {
+      return error
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import ActorSockets
+
+/// `sockcat listen`.
+struct Listen {
+  /// How long connections may go on after the first signal to stop.
+  static let drainTime = Duration.seconds(30)
+  /// What may wait for a chat's slow reader before it is dropped, in bytes.
+  static let chatBudget = 262_144
+
+  let options: ListenOptions
+
+  func run() async throws {
+    let signals = await StopSignals()
+    let service = try makeService()
+    var configuration = TCPListener.Configuration()
+    if options.mode == .chat { configuration.connection.writeBudget = Self.chatBudget }
+    let listener = try TCPListener.bind(to: options.endpoint, configuration: configuration)
+    for address in listener.localAddresses { StandardError.write(line: "listening on \(address)") }
+    if options.servesOne {
+      try await serveOne(of: listener, service, signals)
+    } else {
+      try await serveAll(of: listener, service, signals)
+    }
+  }
+
+  private func makeService() throws -> any Service {
+    switch options.mode {
+    case .join: try Join()
+    case .echo: Echo()
+    case .discard: Discard()
+    case .http: HTTPService()
+    case .chat: ChatRoom()
+    }
+  }
+
+  // MARK: Many connections
+
+  private func serveAll(of listener: TCPListener, _ service: any Service, _ signals: StopSignals) async throws {
+    let limits = options.maximumConnections.map { ServeLimits(connections: $0) } ?? ServeLimits()
+    let report = try await signals.during {
+      await listener.drain(within: Self.drainTime)
+      await service.drain()
+    } abort: {
+      await listener.drain(within: .zero)
+    } _: {
+      try await listener.serve(on: options.place, limits: limits) { [idleTimeout = options.idleTimeout] connection in
+        try await serveOneOfMany(connection, service, idleTimeout)
+      }
+    }
+    if report.aborted > 0 {
+      throw Failure(.inputOutput, "\(report.aborted) of \(report.accepted) connections were aborted unfinished")
+    }
+  }
+
+  // MARK: One connection
+
+  /// What the signals find to abort.
+  private struct Current {
+    var connection: TCPConnection?
+    var isAborted = false
+  }
+
+  private func serveOne(of listener: TCPListener, _ service: any Service, _ signals: StopSignals) async throws {
+    let current = Guarded(Current())
+    try await signals.during {
+      await listener.close()
+      await service.drain()
+    } abort: {
+      let connection = current.withLock { current in
+        current.isAborted = true
+        return current.connection
+      }
+      await connection?.abort()
+    } _: {
+      do {
+        guard let connection = try await first(of: listener) else { return }
+        current.withLock { $0.connection = connection }
+        await listener.close()
+        try await onPlace { [idleTimeout = options.idleTimeout] in
+          try await serve(connection, by: service, idleTimeout: idleTimeout)
+        }
+      } catch {
+        if current.withLock({ $0.isAborted }) { throw Failure(.inputOutput, "the connection was aborted unfinished") }
+        throw error
+      }
+    }
+  }
+
+  /// The first connection; `nil` if the program is to stop before there is one.
+  private func first(of listener: TCPListener) async throws -> TCPConnection? {
+    do {
+      let limit = options.timeout
+      return try await within(limit, orFailWith: "nobody connected within \((limit ?? .zero).inSeconds)") {
+        try await listener.accept()
+      }
+    } catch let error as SocketError where error.code == .closed {
+      return nil
+    }
+  }
+
+  private func onPlace(_ body: @escaping @Sendable () async throws -> Void) async throws {
+    switch options.place {
+    case .pool: try await body()
+    case .reactor: try await withTaskExecutorPreference(Reactor.shared) { try await body() }
+    }
+  }
+}
+
+/// Serves one connection among others; a quiet one that has been idle for too long is closed, not reset.
+private func serveOneOfMany(
+  _ connection: TCPConnection, _ service: any Service, _ idleTimeout: Duration?
+) async throws {
+  do {
+    try await endingIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
+  } catch let failure as Failure where failure.status == .timeout {
+    if await connection.status.unsentBytes > 0 { throw failure }
+  }
+}

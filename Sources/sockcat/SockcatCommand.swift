@@ -1,0 +1,33 @@
+import Glibc
+
+/// The program: what the command line asks for, and how it went as the exit status.
+@main
+struct SockcatCommand {
+  static let version = "0.1.0"
+
+  static func main() async {
+    // A write to a pipe that nobody reads any more is an error like others, not the end of the process.
+    signal(SIGPIPE, SIG_IGN)
+    do {
+      try await Command(parsing: Array(CommandLine.arguments.dropFirst())).run()
+    } catch {
+      let failure = Failure(error)
+      StandardError.write(line: "sockcat: \(failure.message)")
+      exit(failure.status.rawValue)
+    }
+    exit(0)
+  }
+}
+
+extension Command {
+  /// Does what was asked for.
+  func run() async throws {
+    switch self {
+    case .help: try await StandardOutput().write(utf8: Usage.text)
+    case .version: try await StandardOutput().write(utf8: "sockcat \(SockcatCommand.version)\n")
+    case .demo: try await Demo().run()
+    case .connect(let options): try await Connect(options: options).run()
+    case .listen(let options): try await Listen(options: options).run()
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import ActorSockets
+import Glibc
+
+// The descriptors 0, 1 and 2 are shared with whoever started the program, and so is whether they block: they are never
+// made nonblocking, and each of the first two is used on a thread of its own. Back-pressure comes by itself, because
+// nothing is read before it is asked for, and the next write waits for the one before.
+
+/// Standard input.
+final class StandardInput: Sendable {
+  private struct State {
+    var isEnded = false
+    var reading: Once<[UInt8]?>?
+  }
+
+  private let thread: BlockingThread
+  private let state = Guarded(State())
+
+  init() throws { thread = try BlockingThread(name: "standard input") }
+
+  /// Whether a person types it.
+  var isTerminal: Bool { isatty(STDIN_FILENO) == 1 }
+
+  /// Reads what there is: read(2).
+  ///
+  /// *Cancellation* ends the waiting; what arrives then is lost, for a program that does not wait for its input any more
+  /// is about to end.
+  ///
+  /// - Returns: The bytes, never none; `nil` at the end of input.
+  func read() async throws -> [UInt8]? {
+    let reading = state.withLock { state in
+      if !state.isEnded { state.reading = thread.start { try readSome(from: STDIN_FILENO) } }
+      return state.isEnded ? nil : state.reading
+    }
+    return try await reading?.value()
+  }
+
+  /// Makes the input end here and now, for those who wait and for those who come.
+  func end() {
+    let reading = state.withLock { state in
+      state.isEnded = true
+      return state.reading
+    }
+    reading?.settle(.success(nil))
+  }
+}
+
+/// Standard output.
+final class StandardOutput: Sendable {
+  private let thread: BlockingThread
+
+  init() throws { thread = try BlockingThread(name: "standard output") }
+
+  /// Writes bytes, all of them: write(2).
+  ///
+  /// *Cancellation* ends the waiting; the bytes are written when there is room.
+  func write(_ bytes: [UInt8]) async throws {
+    try await thread.start { try writeAll(bytes, to: STDOUT_FILENO) }.value()
+  }
+
+  func write(utf8 text: String) async throws { try await write(Array(text.utf8)) }
+}
+
+/// Standard error: short lines, written at once.
+enum StandardError {
+  static func write(line: String) { try? writeAll(Array((line + "\n").utf8), to: STDERR_FILENO) }
+}
+
+/// Waits for input; `nil` at its end.
+private func readSome(from descriptor: Int32) throws -> [UInt8]? {
+  var buffer = [UInt8](repeating: 0, count: 65_536)
+  while true {
+    // SAFETY: the array lends its storage for the call, and the count is the array's.
+    let count = unsafe read(descriptor, &buffer, buffer.count)
+    if count > 0 { return Array(buffer[..<count]) }
+    if count == 0 { return nil }
+    if errno == EAGAIN {
+      try wait(for: POLLIN, of: descriptor)
+    } else {
+      try check(errno, "standard input cannot be read")
+    }
+  }
+}
+
+/// Waits until everything is written.
+private func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws {
+  var done = 0
+  while done < bytes.count {
+    // SAFETY: the pointer is into the array's storage, and used within the call alone; `done` is less than its count.
+    let count = unsafe bytes.withUnsafeBytes { bytes in
+      unsafe write(descriptor, bytes.baseAddress?.advanced(by: done), bytes.count - done)
+    }
+    if count >= 0 {
+      done += count
+    } else if errno == EAGAIN {
+      try wait(for: POLLOUT, of: descriptor)
+    } else {
+      try check(errno, "standard output cannot be written")
+    }
+  }
+}
+
+/// Waits for a descriptor that somebody else made nonblocking: poll(2).
+private func wait(for events: Int32, of descriptor: Int32) throws {
+  var entry = pollfd(fd: descriptor, events: Int16(events), revents: 0)
+  // SAFETY: one entry, lent for the call.
+  if unsafe poll(&entry, 1, -1) < 0 { try check(errno, "poll failed") }
+}
+
+/// Throws unless the call was merely interrupted.
+private func check(_ error: Int32, _ what: String) throws {
+  if error != EINTR { throw Failure(.inputOutput, "\(what): \(SystemError.message(error))") }
+}

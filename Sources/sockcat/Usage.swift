@@ -1,0 +1,38 @@
+/// What `sockcat --help` prints.
+enum Usage {
+  static let text = """
+    sockcat \(SockcatCommand.version): netcat on ActorSockets
+
+    sockcat connect ENDPOINT [options]
+        Sends standard input to the peer, and what the peer sends to standard output.
+        The end of input half-closes. Ends when both directions have ended; if standard
+        input is a terminal, when the peer's has.
+          --timeout S           gives up connecting after S seconds
+          --idle-timeout S      gives up when nothing has been moved for S seconds
+
+    sockcat listen ENDPOINT [options]
+        Prints "listening on ADDRESS" on standard error. Without a service, joins one
+        connection to standard input and output. SIGTERM and SIGINT stop listening and let
+        connections finish; a second one aborts them.
+          --echo                sends everything back
+          --discard             reads everything and says nothing
+          --http                answers every GET and HEAD with a short page
+          --chat                passes every line on to all other connections
+          --once                serves one connection, then exits
+          --on pool|reactor     where services run: on Swift's threads (the default) or
+                                on the one thread of the sockets
+          --max-connections N   serves at most N connections at a time; others wait
+          --timeout S           gives up when nobody has connected after S seconds
+                                (with --once or without a service)
+          --idle-timeout S      ends a connection that has moved nothing for S seconds
+
+    sockcat demo                shows the library at work, on this machine
+    sockcat --help, sockcat --version
+
+    Endpoints: host:port, [IPv6]:port, :port, unix:/path, unix:@name. Listening on port 0
+    takes a free port. S may have a fraction.
+
+    Exit status: 0 all went well, 1 input or output failed, 2 usage, 4 a time-out.
+
+    """
+}

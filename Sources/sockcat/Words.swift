@@ -1,0 +1,51 @@
+/// The words of a command line, taken one at a time.
+struct Words {
+  /// One word, and what it is.
+  enum Word: Equatable, CustomStringConvertible {
+    case operand(String)
+    /// `--name`, or `--name=value`.
+    case option(String, String?)
+
+    var asksForHelp: Bool { self == .option("--help", nil) || self == .option("-h", nil) }
+
+    var description: String {
+      switch self {
+      case .operand(let text): text.debugDescription
+      case .option(let name, let value): (name + (value.map { "=" + $0 } ?? "")).debugDescription
+      }
+    }
+  }
+
+  private var rest: ArraySlice<String>
+  /// Behind `--`, everything is an operand.
+  private var hasOnlyOperands = false
+
+  init(_ words: [String]) { rest = words[...] }
+
+  mutating func next() -> Word? {
+    guard let word = rest.popFirst() else { return nil }
+    if hasOnlyOperands || !word.hasPrefix("-") || word == "-" { return .operand(word) }
+    if word == "--" {
+      hasOnlyOperands = true
+      return next()
+    }
+    guard let equals = word.firstIndex(of: "=") else { return .option(word, nil) }
+    return .option(String(word[..<equals]), String(word[word.index(after: equals)...]))
+  }
+
+  /// The value of an option: the one it brought, or the next word.
+  mutating func value(of option: String, _ attached: String?) throws(Failure) -> String {
+    guard let value = attached ?? rest.popFirst() else { throw .usage("\(option) needs a value") }
+    return value
+  }
+
+  /// The value of an option that takes a time in seconds.
+  mutating func seconds(of option: String, _ attached: String?) throws(Failure) -> Duration {
+    let text = try value(of: option, attached)
+    // A thousand years are enough, and what overflows is not let in.
+    guard let seconds = Double(text), seconds > 0, seconds < 3e10 else {
+      throw .usage("\(option) takes a number of seconds above 0, not \(text.debugDescription)")
+    }
+    return .seconds(seconds)
+  }
+}
