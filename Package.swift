@@ -37,6 +37,7 @@ let package = Package(
       name: "ActorSocketsTests",
       dependencies: ["ActorSockets", "ActorSocketsTesting", "EpollReactor", "SocketSystem"],
       swiftSettings: strict),
-    .testTarget(name: "SockcatTests", dependencies: ["sockcat"], swiftSettings: strict),
+    .testTarget(name: "SourceRulesTests", swiftSettings: strict),
+    .testTarget(name: "SockcatTests", dependencies: ["sockcat", "ActorSockets"], swiftSettings: strict),
   ]
 )

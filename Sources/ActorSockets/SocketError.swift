@@ -49,20 +49,23 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let system = Code("system")
   }
 
-  /// The cause.
-  public var code: Code
-  /// What was tried, for example `"read"` or `"connect"`.
-  public var operation: String
-  /// The error number of the system call behind it, or 0.
-  public var errno: Int32
-  /// The address it was about, if there is one.
-  public var address: SocketAddress?
-  /// How many bytes of the operation were done before it failed: of a write, what the kernel had taken.
-  public var bytesTransferred: Int
-  /// The bytes that could not be understood, for ``Code/invalidUTF8``.
-  public var bytes: [UInt8]
-  /// What ``description`` adds about this case in particular.
-  public var detail: String
+  /// All there is to it, in one word: connections keep room for several errors and hardly ever have one.
+  private var box: Box
+
+  private final class Box: Sendable {
+    let contents: Contents
+    init(_ contents: Contents) { self.contents = contents }
+  }
+
+  private struct Contents: Sendable {
+    var code: Code
+    var operation: String
+    var errno: Int32
+    var address: SocketAddress?
+    var bytesTransferred: Int
+    var bytes: [UInt8]
+    var detail: String
+  }
 
   /// An error with the cause given.
   ///
@@ -78,13 +81,58 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     _ code: Code, operation: String, detail: String = "", errno: Int32 = 0, address: SocketAddress? = nil,
     bytesTransferred: Int = 0, bytes: [UInt8] = []
   ) {
-    self.code = code
-    self.operation = operation
-    self.detail = detail
-    self.errno = errno
-    self.address = address
-    self.bytesTransferred = bytesTransferred
-    self.bytes = bytes
+    box = Box(
+      Contents(
+        code: code, operation: operation, errno: errno, address: address, bytesTransferred: bytesTransferred,
+        bytes: bytes, detail: detail))
+  }
+
+  /// The cause.
+  public var code: Code {
+    get { box.contents.code }
+    set { change { $0.code = newValue } }
+  }
+
+  /// What was tried, for example `"read"` or `"connect"`.
+  public var operation: String {
+    get { box.contents.operation }
+    set { change { $0.operation = newValue } }
+  }
+
+  /// The error number of the system call behind it, or 0.
+  public var errno: Int32 {
+    get { box.contents.errno }
+    set { change { $0.errno = newValue } }
+  }
+
+  /// The address it was about, if there is one.
+  public var address: SocketAddress? {
+    get { box.contents.address }
+    set { change { $0.address = newValue } }
+  }
+
+  /// How many bytes of the operation were done before it failed: of a write, what the kernel had taken.
+  public var bytesTransferred: Int {
+    get { box.contents.bytesTransferred }
+    set { change { $0.bytesTransferred = newValue } }
+  }
+
+  /// The bytes that could not be understood, for ``Code/invalidUTF8``.
+  public var bytes: [UInt8] {
+    get { box.contents.bytes }
+    set { change { $0.bytes = newValue } }
+  }
+
+  /// What ``description`` adds about this case in particular.
+  public var detail: String {
+    get { box.contents.detail }
+    set { change { $0.detail = newValue } }
+  }
+
+  private mutating func change(_ body: (inout Contents) -> Void) {
+    var contents = box.contents
+    body(&contents)
+    box = Box(contents)
   }
 
   /// One sentence that a person can act on.

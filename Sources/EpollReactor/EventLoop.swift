@@ -38,7 +38,7 @@ package final class EventLoop: @unchecked Sendable {
   var deadlines = DeadlineHeap<Deadline>()
   var turns: [Registration] = []
   var waitingForRoom: [Registration] = []
-  var scratch = [UInt8](repeating: 0, count: EventLoop.scratchSize)
+  let scratch = ScratchMemory(count: EventLoop.scratchSize)
   var isShutDown = false
   /// The job under way is of a task that prefers the reactor.
   ///
@@ -48,6 +48,9 @@ package final class EventLoop: @unchecked Sendable {
   /// another thread is not, and a job that hops on from here has the preference of the job before. Where that is wrong, a
   /// hop costs one more turn in the queue.
   private(set) var runsForReactor = false
+  /// Calls that the event under way has resumed.
+  private var resumed: [JobQueue.Item] = []
+  private var isInEvent = false
   private var events = EventBuffer()
   private var batch: [JobQueue.Item] = []
 
@@ -155,10 +158,24 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
+  /// Runs what an event brings about, and then the calls that it resumed.
+  private func event(_ body: () -> Void) {
+    isInEvent = true
+    body()
+    isInEvent = false
+    while let item = resumed.popLast() { run(item) }
+  }
+
+  /// Lets a resumed call go on: behind the event under way, or through the queue.
+  func goOn(_ item: consuming JobQueue.Item) {
+    // More than one is rare: the queue keeps their order.
+    if isInEvent, resumed.isEmpty { resumed.append(item) } else { jobs.push(item) }
+  }
+
   private func reachDeadlines() {
     guard deadlines.earliest != nil else { return }
     let now = self.now
-    while let deadline = deadlines.popDue(at: now) { deadline.reach() }
+    while let deadline = deadlines.popDue(at: now) { event { deadline.reach() } }
   }
 
   private func millisecondsToNextDeadline() -> Int32 {
@@ -171,7 +188,7 @@ package final class EventLoop: @unchecked Sendable {
     for index in 0..<count {
       let (token, readiness) = events[index]
       if token == Self.wakeToken { continue }
-      registrations[token]?.dispatch(readiness, token: token)
+      event { registrations[token]?.dispatch(readiness, token: token) }
       gauge.jobEnds()
     }
   }
@@ -180,7 +197,7 @@ package final class EventLoop: @unchecked Sendable {
     if turns.isEmpty { return }
     var waiting: [Registration] = []
     swap(&waiting, &turns)
-    for registration in waiting { registration.takeTurn() }
+    for registration in waiting { event { registration.takeTurn() } }
     if turns.isEmpty {
       waiting.removeAll(keepingCapacity: waiting.capacity <= Self.keptBatchCapacity)
       swap(&waiting, &turns)

@@ -2,8 +2,11 @@
 //
 // A continuation resumes its task on the generic executor, from where it hops back to the actor: for a task on Swift's
 // pool that is a round trip through another thread's queue. So a call parks by hopping to an executor that does not run
-// the job it is given, but keeps it: `Parked` is an actor and that executor in one. Resuming puts the kept job at the
-// end of the reactor's queue, as a job of the actor that parked, and the hop back finds that it is there already.
+// the job it is given, but keeps it: `Parked` is an actor and that executor in one. The kept job is then run as a job of
+// the actor that parked, and the hop back finds that it is there already.
+//
+// A call that is resumed by an event goes on as the last part of that event: it is the rest of the operation, and its
+// caller, elsewhere, is reached through the queue. One that is resumed by a job goes on through the queue.
 //
 // Invariants:
 // - Everything happens on the reactor's thread: making, parking, keeping, resuming.
@@ -60,7 +63,7 @@ internal import SocketSystem
   /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
   /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
   private nonisolated func send(_ kept: KeptJob) {
-    executor.reactor.loop.jobs.push(.socket(kept.job, executor, prefersReactor: kept.prefersReactor))
+    executor.reactor.loop.goOn(.socket(kept.job, executor, prefersReactor: kept.prefersReactor))
   }
 
   @inline(never) @usableFromInline

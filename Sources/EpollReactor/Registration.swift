@@ -92,7 +92,9 @@ package final class Registration: @unchecked Sendable {
 
   /// Takes a descriptor over and registers it, edge-triggered and once: epoll_ctl(2).
   ///
-  /// - Parameter readableOnly: A listener has nothing to say about writing.
+  /// - Parameters:
+  ///   - descriptor: Closed with the registration.
+  ///   - readableOnly: A listener has nothing to say about writing.
   /// - Throws: What epoll_ctl reports, after closing the descriptor.
   package func attach(_ descriptor: consuming Descriptor, readableOnly: Bool = false) throws(SystemError) {
     loop.assertCurrent()
@@ -134,14 +136,13 @@ package final class Registration: @unchecked Sendable {
   package func receiveIntoScratch() -> Transfer {
     loop.assertCurrent()
     guard let socket else { return .failed(SystemError(call: "recv", errno: Errno.badDescriptor)) }
-    return socket.receive(into: &loop.scratch, atMost: loop.scratch.count)
+    return loop.scratch.receive(from: socket)
   }
 
   /// Shows the first `count` bytes of the reactor's scratch memory.
   package func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     loop.assertCurrent()
-    let scratch = loop.scratch
-    return try body(scratch.span.extracting(first: count))
+    return try loop.scratch.withBytes(count, body)
   }
 
   /// The most bytes that one receive into the scratch memory brings.

@@ -36,12 +36,10 @@ package struct Socket: Sendable {
 // MARK: - Moving bytes
 
 extension Socket {
-  /// recv(2) into the front of `scratch`, at most `count` bytes.
-  package func receive(into scratch: inout [UInt8], atMost count: Int) -> Transfer {
-    // SAFETY: the pointer is valid for `scratch.count` bytes during the call, and no more than that is asked for.
-    let received = unsafe scratch.withUnsafeMutableBytes { buffer in
-      retryingInterrupts { unsafe recv(number, buffer.baseAddress, min(count, buffer.count), 0) }
-    }
+  /// recv(2) into `memory`.
+  func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
+    // SAFETY: the caller's memory is valid for its count during the call.
+    let received = retryingInterrupts { unsafe recv(number, memory.baseAddress, memory.count, 0) }
     return Self.transfer(received, "recv")
   }
 

@@ -38,11 +38,13 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     }
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard parts.count == 2 else {
-      let hint = parts.count > 2 ? "an IPv6 address goes in brackets, as in [::1]:80" : "the port is missing, as in host:80"
+      let hint =
+        parts.count > 2 ? "an IPv6 address goes in brackets, as in [::1]:80" : "the port is missing, as in host:80"
       throw .invalid("endpoint", "\(AddressError.quote(text)) is not host:port: \(hint)")
     }
     guard parts[1].utf8.allSatisfy({ (48...57).contains($0) }), let port = UInt16(parts[1]) else {
-      throw .invalid("endpoint", "\(AddressError.quote(String(parts[1]))) is not a port: a number from 0 to 65535 is needed")
+      let quoted = AddressError.quote(String(parts[1]))
+      throw .invalid("endpoint", "\(quoted) is not a port: a number from 0 to 65535 is needed")
     }
     self = .host(String(parts[0]), port: port)
   }

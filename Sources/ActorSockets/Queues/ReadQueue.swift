@@ -368,9 +368,13 @@ extension ReadKind {
       if length < 0 { throw .invalid("read", "\(length) is not a length") }
     case .until(let delimiter, let maximum, _):
       if delimiter.bytes.isEmpty { throw .invalid("read", "the delimiter is empty") }
-      if maximum < delimiter.bytes.count { throw .invalid("read", "the maximum of \(maximum) has no room for a delimiter") }
+      if maximum < delimiter.bytes.count {
+        throw .invalid("read", "the maximum of \(maximum) has no room for a delimiter")
+      }
     case .line(let ending, let maximum):
-      if maximum < (ending == .crlf ? 2 : 1) { throw .invalid("read", "the maximum of \(maximum) has no room for a line") }
+      if maximum < (ending == .crlf ? 2 : 1) {
+        throw .invalid("read", "the maximum of \(maximum) has no room for a line")
+      }
     case .message(_, let maximum):
       if maximum < 0 || maximum > Int.max - 8 { throw .invalid("read", "\(maximum) is not a maximum length") }
     case .turn:

@@ -93,7 +93,7 @@ extension QueuedByteStream {
   public var peerFinishedWriting: Void {
     get async throws {
       if core.peerIsFinished { return }
-      if let report = core.report { throw report.refusal.during("peerFinishedWriting") }
+      if core.report != nil { throw core.endError.during("peerFinishedWriting") }
       try await wait(in: \.peerFinishedWaiters)
     }
   }
@@ -178,7 +178,8 @@ extension StreamCore {
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
-    let write = operation(.handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout, nil)
+    let write = operation(
+      .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout, nil)
     write.start = called
     let id = admit(.pieces([bytes]), alreadySent: 0, write)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }

@@ -103,6 +103,7 @@ extension StreamCore {
     if case .done = closing { return }
     let unsent = writes.queuedBytes
     closing = .done
+    if endedBy == nil { endedBy = error }
     transport.abort()
     conclude(reason ?? .byUs, unsent: unsent)
     refuseAll(reads: error.during("read"), writes: error.during("write"))
@@ -123,11 +124,14 @@ extension StreamCore {
     self.report = report
     state = .closed
     for waiter in closedWaiters.takeAll() { waiter.resume(.success(report)) }
-    for waiter in openWaiters.takeAll() { waiter.resume(.failure(report.refusal.during("connect"))) }
+    for waiter in openWaiters.takeAll() { waiter.resume(.failure(endError.during("connect"))) }
     for waiter in peerFinishedWaiters.takeAll() {
-      waiter.resume(.failure(report.refusal.during("peerFinishedWriting")))
+      waiter.resume(.failure(endError.during("peerFinishedWriting")))
     }
   }
+
+  /// What an operation throws that comes after the end.
+  var endError: SocketError { endedBy ?? brokenBy ?? SocketError(.closed, operation: "") }
 
   private func finishClosing() {
     closing = .done
@@ -135,18 +139,6 @@ extension StreamCore {
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     for waiter in goneWaiters.takeAll() { waiter.resume(.success(())) }
     keepAlive = nil
-  }
-}
-
-extension CloseReport {
-  /// What an operation throws that comes after this end.
-  var refusal: SocketError {
-    switch reason {
-    case .byUs, .byPeer: SocketError(.closed, operation: "")
-    case .reset: SocketError(.connectionReset, operation: "")
-    case .timedOut: SocketError(.timedOut, operation: "")
-    case .error(let error): error
-    }
   }
 }
 

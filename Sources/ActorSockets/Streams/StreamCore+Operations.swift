@@ -6,7 +6,9 @@ internal import SocketSystem
 
 extension StreamCore {
   /// Begins a read of a call.
-  func begin(_ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor) throws -> Operation {
+  func begin(
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
+  ) throws -> Operation {
     try kind.validate()
     try Task.checkCancellation()
     if let refusal { throw refusal.during("read") }

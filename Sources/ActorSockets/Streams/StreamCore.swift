@@ -43,6 +43,8 @@ public final class StreamCore {
   var openWaiters = Waiters<Void>()
   /// The peer finished, as an event or a receive said.
   private(set) var peerIsFinished = false
+  /// What ended it at once: could not connect, timed out, was shut down, was aborted.
+  var endedBy: SocketError?
   /// What broke the connection.
   private(set) var brokenBy: SocketError?
   private var pendingHandles = 0
@@ -281,7 +283,7 @@ public final class StreamCore {
 
   /// Why no operation is taken any more, if so.
   var refusal: SocketError? {
-    if case .no = closing { nil } else { report?.refusal ?? SocketError(.closed, operation: "") }
+    if case .no = closing { nil } else { endError }
   }
 
   // MARK: Time

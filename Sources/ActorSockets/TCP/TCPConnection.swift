@@ -59,17 +59,23 @@ public actor TCPConnection: QueuedByteStream {
   private nonisolated let identity = Guarded(ConnectionIdentity())
   private nonisolated let registration: Registration
   private let transport: SocketTransport
-  private let configuration: Configuration
   private var attempt: Attempt?
 
   /// What there is only while connecting.
-  private struct Attempt {
+  private final class Attempt {
     var plan = ConnectPlan([])
     var address: SocketAddress?
     var lookup: String?
     var deadline: DeadlineKey?
-    var timeout: Timeout
-    var started: Int64
+    let timeout: Timeout
+    let noDelay: Bool
+    let started: Int64
+
+    init(timeout: Timeout, noDelay: Bool, started: Int64) {
+      self.timeout = timeout
+      self.noDelay = noDelay
+      self.started = started
+    }
   }
 
   // MARK: Making one
@@ -147,7 +153,6 @@ public actor TCPConnection: QueuedByteStream {
     registration = Registration(on: reactor, holding: descriptor)
     transport = SocketTransport(registration, executor)
     core = StreamCore(transport: transport, registration: registration, options: configuration.options)
-    self.configuration = configuration
     submit { $0.begin(isTCP: isTCP) }
   }
 
@@ -156,8 +161,8 @@ public actor TCPConnection: QueuedByteStream {
     registration = Registration(on: executor.reactor)
     transport = SocketTransport(registration, executor)
     core = StreamCore(transport: transport, registration: registration, options: configuration.options)
-    self.configuration = configuration
-    attempt = Attempt(timeout: timeout, started: executor.reactor.now)
+    attempt = Attempt(
+      timeout: timeout, noDelay: configuration.noDelay, started: executor.reactor.now)
   }
 
   deinit {
@@ -268,16 +273,15 @@ extension TCPConnection {
 
   private func begin(connectingTo endpoint: Endpoint) {
     // It may have been closed before its turn came.
-    guard core.state == .connecting, enter(), var attempt else { return }
+    guard core.state == .connecting, enter(), let attempt else { return }
     attempt.deadline = registration.arm(
       at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: Self.connectTag)
-    self.attempt = attempt
     do {
       switch try endpoint.connectTarget() {
       case .addresses(let addresses):
         connect(toAnyOf: addresses)
       case .name(let name, let port):
-        self.attempt?.lookup = name
+        attempt.lookup = name
         HostLookups.shared.submit { [weak self, id] (lookups: isolated HostLookups) in
           lookups.ask(name, id) { [weak self] outcome in self?.submit { $0.lookedUp(outcome, port: port) } }
         }
@@ -323,7 +327,7 @@ extension TCPConnection {
     let descriptor = try Descriptor.streamSocket(family: address.family)
     if address.isUnix {
       transport.isNotTCP()
-    } else if configuration.noDelay {
+    } else if attempt?.noDelay == true {
       try descriptor.socket.set(.noDelay, to: 1)
     }
     let isConnected = try descriptor.socket.connect(to: address)
@@ -368,7 +372,9 @@ extension TCPConnection {
   private func endAttempt() {
     guard let attempt = attempt.take() else { return }
     if let deadline = attempt.deadline { registration.disarm(deadline) }
-    if let name = attempt.lookup { HostLookups.shared.submit { [id] (lookups: isolated HostLookups) in lookups.leave(name, id) } }
+    if let name = attempt.lookup {
+      HostLookups.shared.submit { [id] (lookups: isolated HostLookups) in lookups.leave(name, id) }
+    }
   }
 
   private func fail(_ error: SocketError) {
@@ -377,11 +383,10 @@ extension TCPConnection {
   }
 
   private func connectTimedOut() {
-    guard var attempt else { return }
+    guard let attempt else { return }
     let now = registration.now
     if let more = attempt.timeout.extend?(.nanoseconds(now - attempt.started), 0), more > .zero {
       attempt.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: Self.connectTag)
-      self.attempt = attempt
       return
     }
     let what = attempt.lookup.map { "the look-up of \(AddressError.quote($0)) took too long" }
@@ -393,7 +398,7 @@ extension TCPConnection {
 
   private func waitUntilOpen() async throws {
     if core.state == .open { return }
-    if let report = core.report { throw report.refusal.during("connect") }
+    if core.report != nil { throw core.endError.during("connect") }
     try await wait(in: \.openWaiters)
   }
 

@@ -45,6 +45,9 @@ public struct ServeReport: Hashable, Sendable {
   public var failed = 0
   /// The ones that were aborted because they were not done when the drain was over.
   public var aborted = 0
+
+  /// Nothing done yet.
+  public init() {}
 }
 
 extension TCPListener {
@@ -53,7 +56,10 @@ extension TCPListener {
     var isServing = false
     var isDraining = false
     var report = ServeReport()
+    /// The connections whose handlers are at work.
     var active: [UInt64: TCPConnection] = [:]
+    /// How many connections have no handler any more and are being closed; they take up places too.
+    var closing = 0
     var drainDeadline: DeadlineKey?
     var drainEnd: Int64 = .max
     var isOverdue = false
@@ -133,7 +139,7 @@ extension TCPListener {
 
   /// The next connection, as soon as there is a place for it; `nil` when the server stops.
   private func nextToServe(_ limits: ServeLimits) async throws -> TCPConnection? {
-    while !server.isDraining, server.active.count >= limits.connections {
+    while !server.isDraining, server.active.count + server.closing >= limits.connections {
       await waitForServer()
     }
     do {
@@ -153,17 +159,25 @@ extension TCPListener {
   ) async {
     do {
       try await handler(connection)
-      await connection.close()
-      await ended(connection) { $0.finished += 1 }
+      submit { $0.handlerEnded(connection) { $0.finished += 1 } }
     } catch {
-      await connection.abort()
-      await ended(connection) { $0.failed += 1 }
+      connection.submit { $0.abort() }
+      submit { $0.handlerEnded(connection) { $0.failed += 1 } }
     }
+    await connection.close()
+    submit { $0.closed() }
   }
 
-  /// A handler has ended; a connection that was aborted is counted as that already.
-  private func ended(_ connection: TCPConnection, _ count: @Sendable (inout ServeReport) -> Void) {
+  /// A handler has ended; a connection that was aborted before is counted as that already.
+  private func handlerEnded(_ connection: TCPConnection, _ count: (inout ServeReport) -> Void) {
     if server.active.removeValue(forKey: connection.id) != nil { count(&server.report) }
+    server.closing += 1
+    wakeServer()
+  }
+
+  /// The connection of a handler that has ended is gone, or left to itself because the drain is over.
+  private func closed() {
+    server.closing -= 1
     wakeServer()
   }
 
@@ -197,7 +211,7 @@ extension TCPListener {
 
   /// Waits until the last handler has ended or the drain is over.
   private func waitForHandlers() async {
-    while !server.active.isEmpty, !server.isOverdue { await waitForServer() }
+    while !server.active.isEmpty || server.closing > 0, !server.isOverdue { await waitForServer() }
   }
 
   private func abortActive() {

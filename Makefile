@@ -1,0 +1,86 @@
+# Every target installs what it needs (Debian packages, and only if something is missing) and leaves nothing running.
+# Builds that differ in their flags have scratch folders of their own, so that none of them evicts another's work.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# What each target needs: command:package, or library:package. `make` itself is here already.
+BUILD_NEEDS := git:git g++:g++ ld.gold:binutils-gold libcurl.so.4:libcurl4 libxml2.so.2:libxml2 \
+  libsqlite3.so.0:libsqlite3-0 libncurses.so.6:libncurses6 libz.so.1:zlib1g
+TEST_NEEDS := curl:curl socat:socat ncat:ncat
+BENCH_NEEDS := python3:python3 strace:strace wrk:wrk
+
+SETUP := Tests/Tools/setup.sh
+TEST := swift test --disable-xctest
+# The race tests repeat themselves this often under a sanitizer, and this often in a soak.
+SANITIZER_ROUNDS ?= 3000
+SOAK_ROUNDS ?= 1000000
+STRICT := -Xswiftc -warnings-as-errors
+
+.PHONY: help demo test check soak bench bench-quick docs setup format clean
+.PHONY: build-setup test-setup bench-setup lint thread-sanitizer address-sanitizer release-client benchmarks
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build-setup ## What ActorSockets does, visibly, on loopback
+	@echo "building (under a minute the first time)"
+	@swift build --quiet --product sockcat
+	@swift run --quiet --skip-build sockcat demo
+
+test: test-setup ## The whole test suite
+	swift build --build-tests
+	$(TEST) --skip-build
+
+check: lint docs thread-sanitizer address-sanitizer release-client benchmarks ## All that has to be right besides the tests
+	@echo "check: everything is right"
+
+lint: ## The format of every Swift file
+	swift format lint --strict --recursive --parallel Sources Tests Benchmarks Package.swift
+
+docs: build-setup ## The documentation, as a site in Docs/Site
+	Tests/Tools/docs.sh Docs/Site
+
+# Warnings are errors here, in the two builds that have everything in them.
+thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) TSAN_OPTIONS=halt_on_error=1 \
+	  $(TEST) --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
+
+address-sanitizer: test-setup ## The whole test suite under the address sanitizer, leaks included
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) ASAN_OPTIONS=detect_leaks=1 \
+	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
+
+release-client: build-setup ## A package that depends on this one, built for release and run
+	swift run -c release --package-path Tests/ReleaseClient --scratch-path .build/release-client release-client
+
+benchmarks: build-setup ## The benchmarks, built but not run
+	swift build -c release --package-path Benchmarks
+
+soak: test-setup ## The test suite built for release, with the race tests SOAK_ROUNDS times each
+	ACTORSOCKETS_ROUNDS=$(SOAK_ROUNDS) $(TEST) -c release --scratch-path .build/soak
+
+bench: bench-setup ## Processor time, system calls and memory of an echo, beside plain C
+	python3 Benchmarks/run.py
+
+bench-quick: bench-setup ## The same in fewer rounds
+	python3 Benchmarks/run.py --quick
+
+setup: ## Installs what all of these need
+	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS) $(BENCH_NEEDS)
+
+build-setup:
+	@$(SETUP) $(BUILD_NEEDS)
+
+test-setup:
+	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS)
+
+bench-setup:
+	@$(SETUP) $(BUILD_NEEDS) $(BENCH_NEEDS)
+
+format: ## Formats every Swift file in place
+	swift format --in-place --recursive --parallel Sources Tests Benchmarks Package.swift
+
+clean: ## Removes everything that was built
+	rm -rf .build Benchmarks/.build Tests/ReleaseClient/.build Docs/Site

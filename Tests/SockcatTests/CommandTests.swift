@@ -1,0 +1,53 @@
+import ActorSockets
+import Testing
+
+@testable import sockcat
+
+struct CommandTests {
+  @Test
+  func `A plain connect has no time limits`() throws {
+    let command = try Command(parsing: ["connect", "example.com:80"])
+    #expect(command == .connect(ConnectOptions(endpoint: .host("example.com", port: 80))))
+  }
+
+  @Test
+  func `Options may stand anywhere and carry their value in either form`() throws {
+    let expected = Command.connect(
+      ConnectOptions(endpoint: .host("a", port: 1), timeout: .seconds(0.5), idleTimeout: .seconds(10)))
+    #expect(try Command(parsing: ["connect", "--timeout", "0.5", "a:1", "--idle-timeout=10"]) == expected)
+    #expect(try Command(parsing: ["connect", "--timeout=0.5", "--idle-timeout", "10", "--", "a:1"]) == expected)
+  }
+
+  @Test
+  func `Listening joins one connection unless a service is chosen`() throws {
+    var options = ListenOptions(endpoint: .port(0))
+    #expect(options.servesOne)
+    #expect(try Command(parsing: ["listen", ":0"]) == .listen(options))
+    options.mode = .http
+    options.place = .reactor
+    options.maximumConnections = 7
+    #expect(!options.servesOne)
+    let words = ["listen", ":0", "--http", "--on", "reactor", "--max-connections", "7"]
+    #expect(try Command(parsing: words) == .listen(options))
+  }
+
+  @Test(arguments: [["--help"], ["-h"], ["help"], ["connect", "--help"], ["listen", ":0", "-h"], ["demo", "--help"]])
+  func `Help can be asked for anywhere`(words: [String]) throws {
+    #expect(try Command(parsing: words) == .help)
+  }
+
+  @Test(arguments: [
+    [], ["sing"], ["--loud"], ["connect"], ["listen"], ["demo", "more"], ["connect", "a:1", "b:2"], ["connect", "a"],
+    ["connect", "a:99999"], ["connect", "::1:80"], ["connect", "a:1", "--echo"], ["connect", "a:1", "--timeout"],
+    ["connect", "a:1", "--timeout", "soon"], ["connect", "a:1", "--timeout", "0"], ["connect", "a:1", "--timeout=-1"],
+    ["connect", "a:1", "--timeout", "nan"], ["connect", "a:1", "--timeout", "1e99"], ["listen", ":0", "--on", "mars"],
+    ["listen", ":0", "--echo", "--http"], ["listen", ":0", "--join"], ["listen", ":0", "--once=1"],
+    ["listen", ":0", "--echo", "--max-connections", "0"], ["listen", ":0", "--once", "--max-connections", "2"],
+    ["listen", ":0", "--echo", "--timeout", "1"], ["listen", "unix:"], ["connect", "a\nb"],
+  ])
+  func `Nonsense is refused with one line`(words: [String]) {
+    let failure = #expect(throws: Failure.self) { try Command(parsing: words) }
+    #expect(failure?.status == .usage)
+    #expect(failure?.message.contains("\n") == false)
+  }
+}

@@ -1,0 +1,133 @@
+import Foundation
+import Testing
+
+struct ExitStatusTests {
+  @Test
+  func `Help and version go to standard output`() async throws {
+    let help = try await Program(.sockcat, ["--help"])
+    #expect(try await help.exitStatus() == 0)
+    #expect(await help.output.whole.contains("sockcat connect ENDPOINT"))
+    #expect(await help.errors.whole == "")
+    let version = try await Program(.sockcat, ["--version"])
+    #expect(try await version.exitStatus() == 0)
+    #expect(await version.output.whole == "sockcat 0.1.0\n")
+  }
+
+  @Test(arguments: [
+    ([], 2, "say what to do"), (["connect", "localhost"], 2, "the port is missing"),
+    (["connect", "localhost:0"], 2, "port 0"), (["connect", "unix:/nonexistent/socket"], 1, "No such file"),
+    (["listen", "unix:/nonexistent/socket"], 1, "No such file"), (["listen", "192.0.2.1:0"], 1, "192.0.2.1"),
+  ])
+  func `A failure is one line and a status`(arguments: [String], status: Int32, part: String) async throws {
+    let program = try await Program(.sockcat, arguments)
+    #expect(try await program.exitStatus() == status)
+    try await expectOneLine(program, part)
+    #expect(await program.output.whole == "")
+  }
+
+  @Test(arguments: [Family.ipv4, .ipv6])
+  func `A port that nobody listens on is refused with status 1`(family: Family) async throws {
+    let (server, address) = try await Program.listening([family.freeEndpoint(in: Folder()), "--echo"])
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+    let client = try await Program(.sockcat, ["connect", address])
+    #expect(try await client.exitStatus() == 1)
+    try await expectOneLine(client, "nobody listens there")
+  }
+
+  @Test
+  func `An address in use is refused with status 1`() async throws {
+    let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo"])
+    let second = try await Program(.sockcat, ["listen", address, "--echo"])
+    #expect(try await second.exitStatus() == 1)
+    try await expectOneLine(second, "another socket uses this address")
+    await server.kill(SIGTERM)
+  }
+
+  @Test(.needs(.socat))
+  func `Connecting that takes too long ends with status 4`() async throws {
+    // A stopped server with a full backlog answers nobody.
+    let (server, endpoint) = try await Program.socatListening(.ipv4, in: Folder(), options: ",backlog=0", "-")
+    await server.kill(SIGSTOP)
+    let filler = try await Program(.socat, ["-d", "-d", "-u", Family.ipv4.socat(endpoint), "-"])
+    try await filler.waitForError("successfully connected")
+    let client = try await Program(.sockcat, ["connect", endpoint, "--timeout", "0.3"])
+    #expect(try await client.exitStatus() == 4)
+    try await expectOneLine(client, "connect")
+  }
+
+  @Test(arguments: [["--once", "--echo"], []])
+  func `Waiting in vain for a connection ends with status 4`(options: [String]) async throws {
+    let (server, _) = try await Program.listening(["127.0.0.1:0", "--timeout", "0.2"] + options)
+    #expect(try await server.exitStatus() == 4)
+    #expect(await server.errors.lines.last == "sockcat: nobody connected within 0.2 s")
+    #expect(await server.errors.lines.count == 2)
+  }
+
+  @Test
+  func `A connection that moves nothing ends with status 4 on the side that minds`() async throws {
+    let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo", "--once", "--idle-timeout", "0.4"])
+    let client = try await Program(.sockcat, ["connect", address], input: .pipe)
+    try await client.send("hello")
+    try await client.waitForOutput("hello")
+    #expect(try await server.exitStatus() == 4)
+    #expect(await server.errors.lines.last == "sockcat: nothing was moved for 0.4 s")
+    try await client.finishInput()
+    #expect(try await client.exitStatus() == 0)
+  }
+
+  @Test
+  func `A server of many ends its idle connections and goes on`() async throws {
+    let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo", "--idle-timeout", "0.3"])
+    for _ in 0..<2 {
+      let client = try await Program(.sockcat, ["connect", address, "--idle-timeout", "20"], input: .pipe)
+      try await client.send("hello")
+      try await client.waitForOutput("hello")
+      let quiet = try await Program(.sockcat, ["connect", address, "--idle-timeout", "0.1"], input: .pipe)
+      #expect(try await quiet.exitStatus() == 4)
+      try await client.finishInput()
+      #expect(try await client.exitStatus() == 0)
+    }
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+    #expect(await server.errors.lines.count == 1)
+  }
+
+  @Test(.needs(.bash))
+  func `Output that nobody reads any more ends with status 1`() async throws {
+    let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo"])
+    let script = "yes | '\(Tool.sockcat.url.path)' connect \(address) | head -n 1; exit ${PIPESTATUS[1]}"
+    let pipeline = try await Program(.bash, ["-c", script])
+    #expect(try await pipeline.exitStatus() == 1)
+    #expect(await pipeline.output.whole == "y\n")
+    #expect(await pipeline.errors.whole == "sockcat: standard output cannot be written: Broken pipe\n")
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+  }
+
+  @Test(.needs(.bash))
+  func `Input that cannot be read ends with status 1`() async throws {
+    let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo"])
+    let script = "'\(Tool.sockcat.url.path)' connect \(address) < /"
+    let client = try await Program(.bash, ["-c", script])
+    #expect(try await client.exitStatus() == 1)
+    try await expectOneLine(client, "standard input cannot be read: Is a directory")
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+  }
+
+  @Test
+  func `The demo shows everything and checks it`() async throws {
+    let demo = try await Program(.sockcat, ["demo"])
+    #expect(try await demo.exitStatus() == 0)
+    #expect(await demo.output.whole.hasSuffix("All of it went as it should.\n"))
+    #expect(await demo.errors.whole == "")
+  }
+
+  private func expectOneLine(_ program: Program, _ part: String) async throws {
+    let lines = await program.errors.lines
+    #expect(lines.count == 1)
+    #expect(lines.first?.hasPrefix("sockcat: ") == true)
+    #expect(lines.first?.contains(part) == true)
+  }
+}

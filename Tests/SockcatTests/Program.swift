@@ -1,0 +1,190 @@
+import Foundation
+
+/// A program under test, or one that tests it: started, watched, and killed when it takes too long.
+///
+/// That it is killed is what gives every wait here its deadline: what waits for its output or its end then sees the end.
+actor Program: CustomStringConvertible {
+  /// Where its standard input comes from.
+  enum Input {
+    case nothing
+    /// What ``send(_:)`` gives it, until ``finishInput()``.
+    case pipe
+    case file(URL)
+  }
+
+  /// Why a wait was in vain.
+  struct Disappointment: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  /// How long a program may run.
+  static let deadline = Duration.seconds(25)
+
+  nonisolated let description: String
+  nonisolated let output = Transcript()
+  nonisolated let errors = Transcript()
+
+  private let process = Process()
+  private let input: FileHandle?
+  private var status: Int32?
+  private var waiters: [CheckedContinuation<Void, Never>] = []
+  private var watchdog: Task<Void, any Error>?
+
+  /// Starts a program.
+  ///
+  /// - Parameters:
+  ///   - tool: Which one.
+  ///   - arguments: What it is given.
+  ///   - input: Where its standard input comes from.
+  ///   - file: Where its standard output goes to, if not to ``output``.
+  /// - Throws: Why it does not start.
+  init(_ tool: Tool, _ arguments: [String], input: Input = .nothing, outputTo file: URL? = nil) async throws {
+    description = ([tool.name] + arguments).joined(separator: " ")
+    process.executableURL = tool.url
+    process.arguments = arguments
+    let pipe = Pipe()
+    switch input {
+    case .nothing: process.standardInput = FileHandle.nullDevice
+    case .pipe: process.standardInput = pipe
+    case .file(let url): process.standardInput = try FileHandle(forReadingFrom: url)
+    }
+    if case .pipe = input { self.input = pipe.fileHandleForWriting } else { self.input = nil }
+
+    let errorPipe = Pipe()
+    process.standardError = errorPipe
+    let outputPipe = Pipe()
+    if let file {
+      try Data().write(to: file)
+      process.standardOutput = try FileHandle(forWritingTo: file)
+    } else {
+      process.standardOutput = outputPipe
+    }
+    process.terminationHandler = { [weak self] process in
+      let status = process.terminationStatus
+      Task { await self?.ended(status) }
+    }
+    try process.run()
+    errors.follow(errorPipe.fileHandleForReading)
+    if file == nil { output.follow(outputPipe.fileHandleForReading) }
+    watchdog = Task { [weak self] in
+      try await Task.sleep(for: Self.deadline)
+      await self?.kill(SIGKILL)
+    }
+  }
+
+  deinit {
+    watchdog?.cancel()
+    if process.isRunning { Foundation.kill(process.processIdentifier, SIGKILL) }
+  }
+
+  // MARK: Driving it
+
+  func send(_ text: String) throws { try input?.write(contentsOf: Data(text.utf8)) }
+
+  func finishInput() throws { try input?.close() }
+
+  func kill(_ signal: Int32) {
+    if process.isRunning { Foundation.kill(process.processIdentifier, signal) }
+  }
+
+  // MARK: Watching it
+
+  /// Waits for its end.
+  ///
+  /// - Returns: Its exit status.
+  /// - Throws: A sentence, if it had to be killed.
+  @discardableResult
+  func exitStatus() async throws -> Int32 {
+    while status == nil { await withCheckedContinuation { waiters.append($0) } }
+    if process.terminationReason == .uncaughtSignal {
+      throw Disappointment(description: "\(self) was ended by signal \(status ?? 0), after: \(await everything)")
+    }
+    return status ?? -1
+  }
+
+  /// Waits until standard output has a text in it.
+  func waitForOutput(_ text: String) async throws { try await wait(for: text, in: output) }
+
+  /// Waits until standard error has a text in it.
+  func waitForError(_ text: String) async throws { try await wait(for: text, in: errors) }
+
+  /// Everything it printed, both ways.
+  private var everything: String {
+    get async { "\"\(await output.text)\" and \"\(await errors.text)\"" }
+  }
+
+  private func wait(for text: String, in transcript: Transcript) async throws {
+    if await transcript.wait(until: { $0.contains(text) }) { return }
+    throw Disappointment(description: "\(self) never printed \"\(text)\", but: \(await everything)")
+  }
+
+  private func ended(_ status: Int32) {
+    self.status = status
+    watchdog?.cancel()
+    for waiter in waiters { waiter.resume() }
+    waiters = []
+  }
+}
+
+/// What a program prints, as it comes.
+actor Transcript {
+  private(set) var text = ""
+  private var bytes: [UInt8] = []
+  private var isEnded = false
+  private var waiters: [CheckedContinuation<Void, Never>] = []
+
+  /// Everything, when it has ended.
+  var whole: String {
+    get async {
+      _ = await wait { _ in false }
+      return text
+    }
+  }
+
+  /// Its lines, when it has ended.
+  var lines: [String] {
+    get async { await whole.split(separator: "\n").map(String.init) }
+  }
+
+  /// Waits until the text is as wanted; `false` if it ended before.
+  func wait(until isWanted: (String) -> Bool) async -> Bool {
+    while !isWanted(text) {
+      if isEnded { return false }
+      await withCheckedContinuation { waiters.append($0) }
+    }
+    return true
+  }
+
+  /// Reads from a pipe on a thread of its own, until its end.
+  nonisolated func follow(_ pipe: FileHandle) {
+    let (stream, continuation) = AsyncStream.makeStream(of: Data.self)
+    Thread.detachNewThread {
+      while true {
+        let data = pipe.availableData
+        if data.isEmpty { break }
+        continuation.yield(data)
+      }
+      continuation.finish()
+    }
+    Task {
+      for await data in stream { await self.append(data) }
+      await self.end()
+    }
+  }
+
+  private func append(_ data: Data) {
+    bytes += data
+    text = String(decoding: bytes, as: UTF8.self)
+    wake()
+  }
+
+  private func end() {
+    isEnded = true
+    wake()
+  }
+
+  private func wake() {
+    for waiter in waiters { waiter.resume() }
+    waiters = []
+  }
+}

@@ -1,0 +1,126 @@
+/// Something that a file has to keep to.
+struct SourceRule: Sendable {
+  /// A line that does not.
+  struct Violation: Equatable {
+    /// Counted from 1.
+    let line: Int
+    let message: String
+  }
+
+  let violations: @Sendable (SourceFile) -> [Violation]
+}
+
+/// What a file may do so many times, although others may not, and why.
+struct Allowance: Sendable {
+  let path: String
+  let words: String
+  let count: Int
+  let reason: String
+}
+
+extension SourceRule {
+  /// Certain words occur in a file as often as a list says, and otherwise not at all.
+  static func words(_ words: [String], allowed: [Allowance] = [], because reason: String) -> SourceRule {
+    SourceRule { file in
+      words.flatMap { words -> [Violation] in
+        let found = file.lines.indices.filter { file.lines[$0].has(words) }
+        let allowance = allowed.first { $0.path == file.path && $0.words == words }
+        let count = allowance?.count ?? 0
+        if found.count == count { return [] }
+        if found.count < count {
+          return [
+            Violation(line: 1, message: "\"\(words)\" occurs \(found.count) times here, but \(count) times in the list")
+          ]
+        }
+        return found.map { Violation(line: $0 + 1, message: "\"\(words)\" \(reason)") }
+      }
+    }
+  }
+
+  /// What the compiler is told to believe about a type or a property: within three lines a comment says who guarantees it.
+  static let promisesAreExplained = SourceRule { file in
+    file.lines.indices.compactMap { index in
+      guard promises.contains(where: file.lines[index].has) else { return nil }
+      let nearby = max(0, index - 3)...min(file.lines.count - 1, index + 3)
+      if file.lines[nearby].contains(where: \.isAboutSafety) { return nil }
+      return Violation(line: index + 1, message: "no SAFETY comment says who keeps this promise")
+    }
+  }
+
+  static let promises = ["@unchecked Sendable", "nonisolated(unsafe)"]
+
+  /// An `unsafe` expression is explained in its function, or right above that. That a property is `nonisolated(unsafe)`
+  /// is a promise, which is explained where it is made, and not at each use.
+  static let unsafeExpressionsAreExplained = SourceRule { file in
+    let promised = file.lines.compactMap(\.promisedProperty)
+    return file.lines.indices.compactMap { index in
+      guard file.lines[index].hasUnsafeExpression(except: promised) else { return nil }
+      if file.lines[file.function(around: index)].contains(where: \.isAboutSafety) { return nil }
+      return Violation(line: index + 1, message: "no SAFETY comment in this function says why this is right")
+    }
+  }
+
+  static let noUnsafeExpressions = SourceRule { file in
+    file.lines.indices.filter { file.lines[$0].hasUnsafeExpression() }.map {
+      Violation(line: $0 + 1, message: "unsafe code belongs into the layers below")
+    }
+  }
+
+  static func length(atMost limit: Int) -> SourceRule {
+    SourceRule { file in
+      if file.lines.count <= limit { return [] }
+      return [Violation(line: limit + 1, message: "\(file.lines.count) lines: more than one idea?")]
+    }
+  }
+}
+
+extension SourceFile.Line {
+  fileprivate var isAboutSafety: Bool { comment.contains("SAFETY") }
+
+  /// The expression, not the attribute and not the kind of isolation; uses of certain properties do not count.
+  fileprivate func hasUnsafeExpression(except properties: [String] = []) -> Bool {
+    let plain = code.replacing("unsafe !", with: "unsafe ").replacing("unsafe self.", with: "unsafe ")
+    var code = SourceFile.Line(code: plain, comment: "", indentation: 0)
+    for property in properties { code = code.removing("unsafe \(property)") }
+    return code.has("unsafe ") || code.has("unsafe(") && !code.has("nonisolated(unsafe)")
+  }
+
+  /// The name of the property that is declared `nonisolated(unsafe)` here.
+  fileprivate var promisedProperty: String? {
+    guard has("nonisolated(unsafe)"), let range = code.firstRange(of: "var ") else { return nil }
+    return String(code[range.upperBound...].prefix { $0.isLetter || $0.isNumber || $0 == "_" })
+  }
+
+  fileprivate var isBlank: Bool { code.allSatisfy(\.isWhitespace) && comment.isEmpty }
+
+  fileprivate var isComment: Bool { code.allSatisfy(\.isWhitespace) && !comment.isEmpty }
+
+  /// Whether a closing bracket comes first: it ends something that began above, at the same indentation.
+  fileprivate var isContinuation: Bool { code.first { !$0.isWhitespace }.map { ")}]".contains($0) } ?? false }
+
+  /// A function, or a property that is computed.
+  fileprivate var beginsFunction: Bool {
+    has("func") || has("deinit") || has("subscript") || has("init") && !code.contains(".init")
+      || has("var") && code.hasSuffix("{") && !code.contains("=")
+  }
+}
+
+extension SourceFile {
+  /// The lines of the outermost function around a line, with the comments right above it; of a line outside of functions
+  /// just that and the comments above. The indentation tells, which the formatter keeps right.
+  fileprivate func function(around index: Int) -> ClosedRange<Int> {
+    var header = index
+    var level = lines[index].indentation
+    for candidate in (0..<index).reversed() where !lines[candidate].isBlank && !lines[candidate].isContinuation {
+      guard lines[candidate].indentation < level else { continue }
+      level = lines[candidate].indentation
+      if lines[candidate].beginsFunction { header = candidate }
+    }
+    let end = lines[header...].firstIndex {
+      $0.isContinuation && $0.indentation == lines[header].indentation && $0.code.hasSuffix("}")
+    }
+    var first = header
+    while first > 0, lines[first - 1].isComment || lines[first - 1].code.hasPrefix("@") { first -= 1 }
+    return first...(header == index ? index : max(index, end ?? index))
+  }
+}

@@ -1,0 +1,79 @@
+import Testing
+
+/// That the rules find what they are there to find.
+@Suite struct SourceRuleTests {
+  @Test func `Comments and strings are no code`() {
+    let file = SourceFile(
+      path: "A.swift",
+      text: #"""
+        let a = "try! // \" as!" // fatalError()
+        /* try!
+        try! */ let b = 1
+        """#)
+    #expect(file.lines.map(\.code) == [#"let a = "" "#, "", " let b = 1"])
+    #expect(file.lines.map(\.comment) == ["/ fatalError()", "* try!", "try! */"])
+  }
+
+  @Test(arguments: [
+    ("try! read()", ["try!"]), ("retry!", []), ("x as! Int", ["as!"]), ("class!", []), ("fatalError()", ["fatalError"]),
+    ("fatalErrors()", []), ("try await Task.sleep(for: .zero)", ["sleep("]), ("usleep(1)", []), ("sleepy(1)", []),
+  ])
+  func `A word is found as a whole word alone`(line: String, found: [String]) {
+    let file = SourceFile(path: "A.swift", text: line)
+    #expect(["try!", "as!", "fatalError", "sleep("].filter(file.lines[0].has) == found)
+  }
+
+  @Test(arguments: [(0, [1, 3]), (1, [1, 3]), (2, []), (3, [1])])
+  func `Words must be as many as the list says`(allowed: Int, lines: [Int]) {
+    let file = SourceFile(path: "A.swift", text: "try! a()\nb()\ntry! c()\n")
+    let list = [Allowance(path: "A.swift", words: "try!", count: allowed, reason: "a test")]
+    #expect(SourceRule.words(["try!"], allowed: list, because: "traps").violations(file).map(\.line) == lines)
+  }
+
+  @Test func `A promise is explained within three lines`() {
+    let promise = "final class A: @unchecked Sendable {"
+    #expect(lines(.promisesAreExplained, promise) == [1])
+    #expect(lines(.promisesAreExplained, promise, "  // SAFETY: under a lock.") == [])
+    #expect(lines(.promisesAreExplained, "// SAFETY: under a lock.", "", "", "", promise) == [5])
+    #expect(lines(.promisesAreExplained, "nonisolated(unsafe) var a = 1") == [1])
+  }
+
+  @Test func `An unsafe expression is explained in its own function`() {
+    let explained = [
+      "  func a(", "    b: Int", "  ) {", "    // SAFETY: it lives.", "    if c {", "      unsafe d()", "    }", "  }",
+    ]
+    let bare = ["  func e() {", "    let f = unsafe g()", "  }"]
+    #expect(lines(.unsafeExpressionsAreExplained, explained) == [])
+    #expect(lines(.unsafeExpressionsAreExplained, ["struct S {"] + explained + bare + ["}"]) == [11])
+    #expect(lines(.unsafeExpressionsAreExplained, ["struct S {"] + bare + explained + ["}"]) == [3])
+    #expect(lines(.unsafeExpressionsAreExplained, "// SAFETY: as long as a.", "func b() { unsafe c() }") == [])
+    #expect(
+      lines(.unsafeExpressionsAreExplained, "// SAFETY: of a alone.", "func a() {}", "func b() { unsafe c() }") == [3])
+  }
+
+  @Test func `A promise about a property covers its uses, and nothing else`() {
+    let promise = ["  // SAFETY: one thread only.", "  nonisolated(unsafe) var a: Int?", "", "", ""]
+    let uses = [
+      "  func b() {", "    if unsafe a == nil { unsafe self.a = 1 } else { unsafe !a }", "    unsafe c(unsafe a)",
+      "    unsafe ab()",
+      "  }",
+    ]
+    #expect(lines(.unsafeExpressionsAreExplained, promise + uses) == [8, 9])
+  }
+
+  @Test func `Only expressions count as unsafe code`() {
+    #expect(lines(.noUnsafeExpressions, "let a = unsafe b", "f(unsafe (c))", "return try unsafe d()") == [1, 2, 3])
+    #expect(lines(.noUnsafeExpressions, "nonisolated(unsafe) var a = 1", "@unsafe func b()", "let unsafely = 1") == [])
+  }
+
+  @Test func `A file is too long by its last line`() {
+    #expect(lines(.length(atMost: 2), "a", "b") == [])
+    #expect(lines(.length(atMost: 2), "a", "b", "c") == [3])
+  }
+
+  private func lines(_ rule: SourceRule, _ lines: String...) -> [Int] { self.lines(rule, lines) }
+
+  private func lines(_ rule: SourceRule, _ lines: [String]) -> [Int] {
+    rule.violations(SourceFile(path: "A.swift", text: lines.joined(separator: "\n") + "\n")).map(\.line)
+  }
+}

@@ -1,0 +1,109 @@
+import Testing
+
+/// The rules that no compiler checks, for the sources as they are. Whoever needs an exception puts it into the list,
+/// with its reason.
+@Suite struct SourceRulesTests {
+  @Test func `There are sources to check`() {
+    #expect(SourceFile.libraries.contains { $0.path == "Sources/EpollReactor/Reactor.swift" })
+    #expect(SourceFile.tests.contains { $0.absolutePath == #filePath })
+  }
+
+  @Test(arguments: SourceFile.sources)
+  func `Promises to the compiler are few, and each says who keeps it`(file: SourceFile) {
+    check(file, .words(SourceRule.promises, allowed: Exceptions.promises, because: "is not in the list of promises"))
+    check(file, .promisesAreExplained)
+  }
+
+  @Test(arguments: SourceFile.sources)
+  func `Unsafe code says why it is right, and is in the lower layers only`(file: SourceFile) {
+    let mayBeUnsafe =
+      ["SocketSystem", "EpollReactor"].contains(file.target) || Exceptions.unsafe.contains { $0 == file.path }
+    check(file, mayBeUnsafe ? .unsafeExpressionsAreExplained : .noUnsafeExpressions)
+  }
+
+  @Test(arguments: SourceFile.sources)
+  func `Nothing traps but what the list says`(file: SourceFile) {
+    check(
+      file,
+      .words(
+        ["try!", "as!", "fatalError", "precondition", "preconditionFailure", "unowned"], allowed: Exceptions.traps,
+        because: "stops the program; throw instead, or put it into the list of traps with its reason"))
+  }
+
+  @Test(arguments: SourceFile.libraries)
+  func `The kernel is behind SocketSystem, and Foundation is nowhere`(file: SourceFile) {
+    check(
+      file,
+      .words(
+        ["import Foundation", "import FoundationEssentials", "import Dispatch"],
+        because: "is a large dependency that the libraries do without"))
+    if file.target != "SocketSystem" {
+      check(file, .words(["import Glibc", "import CLinux"], because: "belongs into SocketSystem"))
+    }
+  }
+
+  @Test(arguments: SourceFile.sources)
+  func `A file holds one idea`(file: SourceFile) {
+    check(file, .length(atMost: 500))
+  }
+
+  @Test(arguments: SourceFile.tests)
+  func `No test sleeps to wait for something`(file: SourceFile) {
+    check(
+      file,
+      .words(
+        ["sleep(", "usleep(", "nanosleep("], allowed: Exceptions.sleeps,
+        because: "hopes; wait for a condition, use a gate or manual time instead"))
+  }
+
+  private func check(_ file: SourceFile, _ rule: SourceRule) {
+    for violation in rule.violations(file) {
+      Issue.record(
+        "\(file.path):\(violation.line): \(violation.message)",
+        sourceLocation: SourceLocation(
+          fileID: file.path, filePath: file.absolutePath, line: violation.line, column: 1))
+    }
+  }
+}
+
+/// What is allowed although the rules forbid it.
+enum Exceptions {
+  static let promises = [
+    Allowance(
+      path: "Sources/SocketSystem/Lock.swift", words: "@unchecked Sendable", count: 2,
+      reason: "a lock, and what is touched under it only"),
+    Allowance(
+      path: "Sources/EpollReactor/JobQueue.swift", words: "@unchecked Sendable", count: 1,
+      reason: "its state is touched under its lock only"),
+    Allowance(
+      path: "Sources/EpollReactor/EventLoop.swift", words: "@unchecked Sendable", count: 1,
+      reason: "its state is touched on its thread only"),
+    Allowance(
+      path: "Sources/EpollReactor/Registration.swift", words: "@unchecked Sendable", count: 1,
+      reason: "its state is touched on the reactor's thread only"),
+    Allowance(
+      path: "Sources/EpollReactor/Parking.swift", words: "nonisolated(unsafe)", count: 2,
+      reason: "its state is touched on the reactor's thread only, but not as that of an actor"),
+  ]
+
+  /// Files above EpollReactor with unsafe code: the tool reads and writes its own standard streams, which are no sockets.
+  static let unsafe = ["Sources/sockcat/StandardStreams.swift"]
+
+  static let sleeps = [
+    Allowance(
+      path: "Tests/SockcatTests/Program.swift", words: "sleep(", count: 1,
+      reason: "a deadline for a program that hangs, which no test that passes waits for")
+  ]
+
+  static let traps = [
+    Allowance(
+      path: "Sources/EpollReactor/Reactor.swift", words: "fatalError", count: 1,
+      reason: "a program whose event loop cannot start has nothing to go on with; no peer gets there"),
+    Allowance(
+      path: "Sources/EpollReactor/ReactorExecutor.swift", words: "precondition", count: 1,
+      reason: "what assumeIsolated is made of: isolation that does not hold is a data race"),
+    Allowance(
+      path: "Sources/ActorSockets/Queues/FIFO.swift", words: "preconditionFailure", count: 1,
+      reason: "an index that is not of this queue, as of an array"),
+  ]
+}
