@@ -171,6 +171,8 @@ private final class MemoryTransport: StreamTransport {
   var isReadable: Bool { !pipe.arrived.isEmpty || pipe.hasEnded || pipe.isReset }
   var isAtEnd: Bool { pipe.arrived.isEmpty }
 
+  func tryAnyway() {}
+
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     if pipe.arrived.isEmpty {
       if pipe.isReset { return .failed(SystemError(call: "recv", errno: Errno.connectionReset)) }

@@ -206,10 +206,11 @@ package typealias DeadlineKey = DeadlineHeap<Deadline>.Key
 
 /// Whom a deadline is for.
 package struct Deadline {
-  let registration: Registration
+  /// Weak, so that a deadline that nobody disarmed holds neither a dropped socket nor its reactor.
+  private(set) weak var registration: Registration?
   let tag: UInt64
 
-  func reach() { registration.dispatch(deadline: tag) }
+  func reach() { registration?.dispatch(deadline: tag) }
 }
 
 /// All registrations of a reactor. A token names a place and its generation, which every change of descriptor raises:

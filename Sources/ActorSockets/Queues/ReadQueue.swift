@@ -64,7 +64,7 @@ struct ReadQueue<Tag> {
 
   /// A read that waits. A class, so that the queue moves one word.
   final class Entry {
-    let id: ID
+    fileprivate(set) var id: ID
     fileprivate(set) var kind: ReadKind
     /// Made by an `enqueue…` method: it relies on the reads before it.
     let isEnqueued: Bool
@@ -124,20 +124,45 @@ struct ReadQueue<Tag> {
     return nextID
   }
 
+  /// Puts a read at the end that has left before, and that nobody holds any more.
+  mutating func admit(again entry: Entry, _ kind: ReadKind) -> ID {
+    nextID += 1
+    entry.id = nextID
+    entry.kind = kind
+    entry.searched = 0
+    entry.isBegun = false
+    entry.hasTurn = false
+    entry.getsTurn = false
+    entries.append(entry)
+    return nextID
+  }
+
   /// The stream is up.
   mutating func open() { isOpen = true }
 
   /// Bytes arrived.
-  mutating func received(_ bytes: Span<UInt8>) { receive { $0.append(bytes) } }
+  mutating func received(_ bytes: Span<UInt8>) {
+    buffer.append(bytes)
+    dropLineFeed()
+  }
 
-  /// Lets `body` add what arrived.
-  mutating func receive<Result>(_ body: (inout ByteQueue) -> Result) -> Result {
-    let result = body(&buffer)
-    if dropsLineFeed, !buffer.isEmpty {
-      dropsLineFeed = false
-      if buffer[0] == 10 { buffer.drop(1) }
-    }
-    return result
+  /// Lends the buffer, for something to be received into it; nothing else may happen until it is given back.
+  mutating func lendBuffer() -> ByteQueue {
+    var lent = ByteQueue()
+    swap(&lent, &buffer)
+    return lent
+  }
+
+  /// Takes the buffer back, with what was received into it.
+  mutating func giveBack(_ lent: consuming ByteQueue) {
+    buffer = lent
+    dropLineFeed()
+  }
+
+  private mutating func dropLineFeed() {
+    guard dropsLineFeed, !buffer.isEmpty else { return }
+    dropsLineFeed = false
+    if buffer[0] == 10 { buffer.drop(1) }
   }
 
   /// No more bytes will arrive. The first ending stays.
@@ -364,8 +389,9 @@ extension ReadKind {
     switch self {
     case .any(let limit), .peek(let limit):
       if limit <= 0 { throw .invalid("read", "up to \(limit) bytes is nothing, ask for at least one") }
-    case .exactly(let length, _):
-      if length < 0 { throw .invalid("read", "\(length) is not a length") }
+    case .exactly(let length, let orEnd):
+      // Messages of no bytes would come for ever.
+      if length < (orEnd ? 1 : 0) { throw .invalid("read", "\(length) is not a length") }
     case .until(let delimiter, let maximum, _):
       if delimiter.bytes.isEmpty { throw .invalid("read", "the delimiter is empty") }
       if maximum < delimiter.bytes.count {

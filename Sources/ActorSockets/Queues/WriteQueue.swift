@@ -51,7 +51,7 @@ struct WriteQueue<Tag> {
     case finish(Tag?, Result<Void, SocketError>)
     /// The write is the first now: its time starts.
     case begin(ID, Tag?)
-    /// There are bytes to send: see `withUnsent`.
+    /// There are bytes to send: see `unsent`.
     case send
     /// All before the half-close is sent: shut the sending side down, then say `finished()`.
     case shutDown
@@ -106,7 +106,7 @@ struct WriteQueue<Tag> {
     if refusal == nil { refusal = error }
   }
 
-  /// The kernel took so many bytes of what `withUnsent` showed.
+  /// The kernel took so many bytes of what `unsent` showed.
   mutating func sent(_ count: Int) {
     queuedBytes -= count
     var rest = count
@@ -189,20 +189,16 @@ struct WriteQueue<Tag> {
     }
   }
 
-  /// Shows the unsent bytes: pieces of the first write and, if they are small, of those behind it, so that one system
-  /// call takes them all.
+  /// The unsent bytes: pieces of the first write and of those behind it, so that one system call takes them all.
   ///
   /// - Parameters:
-  ///   - maximumPieces: The most pieces to show.
+  ///   - maximumPieces: The most pieces.
   ///   - maximumBytes: Pieces beyond this many bytes wait for the next call.
-  ///   - body: Gets the pieces, and how many bytes of the first of them are sent already.
-  /// - Returns: What the body returns.
-  func withUnsent<Result>(
-    maximumPieces: Int, maximumBytes: Int, _ body: (ArraySlice<[UInt8]>, _ skipping: Int) -> Result
-  ) -> Result {
-    guard case .pieces(let pieces)? = entries.first?.content else { return body([], 0) }
+  /// - Returns: The pieces, and how many bytes of the first of them are sent already.
+  func unsent(maximumPieces: Int, maximumBytes: Int) -> (pieces: ArraySlice<[UInt8]>, offset: Int) {
+    guard case .pieces(let pieces)? = entries.first?.content else { return ([], 0) }
     let rest = pieces[min(sentPieces, pieces.count)...].prefix(maximumPieces)
-    if entries.count == 1 { return body(rest, offset) }
+    if entries.count == 1 { return (rest, offset) }
     var gathered = Array(rest)
     var bytes = rest.reduce(-offset) { $0 + $1.count }
     var index = 1
@@ -212,7 +208,7 @@ struct WriteQueue<Tag> {
       bytes += entries[index].total
       index += 1
     }
-    return body(gathered[...], offset)
+    return (gathered[...], offset)
   }
 }
 

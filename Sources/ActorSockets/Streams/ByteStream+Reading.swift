@@ -23,6 +23,15 @@ extension ByteStream {
     try await read(upTo: limit, timeout: nil)
   }
 
+  /// Reads what there is, up to 64 KiB: see ``read(upTo:timeout:)``.
+  ///
+  /// - Parameter timeout: How long it may take; `nil` for any time.
+  /// - Returns: The bytes, never none; `nil` at the end of the stream.
+  /// - Throws: What ``read(upTo:timeout:)`` throws.
+  public func read(timeout: Timeout?) async throws -> [UInt8]? {
+    try await read(upTo: 65_536, timeout: timeout)
+  }
+
   /// Reads so many bytes.
   ///
   /// The buffer grows with what arrives, not with what is asked for. *Cancellation* and timeouts leave the bytes for the
@@ -84,13 +93,15 @@ extension ByteStream {
 
   /// Shows the bytes that arrived, without copying them: see ``withBytes(upTo:timeout:_:)``.
   ///
-  /// - Parameter body: Looks at the bytes and counts those that it used up.
+  /// - Parameters:
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - body: Looks at the bytes and counts those that it used up.
   /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   public func withBytes<Value>(
-    _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
+    timeout: Timeout? = nil, _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
   ) async throws -> sending Value? {
-    try await withBytes(upTo: 65_536, timeout: nil, body)
+    try await withBytes(upTo: 65_536, timeout: timeout, body)
   }
 
   /// Puts a read in the queue without waiting for it: see ``enqueueRead(_:timeout:)``.

@@ -20,6 +20,10 @@ final class Operation {
   var deadline: DeadlineKey?
   /// Where its call is suspended, or about to be.
   var parked: Parked?
+  /// It is of a call that hands it back.
+  var isReusable = false
+  /// Its entry, once it has left the queue, to be used again.
+  var entry: ReadQueue<Operation>.Entry?
   /// What came of it.
   var outcome: Result<OperationOutcome, any Error>?
 

@@ -16,13 +16,13 @@ extension QueuedByteStream {
   ) async throws -> Value {
     let operation = try core.begin(request.kind, timeout, progress, executor)
     if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
-    return try request.convert(operation.readOutcome())
+    return try request.convert(core.end(operation))
   }
 
   public func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]? {
     let operation = try core.begin(.any(upTo: limit), timeout, nil, executor)
     if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
-    return try operation.readOutcome().bytes
+    return try core.end(operation).bytes
   }
 
   public func withBytes<Value>(
@@ -82,7 +82,11 @@ extension QueuedByteStream {
     return Pending(outcome: outcome)
   }
 
-  public func takeBuffered() -> [UInt8] { core.reads.takeBuffered() }
+  public func takeBuffered() -> [UInt8] {
+    let bytes = core.reads.takeBuffered()
+    core.settle()
+    return bytes
+  }
 
   public func finishWriting() async throws {
     try Task.checkCancellation()

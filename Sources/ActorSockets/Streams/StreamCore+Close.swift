@@ -43,6 +43,7 @@ extension StreamCore {
     }
     closing = .flushing
     state = .closing
+    if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     closeDeadline = registration.arm(
       at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
     reads.refuse(SocketError(.closed, operation: "read"))
@@ -65,13 +66,17 @@ extension StreamCore {
   /// Takes the next step on the way out if its condition holds.
   func continueClosing() {
     switch closing {
-    case .no, .leaving, .done:
+    case .no:
+      // At the end, when nobody reads any more and nothing is left to read.
+      if options.closesOnEndOfStream, peerIsFinished, reads.count == 0, reads.buffer.isEmpty, transport.isAtEnd {
+        beginClose()
+      }
+    case .leaving, .done:
       break
     case .after(let condition):
       let readsAreDone = reads.count == 0 || condition == .pendingWrites
       let writesAreDone = writes.isEmpty || condition == .pendingReads
       if readsAreDone, writesAreDone {
-        if let deadline = closeDeadline.take() { registration.disarm(deadline) }
         beginClose()
       }
     case .flushing:

@@ -12,6 +12,7 @@ extension StreamCore {
     try kind.validate()
     try Task.checkCancellation()
     if let refusal { throw refusal.during("read") }
+    if timeout == nil, progress == nil { return begin(kind, executor) }
     let operation = operation(.call, timeout, progress)
     operation.id = admit(kind, operation)
     park(operation, executor)
@@ -31,7 +32,7 @@ extension StreamCore {
 
   /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
   func park(_ operation: Operation, _ executor: ReactorExecutor) {
-    if operation.outcome == nil { operation.parked = Parked(executor) }
+    if operation.outcome == nil, operation.parked == nil { operation.parked = Parked(executor) }
   }
 
   /// Sends what can be sent without queueing.
@@ -66,7 +67,11 @@ extension StreamCore {
     upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ body: (Span<UInt8>, inout Int) throws -> Value
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
-    let operation = try begin(.turn(moreThan: 0), timeout, nil, owner.executor)
+    try Task.checkCancellation()
+    if let refusal { throw refusal.during("withBytes") }
+    let operation = operation(.call, timeout, nil)
+    operation.id = admit(.turn(moreThan: 0), operation)
+    park(operation, owner.executor)
     while true {
       if let parked = operation.waiting { await owner.wait(for: parked, read: operation.id) }
       _ = try operation.readOutcome()
@@ -74,6 +79,7 @@ extension StreamCore {
       let look = show(operation.id, upTo: limit, body)
       if case .wait = look {
         operation.outcome = nil
+        operation.parked = nil
         park(operation, owner.executor)
       }
       pumpReads()
@@ -115,8 +121,10 @@ extension StreamCore {
     } else if reads.ending != nil {
       return endTurnAtEnd(id)
     } else {
-      let transport = self.transport
-      switch reads.receive({ transport.receive(restInto: &$0, showing: look) }) {
+      var buffer = reads.lendBuffer()
+      let received = transport.receive(restInto: &buffer, showing: look)
+      reads.giveBack(buffer)
+      switch received {
       case .wouldBlock:
         waitFurther(id, seen: 0)
         return .wait

@@ -48,6 +48,8 @@ public final class StreamCore {
   /// What broke the connection.
   private(set) var brokenBy: SocketError?
   private var pendingHandles = 0
+  /// The last read of a call that is over, with all that belongs to it: most reads are alone, one after the other.
+  private var spareRead: ReadQueue<Operation>.Entry?
   /// The first operation takes what can be done at once.
   private var readIsImmediate = false
   private var writeIsImmediate = false
@@ -88,11 +90,11 @@ public final class StreamCore {
 
   /// The peer finished; what it sent before may not have been received yet.
   package func peerFinished() {
-    if !peerIsFinished {
-      peerIsFinished = true
-      for waiter in peerFinishedWaiters.takeAll() { waiter.resume(.success(())) }
-    }
-    if options.closesOnEndOfStream, reads.buffer.isEmpty, transport.isAtEnd { beginClose() }
+    // A reset announces the end of everything, which is not the same.
+    if peerIsFinished || brokenBy != nil { return }
+    peerIsFinished = true
+    for waiter in peerFinishedWaiters.takeAll() { waiter.resume(.success(())) }
+    if !isPumpingReads { settle() }
   }
 
   /// The connection broke. Bytes that came before can still be received.
@@ -143,7 +145,10 @@ public final class StreamCore {
       case .finish(let entry, let result):
         share.operations -= 1
         switch result {
-        case .success(let outcome): finish(entry.tag, .success(.read(outcome)))
+        case .success(let outcome):
+          // Held in a circle until `end`, which every such call comes to.
+          if entry.tag.isReusable { entry.tag.entry = entry }
+          finish(entry.tag, .success(.read(outcome)))
         case .failure(let error): finish(entry.tag, .failure(error))
         }
       case .receive(let id, let have, let wanted):
@@ -156,8 +161,10 @@ public final class StreamCore {
 
   /// Receives once for the first read; false when nothing can be received now.
   private func receive(wanted: Int, _ share: inout Share) -> Bool {
-    let transport = self.transport
-    switch reads.receive({ transport.receive(into: &$0, wanted: wanted) }) {
+    var buffer = reads.lendBuffer()
+    let result = transport.receive(into: &buffer, wanted: wanted)
+    reads.giveBack(buffer)
+    switch result {
     case .bytes(0):
       receivedEnd()
     case .bytes(let count):
@@ -214,12 +221,12 @@ public final class StreamCore {
 
   /// Sends once; false when nothing can be sent now.
   private func sendQueued(_ share: inout Share) -> Bool {
-    let transport = self.transport
-    let result = writes.withUnsent(maximumPieces: Socket.maximumPieces, maximumBytes: 262_144) { pieces, offset in
-      guard pieces.count == 1, let piece = pieces.first else {
-        return transport.send(gathering: pieces, skipping: offset)
-      }
-      return transport.send(piece.span.extracting(offset..<piece.count))
+    let (pieces, offset) = writes.unsent(maximumPieces: Socket.maximumPieces, maximumBytes: 262_144)
+    let result: Transfer
+    if pieces.count == 1, let piece = pieces.first {
+      result = transport.send(piece.span.extracting(offset..<piece.count))
+    } else {
+      result = transport.send(gathering: pieces, skipping: offset)
     }
     switch result {
     case .bytes(let count):
@@ -236,7 +243,7 @@ public final class StreamCore {
   }
 
   /// Looks after what depends on the queues having run dry.
-  private func settle() {
+  func settle() {
     continueClosing()
     let isNeeded = pendingHandles > 0 || !writes.isEmpty || closing.isUnderWay
     if isNeeded {
@@ -269,6 +276,31 @@ public final class StreamCore {
     armIfWithin(operation, .read(id))
     pumpReads()
     return id
+  }
+
+  /// Begins a read of a call without a timeout.
+  func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
+    guard let entry = spareRead.take() else {
+      let operation = Operation(.call, timeout: nil, progress: nil, start: 0)
+      operation.isReusable = true
+      operation.id = admit(kind, operation)
+      park(operation, executor)
+      return operation
+    }
+    let operation = entry.tag
+    operation.id = reads.admit(again: entry, kind)
+    operation.parked?.reuse()
+    pumpReads()
+    park(operation, executor)
+    return operation
+  }
+
+  /// The outcome of a read that `begin` began. The operation is used again and must not be touched any more.
+  func end(_ operation: Operation) throws -> ReadOutcome {
+    let outcome = operation.outcome.take()
+    spareRead = operation.entry.take()
+    guard case .read(let read)? = try outcome?.get() else { return .endOfStream }
+    return read
   }
 
   /// Puts a write in the queue and begins it if its turn has come. `sent` bytes of it are gone already and not in the
@@ -308,7 +340,10 @@ public final class StreamCore {
   private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
     guard let timeout = operation.timeout, timeout.start == .operation else { return false }
     operation.start = registration.now
-    if timeout.nanoseconds == 0 { return true }
+    if timeout.nanoseconds == 0 {
+      transport.tryAnyway()
+      return true
+    }
     operation.deadline = registration.arm(
       at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
     return false

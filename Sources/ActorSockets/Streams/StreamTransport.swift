@@ -8,6 +8,8 @@ internal import SocketSystem
 package protocol StreamTransport: AnyObject {
   /// Whether bytes, the end or an error may wait: `receive` need not be tried otherwise.
   var isReadable: Bool { get }
+  /// Says that the next transfer shall be tried although nothing announced it: there is no time to wait for an event.
+  func tryAnyway()
   /// Moves bytes that arrived into the buffer; `.bytes(0)` is the end of the stream.
   ///
   /// - Parameters:

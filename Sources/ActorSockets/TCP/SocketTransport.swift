@@ -19,6 +19,8 @@ final class SocketTransport: StreamTransport {
   /// A receive returned 0.
   private var hasEnded = false
   private var lingering: LingeringClose?
+  /// What there is only while connecting.
+  var attempt: ConnectAttempt?
 
   init(_ registration: Registration, _ executor: ReactorExecutor) {
     self.registration = registration
@@ -37,6 +39,11 @@ final class SocketTransport: StreamTransport {
       isWritable = true
       goesOnToTheEnd = true
     }
+  }
+
+  func tryAnyway() {
+    isReadable = true
+    isWritable = true
   }
 
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
@@ -109,6 +116,13 @@ final class SocketTransport: StreamTransport {
     }
   }
 
+  /// Connecting is over, one way or the other.
+  func endAttempt() {
+    guard let attempt = attempt.take() else { return }
+    if let deadline = attempt.deadline { registration.disarm(deadline) }
+    attempt.leaveLookup()
+  }
+
   /// Reads and clears the socket's pending error.
   func pendingError() -> SystemError? {
     let number = (try? registration.socket?.get(.pendingError)) ?? 0
@@ -129,6 +143,7 @@ final class SocketTransport: StreamTransport {
   }
 
   func abort() {
+    endAttempt()
     if let lingering = lingering.take() { lingering.assumeIsolated { $0.cancel() } }
     try? registration.socket?.resetOnClose()
     registration.leave()

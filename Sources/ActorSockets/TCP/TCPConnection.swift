@@ -59,24 +59,6 @@ public actor TCPConnection: QueuedByteStream {
   private nonisolated let identity = Guarded(ConnectionIdentity())
   private nonisolated let registration: Registration
   private let transport: SocketTransport
-  private var attempt: Attempt?
-
-  /// What there is only while connecting.
-  private final class Attempt {
-    var plan = ConnectPlan([])
-    var address: SocketAddress?
-    var lookup: String?
-    var deadline: DeadlineKey?
-    let timeout: Timeout
-    let noDelay: Bool
-    let started: Int64
-
-    init(timeout: Timeout, noDelay: Bool, started: Int64) {
-      self.timeout = timeout
-      self.noDelay = noDelay
-      self.started = started
-    }
-  }
 
   // MARK: Making one
 
@@ -161,8 +143,8 @@ public actor TCPConnection: QueuedByteStream {
     registration = Registration(on: executor.reactor)
     transport = SocketTransport(registration, executor)
     core = StreamCore(transport: transport, registration: registration, options: configuration.options)
-    attempt = Attempt(
-      timeout: timeout, noDelay: configuration.noDelay, started: executor.reactor.now)
+    transport.attempt = ConnectAttempt(
+      id: id, timeout: timeout, noDelay: configuration.noDelay, started: executor.reactor.now)
   }
 
   deinit {
@@ -273,7 +255,7 @@ extension TCPConnection {
 
   private func begin(connectingTo endpoint: Endpoint) {
     // It may have been closed before its turn came.
-    guard core.state == .connecting, enter(), let attempt else { return }
+    guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
     attempt.deadline = registration.arm(
       at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: Self.connectTag)
     do {
@@ -281,10 +263,7 @@ extension TCPConnection {
       case .addresses(let addresses):
         connect(toAnyOf: addresses)
       case .name(let name, let port):
-        attempt.lookup = name
-        HostLookups.shared.submit { [weak self, id] (lookups: isolated HostLookups) in
-          lookups.ask(name, id) { [weak self] outcome in self?.submit { $0.lookedUp(outcome, port: port) } }
-        }
+        attempt.lookUp(name) { [weak self] outcome in self?.submit { $0.lookedUp(outcome, port: port) } }
       }
     } catch {
       fail(error)
@@ -292,8 +271,8 @@ extension TCPConnection {
   }
 
   private func lookedUp(_ outcome: HostLookups.Outcome, port: UInt16) {
-    guard attempt != nil else { return }
-    attempt?.lookup = nil
+    guard let attempt = transport.attempt else { return }
+    attempt.lookedUp()
     switch outcome {
     case .success(let addresses): connect(toAnyOf: addresses.map { $0.with(port: port) })
     case .failure(let error): fail(error)
@@ -301,18 +280,18 @@ extension TCPConnection {
   }
 
   private func connect(toAnyOf addresses: [SocketAddress]) {
-    attempt?.plan = ConnectPlan(addresses)
+    transport.attempt?.plan = ConnectPlan(addresses)
     connectToNext()
   }
 
   private func connectToNext() {
-    while let step = attempt?.plan.next() {
+    while let step = transport.attempt?.plan.next() {
       switch step {
       case .fail(let error):
         return fail(error)
       case .attempt(let address):
         do {
-          attempt?.address = address
+          transport.attempt?.address = address
           if try begin(address) { established() }
           return
         } catch {
@@ -327,7 +306,7 @@ extension TCPConnection {
     let descriptor = try Descriptor.streamSocket(family: address.family)
     if address.isUnix {
       transport.isNotTCP()
-    } else if attempt?.noDelay == true {
+    } else if transport.attempt?.noDelay == true {
       try descriptor.socket.set(.noDelay, to: 1)
     }
     let isConnected = try descriptor.socket.connect(to: address)
@@ -336,8 +315,8 @@ extension TCPConnection {
   }
 
   private func attemptFailed(_ error: SystemError) {
-    let address = attempt?.address
-    attempt?.plan.attemptFailed(SocketError(error, operation: "connect", address: address))
+    let address = transport.attempt?.address
+    transport.attempt?.plan.attemptFailed(SocketError(error, operation: "connect", address: address))
   }
 
   /// The socket under way became ready: connected, or failed.
@@ -354,7 +333,7 @@ extension TCPConnection {
 
   private func established() {
     let local = try? registration.socket?.localAddress()
-    let remote = attempt?.address
+    let remote = transport.attempt?.address
     // Connecting to a free port of this machine's own range can pick that very port as the source: RFC 9293, 3.5.
     if let local, local == remote, !local.isUnix {
       registration.closeDescriptor()
@@ -365,34 +344,24 @@ extension TCPConnection {
       $0.localAddress = local
       $0.remoteAddress = remote
     }
-    endAttempt()
+    transport.endAttempt()
     core.open()
   }
 
-  private func endAttempt() {
-    guard let attempt = attempt.take() else { return }
-    if let deadline = attempt.deadline { registration.disarm(deadline) }
-    if let name = attempt.lookup {
-      HostLookups.shared.submit { [id] (lookups: isolated HostLookups) in lookups.leave(name, id) }
-    }
-  }
-
   private func fail(_ error: SocketError) {
-    endAttempt()
     core.terminate(error, .error(error))
   }
 
   private func connectTimedOut() {
-    guard let attempt else { return }
+    guard let attempt = transport.attempt else { return }
     let now = registration.now
     if let more = attempt.timeout.extend?(.nanoseconds(now - attempt.started), 0), more > .zero {
       attempt.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: Self.connectTag)
       return
     }
-    let what = attempt.lookup.map { "the look-up of \(AddressError.quote($0)) took too long" }
+    let what = attempt.name.map { "the look-up of \(AddressError.quote($0)) took too long" }
     let error = SocketError(
       .timedOut, operation: "connect", detail: what ?? "nobody answered in time", address: attempt.address)
-    endAttempt()
     core.terminate(error, .timedOut)
   }
 
@@ -410,7 +379,7 @@ extension TCPConnection {
 extension TCPConnection: EventHandler {
   package func handle(_ readiness: Readiness) {
     transport.note(readiness)
-    if attempt != nil {
+    if transport.attempt != nil {
       // Readiness may come from an earlier address only until its descriptor is closed: this is the current one's.
       if readiness.contains(.connectSettled) { connectProceeds() }
       return
@@ -425,7 +394,6 @@ extension TCPConnection: EventHandler {
   }
 
   package func reactorShutDown() {
-    endAttempt()
     core.reactorShutDown()
   }
 }
