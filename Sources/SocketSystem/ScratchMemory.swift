@@ -14,12 +14,15 @@ import Glibc
     unsafe memory.initializeMemory(as: UInt8.self, repeating: 0)
   }
 
+  // SAFETY: the only owner is gone.
   deinit { unsafe memory.deallocate() }
 
   /// The number of bytes.
+  // SAFETY: no memory is touched.
   package var count: Int { unsafe memory.count }
 
   /// recv(2) into the front.
+  // SAFETY: the memory lives as long as this value, so for the call.
   package borrowing func receive(from socket: Socket) -> Transfer { unsafe socket.receive(into: memory) }
 
   /// Shows the first `count` bytes.

@@ -5,7 +5,8 @@ internal import SocketSystem
 // its call can wait: so nothing can happen between the admission and the waiting, wherever the runtime suspends the task.
 
 extension StreamCore {
-  /// Begins a read of a call.
+  /// Begins a read of a call. Not inlined, for what it needs would be kept in the frame of every suspended read.
+  @inline(never)
   func begin(
     _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
   ) throws -> Operation {
@@ -20,6 +21,7 @@ extension StreamCore {
   }
 
   /// Begins a write of a call, of which `sent` bytes are gone already and not in the content.
+  @inline(never)
   func begin(
     _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?, _ progress: Progress?,
     _ executor: ReactorExecutor

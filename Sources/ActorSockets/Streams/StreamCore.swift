@@ -295,7 +295,9 @@ public final class StreamCore {
     return operation
   }
 
-  /// The outcome of a read that `begin` began. The operation is used again and must not be touched any more.
+  /// The outcome of a read that `begin` began. Not inlined, for what it needs would be kept in the frame of every
+  /// suspended read. The operation is used again and must not be touched any more.
+  @inline(never)
   func end(_ operation: Operation) throws -> ReadOutcome {
     let outcome = operation.outcome.take()
     spareRead = operation.entry.take()

@@ -116,12 +116,15 @@ extension TCPListener {
     _ handler: @escaping @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
     var failure: (any Error)?
-    await withDiscardingTaskGroup { group in
+    // A throwing group, although no child throws: the other kind wraps each child twice, in frames that idle with it.
+    try await withThrowingDiscardingTaskGroup { group in
       do {
         while let connection = try await nextToServe(limits) {
           // No preference is the pool: this task has none that a child could inherit.
           let preference: (any TaskExecutor)? = place == .pool ? nil : executor.reactor
-          group.addTask(executorPreference: preference) { await self.run(handler, connection) }
+          group.addTask(executorPreference: preference) { () async throws -> Void in
+            await self.run(handler, connection)
+          }
         }
       } catch {
         failure = error
@@ -154,6 +157,8 @@ extension TCPListener {
     }
   }
 
+  /// Inlined: each frame counts in what an idle connection takes.
+  @inline(__always)
   private nonisolated func run(
     _ handler: @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
   ) async {

@@ -1,0 +1,166 @@
+import ActorSockets
+import ActorSocketsTesting
+import Testing
+
+@Suite struct CancellationTests {
+  @Test(arguments: Transport.allCases)
+  func `Every read can be cancelled and leaves its bytes`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      let server = pair.server
+      let reads: [@Sendable () async throws -> Void] = [
+        { _ = try await server.read(exactly: 1000) },
+        { _ = try await server.read(until: .lf) },
+        { _ = try await server.readInteger(as: UInt64.self) },
+        { for try await _ in server.lines {} },
+        { for try await _ in server.messages(ofLength: 999) {} },
+        { for try await _ in server.messages(lengthPrefix: .uint32(.big)) {} },
+        { _ = try await server.withBytes { _, _ in } },
+        { _ = try await server.enqueueRead(.exactly(1000)).value },
+      ]
+      for (number, read) in reads.enumerated() {
+        let reading = Task.immediate { try await read() }
+        try await pair.client.write([0, 0])
+        try await eventually("the bytes arrived for read \(number)") {
+          let status = await server.status
+          return status.queuedReads == 1 && status.bufferedBytes == 2
+        }
+        reading.cancel()
+        await expectCancellation { try await reading.value }
+        #expect(try await server.read(exactly: 2) == [0, 0])
+      }
+      for read in [{ _ = try await server.read() }, { _ = try await server.peek() }]
+        as [@Sendable () async throws -> Void]
+      {
+        let reading = Task.immediate { try await read() }
+        try await eventually("the read waits") { await server.status.queuedReads == 1 }
+        reading.cancel()
+        await expectCancellation { try await reading.value }
+        #expect(await server.status.queuedReads == 0)
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A task that is cancelled already does nothing`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      try await pair.client.write(Array("there"))
+      _ = try await pair.server.peek()
+      let task = Task {
+        try await eventually("cancelled") { Task.isCancelled }
+        await expectCancellation { _ = try await pair.server.read() }
+        await expectCancellation { _ = try await pair.server.read(exactly: 0) }
+        await expectCancellation { _ = try await pair.server.withBytes { _, consumed in consumed = 1 } }
+        await expectCancellation { try await pair.server.write([1]) }
+        await expectCancellation { try await pair.server.write([1].span) }
+        await expectCancellation { try await pair.server.write(contentsOf: [[1]]) }
+        await expectCancellation { try await pair.server.finishWriting() }
+        await expectCancellation { _ = try await pair.server.closed }
+        await expectCancellation { _ = try await pair.server.enqueueRead(.exactly(10)).value }
+      }
+      task.cancel()
+      try await task.value
+      #expect(try await pair.server.read() == Array("there"))
+      try await pair.server.write(Array("ok"))
+      #expect(try await pair.client.read() == Array("ok"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A read that is cancelled lets those behind it go on`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      let first = Task.immediate { try await pair.server.read(exactly: 1000) }
+      let second = Task.immediate { try await pair.server.read(exactly: 3) }
+      let third = Task.immediate { try await pair.server.read(exactly: 1000) }
+      let fourth = Task.immediate { try await pair.server.read(exactly: 3) }
+      try await pair.client.write(Array("abcdef"))
+      try await pair.server.hasBuffered(6)
+      first.cancel()
+      #expect(try await second.value == Array("abc"))
+      third.cancel()
+      #expect(try await fourth.value == Array("def"))
+      await expectCancellation { _ = try await first.value }
+      await expectCancellation { _ = try await third.value }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A write that has begun is finished, one that has not is removed`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let begun = Task.immediate { try await pair.client.write(pattern(tooMuch)) }
+      let removed = Task.immediate { try await pair.client.write(Array("never")) }
+      let gathered = Task.immediate { try await pair.client.write(contentsOf: [Array("ne"), Array("ver")]) }
+      let kept = Task.immediate { try await pair.client.write(Array("kept")) }
+      try await eventually("all wait") { await pair.client.status.queuedWrites == 4 }
+      for task in [begun, removed, gathered] {
+        task.cancel()
+        await expectCancellation { try await task.value }
+      }
+      #expect(await pair.client.status.queuedWrites == 2)
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      #expect(try await pair.server.read(exactly: 4) == Array("kept"))
+      try await kept.value
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Waiting for the end can be cancelled`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      let closed = Task.immediate { _ = try await pair.client.closed }
+      let finished = Task.immediate { try await pair.client.peerFinishedWriting }
+      for task in [closed, finished] {
+        task.cancel()
+        await expectCancellation { try await task.value }
+      }
+      try await pair.client.write([1])
+      #expect(try await pair.server.read() == [1])
+    }
+  }
+
+  @Test(arguments: Transport.allCases, [1, 2, 3] as [UInt64])
+  func `Reads cancelled at any moment lose no byte`(transport: Transport, seed: UInt64) async throws {
+    try await within("everything arrives; seed \(seed)") {
+      var random = SeededRandom(seed: seed)
+      let pair = try await transport.pair()
+      let total = 100_000
+      async let written: Void = {
+        var sent = 0
+        var random = SeededRandom(seed: seed &+ 1000)
+        while sent < total {
+          let count = min(Int.random(in: 1...300, using: &random), total - sent)
+          try await pair.client.write(pattern(count, from: sent))
+          sent += count
+        }
+      }()
+      var read: [UInt8] = []
+      while read.count < total {
+        let length = min(Int.random(in: 1...500, using: &random), total - read.count)
+        let kind = Int.random(in: 0..<3, using: &random)
+        let task = Task.immediate { () -> [UInt8] in
+          switch kind {
+          case 0: return try await pair.server.read(upTo: length) ?? []
+          case 1: return try await pair.server.read(exactly: length)
+          default:
+            return try await pair.server.withBytes(upTo: 600, timeout: nil) { bytes, consumed in
+              if bytes.count >= length { consumed = length }
+              return [UInt8](copying: bytes.extracting(first: consumed))
+            } ?? []
+          }
+        }
+        if Bool.random(using: &random) {
+          for _ in 0..<Int.random(in: 0..<3, using: &random) { await Task.yield() }
+          task.cancel()
+        }
+        do {
+          read += try await task.value
+        } catch is CancellationError {}
+      }
+      #expect(read == pattern(total), "seed \(seed)")
+      try await written
+    }
+  }
+}

@@ -1,0 +1,170 @@
+import ActorSockets
+import ActorSocketsTesting
+import Testing
+
+@Suite struct EnqueueTests {
+  @Test(arguments: Transport.allCases)
+  func `Reads of all kinds are pipelined in the order of their calls`(transport: Transport) async throws {
+    try await within("all outcomes are there") {
+      let pair = try await transport.pair()
+      let server = pair.server
+      let length = server.enqueueRead(.integer(UInt16.self))
+      let name = server.enqueueRead(.until(.zero))
+      let line = server.enqueueRead(.line())
+      let message = server.enqueueRead(.message(lengthPrefix: .uint8))
+      let look = server.enqueueRead(.peek(upTo: 1))
+      let any = server.enqueueRead(.upTo(4))
+      let end = server.enqueueRead(.upTo(4))
+      try await pair.client.write([1, 2] + Array("name\0line\r\n\u{3}abcrest".utf8))
+      try await pair.client.finishWriting()
+      #expect(try await any.value == Array("rest"))
+      #expect(try await look.value == Array("r"))
+      #expect(try await message.value == Array("abc"))
+      #expect(try await line.value == "line")
+      #expect(try await name.value == Array("name\0"))
+      #expect(try await length.value == 0x0102)
+      #expect(try await end.value == nil)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Writes are sent in the order of their calls`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair()
+      let handles = (0..<1000).map { pair.client.enqueueWrite(pattern(37, from: $0 * 37)) }
+      #expect(try await pair.server.read(exactly: 37_000) == pattern(37_000))
+      for handle in handles { try await handle.value }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Any number of tasks may ask for an outcome, any number of times`(transport: Transport) async throws {
+    try await within("all outcomes are there") {
+      let pair = try await transport.pair()
+      let pending = pair.server.enqueueRead(.exactly(5))
+      try await withThrowingTaskGroup(of: [UInt8].self) { group in
+        for _ in 0..<10 { group.addTask { try await pending.value } }
+        try await pair.client.write(Array("value"))
+        for try await value in group { #expect(value == Array("value")) }
+      }
+      #expect(try await pending.value == Array("value"))
+      pending.cancel()
+      #expect(try await pending.value == Array("value"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Taking a read back fails those enqueued behind it, and no byte is lost`(transport: Transport) async throws {
+    try await within("all outcomes are there") {
+      let pair = try await transport.pair()
+      let server = pair.server
+      let first = server.enqueueRead(.exactly(2))
+      let taken = server.enqueueRead(.exactly(4))
+      let behind = server.enqueueRead(.exactly(1))
+      let last = server.enqueueRead(.until(.lf))
+      let direct = Task.immediate { try await server.read(exactly: 3) }
+      taken.cancel()
+      try await pair.client.write(Array("abcdef\n"))
+      #expect(try await first.value == Array("ab"))
+      await expectCancellation { _ = try await taken.value }
+      await expectError(.precedingReadFailed) { _ = try await behind.value }
+      await expectError(.precedingReadFailed) { _ = try await last.value }
+      #expect(try await direct.value == Array("cde"))
+      #expect(try await server.enqueueRead(.until(.lf)).value == Array("f\n"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Cancelling a task that awaits an outcome takes the operation back`(transport: Transport) async throws {
+    try await within("all outcomes are there") {
+      let pair = try await transport.pair()
+      let pending = pair.server.enqueueRead(.exactly(4))
+      let behind = pair.server.enqueueRead(.exactly(4))
+      let waiting = Task.immediate { _ = try await pending.value }
+      try await pair.client.write(Array("abc"))
+      try await pair.server.hasBuffered(3)
+      waiting.cancel()
+      await expectCancellation { try await waiting.value }
+      await expectCancellation { _ = try await pending.value }
+      await expectError(.precedingReadFailed) { _ = try await behind.value }
+      #expect(try await pair.server.read() == Array("abc"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A read that times out, exceeds its limit or meets the end fails those behind it`(
+    transport: Transport
+  ) async throws {
+    try await within("all outcomes are there") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let server = pair.server
+      let late = server.enqueueRead(.exactly(4), timeout: .seconds(1))
+      let afterLate = server.enqueueRead(.exactly(1))
+      await time.advance(by: .seconds(1))
+      await expectError(.timedOut) { _ = try await late.value }
+      await expectError(.precedingReadFailed) { _ = try await afterLate.value }
+
+      let long = server.enqueueRead(.until(.lf, maximumLength: 3))
+      let afterLong = server.enqueueRead(.exactly(1))
+      try await pair.client.write(Array("abc\n"))
+      await expectError(.limitExceeded) { _ = try await long.value }
+      await expectError(.precedingReadFailed) { _ = try await afterLong.value }
+
+      let short = server.enqueueRead(.exactly(5))
+      let afterShort = server.enqueueRead(.exactly(1))
+      try await pair.client.finishWriting()
+      await expectError(.endOfStream) { _ = try await short.value }
+      await expectError(.precedingReadFailed) { _ = try await afterShort.value }
+      #expect(try await server.read() == Array("abc\n"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A dropped handle drops the outcome alone`(transport: Transport) async throws {
+    try await within("the read returns") {
+      let pair = try await transport.pair()
+      _ = pair.server.enqueueRead(.until(.lf))
+      _ = pair.server.enqueueWrite(Array("hello"))
+      try await pair.client.write(utf8: "welcome\nbody")
+      #expect(try await pair.server.read(exactly: 4) == Array("body"))
+      #expect(try await pair.client.read(exactly: 5) == Array("hello"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A write can be taken back until it has begun`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair {
+        $0.isNarrow = true
+        $0.writeBudget = 2 * tooMuch
+      }
+      let begun = pair.client.enqueueWrite(pattern(tooMuch))
+      let taken = pair.client.enqueueWrite(Array("never"))
+      let kept = pair.client.enqueueWrite(Array("kept"))
+      begun.cancel()
+      taken.cancel()
+      await expectCancellation { try await begun.value }
+      await expectCancellation { try await taken.value }
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      #expect(try await pair.server.read(exactly: 4) == Array("kept"))
+      try await kept.value
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Cancelling, closing and enqueueing take effect in the order of the calls`(transport: Transport) async throws {
+    try await within("all outcomes are there") {
+      let pair = try await transport.pair()
+      let client = pair.client
+      let before = client.enqueueWrite(Array("before"))
+      let closing = Task.immediate { await client.close() }
+      let after = client.enqueueWrite(Array("after"))
+      try await before.value
+      await expectError(.closed) { try await after.value }
+      #expect(try await pair.server.readToEnd() == Array("before"))
+      await pair.server.close()
+      await closing.value
+    }
+  }
+}

@@ -1,0 +1,92 @@
+import ActorSockets
+import ActorSocketsTesting
+import Testing
+
+@Suite struct HalfCloseTests {
+  @Test(arguments: Transport.allCases)
+  func `Either direction may end while the other goes on`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      try await pair.client.write(utf8: "question")
+      try await pair.client.finishWriting()
+      #expect(try await pair.server.readToEnd() == Array("question"))
+      for _ in 0..<100 {
+        try await pair.server.write(utf8: "answer")
+        #expect(try await pair.client.read(exactly: 6) == Array("answer"))
+      }
+      try await pair.server.finishWriting()
+      #expect(try await pair.client.read() == nil)
+      #expect(await pair.client.state == .open)
+      await pair.client.close()
+      await pair.server.close()
+      for end in [pair.client, pair.server] {
+        guard case .byPeer = try await end.closed.reason else { Issue.record("not closed by the peer"); return }
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `The half-close comes behind the writes before it`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let writing = Task.immediate { try await pair.client.write(pattern(tooMuch)) }
+      let finishing = Task.immediate { try await pair.client.finishWriting() }
+      try await eventually("both wait") { await pair.client.status.queuedWrites == 2 }
+      await expectError(.closed) { try await pair.client.write([1]) }
+      await expectError(.closed) { try await pair.client.enqueueWrite([1]).value }
+      await expectError(.closed) { try await pair.client.finishWriting() }
+      #expect(try await pair.server.readToEnd() == pattern(tooMuch))
+      try await writing.value
+      try await finishing.value
+      await expectError(.closed) { try await pair.client.write([1]) }
+      try await pair.server.write(utf8: "still heard")
+      #expect(try await pair.client.read(exactly: 11) == Array("still heard"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `The peer's end can be awaited without reading anything`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      let waiting = Task.immediate { try await pair.server.peerFinishedWriting }
+      let cancelled = Task.immediate { try await pair.server.peerFinishedWriting }
+      cancelled.cancel()
+      await expectCancellation { try await cancelled.value }
+      try await pair.client.write(pattern(40_000))
+      try await pair.client.finishWriting()
+      try await waiting.value
+      try await pair.server.peerFinishedWriting
+      try await pair.server.write(Array("goes on"))
+      #expect(try await pair.client.read(exactly: 7) == Array("goes on"))
+      #expect(try await pair.server.readToEnd() == pattern(40_000))
+      try await pair.server.peerFinishedWriting
+    }
+  }
+
+  @Test(.disabled("its fix is pending"), arguments: Transport.allCases)
+  func `Who awaits the peer's end hears of another end instead`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      let near = Task.immediate { try await pair.client.peerFinishedWriting }
+      let far = Task.immediate { try await pair.server.peerFinishedWriting }
+      await pair.client.abort()
+      await expectError(.closed) { try await near.value }
+      await expectError(.connectionReset) { try await far.value }
+      await expectError(.closed) { try await pair.client.peerFinishedWriting }
+      await expectError(.connectionReset) { try await pair.server.peerFinishedWriting }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A cancelled half-close goes on`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      pair.client.enqueueWrite(pattern(tooMuch))
+      let finishing = Task.immediate { try await pair.client.finishWriting() }
+      try await eventually("both wait") { await pair.client.status.queuedWrites == 2 }
+      finishing.cancel()
+      await expectCancellation { try await finishing.value }
+      #expect(try await pair.server.readToEnd() == pattern(tooMuch))
+    }
+  }
+}

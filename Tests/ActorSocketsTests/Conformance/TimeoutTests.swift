@@ -1,0 +1,269 @@
+import ActorSockets
+import ActorSocketsTesting
+import Testing
+
+@Suite struct TimeoutTests {
+  @Test(arguments: Transport.allCases)
+  func `A read times out at its time and not before`(transport: Transport) async throws {
+    try await within("the read returns") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let isOver = Gate()
+      let reading = Task.immediate {
+        defer { isOver.open() }
+        _ = try await pair.server.read(exactly: 4, timeout: .seconds(5))
+      }
+      await time.advance(by: .seconds(5) - .nanoseconds(1))
+      #expect(await pair.server.status.queuedReads == 1)
+      #expect(!isOver.isOpen)
+      await time.advance(by: .nanoseconds(1))
+      let error = await expectError(.timedOut) { try await reading.value }
+      #expect(error.operation == "read")
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A read that times out leaves what had arrived`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let reading = Task.immediate { _ = try await pair.server.read(exactly: 4, timeout: .milliseconds(200)) }
+      try await pair.client.write(Array("abc"))
+      try await pair.server.hasBuffered(3)
+      await time.advance(by: .milliseconds(200))
+      let error = await expectError(.timedOut) { try await reading.value }
+      #expect(error.bytesTransferred == 3)
+      try await pair.client.write(Array("d"))
+      #expect(try await pair.server.read(exactly: 4) == Array("abcd"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Every kind of read times out`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let server = pair.server
+      let calls: [@Sendable () async throws -> Void] = [
+        { _ = try await server.read(upTo: 1, timeout: .seconds(1)) },
+        { _ = try await server.read(exactly: 1, timeout: .seconds(1)) },
+        { _ = try await server.read(until: .lf, timeout: .seconds(1)) },
+        { _ = try await server.readInteger(as: Int.self, timeout: .seconds(1)) },
+        { _ = try await server.peek(timeout: .seconds(1)) },
+        { _ = try await server.withBytes(upTo: 1, timeout: .seconds(1)) { _, consumed in consumed = 1 } },
+        { _ = try await server.enqueueRead(.line(), timeout: .seconds(1)).value },
+        {
+          var bytes: [UInt8] = []
+          try await server.read(into: &bytes, timeout: .seconds(1))
+        },
+      ]
+      for call in calls {
+        let reading = Task.immediate { try await call() }
+        try await eventually("the read waits") { await server.status.queuedReads == 1 }
+        await time.advance(by: .seconds(1))
+        await expectError(.timedOut) { try await reading.value }
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A look that waits for more times out counted from its beginning`(transport: Transport) async throws {
+    try await within("the look returns") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let shown = Notes<Int>()
+      let looking = Task.immediate {
+        _ = try await pair.server.withBytes(upTo: 100, timeout: .seconds(3)) { bytes, _ in shown.add(bytes.count) }
+      }
+      for count in 1...2 {
+        await time.advance(by: .seconds(1))
+        try await pair.client.write([1])
+        try await eventually("the byte is shown") { shown.all.count == count }
+      }
+      await time.advance(by: .seconds(1))
+      await expectError(.timedOut) { try await looking.value }
+      #expect(try await pair.server.read() == [1, 1])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `After counts from the beginning of the operation, within from the call`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let server = pair.server
+      let first = Task.immediate { try await server.read(exactly: 1) }
+      let after = Task.immediate { try await server.read(exactly: 1, timeout: .after(.seconds(10))) }
+      let within = Task.immediate { try await server.read(exactly: 1, timeout: .within(.seconds(10))) }
+      await time.advance(by: .seconds(10))
+      await expectError(.timedOut) { _ = try await within.value }
+      await time.advance(by: .seconds(100))
+      #expect(await server.status.queuedReads == 2)
+      try await pair.client.write([1])
+      #expect(try await first.value == [1])
+      await time.advance(by: .seconds(10) - .nanoseconds(1))
+      #expect(await server.status.queuedReads == 1)
+      await time.advance(by: .nanoseconds(1))
+      await expectError(.timedOut) { _ = try await after.value }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Zero takes what is there and waits for nothing else`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let pair = try await transport.pair()
+      await expectError(.timedOut) { _ = try await pair.server.read(upTo: 9, timeout: .zero) }
+      try await pair.client.write(Array("abc"))
+      #expect(try await pair.server.peek() == Array("abc"))
+      #expect(try await pair.server.read(exactly: 2, timeout: .zero) == Array("ab"))
+      await expectError(.timedOut) { _ = try await pair.server.read(exactly: 2, timeout: .zero) }
+      await expectError(.timedOut) { _ = try await pair.server.withBytes(upTo: 9, timeout: .zero) { _, _ in } }
+      #expect(try await pair.server.read(upTo: 9, timeout: .zero) == Array("c"))
+      try await pair.client.write(Array("xyz"), timeout: .zero)
+      try await pair.client.write([], timeout: .zero)
+      try await pair.client.finishWriting()
+      #expect(try await pair.server.read(exactly: 3) == Array("xyz"))
+      #expect(try await pair.server.read() == nil)
+      #expect(try await pair.server.read(upTo: 1, timeout: .zero) == nil)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Zero waits for its turn`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let pair = try await transport.pair()
+      let first = Task.immediate { try await pair.server.read(exactly: 3) }
+      let zero = Task.immediate { try await pair.server.read(exactly: 3, timeout: .zero) }
+      let last = Task.immediate { try await pair.server.read(exactly: 1) }
+      try await eventually("all are queued") { await pair.server.status.queuedReads == 3 }
+      try await pair.client.write(Array("abc12"))
+      #expect(try await first.value == Array("abc"))
+      await expectError(.timedOut) { _ = try await zero.value }
+      #expect(try await last.value == Array("1"))
+      #expect(try await pair.server.read() == Array("2"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `The past is now, and the largest duration is never`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      await expectError(.timedOut) { _ = try await pair.server.read(upTo: 9, timeout: .seconds(-5)) }
+      await expectError(.timedOut) { _ = try await pair.server.read(upTo: 9, timeout: .after(.seconds(Int64.min))) }
+      let past = Task.immediate { _ = try await pair.server.read(upTo: 9, timeout: .within(.seconds(-1))) }
+      await time.advance(by: .zero)
+      await expectError(.timedOut) { try await past.value }
+      let never = Task.immediate { try await pair.server.read(exactly: 1, timeout: .seconds(Int.max)) }
+      let neverWithin = Task.immediate {
+        try await pair.server.read(exactly: 1, timeout: .within(.seconds(Int64.max)))
+      }
+      await time.advance(by: .seconds(3_000_000_000))
+      #expect(await pair.server.status.queuedReads == 2)
+      try await pair.client.write([1, 2])
+      #expect(try await never.value == [1])
+      #expect(try await neverWithin.value == [2])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A closure may extend a time, and hears how long it took and what is done`(transport: Transport) async throws {
+    try await within("the read returns") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let asked = Notes<(elapsed: Duration, done: Int)>()
+      let timeout = Timeout.after(.seconds(10)) { elapsed, done in
+        asked.add((elapsed, done))
+        return elapsed < .seconds(14) ? .seconds(2) : nil
+      }
+      let reading = Task.immediate { _ = try await pair.server.read(exactly: 10, timeout: timeout) }
+      await time.advance(by: .seconds(10))
+      try await pair.client.write(Array("abc"))
+      try await pair.server.hasBuffered(3)
+      await time.advance(by: .seconds(4))
+      await expectError(.timedOut) { try await reading.value }
+      #expect(asked.all.map(\.elapsed) == [.seconds(10), .seconds(12), .seconds(14)])
+      #expect(asked.all.map(\.done) == [0, 3, 3])
+      #expect(try await pair.server.read() == Array("abc"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A write that times out in the middle is finished in the background`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor) { $0.isNarrow = true }
+      let writing = Task.immediate { try await pair.client.write(pattern(tooMuch), timeout: .seconds(1)) }
+      let behind = Task.immediate { try await pair.client.write(Array("behind"), timeout: .within(.seconds(1))) }
+      let later = Task.immediate { try await pair.client.write(Array("later")) }
+      try await eventually("a part is sent") {
+        let status = await pair.client.status
+        return status.queuedWrites == 3 && status.unsentBytes < tooMuch
+      }
+      await time.advance(by: .seconds(1))
+      let error = await expectError(.timedOut) { try await writing.value }
+      #expect(error.bytesTransferred > 0 && error.bytesTransferred < tooMuch)
+      let removed = await expectError(.timedOut) { try await behind.value }
+      #expect(removed.bytesTransferred == 0)
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      try await later.value
+      #expect(try await pair.server.read(exactly: 5) == Array("later"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A write without time sends what fits, and the rest in the background`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let error = await expectError(.timedOut) { try await pair.client.write(pattern(tooMuch), timeout: .zero) }
+      #expect(error.bytesTransferred > 0)
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      try await pair.client.write([1], timeout: .zero)
+      #expect(try await pair.server.read() == [1])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `An operation in time leaves no deadline behind`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      for _ in 0..<100 {
+        let reading = Task.immediate { try await pair.server.read(exactly: 1, timeout: .seconds(1)) }
+        try await pair.client.write([7], timeout: .within(.seconds(1)))
+        #expect(try await reading.value == [7])
+      }
+      let waiting = Task.immediate { try await pair.server.read(exactly: 1) }
+      await time.advance(by: .seconds(100))
+      try await pair.client.write([8])
+      #expect(try await waiting.value == [8])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A connection may close when an operation times out`(transport: Transport) async throws {
+    try await within("it closes") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor) { $0.closesOnTimeout = true }
+      let reading = Task.immediate { _ = try await pair.server.read(upTo: 9, timeout: .seconds(1)) }
+      let behind = Task.immediate { _ = try await pair.server.read() }
+      await time.advance(by: .seconds(1))
+      await expectError(.timedOut) { try await reading.value }
+      await expectError(.closed) { try await behind.value }
+      #expect(try await pair.client.read() == nil)
+      await pair.client.close()
+      _ = try await pair.server.closed
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A read without time closes a connection that closes on timeouts`(transport: Transport) async throws {
+    try await within("it closes") {
+      let pair = try await transport.pair { $0.closesOnTimeout = true }
+      await expectError(.timedOut) { _ = try await pair.server.read(upTo: 9, timeout: .zero) }
+      #expect(try await pair.client.read() == nil)
+      await pair.client.close()
+      _ = try await pair.server.closed
+    }
+  }
+}

@@ -1,0 +1,152 @@
+import Glibc
+import SocketSystem
+import Testing
+
+/// A condition that did not come true, or a call that did not return, in the time a test gave it.
+struct Overdue: Error, CustomStringConvertible {
+  let description: String
+}
+
+/// Runs `body`, and fails with a sentence if it does not return in time.
+///
+/// At first the task is cancelled, which ends most waits. A call that does not heed that would hang for ever, so the whole
+/// process then ends with the same sentence. `what` is its end: what should have happened.
+@discardableResult
+nonisolated(nonsending) func within<Value>(
+  _ what: String, seconds: Int = 30, file: String = #fileID, line: Int = #line,
+  _ body: nonisolated(nonsending) () async throws -> Value
+) async throws -> Value {
+  let sentence = "\(file):\(line): after \(seconds) seconds still not: \(what)"
+  let watch = Watchdog.shared.begin(seconds, sentence)
+  defer { Watchdog.shared.end(watch) }
+  do {
+    let value = try await body()
+    if Watchdog.shared.isOverdue(watch) { throw Overdue(description: sentence) }
+    return value
+  } catch {
+    if Watchdog.shared.isOverdue(watch) { throw Overdue(description: "\(sentence) (\(error))") }
+    throw error
+  }
+}
+
+/// Waits until a condition holds, by asking again and again; `what` should come true.
+nonisolated(nonsending) func eventually(
+  _ what: String, seconds: Int = 30, file: String = #fileID, line: Int = #line,
+  _ condition: nonisolated(nonsending) () async throws -> Bool
+) async throws {
+  let end = ContinuousClock.now + .seconds(seconds)
+  while true {
+    if try await condition() { return }
+    if ContinuousClock.now > end {
+      throw Overdue(description: "\(file):\(line): after \(seconds) seconds still not: \(what)")
+    }
+    await Task.yield()
+  }
+}
+
+/// One thread that looks after all `within` that are under way.
+private final class Watchdog: Sendable {
+  static let shared = Watchdog()
+
+  private struct Watch: Sendable {
+    let sentence: String
+    let end: ContinuousClock.Instant
+    let cancel: @Sendable () -> Void
+    var isOverdue = false
+  }
+
+  private struct State {
+    var nextID = 0
+    var watches: [Int: Watch] = [:]
+  }
+
+  private let state = Guarded(State())
+  /// Between the cancellation and the end of the process.
+  private static let grace = Duration.seconds(15)
+
+  private init() {
+    do {
+      try startThread(name: "watchdog") { [state] in
+        while true {
+          usleep(250_000)
+          Self.look(state)
+        }
+      }
+    } catch {
+      fatalError("the watchdog cannot start: \(error)")
+    }
+  }
+
+  func begin(_ seconds: Int, _ sentence: String) -> Int {
+    let cancel: @Sendable () -> Void = unsafe withUnsafeCurrentTask { task in
+      // SAFETY: the handle is used only while the watch is registered, under the lock; it is taken out before the task
+      // goes on.
+      nonisolated(unsafe) let task = unsafe task
+      return { unsafe task?.cancel() }
+    }
+    return state.withLock {
+      $0.nextID += 1
+      $0.watches[$0.nextID] = Watch(sentence: sentence, end: .now + .seconds(seconds), cancel: cancel)
+      return $0.nextID
+    }
+  }
+
+  func end(_ id: Int) { state.withLock { _ = $0.watches.removeValue(forKey: id) } }
+
+  func isOverdue(_ id: Int) -> Bool { state.withLock { $0.watches[id]?.isOverdue ?? false } }
+
+  private static func look(_ state: Guarded<State>) {
+    let now = ContinuousClock.now
+    state.withLock { state in
+      for (id, watch) in state.watches where now > watch.end {
+        if !watch.isOverdue {
+          state.watches[id]?.isOverdue = true
+          watch.cancel()
+        } else if now > watch.end + grace {
+          let last = Array("\n\(watch.sentence), nor after being cancelled: the process ends here\n".utf8)
+          _ = unsafe last.withUnsafeBytes { unsafe write(2, $0.baseAddress, $0.count) }
+          exit(70)
+        }
+      }
+    }
+  }
+}
+
+/// Something that happens once and that others wait for.
+final class Gate: Sendable {
+  private struct State {
+    var isOpen = false
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Guarded(State())
+
+  var isOpen: Bool { state.withLock { $0.isOpen } }
+
+  func open() {
+    let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+      state.isOpen = true
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// Waits until it is open. Cancellation has no effect: whoever makes a gate opens it.
+  func wait() async {
+    await withCheckedContinuation { continuation in
+      let isOpen = state.withLock { state in
+        if !state.isOpen { state.waiters.append(continuation) }
+        return state.isOpen
+      }
+      if isOpen { continuation.resume() }
+    }
+  }
+}
+
+/// What closures that run elsewhere have seen, in order.
+final class Notes<Element: Sendable>: Sendable {
+  private let list = Guarded<[Element]>([])
+  func add(_ element: Element) { list.withLock { $0.append(element) } }
+  var all: [Element] { list.withLock { $0 } }
+}

@@ -1,0 +1,147 @@
+import ActorSockets
+import ActorSocketsTesting
+import Glibc
+import SocketSystem
+import Testing
+
+/// What a stream is made of: the conformance tests run on each.
+enum Transport: String, CaseIterable, CustomTestStringConvertible {
+  case tcpOverIPv4 = "TCP over IPv4"
+  case tcpOverIPv6 = "TCP over IPv6"
+  case inMemory = "in memory"
+
+  var testDescription: String { rawValue }
+  var isTCP: Bool { self != .inMemory }
+}
+
+/// Two ends of one connection.
+struct Pair: Sendable {
+  let client: any ByteStream
+  let server: any ByteStream
+}
+
+/// What a pair does differently: what the configurations of all transports have in common.
+struct PairOptions: Sendable {
+  var writeBudget = 1 << 20
+  var closeTimeout: Duration = .seconds(30)
+  var closesOnEndOfStream = false
+  var closesOnTimeout = false
+  /// Room for few bytes on the way, so that `tooMuch` bytes do not fit by far.
+  var isNarrow = false
+}
+
+/// More bytes than a narrow pair takes while nobody reads.
+let tooMuch = 1 << 20
+
+extension Transport {
+  /// A connected pair.
+  func pair(on reactor: Reactor = .shared, _ change: (inout PairOptions) -> Void = { _ in }) async throws -> Pair {
+    var options = PairOptions()
+    change(&options)
+    switch self {
+    case .tcpOverIPv4: return try await tcpPair(.ipv4(.loopback, port: 0), reactor, options)
+    case .tcpOverIPv6: return try await tcpPair(.ipv6(.loopback, port: 0), reactor, options)
+    case .inMemory:
+      var configuration = InMemoryConnection.Configuration()
+      configuration.writeBudget = options.writeBudget
+      configuration.closeTimeout = options.closeTimeout
+      configuration.closesOnEndOfStream = options.closesOnEndOfStream
+      configuration.closesOnTimeout = options.closesOnTimeout
+      if options.isNarrow { configuration.capacity = 8192 }
+      let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
+      return Pair(client: client, server: server)
+    }
+  }
+
+  private func tcpPair(_ address: SocketAddress, _ reactor: Reactor, _ options: PairOptions) async throws -> Pair {
+    var configuration = TCPListener.Configuration()
+    configuration.connection = TCPConnection.Configuration(options)
+    let listener = try TCPListener.bind(to: .address(address), configuration: configuration, reactor: reactor)
+    let client = try await TCPConnection.connect(
+      to: .address(listener.localAddresses[0]), configuration: configuration.connection, reactor: reactor)
+    let server = try await listener.accept()
+    if options.isNarrow {
+      for end in [client, server] { try await end.narrow() }
+    }
+    return Pair(client: client, server: server)
+  }
+}
+
+extension TCPConnection.Configuration {
+  init(_ options: PairOptions) {
+    self.init()
+    writeBudget = options.writeBudget
+    closeTimeout = options.closeTimeout
+    closesOnEndOfStream = options.closesOnEndOfStream
+    onTimeout = options.closesOnTimeout ? .close : .keepOpen
+  }
+}
+
+extension TCPConnection {
+  /// Makes the kernel's buffers small.
+  func narrow() throws {
+    try withFileDescriptor { number in
+      try Socket(number).set(.sendBuffer, to: 65_536)
+      try Socket(number).set(.receiveBuffer, to: 65_536)
+    }
+  }
+}
+
+extension ByteStream {
+  /// Everything up to the end of the stream.
+  nonisolated func readToEnd() async throws -> [UInt8] {
+    var bytes: [UInt8] = []
+    while try await read(into: &bytes) > 0 {}
+    return bytes
+  }
+
+  /// Waits until so many bytes arrived that nobody has taken; a read must be waiting, or nothing is received.
+  nonisolated func hasBuffered(_ count: Int) async throws {
+    try await eventually("\(count) bytes are buffered") { await status.bufferedBytes == count }
+  }
+}
+
+/// Checks that `body` throws a `SocketError` with this code, and returns the error.
+@discardableResult
+nonisolated(nonsending) func expectError(
+  _ code: SocketError.Code, sourceLocation: SourceLocation = #_sourceLocation,
+  _ body: nonisolated(nonsending) () async throws -> Void
+) async -> SocketError {
+  do {
+    try await body()
+    Issue.record("nothing was thrown in place of .\(code)", sourceLocation: sourceLocation)
+  } catch let error as SocketError {
+    #expect(error.code == code, "\(error)", sourceLocation: sourceLocation)
+    return error
+  } catch {
+    Issue.record("\(error) was thrown in place of .\(code)", sourceLocation: sourceLocation)
+  }
+  return SocketError(.system, operation: "none")
+}
+
+/// Checks that `body` throws `CancellationError`.
+nonisolated(nonsending) func expectCancellation(
+  sourceLocation: SourceLocation = #_sourceLocation, _ body: nonisolated(nonsending) () async throws -> Void
+) async {
+  do {
+    try await body()
+    Issue.record("nothing was thrown in place of CancellationError", sourceLocation: sourceLocation)
+  } catch is CancellationError {
+  } catch {
+    Issue.record("\(error) was thrown in place of CancellationError", sourceLocation: sourceLocation)
+  }
+}
+
+/// The bytes `start`, `start + 1`, … modulo 251: a loss, a repetition or a swap anywhere shows.
+func pattern(_ count: Int, from start: Int = 0) -> [UInt8] {
+  var bytes = Array(patternBlock[(start % 251)...].prefix(count))
+  bytes.reserveCapacity(count)
+  while bytes.count < count { bytes += patternBlock.prefix(count - bytes.count) }
+  return bytes
+}
+
+private let patternBlock = (0..<(251 * 200)).map { UInt8($0 % 251) }
+
+extension Array where Element == UInt8 {
+  init(_ text: StaticString) { self = Array("\(text)".utf8) }
+}
