@@ -85,7 +85,7 @@ public final class StreamCore {
   /// There may be something to receive or room to send.
   package func transportIsReady() {
     pumpReads()
-    pumpWrites()
+    if !writes.isEmpty { pumpWrites() }
   }
 
   /// The peer finished; what it sent before may not have been received yet.
