@@ -1,5 +1,8 @@
 // What every byte stream can do on top of its requirements.
 
+// Those that do more than call are not isolated to the stream: a call from elsewhere then hops once, into the requirement,
+// and is admitted in that very job. A second hop on the way could put it behind calls that were made after it.
+
 extension ByteStream {
   /// Reads what a request asks for.
   ///
@@ -43,7 +46,7 @@ extension ByteStream {
   ///   - progress: Hears how far it has come.
   /// - Returns: The bytes.
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func read(
+  public nonisolated func read(
     exactly length: Int, timeout: Timeout? = nil, progress: Progress? = nil
   ) async throws -> [UInt8] {
     try await read(.exactly(length), timeout: timeout, progress: progress)
@@ -60,7 +63,7 @@ extension ByteStream {
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: The bytes, the delimiter included.
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func read(
+  public nonisolated func read(
     until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
   ) async throws -> [UInt8] {
     try await read(.until(delimiter, maximumLength: maximumLength), timeout: timeout, progress: nil)
@@ -74,7 +77,7 @@ extension ByteStream {
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: The integer.
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func readInteger<Value: FixedWidthInteger & Sendable>(
+  public nonisolated func readInteger<Value: FixedWidthInteger & Sendable>(
     as type: Value.Type = Value.self, endianness: LengthPrefix.Endianness = .big, timeout: Timeout? = nil
   ) async throws -> Value {
     try await read(.integer(type, endianness: endianness), timeout: timeout, progress: nil)
@@ -87,7 +90,7 @@ extension ByteStream {
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Returns: The bytes, never none; `nil` at the end of the stream.
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func peek(upTo limit: Int = 65_536, timeout: Timeout? = nil) async throws -> [UInt8]? {
+  public nonisolated func peek(upTo limit: Int = 65_536, timeout: Timeout? = nil) async throws -> [UInt8]? {
     try await read(.peek(upTo: limit), timeout: timeout, progress: nil)
   }
 

@@ -73,7 +73,7 @@ extension ByteStream {
   ///   - prefix: How the length is written.
   ///   - timeout: How long it may take; `nil` for any time.
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func write(
+  public nonisolated func write(
     message: [UInt8], lengthPrefix prefix: LengthPrefix, timeout: Timeout? = nil
   ) async throws {
     guard let length = prefix.encode(message.count) else {

@@ -103,11 +103,13 @@ extension QueuedByteStream {
   }
 
   public func close() async {
+    core.userCloses()
     core.beginClose()
     await waitUntilGone()
   }
 
   public func close(after condition: CloseCondition) async {
+    core.userCloses()
     core.beginClose(after: condition)
     await waitUntilGone()
   }
@@ -117,7 +119,10 @@ extension QueuedByteStream {
     try? await wait(in: \.goneWaiters)
   }
 
-  public func abort() { core.terminate(SocketError(.closed, operation: ""), nil) }
+  public func abort() {
+    core.userCloses()
+    core.terminate(SocketError(.closed, operation: ""), nil)
+  }
 
   public var closed: CloseReport {
     get async throws {
@@ -150,7 +155,7 @@ extension StreamCore {
   ) {
     do {
       try request.kind.validate()
-      if let refusal { throw refusal.during("read") }
+      if let refusal, !closesAtEnd { throw refusal.during("read") }
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }

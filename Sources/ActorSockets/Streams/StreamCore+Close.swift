@@ -46,9 +46,17 @@ extension StreamCore {
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     closeDeadline = registration.arm(
       at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
-    reads.refuse(SocketError(.closed, operation: "read"))
+    if !closesAtEnd { reads.refuse(SocketError(.closed, operation: "read")) }
     pumpReads()
     pumpWrites()
+  }
+
+  /// The user closes: from now on reads fail, also those of a stream that was closing because of its end.
+  func userCloses() {
+    guard closesAtEnd else { return }
+    closesAtEnd = false
+    reads.refuse(SocketError(.closed, operation: "read"))
+    pumpReads()
   }
 
   /// Refuses what is new, and closes when what waits is finished.
@@ -69,6 +77,8 @@ extension StreamCore {
     case .no:
       // At the end, when nobody reads any more and nothing is left to read.
       if options.closesOnEndOfStream, peerIsFinished, reads.count == 0, reads.buffer.isEmpty, transport.isAtEnd {
+        closesAtEnd = true
+        reads.end(.endOfStream)
         beginClose()
       }
     case .leaving, .done:

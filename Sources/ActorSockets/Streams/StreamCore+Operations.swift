@@ -12,7 +12,7 @@ extension StreamCore {
   ) throws -> Operation {
     try kind.validate()
     try Task.checkCancellation()
-    if let refusal { throw refusal.during("read") }
+    if let refusal, !closesAtEnd { throw refusal.during("read") }
     if timeout == nil, progress == nil { return begin(kind, executor) }
     let operation = operation(.call, timeout, progress)
     operation.id = admit(kind, operation)
@@ -70,7 +70,7 @@ extension StreamCore {
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
     try Task.checkCancellation()
-    if let refusal { throw refusal.during("withBytes") }
+    if let refusal, !closesAtEnd { throw refusal.during("withBytes") }
     let operation = operation(.call, timeout, nil)
     operation.id = admit(.turn(moreThan: 0), operation)
     park(operation, owner.executor)

@@ -315,6 +315,9 @@ public final class StreamCore {
     return id
   }
 
+  /// The stream closes because the peer finished and everything was read: reads go on finding the end.
+  var closesAtEnd = false
+
   /// Why no operation is taken any more, if so.
   var refusal: SocketError? {
     if case .no = closing { nil } else { endError }

@@ -1,0 +1,227 @@
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct ReadQueueOrderTests {
+  @Test func `Reads finish in the order of their calls, each begun once and only when the stream is open`() {
+    var driver = ReadDriver(isOpen: false)
+    for tag in 1...3 { driver.admit(.exactly(1), tag) }
+    driver.receive("abc")
+    #expect(driver.begun == [] && driver.finished == [])
+    driver.queue.open()
+    driver.pump()
+    #expect(driver.begun == [1, 2, 3])
+    #expect(driver.finished == [.init(1, .text("a")), .init(2, .text("b")), .init(3, .text("c"))])
+  }
+
+  @Test func `A read is begun when the one before it leaves, not earlier`() {
+    var driver = ReadDriver()
+    driver.admit(.exactly(2), 1)
+    driver.admit(.exactly(2), 2)
+    driver.receive("ab")
+    #expect(driver.begun == [1, 2])
+    driver.admit(.any(upTo: 1), 3)
+    #expect(driver.begun == [1, 2])
+    driver.remove(2)
+    #expect(driver.begun == [1, 2, 3])
+  }
+
+  @Test(arguments: ReadQueueTests.incomplete)
+  func `A read that is taken back leaves its bytes for the next one`(kind: ReadKind) {
+    var driver = ReadDriver()
+    driver.admit(kind, 1)
+    driver.admit(.exactly(3), 2)
+    driver.receive("ab")
+    let isRemoved = driver.remove(1)
+    #expect(isRemoved)
+    let isRemovedAgain = driver.remove(1)
+    #expect(!isRemovedAgain)
+    driver.receive("c")
+    #expect(driver.finished == [.init(2, .text("abc"))])
+  }
+
+  @Test func `A delimiter whose beginning was searched by a read taken back is found by the next`() {
+    var driver = ReadDriver()
+    driver.admit(.until("\r\n\r\n", maximumLength: 100), 1)
+    driver.receive("a\nb\r\n\r")
+    driver.admit(.until("\n", maximumLength: 100), 2)
+    driver.remove(1)
+    #expect(driver.results == [.text("a\n")])
+    driver.admit(.until("\r\n\r\n", maximumLength: 100), 3)
+    driver.receive("\n")
+    #expect(driver.results == [.text("a\n"), .text("b\r\n\r\n")])
+  }
+
+  @Test func `A read that waits for a delimiter searches anew when the buffer was taken`() {
+    for ending in [LineEnding.lf, .crlf, .any] {
+      var driver = ReadDriver()
+      driver.admit(.line(ending, maximumLength: 100), 1)
+      driver.receive("abcdef")
+      #expect(driver.queue.takeBuffered() == Array("abcdef".utf8))
+      driver.receive("x\r\n")
+      #expect(driver.results == [.text("x")])
+    }
+  }
+
+  static let failures: [(String, ReadKind, ReadResult)] = [
+    ("limit", .until("x", maximumLength: 2), .failed(.limitExceeded)),
+    ("length", .message(.uint8, maximumLength: 1), .failed(.limitExceeded)),
+  ]
+
+  @Test(arguments: failures)
+  func `Enqueued reads behind one that failed fail too, consume nothing, and the others go on`(
+    name: String, kind: ReadKind, result: ReadResult
+  ) {
+    var driver = ReadDriver()
+    driver.admit(kind, 1)
+    driver.admit(.exactly(1), 2, isEnqueued: true)
+    driver.admit(.exactly(2), 3)
+    driver.admit(.any(upTo: 9), 4, isEnqueued: true)
+    driver.admit(.any(upTo: 9), 5)
+    driver.receive("abcd")
+    let doomed = ReadResult.failed(.precedingReadFailed)
+    #expect(
+      driver.finished == [
+        .init(1, result), .init(2, doomed), .init(4, doomed), .init(3, .text("ab")), .init(5, .text("cd")),
+      ])
+    #expect(driver.begun == [1, 3, 5])
+    driver.admit(.any(upTo: 9), 6, isEnqueued: true)
+    driver.receive("e")
+    #expect(driver.finished.last == .init(6, .text("e")))
+  }
+
+  @Test func `Enqueued reads behind one that is taken back fail, those before it do not`() {
+    var driver = ReadDriver()
+    driver.admit(.exactly(1), 1, isEnqueued: true)
+    driver.admit(.exactly(1), 2, isEnqueued: true)
+    driver.admit(.exactly(1), 3)
+    driver.admit(.exactly(1), 4, isEnqueued: true)
+    driver.remove(2)
+    #expect(driver.finished == [.init(4, .failed(.precedingReadFailed))])
+    driver.receive("ab")
+    #expect(driver.finished.dropFirst() == [.init(1, .text("a")), .init(3, .text("b"))])
+  }
+
+  @Test func `Doomed reads leave before the stream is open too`() {
+    var driver = ReadDriver(isOpen: false)
+    driver.admit(.exactly(1), 1)
+    driver.admit(.exactly(1), 2, isEnqueued: true)
+    driver.remove(1)
+    #expect(driver.finished == [.init(2, .failed(.precedingReadFailed))])
+    let isRemoved = driver.remove(2)
+    #expect(!isRemoved)
+  }
+
+  @Test func `An end of stream in the middle dooms, a clean one does not`() {
+    var driver = ReadDriver()
+    driver.admit(.any(upTo: 9), 1, isEnqueued: true)
+    driver.admit(.line(.lf, maximumLength: 9), 2, isEnqueued: true)
+    driver.end()
+    #expect(driver.results == [.end, .end])
+    driver = ReadDriver()
+    driver.receive("a")
+    driver.admit(.exactly(2), 1, isEnqueued: true)
+    driver.admit(.any(upTo: 9), 2, isEnqueued: true)
+    driver.admit(.any(upTo: 9), 3)
+    driver.end()
+    #expect(driver.results == [.failed(.endOfStream), .failed(.precedingReadFailed), .text("a")])
+  }
+
+  @Test func `After a refusal every read fails with it, those to come too, and the bytes stay`() {
+    for isOpen in [false, true] {
+      var driver = ReadDriver(isOpen: isOpen)
+      driver.admit(.exactly(9), 1)
+      driver.admit(.exactly(9), 2, isEnqueued: true)
+      driver.receive("abc")
+      driver.refuse(.closed)
+      driver.refuse(.reactorShutDown)
+      driver.admit(.any(upTo: 1), 3)
+      driver.admit(.exactly(0), 4, isEnqueued: true)
+      #expect(driver.finished == (1...4).map { .init($0, .failed(.closed)) })
+      #expect(driver.queue.takeBuffered() == Array("abc".utf8))
+    }
+  }
+
+  @Test func `A read that left and is admitted again is like a new one`() throws {
+    var queue = ReadQueue<Int>()
+    queue.open()
+    let bytes: [UInt8] = Array("abcdef".utf8)
+    let old = queue.admit(.until("x", maximumLength: 100), isEnqueued: true, 7)
+    queue.received(bytes.span)
+    while case .begin = queue.step() {}
+    let removed = queue.remove(old)
+    let entry = try #require(removed)
+    let again = queue.admit(again: entry, .turn(moreThan: 0))
+    #expect(again > old)
+    guard case .begin(again, 7) = queue.step() else { Issue.record("not begun again"); return }
+    guard case .finish(_, .success(.turn)) = queue.step() else { Issue.record("no turn"); return }
+    let tag = queue.endTurn(again, consumed: 0, waitingForMoreThan: nil)
+    #expect(tag == 7)
+    let third = queue.admit(again: entry, .until("c", maximumLength: 100))
+    #expect(queue.remove(old) == nil && queue.remove(again) == nil)
+    guard case .begin(third, _) = queue.step() else { Issue.record("not begun a third time"); return }
+    guard case .finish(_, let result) = queue.step() else { Issue.record("not finished"); return }
+    #expect(ReadResult(result) == .text("abc"))
+  }
+
+  // MARK: Much of it
+
+  @Test func `A megabyte that comes byte by byte is searched once`() {
+    // Searched from its beginning at every byte, it would be 500 GB to look through.
+    var driver = ReadDriver()
+    driver.admit(.until("\r\n.\r\n", maximumLength: 1 << 21), 1)
+    let byte: [UInt8] = [13]
+    for _ in 0..<(1 << 20) {
+      driver.queue.received(byte.span)
+      guard case .receive = driver.queue.step() else { Issue.record("found early"); return }
+    }
+    driver.receive("\n.\r\n")
+    #expect(driver.queue.buffer.isEmpty)
+    guard case .bytes(let bytes)? = driver.results.first else { Issue.record("not found"); return }
+    #expect(bytes.count == 1 << 20 | 4)
+  }
+
+  @Test(
+    arguments: [
+      .line(.any, maximumLength: .max), .line(.lf, maximumLength: .max), .line(.crlf, maximumLength: .max),
+      .exactly(.max), .until("\0", maximumLength: .max), .message(.uint64(.big), maximumLength: 1 << 40),
+      .turn(moreThan: .max),
+    ] as [ReadKind])
+  func `No kind of read looks again at what it has seen`(kind: ReadKind) {
+    var driver = ReadDriver()
+    driver.receive([0, 0, 0, 1, 0, 0, 0].map { $0 | (kind.isMessage ? 0 : 1) })
+    driver.admit(kind, 1)
+    driver.receive(Array(repeating: 1, count: 1 << 24))
+    // At every step from the beginning, it would be 1.7 TB.
+    let byte: [UInt8] = [1]
+    for _ in 0..<100_000 {
+      driver.queue.received(byte.span)
+      guard case .receive = driver.queue.step() else { Issue.record("finished"); return }
+    }
+  }
+
+  @Test func `A hundred thousand enqueued reads are doomed in a moment`() {
+    // Moved at each one that leaves, it would be 5 billion moves of an entry.
+    var driver = ReadDriver()
+    driver.admit(.exactly(1), 0)
+    for tag in 1...100_000 { driver.ids[tag] = driver.queue.admit(.exactly(1), isEnqueued: true, tag) }
+    driver.remove(1)
+    let areDoomed = driver.finished == (2...100_000).map { .init($0, .failed(.precedingReadFailed)) }
+    #expect(areDoomed)
+    driver.receive("a")
+    #expect(driver.finished.last == .init(0, .text("a")))
+  }
+
+  @Test func `Many small reads of one large receive`() {
+    var driver = ReadDriver()
+    driver.receive(Array(repeating: [97, 10], count: 1 << 16).joined())
+    for tag in 0..<(1 << 16) { driver.admit(.line(.lf, maximumLength: 10), tag) }
+    #expect(driver.finished.count == 1 << 16)
+    #expect(driver.finished.allSatisfy { $0.result == .text("a") })
+    #expect(driver.buffered == [])
+  }
+}
+
+extension ReadKind {
+  fileprivate var isMessage: Bool { if case .message = self { true } else { false } }
+}

@@ -1,0 +1,170 @@
+import ActorSocketsTesting
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct ReadQueueTurnTests {
+  @Test func `Who has the turn blocks the others until it gives it back`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.admit(.any(upTo: 9), 2)
+    driver.receive("abc")
+    #expect(driver.finished == [.init(1, .turn)])
+    #expect(driver.wanted == nil)
+    driver.receive("d")
+    let isRemoved = driver.remove(1)
+    #expect(!isRemoved)
+    #expect(driver.finished == [.init(1, .turn)])
+    let tag = driver.endTurn(1, consumed: 2)
+    #expect(tag == 1)
+    #expect(driver.finished.last == .init(2, .text("cd")))
+  }
+
+  @Test func `The turn comes again when there is more than was seen, and is begun once`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.receive("abc")
+    let tag = driver.endTurn(1, waitingForMoreThan: 3)
+    #expect(tag == nil)
+    #expect(driver.results == [.turn])
+    #expect(driver.have == 3 && driver.wanted == 1)
+    #expect(driver.queue.turnHasSeen == 3)
+    driver.receive("d")
+    #expect(driver.results == [.turn, .turn])
+    #expect(driver.begun == [1])
+    driver.endTurn(1, consumed: 4)
+    #expect(driver.buffered == [])
+    #expect(driver.queue.count == 0)
+  }
+
+  @Test func `The turn comes once more at the end, with nothing new to see`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.receive("abc")
+    driver.endTurn(1, waitingForMoreThan: 3)
+    driver.end()
+    #expect(driver.results == [.turn, .turn])
+    driver.endTurn(1)
+    driver.admit(.any(upTo: 9), 2)
+    #expect(driver.results.last == .text("abc"))
+  }
+
+  @Test func `A turn that failed dooms the enqueued reads behind it and no other`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.admit(.exactly(1), 2, isEnqueued: true)
+    driver.admit(.exactly(1), 3)
+    driver.receive("ab")
+    driver.endTurn(1, consumed: 1, failed: true)
+    #expect(driver.finished.dropFirst() == [.init(2, .failed(.precedingReadFailed)), .init(3, .text("b"))])
+  }
+
+  @Test func `A turn that is waited for again can be taken back`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.receive("a")
+    driver.endTurn(1, waitingForMoreThan: 1)
+    driver.admit(.exactly(1), 2, isEnqueued: true)
+    let isRemoved = driver.remove(1)
+    #expect(isRemoved)
+    #expect(driver.finished.last == .init(2, .failed(.precedingReadFailed)))
+    #expect(driver.endTurn(1) == nil)
+    #expect(driver.buffered == [97])
+  }
+
+  @Test func `Reads taken back behind a turn doom what is behind them at once`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.receive("ab")
+    driver.admit(.exactly(1), 2)
+    driver.admit(.exactly(1), 3, isEnqueued: true)
+    driver.remove(2)
+    #expect(driver.finished == [.init(1, .turn), .init(3, .failed(.precedingReadFailed))])
+    driver.endTurn(1, consumed: 2)
+    #expect(driver.queue.count == 0)
+  }
+
+  @Test func `A refusal waits for the turn to be given back`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.admit(.exactly(1), 2)
+    driver.receive("ab")
+    driver.refuse(.closed)
+    #expect(driver.results == [.turn])
+    driver.endTurn(1, waitingForMoreThan: 2)
+    #expect(driver.finished.dropFirst() == [.init(1, .failed(.closed)), .init(2, .failed(.closed))])
+  }
+
+  @Test func `A turn is granted before there are bytes to the first read alone, if it wants one`() throws {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.admit(.turn(moreThan: 0), 2)
+    driver.admit(.exactly(1), 3)
+    let ids = driver.ids
+    let isSecondGranted = driver.queue.grantTurn(try #require(ids[2]))
+    #expect(!isSecondGranted)
+    let isGranted = driver.queue.grantTurn(try #require(ids[1]))
+    #expect(isGranted)
+    driver.pump()
+    #expect(driver.finished == [.init(1, .turn)])
+    driver.endTurn(1, waitingForMoreThan: 2)
+    let isGrantedMore = driver.queue.grantTurn(try #require(ids[1]))
+    #expect(!isGrantedMore)
+    driver.remove(1)
+    driver.remove(2)
+    let isReadGranted = driver.queue.grantTurn(try #require(ids[3]))
+    #expect(!isReadGranted)
+    driver.receive("a")
+    #expect(driver.finished.dropFirst() == [.init(3, .text("a"))])
+  }
+
+  @Test func `A turn that was granted can be taken back before it is handed out`() throws {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.admit(.any(upTo: 9), 2)
+    let id = try #require(driver.ids[1])
+    let isGranted = driver.queue.grantTurn(id)
+    #expect(isGranted)
+    let isRemoved = driver.remove(1)
+    #expect(isRemoved)
+    driver.receive("a")
+    #expect(driver.finished == [.init(2, .text("a"))])
+  }
+
+  @Test func `A read that looks at the bytes itself never sees the line feed of a line that is read`() throws {
+    var driver = ReadDriver()
+    driver.receive("a\r")
+    driver.admit(.line(.any, maximumLength: 10), 1)
+    driver.admit(.turn(moreThan: 0), 2)
+    #expect(driver.wanted == 1)
+    let id = try #require(driver.ids[2])
+    let isGranted = driver.queue.grantTurn(id)
+    #expect(!isGranted)
+    driver.receive("\n")
+    #expect(driver.results == [.text("a")])
+    let isGrantedNow = driver.queue.grantTurn(id)
+    #expect(isGrantedNow)
+  }
+
+  @Test func `A read that waits for more than it saw sees what comes after the buffer was taken`() {
+    var driver = ReadDriver()
+    driver.admit(.turn(moreThan: 0), 1)
+    driver.receive([1, 2, 3])
+    driver.endTurn(1, waitingForMoreThan: 3)
+    #expect(driver.queue.takeBuffered() == [1, 2, 3])
+    driver.receive([4])
+    #expect(driver.results == [.turn, .turn])
+  }
+
+  @Test func `Enqueued reads behind a look that failed fail too`() async throws {
+    let (client, server) = InMemoryConnection.pair()
+    let look = Task.immediate { try await client.withBytes(upTo: 4, timeout: nil) { _, _ in } }
+    let behind = client.enqueueRead(.exactly(2), timeout: nil)
+    try await server.write([1, 2, 3, 4], timeout: nil, progress: nil)
+    let limit = await #expect(throws: SocketError.self) { try await look.value }
+    #expect(limit?.code == .limitExceeded)
+    let error = await #expect(throws: SocketError.self) { try await behind.value }
+    #expect(error?.code == .precedingReadFailed)
+    #expect(try await client.read(exactly: 4) == [1, 2, 3, 4])
+  }
+}

@@ -1,0 +1,330 @@
+import Testing
+
+@testable import ActorSockets
+
+/// Drives a write queue as a stream does, with a kernel that takes what it is told to take.
+struct WriteDriver {
+  struct Finished: Hashable {
+    var tag: Int?
+    /// `nil` for success, otherwise the bytes of which the error says that they were taken.
+    var failedAfter: Int?
+    init(_ tag: Int?, failedAfter: Int? = nil) {
+      self.tag = tag
+      self.failedAfter = failedAfter
+    }
+  }
+
+  var queue = WriteQueue<Int>()
+  var ids: [Int: UInt64] = [:]
+  private(set) var begun: [Int?] = []
+  private(set) var finished: [Finished] = []
+  /// What the kernel took.
+  private(set) var taken: [UInt8] = []
+  private(set) var sends = 0
+  private(set) var isShutDown = false
+  private(set) var neverRests = false
+  var maximumPieces = 64
+  var maximumBytes = 262_144
+
+  init(isOpen: Bool = true) {
+    if isOpen { queue.open() }
+  }
+
+  /// The unsent bytes that the queue shows.
+  var shown: [UInt8] {
+    queue.withUnsent(maximumPieces: maximumPieces, maximumBytes: maximumBytes) { pieces, skipping in
+      Array(pieces.joined().dropFirst(skipping))
+    }
+  }
+
+  /// The pieces that the queue shows.
+  var shownPieces: [[UInt8]] {
+    queue.withUnsent(maximumPieces: maximumPieces, maximumBytes: maximumBytes) { pieces, _ in Array(pieces) }
+  }
+
+  /// Does what the queue says, sending at most these numbers of bytes one after another; then the kernel is full.
+  mutating func pump(_ room: [Int] = []) {
+    var room = room[...]
+    for _ in 0..<100_000 {
+      switch queue.step() {
+      case .idle: return
+      case .begin(_, let tag): begun.append(tag)
+      case .finish(let tag, .success): finished.append(Finished(tag))
+      case .finish(let tag, .failure(let error)):
+        finished.append(Finished(tag, failedAfter: error.bytesTransferred))
+      case .shutDown:
+        isShutDown = true
+        queue.finished()
+      case .send:
+        guard let limit = room.popFirst() else { return }
+        let bytes = shown
+        if bytes.isEmpty { Issue.record("nothing is shown though there is something to send") }
+        taken += bytes.prefix(limit)
+        sends += 1
+        queue.sent(min(limit, bytes.count))
+      }
+    }
+    neverRests = true
+  }
+
+  mutating func admit(_ pieces: [[UInt8]], _ tag: Int?, alreadySent: Int = 0) {
+    let id = queue.admit(.pieces(pieces), alreadySent: alreadySent, tag)
+    if let tag { ids[tag] = id }
+  }
+
+  mutating func admit(_ text: String, _ tag: Int?) { admit([Array(text.utf8)], tag) }
+
+  mutating func finishWriting(_ tag: Int?) {
+    let id = queue.admit(.finish, tag)
+    if let tag { ids[tag] = id }
+  }
+
+  mutating func remove(_ tag: Int) -> Int? { ids[tag].flatMap { queue.remove($0)?.sent } }
+
+  var text: String { String(decoding: taken, as: UTF8.self) }
+}
+
+@Suite struct WriteQueueTests {
+  @Test func `Nothing is begun before the stream is open; then writes go out in the order of their calls`() {
+    var driver = WriteDriver(isOpen: false)
+    driver.admit("ab", 1)
+    driver.admit("cd", 2)
+    driver.pump([9])
+    #expect(driver.begun == [] && driver.taken == [])
+    driver.queue.open()
+    driver.pump([9])
+    #expect(driver.text == "abcd")
+    #expect(driver.begun == [1, 2])
+    #expect(driver.finished == [.init(1), .init(2)])
+    #expect(driver.queue.isEmpty && driver.queue.queuedBytes == 0)
+  }
+
+  @Test func `Bytes leave once and in order, however few the kernel takes at a time`() {
+    let texts = ["abc", "", "d", "efgh"]
+    for pattern in 0..<(1 << 7) {
+      // Every way to cut the eight bytes into sends.
+      var sends: [Int] = []
+      var size = 1
+      for bit in 0..<7 {
+        if pattern >> bit & 1 == 1 {
+          sends.append(size)
+          size = 1
+        } else {
+          size += 1
+        }
+      }
+      sends.append(size)
+      for pieces in [1, 2, 64] {
+        var driver = WriteDriver()
+        driver.maximumPieces = pieces
+        for (tag, text) in texts.enumerated() { driver.admit(text.utf8.map { [$0] }, tag) }
+        for count in sends { driver.pump([count]) }
+        driver.pump(Array(repeating: 8, count: 8))
+        if driver.text != "abcdefgh" || driver.finished != (0..<4).map({ .init($0) }) || driver.queue.queuedBytes != 0 {
+          Issue.record("\(sends), \(pieces) pieces: \(driver.text) \(driver.finished)")
+          return
+        }
+      }
+    }
+  }
+
+  @Test func `Small writes go out in one send`() {
+    var driver = WriteDriver()
+    for tag in 0..<10 { driver.admit([[UInt8(tag)], [UInt8(tag)]], tag) }
+    driver.pump([1000])
+    #expect(driver.sends == 1)
+    #expect(driver.finished.count == 10)
+  }
+
+  @Test func `No more pieces than the maximum are shown`() {
+    var driver = WriteDriver()
+    for tag in 1...2 {
+      driver.admit(Array(repeating: [1], count: 100), tag)
+      #expect(driver.shownPieces.count == 64)
+    }
+    driver.pump([64])
+    #expect(driver.shownPieces.count == 64)
+    driver.pump([30])
+    #expect(driver.shownPieces.count == 64)
+  }
+
+  @Test func `Another write joins a send only below the maximum of bytes`() {
+    var driver = WriteDriver()
+    driver.maximumBytes = 4
+    driver.admit("abc", 1)
+    driver.admit("de", 2)
+    driver.admit("f", 3)
+    #expect(driver.shown == Array("abcde".utf8))
+    driver.pump([4])
+    #expect(driver.shown == Array("ef".utf8))
+  }
+
+  @Test func `Empty pieces in front of a byte do not hide it from a gathered send`() {
+    var driver = WriteDriver()
+    driver.admit(Array(repeating: [], count: 64) + [[1]], 1)
+    driver.pump()
+    #expect(driver.shown == [1])
+    driver.pump([1])
+    #expect(driver.finished == [.init(1)])
+  }
+
+  @Test func `Empty writes succeed in their turn without a send`() {
+    var driver = WriteDriver()
+    driver.admit("a", 1)
+    driver.admit([], 2)
+    driver.admit([[], []], 3)
+    driver.pump()
+    #expect(driver.finished == [])
+    driver.pump([1])
+    #expect(driver.finished == [.init(1), .init(2), .init(3)])
+    #expect(driver.sends == 1)
+  }
+
+  @Test func `A write of which a part went without queueing shows only the rest, and counts the whole`() {
+    var driver = WriteDriver()
+    driver.admit([Array("cd".utf8), Array("e".utf8)], 1, alreadySent: 2)
+    driver.admit("f", 2)
+    #expect(driver.queue.queuedBytes == 4)
+    #expect(driver.queue.first?.sent == 2 && driver.queue.first?.total == 5)
+    driver.pump([1])
+    #expect(driver.shown == Array("def".utf8))
+    #expect(driver.queue.first?.sent == 3)
+    driver.queue.refuse(SocketError(.connectionReset, operation: "write"))
+    driver.pump()
+    #expect(driver.finished == [.init(1, failedAfter: 3), .init(2, failedAfter: 0)])
+  }
+
+  @Test func `A part sent before, of a write behind another, is no place in its pieces`() {
+    var driver = WriteDriver()
+    driver.admit("ab", 1)
+    driver.admit([Array("ef".utf8)], 2, alreadySent: 2)
+    driver.pump([2, 1, 1])
+    #expect(driver.text == "abef")
+    #expect(driver.finished == [.init(1), .init(2)])
+  }
+
+  // MARK: Taking back
+
+  @Test func `A write that has not begun is taken out, and its bytes never leave`() {
+    for isOpen in [false, true] {
+      var driver = WriteDriver(isOpen: isOpen)
+      for (tag, text) in ["a", "bb", "c"].enumerated() { driver.admit(text, tag) }
+      #expect(driver.remove(1) == 0)
+      #expect(driver.remove(1) == nil)
+      #expect(driver.queue.queuedBytes == 2)
+      driver.queue.open()
+      driver.pump([9])
+      #expect(driver.text == "ac")
+      #expect(driver.finished == [.init(0), .init(2)])
+    }
+  }
+
+  @Test func `A write that was begun and of which nothing was sent is taken out too`() {
+    var driver = WriteDriver()
+    driver.admit("ab", 1)
+    driver.admit("cd", 2)
+    driver.pump()
+    #expect(driver.begun == [1])
+    #expect(driver.remove(1) == 0)
+    driver.pump([9])
+    #expect(driver.text == "cd")
+    #expect(driver.begun == [1, 2])
+  }
+
+  @Test func `A write of which a part is sent is never torn: it goes on without anybody waiting`() {
+    var driver = WriteDriver()
+    driver.admit("abc", 1)
+    driver.admit("def", 2)
+    driver.pump([1])
+    #expect(driver.remove(1) == 1)
+    #expect(driver.remove(1) == nil)
+    #expect(driver.queue.queuedBytes == 5)
+    driver.pump([3])
+    #expect(driver.remove(2) == 1)
+    driver.pump([9])
+    #expect(driver.text == "abcdef")
+    #expect(driver.finished == [.init(nil), .init(nil)])
+  }
+
+  @Test func `A write that was sent in part without queueing is not taken out`() {
+    var driver = WriteDriver()
+    driver.admit([[98]], 1, alreadySent: 1)
+    #expect(driver.remove(1) == 1)
+    driver.pump([1])
+    #expect(driver.text == "b")
+    #expect(driver.finished == [.init(nil)])
+  }
+
+  @Test func `Nobody waits for an empty write or a half-close that is taken back`() {
+    var driver = WriteDriver(isOpen: false)
+    driver.admit([], 1)
+    driver.finishWriting(2)
+    #expect(driver.remove(1) == 0)
+    #expect(driver.remove(2) == 0)
+    #expect(driver.remove(2) == nil)
+    driver.queue.open()
+    driver.pump()
+    #expect(driver.finished == [.init(nil), .init(nil)])
+    #expect(driver.isShutDown)
+  }
+
+  @Test func `A hundred thousand writes behind one that is partly sent are taken back in a moment`() {
+    // Moved at each one that leaves, it would be 5 billion moves of an entry.
+    var driver = WriteDriver()
+    for tag in 0..<100_000 { driver.admit("ab", tag) }
+    driver.pump([1])
+    for tag in 0..<100_000 {
+      if driver.remove(tag) != (tag == 0 ? 1 : 0) { Issue.record("\(tag) was not there"); return }
+    }
+    driver.pump([9])
+    #expect(driver.text == "ab")
+    #expect(driver.queue.queuedBytes == 0 && driver.queue.isEmpty)
+  }
+
+  // MARK: Half-close, refusal
+
+  @Test func `The half-close comes when all before it is sent`() {
+    var driver = WriteDriver()
+    driver.admit("ab", 1)
+    driver.finishWriting(2)
+    #expect(driver.queue.isFinishing && !driver.queue.isFinished)
+    driver.pump([1])
+    #expect(!driver.isShutDown)
+    #expect(driver.shown == [98])
+    driver.pump([1])
+    #expect(driver.isShutDown && driver.queue.isFinished)
+    #expect(driver.finished == [.init(1), .init(2)])
+    #expect(driver.begun == [1, 2])
+  }
+
+  @Test func `A refusal fails every write, those to come too, and says how much of each was taken`() {
+    for isOpen in [false, true] {
+      var driver = WriteDriver(isOpen: isOpen)
+      driver.admit("abc", 1)
+      driver.admit("d", 2)
+      driver.admit([], 3)
+      driver.finishWriting(4)
+      driver.pump([2])
+      driver.queue.refuse(SocketError(.connectionReset, operation: "write"))
+      driver.queue.refuse(SocketError(.closed, operation: "write"))
+      driver.pump([9])
+      driver.admit("e", 5)
+      driver.pump([9])
+      #expect(
+        driver.finished == [.init(1, failedAfter: isOpen ? 2 : 0)] + (2...5).map { .init($0, failedAfter: 0) })
+      #expect(driver.queue.queuedBytes == 0 && driver.queue.isEmpty && !driver.isShutDown)
+    }
+  }
+
+  @Test func `A write whose last byte is sent succeeds, though the stream breaks before it leaves`() {
+    var driver = WriteDriver()
+    driver.admit([[1, 2]], 1)
+    driver.admit([[3]], 2)
+    driver.admit([[4, 5]], 3)
+    driver.pump()
+    driver.queue.sent(4)
+    driver.queue.refuse(SocketError(.connectionReset, operation: "write"))
+    driver.pump()
+    #expect(driver.finished == [.init(1), .init(2), .init(3, failedAfter: 1)])
+  }
+}

@@ -1,0 +1,48 @@
+import SocketSystem
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct AcceptPolicyTests {
+  @Test(arguments: [
+    Errno.connectionAborted, Errno.protocolError, Errno.noProtocolOption, Errno.networkDown, Errno.networkUnreachable,
+    Errno.hostDown, Errno.hostUnreachable, Errno.timedOut, Errno.connectionReset,
+  ])
+  func `A connection that went away before it was accepted is skipped, however often`(errno: Int32) {
+    var policy = AcceptPolicy()
+    for _ in 0..<100 { #expect(policy.failed(errno: errno) == .skip) }
+    #expect(policy.failed(errno: Errno.processDescriptors) == .backOff(AcceptPolicy.firstDelay))
+  }
+
+  @Test(arguments: [
+    Errno.processDescriptors, Errno.systemDescriptors, Errno.noBuffers, Errno.noMemory, Errno.notPermitted,
+    Errno.permissionDenied, Errno.notSupported, 9999,
+  ])
+  func `When something is short it tries again, twice as late each time, up to a second`(errno: Int32) {
+    var policy = AcceptPolicy()
+    let milliseconds: [Int64] = [10, 20, 40, 80, 160, 320, 640, 1000, 1000, 1000]
+    for delay in milliseconds { #expect(policy.failed(errno: errno) == .backOff(delay * 1_000_000)) }
+    for _ in 0..<1000 { #expect(policy.failed(errno: errno) == .backOff(AcceptPolicy.longestDelay)) }
+  }
+
+  @Test func `An accepted connection begins the delays anew, a skipped one does not`() {
+    var policy = AcceptPolicy()
+    for _ in 0..<5 { _ = policy.failed(errno: Errno.processDescriptors) }
+    #expect(policy.failed(errno: Errno.connectionAborted) == .skip)
+    #expect(policy.failed(errno: Errno.processDescriptors) == .backOff(320_000_000))
+    policy.accepted()
+    #expect(policy.failed(errno: Errno.processDescriptors) == .backOff(10_000_000))
+  }
+
+  @Test(arguments: [Errno.badDescriptor, Errno.invalidArgument, Errno.notSocket])
+  func `A listener that is none any more fails`(errno: Int32) {
+    var policy = AcceptPolicy()
+    #expect(policy.failed(errno: errno) == .fail)
+  }
+
+  @Test func `An error that repeats at every accept does not make the listener spin`() {
+    var policy = AcceptPolicy()
+    let verdicts = (0..<1000).map { _ in policy.failed(errno: Errno.notPermitted) }
+    #expect(!verdicts.contains(.skip))
+  }
+}

@@ -1,0 +1,123 @@
+import SocketSystem
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct EndpointTests {
+  @Test(
+    arguments: [
+      ("example.com:80", .host("example.com", port: 80)), ("1.2.3.4:0", .host("1.2.3.4", port: 0)),
+      (":65535", .port(65535)), ("a_b-c.d.:1", .host("a_b-c.d.", port: 1)),
+      ("[::1]:80", .address(.ipv6(.loopback, port: 80))), ("unix:/run/a:b", .unix(path: "/run/a:b")),
+      ("unix:@name", .unix(path: "@name")), ("unix:relative", .unix(path: "relative")), ("unix:[", .unix(path: "[")),
+    ] as [(String, Endpoint)])
+  func `An endpoint is read from text, and its description leads back to it`(text: String, endpoint: Endpoint) throws {
+    #expect(try Endpoint(parsing: text) == endpoint)
+    #expect(endpoint.description == text)
+  }
+
+  @Test func `Leading zeros of a port are no octal`() throws {
+    #expect(try Endpoint(parsing: "a:0080") == .host("a", port: 80))
+  }
+
+  @Test(arguments: [
+    ("", "port is missing"), ("host", "port is missing"), ("::1:80", "brackets"), ("2001:db8::1", "brackets"),
+    ("host:", "not a port"), ("host:x", "not a port"), ("host:65536", "not a port"), ("host:-1", "not a port"),
+    ("host:+1", "not a port"), ("host: 1", "not a port"), ("host:1 ", "not a port"), ("host:٨٠", "not a port"),
+    ("[::1]", ""), ("[::1", ""), ("[1.2.3.4]:80", ""), ("[]:80", ""), ("[::1]:", ""), ("[::1]80", ""),
+    ("unix:", "empty"), ("unix:a\0b", "NUL"), ("unix:" + String(repeating: "x", count: 108), "107"),
+  ])
+  func `Anything else is refused in a sentence without control characters`(text: String, hint: String) {
+    let error = #expect(throws: SocketError.self) { try Endpoint(parsing: text) }
+    #expect(error?.code == .invalidArgument)
+    #expect(error?.description.contains(hint) == true || hint.isEmpty, "\(error?.description ?? "")")
+    #expect(error?.description.unicodeScalars.allSatisfy { $0.value >= 32 && $0.value < 127 || $0 == "…" } == true)
+  }
+
+  @Test func `Garbage of any kind is refused or read, and never traps`() {
+    var random = SeededRandom(seed: 1)
+    let parts = ["unix:", "[", "]", ":", "::1", "80", "%", "\0", "\n", "é", "\u{301}", "@", "/", "a", "\u{202e}", "-"]
+    for _ in 0..<3000 {
+      let text = (0..<Int.random(in: 0...6, using: &random)).map { _ in parts.randomElement(using: &random) ?? "" }
+        .joined()
+      guard let endpoint = try? Endpoint(parsing: text) else { continue }
+      let again = try? Endpoint(parsing: endpoint.description)
+      if again != endpoint { Issue.record("\(text.debugDescription) came back as \(endpoint)") }
+    }
+  }
+
+  @Test func `A unix path may begin with a combining character`() throws {
+    let path = "\u{301}x"
+    #expect(try Endpoint(parsing: "unix:\(path)") == .unix(path: path))
+  }
+
+  // MARK: To connect to
+
+  private func target(_ endpoint: Endpoint) throws -> (addresses: [SocketAddress], name: String?) {
+    switch try endpoint.connectTarget() {
+    case .addresses(let addresses): (addresses, nil)
+    case .name(let name, let port): ([], "\(name) \(port)")
+    }
+  }
+
+  @Test func `Addresses in text need no look-up, names do`() throws {
+    #expect(try target(.host("192.0.2.1", port: 80)).addresses.map(\.description) == ["192.0.2.1:80"])
+    #expect(try target(.host("2001:db8::1", port: 80)).addresses.map(\.description) == ["[2001:db8::1]:80"])
+    #expect(try target(.unix(path: "@x")).addresses.map(\.description) == ["unix:@x"])
+    #expect(try target(.address(.ipv4(.loopback, port: 1))).addresses.map(\.description) == ["127.0.0.1:1"])
+    #expect(try target(.port(80)).addresses.map(\.description) == ["[::1]:80", "127.0.0.1:80"])
+    #expect(try target(.host("example.com", port: 25)).name == "example.com 25")
+    #expect(try target(.host("localhost", port: 25)).name == "localhost 25")
+    #expect(try target(.host(String(repeating: "x", count: 253), port: 25)).name != nil)
+  }
+
+  @Test(
+    arguments: [
+      .port(0), .host("example.com", port: 0), .host("1.2.3.4", port: 0), .address(.ipv4(.loopback, port: 0)),
+      .address(.ipv6(.loopback, port: 0)), .host("a\0b", port: 80), .host(String(repeating: "x", count: 254), port: 80),
+      .unix(path: ""), .unix(path: "a\0b"), .unix(path: String(repeating: "x", count: 108)),
+    ] as [Endpoint])
+  func `What nobody can connect to is refused`(endpoint: Endpoint) {
+    let error = #expect(throws: SocketError.self) { try endpoint.connectTarget() }
+    #expect(error?.code == .invalidArgument)
+  }
+
+  @Test func `The address of a unix socket without a name is refused`() throws {
+    let unnamed = Endpoint.address(.unix(try UnixPath(parsing: "")))
+    #expect(throws: SocketError.self) { try unnamed.connectTarget() }
+    #expect(throws: SocketError.self) { try unnamed.listenAddresses() }
+  }
+
+  // MARK: To listen on
+
+  @Test(
+    arguments: [
+      (.port(80), ["[::]:80"]), (.host("127.0.0.1", port: 0), ["127.0.0.1:0"]), (.host("::1", port: 9), ["[::1]:9"]),
+      (.host("localhost", port: 5), ["127.0.0.1:5", "[::1]:5"]),
+      (.host("loopback", port: 5), ["127.0.0.1:5", "[::1]:5"]), (.unix(path: "/tmp/x"), ["unix:/tmp/x"]),
+      (.address(.ipv4(.any, port: 0)), ["0.0.0.0:0"]),
+    ] as [(Endpoint, [String])])
+  func `What to listen on is addresses of this machine`(endpoint: Endpoint, addresses: [String]) throws {
+    #expect(try endpoint.listenAddresses().map(\.description) == addresses)
+  }
+
+  @Test func `The name of an interface stands for its addresses`() throws {
+    let addresses = try Endpoint.host("lo", port: 7).listenAddresses()
+    #expect(addresses.contains(.ipv4(.loopback, port: 7)))
+    #expect(addresses.allSatisfy { $0.port == 7 })
+  }
+
+  @Test(arguments: ["example.com", "no such interface", "a\0b", "evil\n\u{1b}[31m"])
+  func `A name that is not of this machine is not found`(name: String) {
+    let error = #expect(throws: SocketError.self) { try Endpoint.host(name, port: 80).listenAddresses() }
+    #expect(error?.code == .hostNotFound)
+    #expect(error?.description.unicodeScalars.allSatisfy { $0.value >= 32 && $0.value < 127 } == true)
+  }
+
+  @Test func `A unix path that cannot be is refused to listen on too`() {
+    for path in ["", "a\0b", String(repeating: "x", count: 108)] {
+      let error = #expect(throws: SocketError.self) { try Endpoint.unix(path: path).listenAddresses() }
+      #expect(error?.code == .invalidArgument)
+    }
+  }
+}

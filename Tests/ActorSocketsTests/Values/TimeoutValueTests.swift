@@ -1,0 +1,60 @@
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct TimeoutValueTests {
+  @Test(
+    arguments: [
+      (.seconds(5), 5_000_000_000), (.seconds(0.25), 250_000_000), (.milliseconds(200), 200_000_000),
+      (.after(.microseconds(3)), 3000), (.within(.seconds(1)), 1_000_000_000), (.zero, 0),
+      (.after(.seconds(2), extend: { _, _ in nil }), 2_000_000_000),
+      (.seconds(-1), 0), (.seconds(-0.5), 0), (.milliseconds(-1), 0), (.after(.nanoseconds(-1)), 0),
+      (.within(.seconds(Int64.min)), 0), (.seconds(Int64.min), 0), (.seconds(-Double.infinity), 0),
+      (.seconds(Double.nan), 0),
+      (.seconds(Int64.max), .max), (.seconds(UInt64.max), .max), (.milliseconds(UInt64.max), .max),
+      (.after(.nanoseconds(Int64.max)), .max), (.within(.seconds(Int64.max)), .max),
+      (.seconds(UInt8(200)), 200_000_000_000),
+    ] as [(Timeout, Int64)])
+  func `A timeout is so many nanoseconds, at least none and at most never`(timeout: Timeout, nanoseconds: Int64) {
+    #expect(timeout.nanoseconds == nanoseconds)
+  }
+
+  @Test(arguments: [Double.infinity, .greatestFiniteMagnitude, 1e10, 9.3e9])
+  func `A number of seconds beyond centuries is centuries`(seconds: Double) {
+    #expect(Timeout.seconds(seconds).nanoseconds >= 9_000_000_000_000_000_000)
+  }
+
+  @Test func `Only a time within counts from the call, and only one with an extension has one`() {
+    #expect(Timeout.within(.seconds(1)).start == .call)
+    for timeout in [Timeout.seconds(1), .seconds(1.0), .milliseconds(1), .after(.seconds(1)), .zero] {
+      #expect(timeout.start == .operation)
+      #expect(timeout.extend == nil)
+    }
+    let extended = Timeout.after(.seconds(1)) { elapsed, done in elapsed + .seconds(done) }
+    #expect(extended.start == .operation)
+    #expect(extended.extend?(.seconds(1), 2) == .seconds(3))
+  }
+
+  @Test func `An instant beyond the end of time is the end of time`() {
+    #expect(instant(5, plus: 7) == 12)
+    #expect(instant(5, plus: .max) == .max)
+    #expect(instant(.max, plus: 1) == .max)
+    #expect(instant(0, plus: .max) == .max)
+    #expect(instant(-5, plus: 0) == -5)
+  }
+
+  @Test func `The largest integers mean never`() async {
+    await #expect(processExitsWith: .success) {
+      precondition(Timeout.seconds(UInt64.max).nanoseconds == .max)
+    }
+    await #expect(processExitsWith: .success) {
+      precondition(Timeout.after(.seconds(Int64.max) + .seconds(Int64.max)).nanoseconds == .max)
+    }
+    await #expect(processExitsWith: .success) {
+      precondition(Timeout.after(.seconds(Int64.min) - .seconds(2)).nanoseconds == 0)
+    }
+    await #expect(processExitsWith: .success) {
+      precondition(Timeout.milliseconds(Int128.max).nanoseconds == .max)
+    }
+  }
+}
