@@ -16,7 +16,7 @@
 //
 // One turn of the loop: run what is queued, reach the deadlines that are due, wait for events (not at all if there is
 // more to run), carry the events out, give their turn to those that asked for one. Between two waits no more than
-// `jobsPerTurn` jobs are run in whole batches, so that neither jobs nor sockets starve the other.
+// `jobsPerTurn` jobs are run, give or take the batch under way, so that neither jobs nor sockets starve the other.
 
 internal import SocketSystem
 internal import Synchronization
@@ -209,7 +209,7 @@ package final class EventLoop: @unchecked Sendable {
     if waitingForRoom.isEmpty { return }
     let waiting = waitingForRoom
     waitingForRoom = []
-    for registration in waiting { registration.askForTurn() }
+    for registration in waiting { registration.takeRoom() }
   }
 
   /// Ends every socket.

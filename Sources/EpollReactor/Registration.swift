@@ -29,6 +29,7 @@ package final class Registration: @unchecked Sendable {
   private var slot: Int?
   private var token: UInt64?
   private var waitsForTurn = false
+  private var waitsForRoom = false
   private let isInTable = Atomic<Bool>(false)
 
   private var loop: EventLoop { reactor.loop }
@@ -149,11 +150,16 @@ package final class Registration: @unchecked Sendable {
   package var scratchCapacity: Int { loop.scratch.count }
 
   /// Asks for another turn, behind all that is ready now: `handle(.none)`. An edge-triggered event would not come again.
-  package func askForTurn() {
+  ///
+  /// - Returns: Whether it will come; nobody hears it who is not in the table.
+  @discardableResult
+  package func askForTurn() -> Bool {
     loop.assertCurrent()
-    if waitsForTurn { return }
+    if slot == nil { return false }
+    if waitsForTurn { return true }
     waitsForTurn = true
     loop.turns.append(self)
+    return true
   }
 
   /// Nanoseconds on the reactor's clock, from which deadlines are counted.
@@ -174,7 +180,15 @@ package final class Registration: @unchecked Sendable {
   /// Asks to hear, by an empty `handle`, when a descriptor of this reactor is closed: there is room for one more.
   package func awaitClosedDescriptor() {
     loop.assertCurrent()
+    if waitsForRoom { return }
+    waitsForRoom = true
     loop.waitingForRoom.append(self)
+  }
+
+  /// A descriptor was closed.
+  func takeRoom() {
+    waitsForRoom = false
+    askForTurn()
   }
 
   // Called by the loop.

@@ -23,9 +23,11 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
   /// - Parameter text: The text.
   /// - Throws: `.invalidArgument` with what is wrong.
   public init(parsing text: String) throws(SocketError) {
-    if text.hasPrefix("unix:") {
-      self = .unix(path: String(text.dropFirst(5)))
-      _ = try UnixPath(checking: String(text.dropFirst(5)))
+    // By bytes: to a string's `hasPrefix`, a path that begins with a combining character does not follow a colon.
+    if text.utf8.starts(with: "unix:".utf8) {
+      let path = String(decoding: text.utf8.dropFirst(5), as: UTF8.self)
+      _ = try UnixPath(checking: path)
+      self = .unix(path: path)
       return
     }
     if text.hasPrefix("[") {
@@ -71,6 +73,8 @@ extension Endpoint {
     switch self {
     case .unix(let path):
       return .addresses([.unix(try UnixPath(checking: path))])
+    case .address(.unix(let path)) where path.isUnnamed:
+      throw .invalid("connect", "the path of a unix socket is empty")
     case .address(let address):
       if address.port == 0 { throw .invalid("connect", "port 0 is nobody's: \(address)") }
       return .addresses([address])
@@ -92,6 +96,8 @@ extension Endpoint {
     switch self {
     case .unix(let path):
       return [.unix(try UnixPath(checking: path))]
+    case .address(.unix(let path)) where path.isUnnamed:
+      throw .invalid("listen", "the path of a unix socket is empty")
     case .address(let address):
       return [address]
     case .host("", let port):

@@ -13,6 +13,8 @@ package struct ByteQueue {
 
   /// Room that an empty queue may keep.
   private static let keptCapacity = 512
+  /// Room that is worth giving back when most of it lies idle.
+  private static let largeCapacity = 16_384
 
   package init() {}
 
@@ -48,7 +50,14 @@ package struct ByteQueue {
   /// Drops the first `length` bytes; there must be as many.
   package mutating func drop(_ length: Int) {
     head += length
-    if head < storage.count { return }
+    if head < storage.count {
+      // A few bytes do not keep the large array in which they came.
+      if storage.capacity > Self.largeCapacity, count < storage.capacity / 8 {
+        storage = Array(storage[head...])
+        head = 0
+      }
+      return
+    }
     head = 0
     if storage.capacity > Self.keptCapacity {
       storage = []

@@ -25,14 +25,16 @@ struct FIFO<Element> {
 
   mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }
 
-  /// Takes the element at `index` out; the first one in constant time.
+  /// Takes the element at `index` out, in constant time near either end.
   @discardableResult
   mutating func remove(at index: Int) -> Element {
     let element = self[index]
-    if index > 0 {
+    if index > count / 2 {
       storage.remove(at: head + index)
       return element
     }
+    // The few in front of it move up, not the many behind it.
+    for position in stride(from: head + index, to: head, by: -1) { storage.swapAt(position, position - 1) }
     storage[head] = nil
     head += 1
     if head == storage.count {
@@ -43,6 +45,22 @@ struct FIFO<Element> {
       head = 0
     }
     return element
+  }
+
+  /// Takes out those from `index` on that are `leaving`, in one pass.
+  mutating func removeAll(from index: Int, where leaving: (Element) -> Bool) -> [Element] {
+    var removed: [Element] = []
+    var kept: [Element?] = []
+    for case let element? in storage[(head + index)...] {
+      if leaving(element) { removed.append(element) } else { kept.append(element) }
+    }
+    if removed.isEmpty { return [] }
+    storage.replaceSubrange((head + index)..., with: kept)
+    if isEmpty {
+      head = 0
+      storage.removeAll(keepingCapacity: storage.capacity <= Self.keptCapacity)
+    }
+    return removed
   }
 }
 

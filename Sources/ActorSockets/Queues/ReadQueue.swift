@@ -264,10 +264,7 @@ struct ReadQueue<Tag> {
   }
 
   private mutating func doomEnqueued(from index: Int) {
-    var index = index
-    while index < entries.count {
-      if entries[index].isEnqueued { doomed.append(entries.remove(at: index)) } else { index += 1 }
-    }
+    for entry in entries.removeAll(from: index, where: \.isEnqueued) { doomed.append(entry) }
   }
 
   // MARK: What a read makes of the bytes

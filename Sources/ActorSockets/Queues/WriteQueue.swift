@@ -63,6 +63,8 @@ struct WriteQueue<Tag> {
   private var refusal: SocketError?
   private(set) var isOpen = false
   private(set) var queuedBytes = 0
+  /// The writes that somebody waits for.
+  private(set) var waiting = 0
   /// A half-close was admitted.
   private(set) var isFinishing = false
   /// The half-close was carried out.
@@ -95,6 +97,7 @@ struct WriteQueue<Tag> {
     }
     entries.append(Entry(id: nextID, content: content, total: sent + count, tag: tag, sent: sent))
     queuedBytes += count
+    if tag != nil { waiting += 1 }
     return nextID
   }
 
@@ -131,6 +134,7 @@ struct WriteQueue<Tag> {
   /// - Returns: What was kept with it and the bytes sent of it; `nil` if the write or its tag are gone already.
   mutating func remove(_ id: ID) -> (tag: Tag, sent: Int)? {
     guard let index = entries.index(of: id), let tag = entries[index].tag.take() else { return nil }
+    waiting -= 1
     let sent = entries[index].sent
     if case .finish = entries[index].content { return (tag, 0) }
     if sent == 0, entries[index].total > 0 {
@@ -167,6 +171,7 @@ struct WriteQueue<Tag> {
   private mutating func leave() -> Entry {
     let entry = entries.remove(at: 0)
     queuedBytes -= entry.total - entry.sent
+    if entry.tag != nil { waiting -= 1 }
     sentPieces = 0
     offset = 0
     if let next = entries.first, next.sent > next.sentBefore { advance(by: next.sent - next.sentBefore) }

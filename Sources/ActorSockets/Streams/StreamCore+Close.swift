@@ -43,9 +43,7 @@ extension StreamCore {
     }
     closing = .flushing
     state = .closing
-    if let deadline = closeDeadline.take() { registration.disarm(deadline) }
-    closeDeadline = registration.arm(
-      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
+    armCloseDeadline()
     if !closesAtEnd { reads.refuse(SocketError(.closed, operation: "read")) }
     pumpReads()
     pumpWrites()
@@ -64,11 +62,15 @@ extension StreamCore {
     guard case .no = closing else { return }
     closing = .after(condition)
     if state == .open { state = .closing }
-    if condition == .pendingWrites, state == .closing {
-      closeDeadline = registration.arm(
-        at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
-    }
+    if condition == .pendingWrites, state == .closing { armCloseDeadline() }
     continueClosing()
+  }
+
+  /// Starts the close timeout, in place of one that was started before.
+  func armCloseDeadline() {
+    if let deadline = closeDeadline.take() { registration.disarm(deadline) }
+    closeDeadline = registration.arm(
+      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
   }
 
   /// Takes the next step on the way out if its condition holds.
@@ -90,7 +92,8 @@ extension StreamCore {
         beginClose()
       }
     case .flushing:
-      if writes.isEmpty { leave() }
+      // Not while a pump is at work: what it still has to do would find nobody who gives it another turn.
+      if writes.isEmpty, !isPumping { leave() }
     }
   }
 
@@ -152,6 +155,7 @@ extension StreamCore {
     closing = .done
     state = .closed
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
+    disarmRest()
     for waiter in goneWaiters.takeAll() { waiter.resume(.success(())) }
     keepAlive = nil
   }

@@ -34,6 +34,7 @@ public final class StreamCore {
   var state = StreamState.connecting
   var closing = Closing.no
   var closeDeadline: DeadlineKey?
+  private var restDeadline: DeadlineKey?
   var report: CloseReport?
   var closedWaiters = Waiters<CloseReport>()
   /// Those who await `close()`: the descriptor is gone.
@@ -58,6 +59,7 @@ public final class StreamCore {
   /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
   private var isPumpingReads = false
   private var isPumpingWrites = false
+  var isPumping: Bool { isPumpingReads || isPumpingWrites }
 
   /// A core without bytes, connecting.
   package init(transport: any StreamTransport, registration: Registration, options: Options) {
@@ -74,7 +76,8 @@ public final class StreamCore {
   /// The stream is up: what was queued begins.
   package func open() {
     guard state == .connecting else { return }
-    state = .open
+    state = closing.isUnderWay ? .closing : .open
+    if case .after(.pendingWrites) = closing { armCloseDeadline() }
     reads.open()
     writes.open()
     for waiter in openWaiters.takeAll() { waiter.resume(.success(())) }
@@ -121,7 +124,8 @@ public final class StreamCore {
 
   // MARK: Carrying out what the queues say
 
-  /// The share of one wake-up: a connection that always has data goes behind the others after that much.
+  /// The share of one direction at one wake-up: a connection that always has data goes behind the others after that much.
+  /// Failures are no share of anybody's: they move nothing.
   private struct Share {
     var operations = 64
     var bytes = 262_144
@@ -143,9 +147,9 @@ public final class StreamCore {
       case .begin(let id, let read):
         begin(read: read, id)
       case .finish(let entry, let result):
-        share.operations -= 1
         switch result {
         case .success(let outcome):
+          share.operations -= 1
           // Held in a circle until `end`, which every such call comes to.
           if entry.tag.isReusable { entry.tag.entry = entry }
           finish(entry.tag, .success(.read(outcome)))
@@ -153,9 +157,12 @@ public final class StreamCore {
         }
       case .receive(let id, let have, let wanted):
         if have == 0, transport.isReadable, reads.grantTurn(id) { continue }
-        if !receive(wanted: wanted, &share) { return expireImmediateRead(id) }
+        if !receive(wanted: wanted, &share), !expireImmediateRead(id) { return }
       }
-      if share.isSpent { return registration.askForTurn() }
+      if share.isSpent {
+        if registration.askForTurn() { return }
+        share = Share()
+      }
     }
   }
 
@@ -203,19 +210,23 @@ public final class StreamCore {
       case .begin(let id, let write):
         begin(write: write, id)
       case .finish(let tag, let result):
-        share.operations -= 1
         guard let tag else { continue }
         switch result {
-        case .success: finish(tag, .success(.written))
+        case .success:
+          share.operations -= 1
+          finish(tag, .success(.written))
         case .failure(let error): finish(tag, .failure(error))
         }
       case .send:
-        if !sendQueued(&share) { return expireImmediateWrite() }
+        if !sendQueued(&share), !expireImmediateWrite() { return }
       case .shutDown:
         if let error = transport.finishWriting() { broke(SocketError(error, operation: "finishWriting")) }
         writes.finished()
       }
-      if share.isSpent { return registration.askForTurn() }
+      if share.isSpent {
+        if registration.askForTurn() { return }
+        share = Share()
+      }
     }
   }
 
@@ -233,6 +244,7 @@ public final class StreamCore {
       metrics.bytesSent += count
       share.bytes -= count
       writes.sent(count)
+      disarmRest()
       if writeHasProgress { reportWriteProgress() }
     case .wouldBlock:
       return false
@@ -245,12 +257,28 @@ public final class StreamCore {
   /// Looks after what depends on the queues having run dry.
   func settle() {
     continueClosing()
+    settleRest()
     let isNeeded = pendingHandles > 0 || !writes.isEmpty || closing.isUnderWay
     if isNeeded {
       if keepAlive == nil { keepAlive = owner }
     } else {
       keepAlive = nil
     }
+  }
+
+  /// The rest of writes that were given up goes on in the background, and keeps the connection. But a peer that takes none
+  /// of it must not keep a connection that nobody has any more: if nothing else is waited for, it has the close timeout.
+  private func settleRest() {
+    guard writes.count > 0, writes.waiting == 0, reads.count == 0, pendingHandles == 0, case .no = closing,
+      state == .open
+    else { return disarmRest() }
+    if restDeadline != nil { return }
+    restDeadline = registration.arm(
+      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.rest.rawValue)
+  }
+
+  func disarmRest() {
+    if let deadline = restDeadline.take() { registration.disarm(deadline) }
   }
 
   // MARK: Outcomes
@@ -354,19 +382,20 @@ public final class StreamCore {
     return false
   }
 
-  private func expireImmediateRead(_ id: UInt64) {
-    if !readIsImmediate { return }
+  /// Ends the first read if it has no time to wait; whether it did, so that what is behind it may run.
+  private func expireImmediateRead(_ id: UInt64) -> Bool {
+    if !readIsImmediate { return false }
     readIsImmediate = false
     expireRead(id)
-    // What is behind it may run; the pump that called this is at its end.
-    registration.askForTurn()
+    return true
   }
 
-  private func expireImmediateWrite() {
-    guard writeIsImmediate, let id = writes.first?.id else { return }
+  /// Ends the first write if it has no time to wait, likewise.
+  private func expireImmediateWrite() -> Bool {
+    guard writeIsImmediate, let id = writes.first?.id else { return false }
     writeIsImmediate = false
     expireWrite(id)
-    registration.askForTurn()
+    return true
   }
 
   /// A deadline has come.
@@ -381,6 +410,9 @@ public final class StreamCore {
     case .close:
       closeDeadline = nil
       terminate(SocketError(.closed, operation: ""), .timedOut)
+    case .rest:
+      restDeadline = nil
+      terminate(SocketError(.timedOut, operation: ""), .timedOut)
     }
   }
 
@@ -468,10 +500,12 @@ enum DeadlineTag {
   case read(UInt64)
   case write(UInt64)
   case close
+  case rest
 
   var rawValue: UInt64 {
     switch self {
     case .close: 0
+    case .rest: 4
     case .read(let id): id << 2 | 1
     case .write(let id): id << 2 | 2
     }
@@ -482,7 +516,7 @@ enum DeadlineTag {
       switch rawValue & 3 {
       case 1: .read(rawValue >> 2)
       case 2: .write(rawValue >> 2)
-      default: .close
+      default: rawValue == 4 ? .rest : .close
       }
   }
 }

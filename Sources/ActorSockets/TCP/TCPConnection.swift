@@ -320,11 +320,14 @@ extension TCPConnection {
   }
 
   /// The socket under way became ready: connected, or failed.
-  private func connectProceeds() {
+  private func connectProceeds(_ readiness: Readiness) {
     let error = transport.pendingError()
     if error == nil {
       guard (try? registration.socket?.remoteAddress()) != nil else { return }
-      return established()
+      established()
+      // The peer's end came in the same event, and will not be announced again.
+      if transport.attempt == nil, readiness.contains(.ended) { core.peerFinished() }
+      return
     }
     registration.closeDescriptor()
     if let error { attemptFailed(SystemError(call: "connect", errno: error.errno)) }
@@ -381,7 +384,7 @@ extension TCPConnection: EventHandler {
     transport.note(readiness)
     if transport.attempt != nil {
       // Readiness may come from an earlier address only until its descriptor is closed: this is the current one's.
-      if readiness.contains(.connectSettled) { connectProceeds() }
+      if readiness.contains(.connectSettled) { connectProceeds(readiness) }
       return
     }
     if readiness.contains(.error), let error = transport.pendingError() { core.transportBroke(error) }

@@ -54,6 +54,8 @@ extension TCPListener {
   /// What `serve` keeps.
   struct Server {
     var isServing = false
+    /// It was drained before it was served: `serve` has nothing to do.
+    var wasDrained = false
     var isDraining = false
     var report = ServeReport()
     /// The connections whose handlers are at work.
@@ -92,6 +94,7 @@ extension TCPListener {
     if limits.connections < 1 {
       throw SocketError.invalid("serve", "\(limits.connections) connections are too few to serve anybody")
     }
+    if server.wasDrained { return ServeReport() }
     server = Server()
     server.isServing = true
     // A task of its own, so that cancelling the caller does not cancel the handlers.
@@ -106,10 +109,18 @@ extension TCPListener {
   /// Stops serving: the listener is closed and the handlers have so much time to end. See ``serve(on:limits:drain:handler:)``,
   /// which returns then.
   ///
+  /// A listener that is drained before it is served has nothing to do: `serve` returns at once.
+  ///
   /// *Cancellation* has no effect; the call returns at once.
   ///
   /// - Parameter duration: How long the handlers may go on. Of several drains, the earliest end counts.
-  public func drain(within duration: Duration) { beginDrain(.within(duration)) }
+  public func drain(within duration: Duration) {
+    if !server.isServing {
+      server.wasDrained = true
+      close()
+    }
+    beginDrain(.within(duration))
+  }
 
   private func serveTree(
     _ place: HandlerPlace, _ limits: ServeLimits, _ drain: Drain,

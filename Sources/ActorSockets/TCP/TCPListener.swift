@@ -65,13 +65,27 @@ public actor TCPListener: ReactorActor {
     to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
     let wanted = try endpoint.listenAddresses()
+    // The port that the kernel chose on one address may be taken on another: then it chooses again.
+    for _ in 0..<15 where wanted.count > 1 && wanted[0].port == 0 {
+      do {
+        return try bind(toAll: wanted, configuration, reactor)
+      } catch {
+        if error.code != .addressInUse { throw error }
+      }
+    }
+    return try bind(toAll: wanted, configuration, reactor)
+  }
+
+  private static func bind(
+    toAll wanted: [SocketAddress], _ configuration: Configuration, _ reactor: Reactor
+  ) throws(SocketError) -> TCPListener {
     var sockets: [Registration] = []
     var addresses: [SocketAddress] = []
     var missing: SocketError?
     for address in wanted {
       // All share the port that the first one got.
       let shared = addresses.first?.port.map { address.with(port: $0) } ?? address
-      do {
+      do throws(SocketError) {
         let (socket, bound) = try listen(on: shared, configuration, reactor)
         sockets.append(socket)
         addresses.append(bound)
@@ -234,9 +248,9 @@ public actor TCPListener: ReactorActor {
 
   /// Descriptors or memory are short: no edge will tell when that changes.
   private func tryAgain(after delay: Int64) {
+    for socket in sockets { socket.awaitClosedDescriptor() }
     if retry != nil { return }
     retry = registration.arm(at: instant(registration.now, plus: delay), tag: Self.retryTag)
-    for socket in sockets { socket.awaitClosedDescriptor() }
   }
 
   private func serveWaiters() {

@@ -251,7 +251,7 @@ import Testing
     }
   }
 
-  @Test(.disabled("its fix is pending"), arguments: Transport.allCases)
+  @Test(arguments: Transport.allCases)
   func `Closing at once what closes after its writes gives it the whole close timeout`(
     transport: Transport
   ) async throws {
@@ -273,7 +273,7 @@ import Testing
     }
   }
 
-  @Test(.disabled("its fix is pending"), arguments: Transport.allCases)
+  @Test(arguments: Transport.allCases)
   func `Aborting resets the peer, and what came before can still be read`(transport: Transport) async throws {
     try await within("all calls return") {
       let pair = try await transport.pair { $0.isNarrow = true }
@@ -359,7 +359,7 @@ import Testing
     }
   }
 
-  @Test(.disabled("its fix is pending"), arguments: Transport.allCases)
+  @Test(arguments: Transport.allCases)
   func `A stream that closes itself at the end lets a read that waits see the end`(transport: Transport) async throws {
     try await within("it closes") {
       let pair = try await transport.pair { $0.closesOnEndOfStream = true }
@@ -375,7 +375,7 @@ import Testing
     }
   }
 
-  @Test(.disabled("its fix is pending"), arguments: Transport.allCases)
+  @Test(arguments: Transport.allCases)
   func `A stream that closes itself at the end waits until everything was read`(transport: Transport) async throws {
     try await within("it closes") {
       for takes in [true, false] {

@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  @Test(.disabled("its fix is pending"), arguments: Transport.allCases)
+  @Test(arguments: Transport.allCases)
   func `Who awaits the peer's end hears of another end instead`(transport: Transport) async throws {
     try await within("all calls return") {
       let pair = try await transport.pair()

@@ -165,6 +165,6 @@ import Testing
     #expect(limit?.code == .limitExceeded)
     let error = await #expect(throws: SocketError.self) { try await behind.value }
     #expect(error?.code == .precedingReadFailed)
-    #expect(try await client.read(exactly: 4) == [1, 2, 3, 4])
+    #expect(await client.takeBuffered() == [1, 2, 3, 4])
   }
 }

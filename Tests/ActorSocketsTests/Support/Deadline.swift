@@ -68,7 +68,7 @@ private final class Watchdog: Sendable {
     do {
       try startThread(name: "watchdog") { [state] in
         while true {
-          usleep(250_000)
+          _ = poll(nil, 0, 250)
           Self.look(state)
         }
       }

@@ -4,7 +4,8 @@ import SocketSystem
 
 /// A blocking socket of the plain kind: the peer of what is tested, or a descriptor to adopt.
 ///
-/// It is closed by `close`, `reset` or `release`, at the latest by `deinit`. Its calls give up after 20 seconds.
+/// It is closed by `close`, `reset` or `release`, at the latest by `deinit`. Its calls give up after 20 seconds. What may
+/// wait is async and waits on a thread of its own, for the pool has few.
 final class RawSocket: Sendable {
   private let descriptor: Guarded<Int32>
 
@@ -13,6 +14,7 @@ final class RawSocket: Sendable {
 
   init(owning number: Int32) {
     descriptor = Guarded(number)
+    // SAFETY: the options read one struct timeval, which `limit` is.
     var limit = timeval(tv_sec: 20, tv_usec: 0)
     unsafe setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     unsafe setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
@@ -51,7 +53,9 @@ final class RawSocket: Sendable {
     }
   }
 
-  func accept() throws -> RawSocket {
+  func accept() async throws -> RawSocket { try await onThread { try self.acceptNow() } }
+
+  private func acceptNow() throws -> RawSocket {
     let accepted = Glibc.accept(number, nil, nil)
     if accepted < 0 { throw SystemError(call: "accept", errno: errno) }
     return RawSocket(owning: accepted)
@@ -61,6 +65,7 @@ final class RawSocket: Sendable {
   func send(_ bytes: [UInt8]) throws {
     var sent = 0
     while sent < bytes.count {
+      // SAFETY: the pointer stays within the array, which only is read.
       let count = unsafe bytes.withUnsafeBytes {
         unsafe Glibc.send(number, $0.baseAddress?.advanced(by: sent), $0.count - sent, Int32(MSG_NOSIGNAL))
       }
@@ -73,6 +78,7 @@ final class RawSocket: Sendable {
 
   /// Sends one byte out of band.
   func sendUrgent(_ byte: UInt8) throws {
+    // SAFETY: one byte is read from where one is.
     let count = unsafe withUnsafeBytes(of: byte) {
       unsafe Glibc.send(number, $0.baseAddress, 1, Int32(MSG_OOB) | Int32(MSG_NOSIGNAL))
     }
@@ -80,31 +86,31 @@ final class RawSocket: Sendable {
   }
 
   /// Receives what there is; none at the end of the stream.
-  func receive(atMost limit: Int = 65_536) throws -> [UInt8] {
-    var buffer = [UInt8](repeating: 0, count: limit)
-    let count = unsafe buffer.withUnsafeMutableBytes { unsafe recv(number, $0.baseAddress, limit, 0) }
-    if count < 0 { throw SystemError(call: "recv", errno: errno) }
-    return Array(buffer[..<count])
+  func receive(atMost limit: Int = 65_536) async throws -> [UInt8] {
+    try await onThread { try self.receiveNow(atMost: limit) }
   }
 
   /// Receives so many bytes; fewer at the end of the stream.
-  func receive(exactly length: Int) throws -> [UInt8] {
-    var bytes: [UInt8] = []
-    while bytes.count < length {
-      let more = try receive(atMost: length - bytes.count)
-      if more.isEmpty { break }
-      bytes += more
+  func receive(exactly length: Int) async throws -> [UInt8] {
+    try await onThread {
+      var bytes: [UInt8] = []
+      while bytes.count < length {
+        let more = try self.receiveNow(atMost: length - bytes.count)
+        if more.isEmpty { break }
+        bytes += more
+      }
+      return bytes
     }
-    return bytes
   }
 
-  func receiveToEnd() throws -> [UInt8] {
-    var bytes: [UInt8] = []
-    while true {
-      let more = try receive()
-      if more.isEmpty { return bytes }
-      bytes += more
-    }
+  func receiveToEnd() async throws -> [UInt8] { try await receive(exactly: .max) }
+
+  private func receiveNow(atMost limit: Int) throws -> [UInt8] {
+    var buffer = [UInt8](repeating: 0, count: min(limit, 65_536))
+    // SAFETY: recv writes no more than the buffer has room for.
+    let count = unsafe buffer.withUnsafeMutableBytes { unsafe recv(number, $0.baseAddress, $0.count, 0) }
+    if count < 0 { throw SystemError(call: "recv", errno: errno) }
+    return Array(buffer[..<count])
   }
 
   func finishWriting() { shutdown(number, Int32(SHUT_WR)) }
@@ -132,7 +138,17 @@ final class RawSocket: Sendable {
   static func pair(on address: SocketAddress = .ipv4(.loopback, port: 0)) throws -> (RawSocket, RawSocket) {
     let listener = try listening(on: address)
     let client = try connected(to: listener.address)
-    return (client, try listener.accept())
+    return (client, try listener.acceptNow())
+  }
+
+  /// Two connected unix sockets.
+  static func unixPair() throws -> (RawSocket, RawSocket) {
+    var ends: [Int32] = [-1, -1]
+    // SAFETY: socketpair writes two ints, which the array has.
+    if unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) != 0 {
+      throw SystemError(call: "socketpair", errno: errno)
+    }
+    return (RawSocket(owning: ends[0]), RawSocket(owning: ends[1]))
   }
 
   /// A connection whose peer is a raw socket.
@@ -147,8 +163,20 @@ final class RawSocket: Sendable {
   }
 }
 
+/// Runs a call that blocks on a thread of its own.
+func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+  try await withCheckedThrowingContinuation { continuation in
+    do {
+      try startThread(name: "blocking") { continuation.resume(with: Result(catching: body)) }
+    } catch {
+      continuation.resume(throwing: error)
+    }
+  }
+}
+
 /// The descriptors that this process has open.
 func openDescriptors() -> Int {
+  // SAFETY: the directory is used until it is closed, once, at the end.
   guard let directory = unsafe opendir("/proc/self/fd") else { return -1 }
   defer { unsafe closedir(directory) }
   var count = 0
@@ -159,6 +187,7 @@ func openDescriptors() -> Int {
 
 /// The threads of this process with this name.
 func threads(named name: String) -> Int {
+  // SAFETY: the directory and the files are used until they are closed, once each; the names in entries end with a NUL.
   guard let directory = unsafe opendir("/proc/self/task") else { return -1 }
   defer { unsafe closedir(directory) }
   var count = 0

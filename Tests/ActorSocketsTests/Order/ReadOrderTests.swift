@@ -1,0 +1,72 @@
+import ActorSockets
+import ActorSocketsTesting
+import SocketSystem
+import Testing
+
+// The counterpart for reads: the peer sends numbered records, and the calls must get them in the order of their tickets.
+
+@Suite struct ReadOrderTests {
+  enum Form: CaseIterable, Sendable {
+    case enqueued, exactly, integer, until, look, upTo
+  }
+
+  private static func read(_ form: Form, _ stream: any ByteStream) async throws -> UInt32 {
+    func number(_ bytes: [UInt8]) -> UInt32 { bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) } }
+    switch form {
+    case .enqueued: return try await stream.enqueueRead(.integer(UInt32.self)).value
+    case .exactly: return number(try await stream.read(exactly: 4))
+    case .integer: return try await stream.readInteger()
+    case .until: return number(try await stream.read(until: Delimiter([255])))
+    case .look:
+      let seen = try await stream.withBytes { bytes, consumed in
+        if bytes.count >= 4 { consumed = 4 }
+        return number([UInt8](copying: bytes.extracting(first: consumed)))
+      }
+      return seen ?? 0
+    case .upTo: return number(try await stream.read(upTo: 4) ?? [])
+    }
+  }
+
+  /// Records whose last byte is the only one with all bits set.
+  private static func record(_ ticket: Int) -> [UInt8] {
+    [UInt8(ticket >> 14 & 127), UInt8(ticket >> 7 & 127), UInt8(ticket & 127), 255]
+  }
+
+  private static func number(_ ticket: Int) -> UInt32 { record(ticket).reduce(0) { $0 << 8 | UInt32($1) } }
+
+  @Test(arguments: [Transport.tcpOverIPv4, .inMemory])
+  func `Reads from everywhere get the bytes in the order of their calls`(transport: Transport) async throws {
+    try await within("all records arrive", seconds: 60) {
+      let reactor = Reactor()
+      let pair = try await transport.pair(on: reactor)
+      let server = pair.server
+      let tickets = Guarded(0)
+      let readers = 16
+      let perReader = 300
+      // Records go out whole: a read of up to four bytes would otherwise see a part.
+      async let written: Void = {
+        for ticket in 0..<readers * perReader { try await pair.client.write(Self.record(ticket)) }
+      }()
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<readers {
+          let body: @Sendable () async throws -> Void = {
+            var random = SeededRandom(seed: UInt64(number))
+            for _ in 0..<perReader {
+              let form = Form.allCases.randomElement(using: &random) ?? .exactly
+              let (ticket, reading) = tickets.withLock { ticket -> (Int, Task<UInt32, any Error>) in
+                ticket += 1
+                return (ticket - 1, Task.immediate { try await Self.read(form, server) })
+              }
+              let got = try await reading.value
+              if got != Self.number(ticket) { throw Overdue(description: "\(form) \(ticket) read \(got)") }
+            }
+          }
+          let preference: (any TaskExecutor)? = number % 2 == 0 ? reactor : nil
+          group.addTask(executorPreference: preference, priority: number % 3 == 0 ? .low : .high) { try await body() }
+        }
+        try await group.waitForAll()
+      }
+      try await written
+    }
+  }
+}

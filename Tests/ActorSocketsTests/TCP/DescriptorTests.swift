@@ -1,0 +1,133 @@
+import ActorSockets
+import Glibc
+import SocketSystem
+import Testing
+
+// Each runs in a process of its own, where nobody else opens and closes descriptors.
+
+@Suite struct DescriptorTests {
+  @Test func `A thousand connections leave no descriptor behind`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        let address = try #require(listener.localAddresses.first)
+        for round in 0..<1000 {
+          let client = try await TCPConnection.connect(to: .address(address))
+          let server = try await listener.accept()
+          try await client.write([1])
+          #expect(try await server.read() == [1])
+          switch round % 4 {
+          case 0: await client.abort()
+          case 1:
+            async let closed: Void = client.close()
+            await server.close()
+            await closed
+          case 2: await server.abort()
+          // Both are dropped.
+          default: break
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `A thousand connects that are refused leave no descriptor behind`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let address = try RawSocket.listening().address
+        for round in 0..<1000 {
+          if round % 2 == 0 {
+            await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .address(address)) }
+          } else {
+            let connection = TCPConnection(to: .address(address))
+            await expectError(.connectionRefused) { _ = try await connection.read() }
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `A thousand connects that are cancelled, timed out, aborted or dropped leave no descriptor behind`() async
+  {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let hole = try BlackHole()
+        for round in 0..<1000 {
+          switch round % 5 {
+          case 0:
+            let connecting = Task.immediate { _ = try await TCPConnection.connect(to: hole.endpoint) }
+            connecting.cancel()
+            await expectCancellation { try await connecting.value }
+          case 1:
+            await expectError(.timedOut) {
+              _ = try await TCPConnection.connect(to: hole.endpoint, timeout: .milliseconds(1))
+            }
+          case 2: await TCPConnection(to: hole.endpoint).abort()
+          case 3: await TCPConnection(to: hole.endpoint).close()
+          default: _ = await TCPConnection(to: hole.endpoint).state
+          }
+        }
+      }
+    }
+  }
+
+  @Test(.disabled("its fix is pending")) func `Failed attempts to listen and to adopt leave no descriptor behind`()
+    async
+  {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let listener = try TCPListener.bind(to: .host("localhost", port: 0))
+        for _ in 0..<200 {
+          for address in listener.localAddresses {
+            await expectError(.addressInUse) { _ = try TCPListener.bind(to: .address(address)) }
+          }
+          _ = try TCPListener.bind(to: .host("localhost", port: 0))
+          let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+          await expectError(.invalidArgument) { _ = try TCPConnection.adopt(fileDescriptor: number) }
+          close(number)
+          let (connection, _) = try RawSocket.peerOfConnection()
+          _ = await connection.state
+        }
+      }
+    }
+  }
+
+  @Test func `Reactors leave neither descriptors nor threads behind, whatever was under way`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let hole = try BlackHole()
+        for round in 0..<40 {
+          let reactor = Reactor()
+          let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+          let address = try #require(listener.localAddresses.first)
+          let client = try await TCPConnection.connect(to: .address(address), reactor: reactor)
+          let server = try await listener.accept()
+          let connecting = TCPConnection(to: hole.endpoint, reactor: reactor)
+          var forever = TCPConnection.Configuration()
+          forever.connectTimeout = .seconds(Int64.max)
+          let patient = TCPConnection(to: hole.endpoint, configuration: forever, reactor: reactor)
+          _ = await patient.state
+          if round % 2 == 0 {
+            let pending = server.enqueueRead(.exactly(1), timeout: .seconds(1000))
+            if round % 4 == 0 { reactor.shutdown() } else { await client.abort() }
+            await #expect(throws: SocketError.self) { try await pending.value }
+          }
+          if round % 3 == 0 { await connecting.abort() }
+        }
+      }
+      try await eventually("their threads are gone") { threads(named: "reactor") <= 1 }
+    }
+  }
+}
+
+/// Runs `body`, and then waits until no more descriptors are open than before.
+private func expectNoDescriptors(_ body: @Sendable () async throws -> Void) async throws {
+  try await within("the descriptors are closed") {
+    // What stays is opened first: the reactor, its wake event, the standard library's own.
+    _ = await TCPConnection(to: .address(try RawSocket.listening().address)).state
+    try await Reactor.shared.sleeps()
+    let before = openDescriptors()
+    try await body()
+    try await eventually("no more than \(before) descriptors are open") { openDescriptors() <= before }
+  }
+}

@@ -1,0 +1,310 @@
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct ServeTests {
+  private struct Broken: Error {}
+
+  private func bind(_ reactor: Reactor = .shared) throws -> (TCPListener, SocketAddress) {
+    let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+    return (listener, try #require(listener.localAddresses.first))
+  }
+
+  @Test(arguments: [HandlerPlace.pool, .reactor])
+  func `A thousand connections are served at once`(place: HandlerPlace) async throws {
+    try await within("all are answered", seconds: 60) {
+      let (listener, address) = try bind()
+      let serving = Task {
+        try await listener.serve(on: place) { connection in
+          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+        }
+      }
+      let allAreUp = Gate()
+      let up = Guarded(0)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<1000 {
+          group.addTask {
+            let client = try await TCPConnection.connect(to: .address(address))
+            for round in 0..<2 {
+              try await client.write(utf8: "\(number) \(round)\n")
+              #expect(try await client.read(until: .lf) == Array("\(number) \(round)\n".utf8))
+              if round == 0 {
+                let isLast = up.withLock { up in
+                  up += 1
+                  return up == 1000
+                }
+                if isLast { allAreUp.open() } else { await allAreUp.wait() }
+              }
+            }
+            await client.close()
+          }
+        }
+        try await group.waitForAll()
+      }
+      serving.cancel()
+      let report = try await serving.value
+      #expect(report.accepted == 1000 && report.finished == 1000 && report.failed == 0 && report.aborted == 0)
+    }
+  }
+
+  @Test func `No more connections are served than the limit says, and the others wait`() async throws {
+    try await within("all are answered") {
+      let (listener, address) = try bind()
+      let active = Guarded((now: 0, most: 0))
+      let serving = Task {
+        try await listener.serve(limits: ServeLimits(connections: 3)) { connection in
+          active.withLock {
+            $0.now += 1
+            $0.most = max($0.most, $0.now)
+          }
+          for try await chunk in connection.chunks { try await connection.write(chunk) }
+          active.withLock { $0.now -= 1 }
+        }
+      }
+      let clients = try (0..<10).map { _ in try RawSocket.connected(to: address) }
+      for client in clients { try client.send("hello") }
+      try await eventually("three are served") { active.withLock { $0.now } == 3 }
+      for client in clients {
+        #expect(try await client.receive(exactly: 5) == Array("hello"))
+        client.close()
+      }
+      serving.cancel()
+      let report = try await serving.value
+      #expect(report.accepted == 10 && report.finished == 10)
+      #expect(active.withLock { $0.most } == 3)
+    }
+  }
+
+  @Test(arguments: [HandlerPlace.pool, .reactor])
+  func `A handler that throws concerns its own connection alone`(place: HandlerPlace) async throws {
+    try await within("all are answered") {
+      let (listener, address) = try bind()
+      let serving = Task {
+        try await listener.serve(on: place) { connection in
+          let word = try await connection.read(until: .lf)
+          if word == Array("break\n") { throw Broken() }
+          try await connection.write(word)
+        }
+      }
+      let good = try RawSocket.connected(to: address)
+      for _ in 0..<5 {
+        let bad = try RawSocket.connected(to: address)
+        try bad.send("break\n")
+        await #expect(throws: SystemError.self) { try await bad.receive() }
+      }
+      try good.send("fine\n")
+      #expect(try await good.receiveToEnd() == Array("fine\n"))
+      good.close()
+      serving.cancel()
+      let report = try await serving.value
+      #expect(report.accepted == 6 && report.finished == 1 && report.failed == 5 && report.aborted == 0)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `A drain lets handlers finish, who know of it`(byCancelling: Bool) async throws {
+    try await within("it drains") {
+      let (listener, address) = try bind()
+      let isServed = Gate()
+      let goOn = Gate()
+      let serving = Task {
+        try await listener.serve { connection in
+          #expect(!connection.isDraining)
+          isServed.open()
+          await goOn.wait()
+          #expect(connection.isDraining)
+          #expect(!Task.isCancelled)
+          try await connection.write(utf8: "finished")
+        }
+      }
+      let client = try RawSocket.connected(to: address)
+      await isServed.wait()
+      if byCancelling { serving.cancel() } else { await listener.drain(within: .seconds(30)) }
+      await expectError(.closed) { _ = try await listener.accept() }
+      #expect(throws: SystemError.self) { try RawSocket.connected(to: address) }
+      goOn.open()
+      #expect(try await client.receiveToEnd() == Array("finished"))
+      client.close()
+      let report = try await serving.value
+      #expect(report.accepted == 1 && report.finished == 1 && report.aborted == 0)
+    }
+  }
+
+  @Test(arguments: [HandlerPlace.pool, .reactor])
+  func `When the drain is over, handlers are cancelled and their connections aborted`(
+    place: HandlerPlace
+  ) async throws {
+    try await within("it drains") {
+      let time = ManualTime()
+      let (listener, address) = try bind(time.reactor)
+      let served = Notes<Bool>()
+      let ended = Notes<Bool>()
+      let serving = Task {
+        try await listener.serve(on: place, drain: .within(.seconds(10))) { connection in
+          defer { ended.add(Task.isCancelled) }
+          served.add(true)
+          _ = try await connection.read(exactly: 1)
+        }
+      }
+      let clients = try (0..<3).map { _ in try RawSocket.connected(to: address) }
+      try await eventually("all are served") { served.all.count == 3 }
+      serving.cancel()
+      await expectError(.closed) { _ = try await listener.accept() }
+      try clients[0].send("x")
+      clients[0].finishWriting()
+      try await eventually("one is done") { ended.all == [false] }
+      await time.advance(by: .seconds(10) - .nanoseconds(1))
+      #expect(ended.all.count == 1)
+      await time.advance(by: .nanoseconds(1))
+      let report = try await serving.value
+      #expect(ended.all == [false, true, true])
+      #expect(report.accepted == 3 && report.finished == 1 && report.failed == 0 && report.aborted == 2)
+      for client in clients.dropFirst() { await #expect(throws: SystemError.self) { try await client.receive() } }
+    }
+  }
+
+  @Test func `Of several drains the earliest end counts`() async throws {
+    try await within("it drains") {
+      let time = ManualTime()
+      let (listener, address) = try bind(time.reactor)
+      let isServed = Gate()
+      let serving = Task {
+        try await listener.serve { connection in
+          isServed.open()
+          _ = try await connection.read(exactly: 1)
+        }
+      }
+      let client = try RawSocket.connected(to: address)
+      await isServed.wait()
+      await listener.drain(within: .seconds(100))
+      await listener.drain(within: .seconds(5))
+      serving.cancel()
+      await time.advance(by: .seconds(5))
+      #expect(try await serving.value.aborted == 1)
+      client.close()
+    }
+  }
+
+  @Test func `A drain may be immediate`() async throws {
+    try await within("it drains") {
+      let (listener, address) = try bind()
+      let isServed = Gate()
+      let serving = Task {
+        try await listener.serve(drain: .immediately) { connection in
+          isServed.open()
+          _ = try await connection.read()
+        }
+      }
+      let client = try RawSocket.connected(to: address)
+      await isServed.wait()
+      serving.cancel()
+      #expect(try await serving.value.aborted == 1)
+      await #expect(throws: SystemError.self) { try await client.receive() }
+    }
+  }
+
+  @Test(arguments: [HandlerPlace.pool, .reactor], [true, false])
+  func `Handlers run where they should, wherever serve was called`(
+    place: HandlerPlace, fromReactor: Bool
+  ) async throws {
+    try await within("all are answered") {
+      let reactor = Reactor()
+      let (listener, address) = try bind(reactor)
+      let preference: (any TaskExecutor)? = fromReactor ? reactor : nil
+      let serving = Task(executorPreference: preference) {
+        try await listener.serve(on: place) { connection in
+          for try await line in connection.lines {
+            let isOnReactor = reactor.loop.isCurrent
+            async let child = reactor.loop.isCurrent
+            try await connection.write(utf8: "\(line) \(isOnReactor) \(await child)\n")
+          }
+        }
+      }
+      for _ in 0..<5 {
+        let client = try RawSocket.connected(to: address)
+        for round in 0..<5 {
+          try client.send("\(round)\n")
+          let answer = "\(round) \(place == .reactor) \(place == .reactor)\n"
+          #expect(try await client.receive(exactly: answer.utf8.count) == Array(answer.utf8))
+        }
+        client.close()
+      }
+      serving.cancel()
+      #expect(try await serving.value.finished == 5)
+    }
+  }
+
+  @Test func `A listener is served once, with limits that make sense, and while it is open`() async throws {
+    try await within("all calls return") {
+      let (listener, address) = try bind()
+      await expectError(.invalidArgument) {
+        try await listener.serve(limits: ServeLimits(connections: 0)) { _ in }
+      }
+      let isServed = Gate()
+      let serving = Task { try await listener.serve { _ in isServed.open() } }
+      let client = try RawSocket.connected(to: address)
+      await isServed.wait()
+      await expectError(.invalidArgument) { try await listener.serve { _ in } }
+      client.close()
+      serving.cancel()
+      #expect(try await serving.value.finished == 1)
+      await expectError(.closed) { try await listener.serve { _ in } }
+    }
+  }
+
+  @Test func `A listener that is closed ends its server, whose handlers finish`() async throws {
+    try await within("it ends") {
+      let (listener, address) = try bind()
+      let isServed = Gate()
+      let serving = Task {
+        _ = try await listener.serve { connection in
+          isServed.open()
+          try await connection.write(utf8: try await connection.read(until: .lf).count.description)
+        }
+      }
+      let client = try RawSocket.connected(to: address)
+      await isServed.wait()
+      await listener.close()
+      try client.send("1234\n")
+      #expect(try await client.receiveToEnd() == Array("5"))
+      client.close()
+      await expectError(.closed) { try await serving.value }
+    }
+  }
+
+  @Test func `A reactor that is shut down ends its servers`() async throws {
+    try await within("it ends") {
+      let reactor = Reactor()
+      let (listener, address) = try bind(reactor)
+      let codes = Notes<SocketError.Code>()
+      let isServed = Gate()
+      let serving = Task {
+        _ = try await listener.serve { connection in
+          isServed.open()
+          codes.add(await expectError(.reactorShutDown) { _ = try await connection.read() }.code)
+        }
+      }
+      let client = try RawSocket.connected(to: address)
+      await isServed.wait()
+      reactor.shutdown()
+      await expectError(.reactorShutDown) { try await serving.value }
+      #expect(codes.all == [.reactorShutDown])
+      await #expect(throws: SystemError.self) { try await client.receive() }
+    }
+  }
+
+  @Test func `A task that is cancelled already serves nobody`() async throws {
+    try await within("it ends") {
+      let (listener, _) = try bind()
+      let serving = Task {
+        try await eventually("cancelled") { Task.isCancelled }
+        return try await listener.serve { _ in Issue.record("somebody was served") }
+      }
+      serving.cancel()
+      #expect(try await serving.value == ServeReport())
+    }
+  }
+}
