@@ -38,7 +38,12 @@ package final class EventLoop: @unchecked Sendable {
   var deadlines = DeadlineHeap<Deadline>()
   var turns: [Registration] = []
   var waitingForRoom: [Registration] = []
-  let scratch = ScratchMemory(count: EventLoop.scratchSize)
+  /// Memory to receive into. A second one is needed only where somebody looks at the first and makes another socket receive
+  /// meanwhile.
+  private var scratches = [ScratchMemory(count: EventLoop.scratchSize)]
+  private var lentScratches = 0
+  /// Counts the turns: the share of a socket is that of a turn.
+  private(set) var turnNumber = 0
   var isShutDown = false
   /// The job under way is of a task that prefers the reactor.
   ///
@@ -86,6 +91,20 @@ package final class EventLoop: @unchecked Sendable {
 
   // MARK: The loop's thread
 
+  /// The memory to receive into now.
+  var scratch: ScratchMemory {
+    if lentScratches == scratches.count { scratches.append(ScratchMemory(count: Self.scratchSize)) }
+    return scratches[lentScratches]
+  }
+
+  /// Shows what was received into the scratch memory; what is received meanwhile goes elsewhere.
+  func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
+    let scratch = self.scratch
+    lentScratches += 1
+    defer { lentScratches -= 1 }
+    return try scratch.withBytes(count, body)
+  }
+
   /// Moves manual time on and reaches what is due, one instant after the other.
   func advance(by nanoseconds: Int64) {
     assertCurrent()
@@ -104,6 +123,7 @@ package final class EventLoop: @unchecked Sendable {
   func run() {
     thread.store(currentThread(), ordering: .relaxed)
     while true {
+      turnNumber &+= 1
       gauge.turnBegins()
       runJobs()
       reachDeadlines()

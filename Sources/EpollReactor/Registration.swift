@@ -143,11 +143,14 @@ package final class Registration: @unchecked Sendable {
   /// Shows the first `count` bytes of the reactor's scratch memory.
   package func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     loop.assertCurrent()
-    return try loop.scratch.withBytes(count, body)
+    return try loop.withScratch(count, body)
   }
 
   /// The most bytes that one receive into the scratch memory brings.
-  package var scratchCapacity: Int { loop.scratch.count }
+  package var scratchCapacity: Int { EventLoop.scratchSize }
+
+  /// The number of the loop's turn.
+  package var turnNumber: Int { loop.turnNumber }
 
   /// Asks for another turn, behind all that is ready now: `handle(.none)`. An edge-triggered event would not come again.
   ///

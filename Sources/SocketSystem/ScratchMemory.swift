@@ -3,7 +3,7 @@ import Glibc
 /// Memory to receive into before it is known how much there is.
 ///
 /// It is received into and read by one thread. A plain array would be as safe, but costs a check at every use.
-@safe package struct ScratchMemory: ~Copyable {
+@safe package final class ScratchMemory {
   // SAFETY (here and below): allocated by `init`, freed once by `deinit`, and lent to calls only; counts are checked.
   private let memory: UnsafeMutableRawBufferPointer
 
@@ -23,18 +23,12 @@ import Glibc
 
   /// recv(2) into the front.
   // SAFETY: the memory lives as long as this value, so for the call.
-  package borrowing func receive(from socket: Socket) -> Transfer { unsafe socket.receive(into: memory) }
+  package func receive(from socket: Socket) -> Transfer { unsafe socket.receive(into: memory) }
 
   /// Shows the first `count` bytes.
-  package borrowing func withBytes<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
+  package func withBytes<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     // SAFETY: initialised bytes, which the closure cannot keep.
     let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory.prefix(count)).assumingMemoryBound(to: UInt8.self)
     return try body(unsafe Span(_unsafeElements: bytes))
-  }
-
-  /// The first `count` bytes, copied.
-  package borrowing func copy(_ count: Int) -> [UInt8] {
-    // SAFETY: initialised bytes, copied.
-    unsafe Array(memory.prefix(count))
   }
 }

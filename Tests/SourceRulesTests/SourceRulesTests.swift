@@ -92,10 +92,7 @@ enum Exceptions {
   static let sleeps = [
     Allowance(
       path: "Tests/SockcatTests/Program.swift", words: "sleep(", count: 1,
-      reason: "a deadline for a program that hangs, which no test that passes waits for"),
-    Allowance(
-      path: "Tests/ActorSocketsTests/Support/Deadline.swift", words: "usleep(", count: 1,
-      reason: "the watchdog over tests that hang, which no test that passes waits for"),
+      reason: "a deadline for a program that hangs, which no test that passes waits for")
   ]
 
   static let traps = [

@@ -108,6 +108,8 @@ struct ReadQueue<Tag> {
 
   /// The number of reads that wait.
   var count: Int { entries.count }
+  /// Whether all that waits fails.
+  var isRefusing: Bool { refusal != nil }
   /// The first read.
   var first: Entry? { entries.first }
   /// The bytes that the read whose turn it is has seen already.

@@ -78,6 +78,8 @@ struct WriteQueue<Tag> {
   var count: Int { entries.count }
   /// Whether none waits.
   var isEmpty: Bool { entries.isEmpty }
+  /// Whether all that waits fails.
+  var isRefusing: Bool { refusal != nil }
   /// The first write.
   var first: Entry? { entries.first }
 

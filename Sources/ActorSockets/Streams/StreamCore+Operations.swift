@@ -43,9 +43,12 @@ extension StreamCore {
   func sendAtOnce(_ bytes: Span<UInt8>) throws -> Int {
     try Task.checkCancellation()
     try checkWritable()
-    guard writes.isEmpty, state == .open, brokenBy == nil, !bytes.isEmpty else { return 0 }
+    writeShare.renew(registration.turnNumber)
+    guard writes.isEmpty, state == .open, brokenBy == nil, !bytes.isEmpty, !writeShare.isSpent else { return 0 }
     guard case .bytes(let count) = transport.send(bytes) else { return 0 }
     metrics.bytesSent += count
+    writeShare.operations -= 1
+    writeShare.bytes -= count
     return count
   }
 

@@ -34,7 +34,7 @@ public final class StreamCore {
   var state = StreamState.connecting
   var closing = Closing.no
   var closeDeadline: DeadlineKey?
-  private var restDeadline: DeadlineKey?
+  var restDeadline: DeadlineKey?
   var report: CloseReport?
   var closedWaiters = Waiters<CloseReport>()
   /// Those who await `close()`: the descriptor is gone.
@@ -48,16 +48,18 @@ public final class StreamCore {
   var endedBy: SocketError?
   /// What broke the connection.
   private(set) var brokenBy: SocketError?
-  private var pendingHandles = 0
+  var pendingHandles = 0
   /// The last read of a call that is over, with all that belongs to it: most reads are alone, one after the other.
   private var spareRead: ReadQueue<Operation>.Entry?
   /// The first operation takes what can be done at once.
-  private var readIsImmediate = false
-  private var writeIsImmediate = false
-  private var readHasProgress = false
-  private var writeHasProgress = false
+  var readIsImmediate = false
+  var writeIsImmediate = false
+  var readHasProgress = false
+  var writeHasProgress = false
   /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
   private var isPumpingReads = false
+  private var readShare = Share()
+  var writeShare = Share()
   private var isPumpingWrites = false
   var isPumping: Bool { isPumpingReads || isPumpingWrites }
 
@@ -124,12 +126,18 @@ public final class StreamCore {
 
   // MARK: Carrying out what the queues say
 
-  /// The share of one direction at one wake-up: a connection that always has data goes behind the others after that much.
-  /// Failures are no share of anybody's: they move nothing.
-  private struct Share {
+  /// The share of one direction in one turn of the reactor: a connection that always has data goes behind the others after
+  /// that much. Failures are no share of anybody's: they move nothing.
+  struct Share {
+    var turn = 0
     var operations = 64
     var bytes = 262_144
     var isSpent: Bool { operations <= 0 || bytes <= 0 }
+
+    /// Begins anew in another turn.
+    mutating func renew(_ turn: Int) {
+      if turn != self.turn { self = Share(turn: turn) }
+    }
   }
 
   func pumpReads() {
@@ -139,8 +147,12 @@ public final class StreamCore {
       isPumpingReads = false
       settle()
     }
-    var share = Share()
+    readShare.renew(registration.turnNumber)
     while true {
+      if readShare.isSpent, !reads.isRefusing {
+        if registration.askForTurn() { return }
+        readShare = Share()
+      }
       switch reads.step() {
       case .idle:
         return
@@ -149,7 +161,7 @@ public final class StreamCore {
       case .finish(let entry, let result):
         switch result {
         case .success(let outcome):
-          share.operations -= 1
+          readShare.operations -= 1
           // Held in a circle until `end`, which every such call comes to.
           if entry.tag.isReusable { entry.tag.entry = entry }
           finish(entry.tag, .success(.read(outcome)))
@@ -157,17 +169,13 @@ public final class StreamCore {
         }
       case .receive(let id, let have, let wanted):
         if have == 0, transport.isReadable, reads.grantTurn(id) { continue }
-        if !receive(wanted: wanted, &share), !expireImmediateRead(id) { return }
-      }
-      if share.isSpent {
-        if registration.askForTurn() { return }
-        share = Share()
+        if !receive(wanted: wanted), !expireImmediateRead(id) { return }
       }
     }
   }
 
   /// Receives once for the first read; false when nothing can be received now.
-  private func receive(wanted: Int, _ share: inout Share) -> Bool {
+  private func receive(wanted: Int) -> Bool {
     var buffer = reads.lendBuffer()
     let result = transport.receive(into: &buffer, wanted: wanted)
     reads.giveBack(buffer)
@@ -176,7 +184,7 @@ public final class StreamCore {
       receivedEnd()
     case .bytes(let count):
       metrics.bytesReceived += count
-      share.bytes -= count
+      readShare.bytes -= count
       if readHasProgress { reportReadProgress() }
     case .wouldBlock:
       return false
@@ -202,8 +210,12 @@ public final class StreamCore {
       isPumpingWrites = false
       settle()
     }
-    var share = Share()
+    writeShare.renew(registration.turnNumber)
     while true {
+      if writeShare.isSpent, !writes.isRefusing {
+        if registration.askForTurn() { return }
+        writeShare = Share()
+      }
       switch writes.step() {
       case .idle:
         return
@@ -213,25 +225,21 @@ public final class StreamCore {
         guard let tag else { continue }
         switch result {
         case .success:
-          share.operations -= 1
+          writeShare.operations -= 1
           finish(tag, .success(.written))
         case .failure(let error): finish(tag, .failure(error))
         }
       case .send:
-        if !sendQueued(&share), !expireImmediateWrite() { return }
+        if !sendQueued(), !expireImmediateWrite() { return }
       case .shutDown:
         if let error = transport.finishWriting() { broke(SocketError(error, operation: "finishWriting")) }
         writes.finished()
-      }
-      if share.isSpent {
-        if registration.askForTurn() { return }
-        share = Share()
       }
     }
   }
 
   /// Sends once; false when nothing can be sent now.
-  private func sendQueued(_ share: inout Share) -> Bool {
+  private func sendQueued() -> Bool {
     let (pieces, offset) = writes.unsent(maximumPieces: Socket.maximumPieces, maximumBytes: 262_144)
     let result: Transfer
     if pieces.count == 1, let piece = pieces.first {
@@ -242,7 +250,7 @@ public final class StreamCore {
     switch result {
     case .bytes(let count):
       metrics.bytesSent += count
-      share.bytes -= count
+      writeShare.bytes -= count
       writes.sent(count)
       disarmRest()
       if writeHasProgress { reportWriteProgress() }
@@ -266,24 +274,9 @@ public final class StreamCore {
     }
   }
 
-  /// The rest of writes that were given up goes on in the background, and keeps the connection. But a peer that takes none
-  /// of it must not keep a connection that nobody has any more: if nothing else is waited for, it has the close timeout.
-  private func settleRest() {
-    guard writes.count > 0, writes.waiting == 0, reads.count == 0, pendingHandles == 0, case .no = closing,
-      state == .open
-    else { return disarmRest() }
-    if restDeadline != nil { return }
-    restDeadline = registration.arm(
-      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.rest.rawValue)
-  }
-
-  func disarmRest() {
-    if let deadline = restDeadline.take() { registration.disarm(deadline) }
-  }
-
   // MARK: Outcomes
 
-  private func finish(_ operation: Operation, _ outcome: Result<OperationOutcome, any Error>) {
+  func finish(_ operation: Operation, _ outcome: Result<OperationOutcome, any Error>) {
     if let deadline = operation.deadline.take() { registration.disarm(deadline) }
     switch operation.waiter {
     case .call:
@@ -351,97 +344,6 @@ public final class StreamCore {
     if case .no = closing { nil } else { endError }
   }
 
-  // MARK: Time
-
-  private func armIfWithin(_ operation: Operation, _ tag: DeadlineTag) {
-    guard let timeout = operation.timeout, timeout.start == .call else { return }
-    operation.deadline = registration.arm(
-      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
-  }
-
-  private func begin(read: Operation, _ id: UInt64) {
-    readHasProgress = read.progress != nil
-    readIsImmediate = start(read, .read(id))
-  }
-
-  private func begin(write: Operation?, _ id: UInt64) {
-    writeHasProgress = write?.progress != nil
-    writeIsImmediate = write.map { start($0, .write(id)) } ?? false
-  }
-
-  /// Starts an operation's time; whether it has none at all.
-  private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
-    guard let timeout = operation.timeout, timeout.start == .operation else { return false }
-    operation.start = registration.now
-    if timeout.nanoseconds == 0 {
-      transport.tryAnyway()
-      return true
-    }
-    operation.deadline = registration.arm(
-      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
-    return false
-  }
-
-  /// Ends the first read if it has no time to wait; whether it did, so that what is behind it may run.
-  private func expireImmediateRead(_ id: UInt64) -> Bool {
-    if !readIsImmediate { return false }
-    readIsImmediate = false
-    expireRead(id)
-    return true
-  }
-
-  /// Ends the first write if it has no time to wait, likewise.
-  private func expireImmediateWrite() -> Bool {
-    guard writeIsImmediate, let id = writes.first?.id else { return false }
-    writeIsImmediate = false
-    expireWrite(id)
-    return true
-  }
-
-  /// A deadline has come.
-  package func deadlineReached(_ rawTag: UInt64) {
-    switch DeadlineTag(rawValue: rawTag) {
-    case .read(let id):
-      expireRead(id)
-      pumpReads()
-    case .write(let id):
-      expireWrite(id)
-      pumpWrites()
-    case .close:
-      closeDeadline = nil
-      terminate(SocketError(.closed, operation: ""), .timedOut)
-    case .rest:
-      restDeadline = nil
-      terminate(SocketError(.timedOut, operation: ""), .timedOut)
-    }
-  }
-
-  private func expireRead(_ id: UInt64) {
-    let done = reads.first?.id == id ? reads.buffer.count : 0
-    if let read = reads.tag(of: id), extend(read, .read(id), done: done) { return }
-    guard let entry = reads.remove(id) else { return }
-    finish(entry.tag, .failure(SocketError(.timedOut, operation: "read", bytesTransferred: done)))
-    if options.closesOnTimeout { beginClose() }
-  }
-
-  private func expireWrite(_ id: UInt64) {
-    let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
-    if let write = writes.tag(of: id), extend(write, .write(id), done: done) { return }
-    guard let (write, sent) = writes.remove(id) else { return }
-    finish(write, .failure(SocketError(.timedOut, operation: "write", bytesTransferred: sent)))
-    if options.closesOnTimeout { beginClose() }
-  }
-
-  /// Asks for more time and arms it.
-  private func extend(_ operation: Operation, _ tag: DeadlineTag, done: Int) -> Bool {
-    operation.deadline = nil
-    guard let extend = operation.timeout?.extend else { return false }
-    let now = registration.now
-    guard let more = extend(.nanoseconds(now - operation.start), done), more > .zero else { return false }
-    operation.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: tag.rawValue)
-    return true
-  }
-
   // MARK: Taking back
 
   /// The task that awaits a read was cancelled, or its handle.
@@ -492,31 +394,5 @@ public final class StreamCore {
     writes.refuse(writeError)
     pumpReads()
     pumpWrites()
-  }
-}
-
-/// What a stream's deadlines are for, as the reactor keeps it.
-enum DeadlineTag {
-  case read(UInt64)
-  case write(UInt64)
-  case close
-  case rest
-
-  var rawValue: UInt64 {
-    switch self {
-    case .close: 0
-    case .rest: 4
-    case .read(let id): id << 2 | 1
-    case .write(let id): id << 2 | 2
-    }
-  }
-
-  init(rawValue: UInt64) {
-    self =
-      switch rawValue & 3 {
-      case 1: .read(rawValue >> 2)
-      case 2: .write(rawValue >> 2)
-      default: rawValue == 4 ? .rest : .close
-      }
   }
 }

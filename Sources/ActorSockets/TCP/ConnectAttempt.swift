@@ -4,6 +4,7 @@ internal import SocketSystem
 /// What a connection has only while it is connecting.
 final class ConnectAttempt {
   let id: UInt64
+  private let registration: Registration
   let timeout: Timeout
   let noDelay: Bool
   let started: Int64
@@ -14,14 +15,20 @@ final class ConnectAttempt {
   private(set) var name: String?
   var deadline: DeadlineKey?
 
-  init(id: UInt64, timeout: Timeout, noDelay: Bool, started: Int64) {
+  init(id: UInt64, _ registration: Registration, timeout: Timeout, noDelay: Bool, started: Int64) {
     self.id = id
+    self.registration = registration
     self.timeout = timeout
     self.noDelay = noDelay
     self.started = started
   }
 
-  deinit { leaveLookup() }
+  /// The connection was dropped, anywhere.
+  deinit {
+    leaveLookup()
+    guard let deadline else { return }
+    registration.reactor.submit { [registration] in registration.disarm(deadline) }
+  }
 
   /// Has a name looked up; `done` is called at most once, on the look-ups' reactor.
   func lookUp(_ name: String, _ done: @escaping HostLookups.Waiter) {

@@ -119,7 +119,7 @@ final class SocketTransport: StreamTransport {
   /// Connecting is over, one way or the other.
   func endAttempt() {
     guard let attempt = attempt.take() else { return }
-    if let deadline = attempt.deadline { registration.disarm(deadline) }
+    if let deadline = attempt.deadline.take() { registration.disarm(deadline) }
     attempt.leaveLookup()
   }
 

@@ -144,7 +144,7 @@ public actor TCPConnection: QueuedByteStream {
     transport = SocketTransport(registration, executor)
     core = StreamCore(transport: transport, registration: registration, options: configuration.options)
     transport.attempt = ConnectAttempt(
-      id: id, timeout: timeout, noDelay: configuration.noDelay, started: executor.reactor.now)
+      id: id, registration, timeout: timeout, noDelay: configuration.noDelay, started: executor.reactor.now)
   }
 
   deinit {

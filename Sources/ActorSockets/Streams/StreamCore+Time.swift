@@ -1,0 +1,135 @@
+internal import EpollReactor
+
+// Deadlines of operations: armed at the call or when the operation begins, extended or carried out when they come.
+
+extension StreamCore {
+  func armIfWithin(_ operation: Operation, _ tag: DeadlineTag) {
+    guard let timeout = operation.timeout, timeout.start == .call else { return }
+    operation.deadline = registration.arm(
+      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
+  }
+
+  func begin(read: Operation, _ id: UInt64) {
+    readHasProgress = read.progress != nil
+    readIsImmediate = start(read, .read(id))
+  }
+
+  func begin(write: Operation?, _ id: UInt64) {
+    writeHasProgress = write?.progress != nil
+    writeIsImmediate = write.map { start($0, .write(id)) } ?? false
+  }
+
+  /// Starts an operation's time; whether it has none at all.
+  private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
+    guard let timeout = operation.timeout, timeout.start == .operation else { return false }
+    operation.start = registration.now
+    if timeout.nanoseconds == 0 {
+      transport.tryAnyway()
+      return true
+    }
+    operation.deadline = registration.arm(
+      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
+    return false
+  }
+
+  /// Ends the first read if it has no time to wait; whether it did, so that what is behind it may run.
+  func expireImmediateRead(_ id: UInt64) -> Bool {
+    if !readIsImmediate { return false }
+    readIsImmediate = false
+    expireRead(id)
+    return true
+  }
+
+  /// Ends the first write if it has no time to wait, likewise.
+  func expireImmediateWrite() -> Bool {
+    guard writeIsImmediate, let id = writes.first?.id else { return false }
+    writeIsImmediate = false
+    expireWrite(id)
+    return true
+  }
+
+  /// A deadline has come.
+  package func deadlineReached(_ rawTag: UInt64) {
+    switch DeadlineTag(rawValue: rawTag) {
+    case .read(let id):
+      expireRead(id)
+      pumpReads()
+    case .write(let id):
+      expireWrite(id)
+      pumpWrites()
+    case .close:
+      closeDeadline = nil
+      terminate(SocketError(.closed, operation: ""), .timedOut)
+    case .rest:
+      restDeadline = nil
+      terminate(SocketError(.timedOut, operation: ""), .timedOut)
+    }
+  }
+
+  private func expireRead(_ id: UInt64) {
+    let done = reads.first?.id == id ? reads.buffer.count : 0
+    if let read = reads.tag(of: id), extend(read, .read(id), done: done) { return }
+    guard let entry = reads.remove(id) else { return }
+    finish(entry.tag, .failure(SocketError(.timedOut, operation: "read", bytesTransferred: done)))
+    if options.closesOnTimeout { beginClose() }
+  }
+
+  private func expireWrite(_ id: UInt64) {
+    let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
+    if let write = writes.tag(of: id), extend(write, .write(id), done: done) { return }
+    guard let (write, sent) = writes.remove(id) else { return }
+    finish(write, .failure(SocketError(.timedOut, operation: "write", bytesTransferred: sent)))
+    if options.closesOnTimeout { beginClose() }
+  }
+
+  /// Asks for more time and arms it.
+  private func extend(_ operation: Operation, _ tag: DeadlineTag, done: Int) -> Bool {
+    operation.deadline = nil
+    guard let extend = operation.timeout?.extend else { return false }
+    let now = registration.now
+    guard let more = extend(.nanoseconds(now - operation.start), done), more > .zero else { return false }
+    operation.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: tag.rawValue)
+    return true
+  }
+
+  /// The rest of writes that were given up goes on in the background, and keeps the connection. But a peer that takes none
+  /// of it must not keep a connection that nobody has any more: if nothing else is waited for, it has the close timeout.
+  func settleRest() {
+    guard writes.count > 0, writes.waiting == 0, reads.count == 0, pendingHandles == 0, case .no = closing,
+      state == .open
+    else { return disarmRest() }
+    if restDeadline != nil { return }
+    restDeadline = registration.arm(
+      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.rest.rawValue)
+  }
+
+  func disarmRest() {
+    if let deadline = restDeadline.take() { registration.disarm(deadline) }
+  }
+}
+
+/// What a stream's deadlines are for, as the reactor keeps it.
+enum DeadlineTag {
+  case read(UInt64)
+  case write(UInt64)
+  case close
+  case rest
+
+  var rawValue: UInt64 {
+    switch self {
+    case .close: 0
+    case .rest: 4
+    case .read(let id): id << 2 | 1
+    case .write(let id): id << 2 | 2
+    }
+  }
+
+  init(rawValue: UInt64) {
+    self =
+      switch rawValue & 3 {
+      case 1: .read(rawValue >> 2)
+      case 2: .write(rawValue >> 2)
+      default: rawValue == 4 ? .rest : .close
+      }
+  }
+}
