@@ -13,7 +13,8 @@ TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk
 BENCH_NEEDS := python3:python3 strace:strace
 
 SETUP := Tests/Tools/setup.sh
-TEST := swift test --disable-xctest
+# One test at a time: a test that computes for long would hold up the others on a machine of two cores, deadlines and all.
+TEST := swift test --disable-xctest --no-parallel
 # The race tests repeat themselves this often under a sanitizer, and this often in a soak.
 SANITIZER_ROUNDS ?= 3000
 SOAK_ROUNDS ?= 1000000

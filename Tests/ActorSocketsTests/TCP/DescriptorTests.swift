@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test(.disabled("its fix is pending")) func `Failed attempts to listen and to adopt leave no descriptor behind`()
+  @Test func `Failed attempts to listen and to adopt leave no descriptor behind`()
     async
   {
     await #expect(processExitsWith: .success) {

@@ -140,7 +140,7 @@ import Testing
       let start = ContinuousClock.now
       await connection.close()
       let took = ContinuousClock.now - start
-      #expect(took >= .seconds(2) && took < .seconds(12))
+      #expect(took >= .seconds(2))
       #expect(try await peer.receiveToEnd() == [])
     }
   }

@@ -1,0 +1,142 @@
+import ActorSockets
+import ActorSocketsTesting
+import EpollReactor
+import Glibc
+import SocketSystem
+import Testing
+
+@Suite struct WriteRaceTests {
+  enum Outcome: Hashable, Sendable, CaseIterable { case sent, cancelled, timedOutBefore, timedOutWithin }
+  enum Form: CaseIterable, Sendable { case array, pieces, pending }
+
+  /// What arrives at the peer: records, each of which says its number and length, and then brings the pattern.
+  private struct Arrived {
+    var numbers: [Int] = []
+    var isTorn = false
+    private var rest: [UInt8] = []
+
+    mutating func receive(_ bytes: ArraySlice<UInt8>) {
+      rest += bytes
+      var start = 0
+      while !isTorn, rest.count - start >= 12 {
+        let header = rest[start..<start + 12]
+        let number = header.prefix(8).reduce(0) { $0 << 8 | Int($1) }
+        let length = header.suffix(4).reduce(0) { $0 << 8 | Int($1) }
+        if length > 100_000 {
+          isTorn = true
+          break
+        }
+        guard rest.count - start >= 12 + length else { break }
+        if Array(rest[start + 12..<start + 12 + length]) != pattern(length, from: number) { isTorn = true }
+        numbers.append(number)
+        start += 12 + length
+      }
+      rest.removeFirst(start)
+    }
+
+    var isWhole: Bool { rest.isEmpty && !isTorn }
+  }
+
+  private static func record(_ number: Int, _ length: Int) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) }
+      + (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) } + pattern(length, from: number)
+  }
+
+  private static func write(
+    _ form: Form, _ bytes: [UInt8], _ connection: TCPConnection, _ timeout: Timeout?
+  ) async throws {
+    switch form {
+    case .array: try await connection.write(bytes, timeout: timeout)
+    case .pieces:
+      let middle = bytes.count / 2
+      try await connection.write(contentsOf: [Array(bytes[..<middle]), Array(bytes[middle...])], timeout: timeout)
+    case .pending: try await connection.enqueueWrite(bytes, timeout: timeout).value
+    }
+  }
+
+  private static func run(_ rounds: Int, _ seed: UInt64) async throws -> Tally<Outcome> {
+    var random = SeededRandom(seed: seed)
+    var tally = Tally<Outcome>()
+    let time = ManualTime()
+    let reactor = time.reactor
+    let opponent = try Opponent()
+    let (near, peer) = try RawSocket.unixPair()
+    try Socket(near.number).set(.sendBuffer, to: 4096)
+    let connection = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor)
+    let arrived = Guarded(Arrived())
+    var sent: Set<Int> = []
+    var gone: Set<Int> = []
+    for round in 0..<rounds {
+      let form = Form.allCases.randomElement(using: &random) ?? .array
+      let timeout: Timeout? =
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: nil
+        case 1: .within(.seconds(1))
+        default: .seconds(1)
+        }
+      let bytes = record(round, Int.random(in: 0..<12_000, using: &random))
+      let body: @Sendable () async throws -> Void = { try await write(form, bytes, connection, timeout) }
+      let task = begin(on: reactor, using: &random, body)
+      var steps: [Opponent.Step] = [{ reactor.advance(by: 1_000_000_000) {} }, { task.cancel() }]
+      // Often nothing is drained, and the next write waits behind this one's rest.
+      for _ in 0..<Int.random(in: 0...2, using: &random) {
+        steps.append { peer.drain { bytes in arrived.withLock { $0.receive(bytes) } } }
+      }
+      steps.shuffle(using: &random)
+      opponent.run(steps.paused(upTo: 15_000, using: &random))
+      do {
+        try await task.value
+        tally.count(.sent)
+        sent.insert(round)
+      } catch is CancellationError {
+        tally.count(.cancelled)
+      } catch let error as SocketError where error.code == .timedOut {
+        tally.count(error.bytesTransferred > 0 ? .timedOutWithin : .timedOutBefore)
+        if error.bytesTransferred > 0 { sent.insert(round) } else { gone.insert(round) }
+      }
+    }
+    await opponent.finish()
+    let finishing = Task.immediate { try await connection.finishWriting() }
+    let rest = try await peer.receiveToEnd()
+    try await finishing.value
+    let outcome = arrived.withLock { arrived in
+      arrived.receive(rest[...])
+      return arrived
+    }
+    let numbers = Set(outcome.numbers)
+    guard outcome.isWhole, outcome.numbers == numbers.sorted() else {
+      throw Overdue(description: "seed \(seed): a record was torn or came twice")
+    }
+    guard numbers.isSuperset(of: sent), numbers.isDisjoint(with: gone) else {
+      throw Overdue(
+        description: "seed \(seed): lost \(sent.subtracting(numbers)), not taken back \(gone.intersection(numbers))")
+    }
+    let metrics = await connection.metrics
+    guard metrics.bytesSent > 0, await connection.status.unsentBytes == 0 else {
+      throw Overdue(description: "seed \(seed): \(metrics)")
+    }
+    return tally
+  }
+
+  @Test func `Room, cancellation and time race for a write, and no record is torn, lost or doubled`() async throws {
+    try await within("all rounds end", seconds: 300) {
+      let tally = try await race(lanes: 4, rounds: rounds * 2 / 10, seed: 2, Self.run)
+      #expect(tally.hasAll(Outcome.allCases), "\(tally)")
+    }
+  }
+}
+
+extension RawSocket {
+  /// Receives everything that is there, without waiting for more.
+  fileprivate func drain(_ body: (ArraySlice<UInt8>) -> Void) {
+    var buffer = [UInt8](repeating: 0, count: 16_384)
+    while true {
+      // SAFETY: recv writes no more than the buffer has room for.
+      let count = unsafe buffer.withUnsafeMutableBytes {
+        unsafe recv(number, $0.baseAddress, $0.count, Int32(MSG_DONTWAIT))
+      }
+      if count <= 0 { return }
+      body(buffer[..<count])
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import EpollReactor
+import Foundation
+import SocketSystem
+
+/// How many rounds all races have together: `ACTORSOCKETS_ROUNDS`, 100,000 by default.
+let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 100_000
+
+/// A second thread, which does what the tasks of a race run against.
+final class Opponent: Sendable {
+  typealias Step = @Sendable () -> Void
+
+  private let queue = Guarded<[[Step]]>([])
+  private let semaphore = DispatchSemaphore(value: 0)
+
+  init() throws {
+    try startThread(name: "opponent") { [queue, semaphore] in
+      while true {
+        semaphore.wait()
+        let steps = queue.withLock { $0.removeFirst() }
+        if steps.isEmpty { return }
+        for step in steps { step() }
+      }
+    }
+  }
+
+  deinit { run([]) }
+
+  /// Has the steps done, one after the other, behind those given before. None at all ends the thread.
+  func run(_ steps: [Step]) {
+    queue.withLock { $0.append(steps) }
+    semaphore.signal()
+  }
+
+  /// Returns when everything given before is done.
+  func finish() async {
+    await withCheckedContinuation { continuation in run([{ continuation.resume() }]) }
+  }
+}
+
+/// Keeps the processor busy, so that what follows comes at another moment each time.
+func spin(_ nanoseconds: Int64) {
+  if nanoseconds <= 0 { return }
+  let end = continuousNanoseconds() + nanoseconds
+  while continuousNanoseconds() < end {}
+}
+
+extension [Opponent.Step] {
+  /// The steps, half of them behind a pause.
+  func paused(upTo nanoseconds: Int64, using random: inout SeededRandom) -> [Opponent.Step] {
+    map { step in
+      let pause = Bool.random(using: &random) ? Int64.random(in: 0..<nanoseconds, using: &random) : 0
+      return {
+        spin(pause)
+        step()
+      }
+    }
+  }
+}
+
+/// A task that begins on the spot, in its turn on the pool, or on a reactor's thread.
+func begin<Value: Sendable>(
+  on reactor: Reactor, using random: inout SeededRandom, _ body: @escaping @Sendable () async throws -> Value
+) -> Task<Value, any Error> {
+  switch Int.random(in: 0..<3, using: &random) {
+  case 0: Task.immediate { try await body() }
+  case 1: Task(executorPreference: reactor) { try await body() }
+  default: Task { try await body() }
+  }
+}
+
+/// How often a race came out in each way.
+struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
+  private(set) var counts: [Outcome: Int] = [:]
+
+  mutating func count(_ outcome: Outcome) { counts[outcome, default: 0] += 1 }
+
+  mutating func add(_ other: Tally) { counts.merge(other.counts) { $0 + $1 } }
+
+  var total: Int { counts.values.reduce(0, +) }
+
+  /// Whether each of the outcomes came at least once in a hundred rounds.
+  func hasAll(_ outcomes: [Outcome]) -> Bool {
+    outcomes.allSatisfy { counts[$0, default: 0] * 100 >= total }
+  }
+
+  var description: String {
+    counts.map { "\($0.key): \($0.value)" }.sorted().joined(separator: ", ") + " of \(total)"
+  }
+}
+
+/// Runs a race in several lanes at once, each with a seed of its own, and adds their outcomes up.
+func race<Outcome: Hashable & Sendable>(
+  lanes: Int, rounds: Int, seed: UInt64,
+  _ lane: @escaping @Sendable (_ rounds: Int, _ seed: UInt64) async throws -> Tally<Outcome>
+) async throws -> Tally<Outcome> {
+  try await withThrowingTaskGroup(of: Tally<Outcome>.self) { group in
+    for number in 0..<lanes {
+      group.addTask { try await lane(max(1, rounds / lanes), seed &* 1000 &+ UInt64(number)) }
+    }
+    var sum = Tally<Outcome>()
+    for try await tally in group { sum.add(tally) }
+    return sum
+  }
+}

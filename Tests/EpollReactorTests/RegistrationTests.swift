@@ -1,0 +1,167 @@
+import ActorSocketsTesting
+import Glibc
+import SocketSystem
+import Testing
+
+@testable import EpollReactor
+
+@Suite struct RegistrationTests {
+  private func send(_ number: Int32) {
+    // SAFETY: one byte is read from where one is.
+    _ = unsafe withUnsafeBytes(of: UInt8(1)) { unsafe Glibc.send(number, $0.baseAddress, 1, Int32(MSG_NOSIGNAL)) }
+  }
+
+  @Test func `Readiness is announced once for each change`() async throws {
+    let reactor = Reactor()
+    let probe = Probe(reactor)
+    let (near, far) = try socketPair()
+    try await probe.enter()
+    try await probe.attach(near)
+    try await eventually("it is writable") { probe.events.all == [Readiness.writable.rawValue] }
+    for count in 2...5 {
+      send(far)
+      try await eventually("it is readable") { probe.events.all.count == count }
+      #expect(probe.events.all.last.map { Readiness(rawValue: $0).contains(.readable) } == true)
+    }
+    close(far)
+    try await eventually("it has ended") { probe.events.all.count == 6 }
+    #expect(probe.events.all.last.map { Readiness(rawValue: $0).contains(.ended) } == true)
+    // Nobody reads, and nothing comes again.
+    let polls = reactor.metrics.polls
+    try await letTimePass(milliseconds: 100)
+    #expect(probe.events.all.count == 6 && reactor.metrics.polls <= polls + 1)
+  }
+
+  @Test func `A turn that was asked for comes once, as an empty event`() async throws {
+    let probe = Probe(Reactor())
+    try await probe.enter()
+    for count in 1...3 {
+      await probe.askThrice()
+      try await eventually("the turn comes") { probe.events.all.count == count }
+    }
+    #expect(probe.events.all == [0, 0, 0])
+  }
+
+  @Test(arguments: 1...20)
+  func `An event of a descriptor that was closed does not reach the one that has its number now`(round: Int) async {
+    await #expect(processExitsWith: .success) {
+      let reactor = Reactor()
+      let first = Probe(reactor)
+      let second = Probe(reactor)
+      let third = Probe(reactor)
+      for probe in [first, second, third] { try await probe.enter() }
+      let (firstNear, firstFar) = try socketPair()
+      let (secondNear, secondFar) = try socketPair()
+      try await first.attach(firstNear)
+      try await second.attach(secondNear)
+      try await eventually("both are writable") { first.events.all.count == 1 && second.events.all.count == 1 }
+      let reused = Notes<Int32>()
+      // Whichever of the two hears of its event first closes the other's descriptor, and the third takes its number.
+      for (probe, other) in [(first, second), (second, first)] {
+        await probe.react { _, readiness in
+          guard readiness.contains(.readable), reused.all.isEmpty else { return }
+          guard let (near, _) = try? socketPair() else { return }
+          let closed = other.assumeIsolated { $0.closeDescriptor() }
+          let number = fcntl(near, F_DUPFD, closed)
+          reused.add(number == closed ? number : -1)
+          third.assumeIsolated { try? $0.attach(number) }
+        }
+      }
+      await Task(executorPreference: reactor) {
+        // Both events are fetched in one batch.
+        for number in [firstFar, secondFar] {
+          var byte: UInt8 = 1
+          // SAFETY: one byte is read from where one is.
+          _ = unsafe write(number, &byte, 1)
+        }
+      }.value
+      try await eventually("the third is writable") { !third.events.all.isEmpty }
+      #expect([[firstNear], [secondNear]].contains(reused.all))
+      #expect(third.events.all == [Readiness.writable.rawValue])
+      #expect(first.events.all.count + second.events.all.count == 3)
+    }
+  }
+
+  @Test func `Deadlines come in their order, at their time and never early`() async throws {
+    let time = ManualTime()
+    let probe = Probe(time.reactor)
+    try await probe.enter()
+    for tag in [5, 3, 9, 1, 7] as [UInt64] { await probe.arm(at: Int64(tag) * 1000, tag: tag) }
+    await time.advance(by: .nanoseconds(999))
+    #expect(probe.deadlines.all == [])
+    await time.advance(by: .nanoseconds(1))
+    #expect(probe.deadlines.all == [1])
+    await time.advance(by: .nanoseconds(7999))
+    #expect(probe.deadlines.all == [1, 3, 5, 7])
+    await time.advance(by: .nanoseconds(1))
+    #expect(probe.deadlines.all == [1, 3, 5, 7, 9])
+    await probe.arm(at: -5, tag: 11)
+    await time.advance(by: .zero)
+    #expect(probe.deadlines.all.last == 11)
+  }
+
+  @Test func `Deadlines of the real clock are not early, and hardly late`() async throws {
+    let reactor = Reactor()
+    let probe = Probe(reactor)
+    try await probe.enter()
+    for milliseconds in [1, 5, 20] as [Int64] {
+      let end = reactor.now + milliseconds * 1_000_000
+      await probe.arm(at: end, tag: UInt64(milliseconds))
+      try await eventually("the deadline comes") { probe.deadlines.all.last == UInt64(milliseconds) }
+      let late = reactor.now - end
+      #expect(late >= 0 && late < 10_000_000_000)
+    }
+  }
+
+  @Test func `A million deadlines armed and disarmed leave nothing behind`() async throws {
+    let time = ManualTime()
+    let probe = Probe(time.reactor)
+    try await probe.enter()
+    await probe.armAndDisarm(1_000_000)
+    #expect(await probe.armedDeadlines == (count: 0, capacity: 0))
+    await probe.armMany(100_000)
+    await time.advance(by: .seconds(1))
+    #expect(probe.deadlines.all == (0..<100_000).map { UInt64($0) })
+    #expect(await probe.armedDeadlines.count == 0)
+  }
+
+  @Test func `What left hears nothing any more`() async throws {
+    let time = ManualTime()
+    let probe = Probe(time.reactor)
+    let (near, far) = try socketPair()
+    try await probe.enter()
+    try await probe.attach(near)
+    await probe.arm(at: 1000, tag: 1)
+    await probe.leave()
+    let before = probe.events.all.count
+    send(far)
+    await time.advance(by: .seconds(1))
+    time.reactor.shutdown()
+    await probe.leave()
+    #expect(probe.deadlines.all == [] && probe.shutdowns.all == [] && probe.events.all.count == before)
+    close(far)
+  }
+}
+
+extension Probe {
+  func askThrice() { for _ in 0..<3 { askForTurn() } }
+  func leave() { registration.leave() }
+
+  func armAndDisarm(_ count: Int) {
+    for tag in 0..<UInt64(count) {
+      if let key = registration.arm(at: Int64(tag) + 1000, tag: tag) { registration.disarm(key) }
+    }
+    let keys = (0..<UInt64(10_000)).compactMap { registration.arm(at: Int64($0 % 97) + 1000, tag: $0) }
+    for key in keys.reversed() { registration.disarm(key) }
+  }
+
+  func armMany(_ count: Int) {
+    // Pairs of one time: the one armed first comes first.
+    for tag in 0..<UInt64(count) { _ = registration.arm(at: Int64(tag / 2) + 1000, tag: tag) }
+  }
+
+  var armedDeadlines: (count: Int, capacity: Int) {
+    let heap = executor.reactor.loop.deadlines
+    return (heap.count, heap.capacity)
+  }
+}
