@@ -1,10 +1,14 @@
 import EpollReactor
-import Glibc
+import Foundation
 import SocketSystem
 import Testing
 
+/// How many times longer than usual everything may take, for slow machines and sanitizers: `ACTORSOCKETS_PATIENCE`.
+private let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
+
 /// Waits until a condition holds, by asking again and again.
 func eventually(_ what: String, seconds: Int = 30, _ condition: () -> Bool) async throws {
+  let seconds = seconds * patience
   let end = ContinuousClock.now + .seconds(seconds)
   while !condition() {
     try #require(ContinuousClock.now < end, "after \(seconds) seconds still not: \(what)")

@@ -101,6 +101,8 @@ struct ReadQueue<Tag> {
   private var entries = FIFO<Entry>()
   /// Reads that fail because of one before them; each leaves in the next steps.
   private var doomed = FIFO<Entry>()
+  /// The entries made by an `enqueue…` method.
+  private var enqueuedCount = 0
   private var refusal: SocketError?
   private var nextID: ID = 0
   /// A line ended with a carriage return: a line feed that comes next belongs to it.
@@ -123,6 +125,7 @@ struct ReadQueue<Tag> {
   mutating func admit(_ kind: ReadKind, isEnqueued: Bool, _ tag: Tag) -> ID {
     nextID += 1
     entries.append(Entry(id: nextID, kind: kind, isEnqueued: isEnqueued, tag: tag))
+    if isEnqueued { enqueuedCount += 1 }
     return nextID
   }
 
@@ -180,7 +183,7 @@ struct ReadQueue<Tag> {
   /// Takes a read out, unless it is gone or has the turn, and dooms the enqueued ones behind it.
   mutating func remove(_ id: ID) -> Entry? {
     guard let index = entries.index(of: id), !entries[index].hasTurn else { return nil }
-    let entry = entries.remove(at: index)
+    let entry = leave(index)
     doomEnqueued(from: index)
     return entry
   }
@@ -227,7 +230,7 @@ struct ReadQueue<Tag> {
       entry.getsTurn = false
       return nil
     }
-    let tag = entries.remove(at: 0).tag
+    let tag = leave(0).tag
     if failed { doomEnqueued(from: 0) }
     return tag
   }
@@ -240,7 +243,7 @@ struct ReadQueue<Tag> {
       return .finish(entry, .failure(SocketError(.precedingReadFailed, operation: "read")))
     }
     guard let first = entries.first, !first.hasTurn else { return .idle }
-    if let refusal { return .finish(entries.remove(at: 0), .failure(refusal)) }
+    if let refusal { return .finish(leave(0), .failure(refusal)) }
     if !isOpen { return .idle }
     if !first.isBegun {
       first.isBegun = true
@@ -255,9 +258,9 @@ struct ReadQueue<Tag> {
       first.hasTurn = true
       return .finish(first, .success(.turn))
     case .done(let outcome):
-      return .finish(entries.remove(at: 0), .success(outcome))
+      return .finish(leave(0), .success(outcome))
     case .failed(let error):
-      let entry = entries.remove(at: 0)
+      let entry = leave(0)
       doomEnqueued(from: 0)
       return .finish(entry, .failure(error))
     case .needs(let wanted):
@@ -265,8 +268,19 @@ struct ReadQueue<Tag> {
     }
   }
 
+  private mutating func leave(_ index: Int) -> Entry {
+    let entry = entries.remove(at: index)
+    if entry.isEnqueued { enqueuedCount -= 1 }
+    return entry
+  }
+
   private mutating func doomEnqueued(from index: Int) {
-    for entry in entries.removeAll(from: index, where: \.isEnqueued) { doomed.append(entry) }
+    // Counted, so that calls that are cancelled one after the other do not each look at all the others.
+    if enqueuedCount == 0 { return }
+    for entry in entries.removeAll(from: index, where: \.isEnqueued) {
+      enqueuedCount -= 1
+      doomed.append(entry)
+    }
   }
 
   // MARK: What a read makes of the bytes

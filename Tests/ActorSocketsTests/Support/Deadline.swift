@@ -1,6 +1,9 @@
-import Glibc
+import Foundation
 import SocketSystem
 import Testing
+
+/// How many times longer than usual everything may take, for slow machines and sanitizers: `ACTORSOCKETS_PATIENCE`.
+private let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
 
 /// A condition that did not come true, or a call that did not return, in the time a test gave it.
 struct Overdue: Error, CustomStringConvertible {
@@ -16,6 +19,7 @@ nonisolated(nonsending) func within<Value>(
   _ what: String, seconds: Int = 30, file: String = #fileID, line: Int = #line,
   _ body: nonisolated(nonsending) () async throws -> Value
 ) async throws -> Value {
+  let seconds = seconds * patience
   let sentence = "\(file):\(line): after \(seconds) seconds still not: \(what)"
   let watch = Watchdog.shared.begin(seconds, sentence)
   defer { Watchdog.shared.end(watch) }
@@ -34,6 +38,7 @@ nonisolated(nonsending) func eventually(
   _ what: String, seconds: Int = 30, file: String = #fileID, line: Int = #line,
   _ condition: nonisolated(nonsending) () async throws -> Bool
 ) async throws {
+  let seconds = seconds * patience
   let end = ContinuousClock.now + .seconds(seconds)
   while true {
     if try await condition() { return }
