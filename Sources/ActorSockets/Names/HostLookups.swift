@@ -29,9 +29,17 @@ actor HostLookups: ReactorActor {
   nonisolated let executor: ReactorExecutor
   private let blockingLookUp: @Sendable (String) -> Outcome
   private var waiters: [String: [UInt64: Waiter]] = [:]
-  private var queue: [String] = []
+  /// The names that wait for a thread, each with a ticket, so that one that nobody wants any more is found at once.
+  private var queue = FIFO<Queued>()
+  private var tickets: [String: UInt64] = [:]
+  private var nextTicket: UInt64 = 0
   private var underWay: Set<String> = []
   private let maximumThreads: Int
+
+  private struct Queued: Identified {
+    let id: UInt64
+    let name: String
+  }
 
   init(_ reactor: Reactor, maximumThreads: Int = 4, blockingLookUp: @escaping @Sendable (String) -> Outcome) {
     executor = ReactorExecutor(reactor)
@@ -42,20 +50,25 @@ actor HostLookups: ReactorActor {
   /// Asks for a name's addresses; the waiter is called once, on this actor's reactor, unless `leave` comes before.
   func ask(_ name: String, _ id: UInt64, _ waiter: @escaping Waiter) {
     waiters[name, default: [:]][id] = waiter
-    if !underWay.contains(name), !queue.contains(name) { queue.append(name) }
+    if !underWay.contains(name), tickets[name] == nil {
+      nextTicket += 1
+      tickets[name] = nextTicket
+      queue.append(Queued(id: nextTicket, name: name))
+    }
     beginNext()
   }
 
   /// Takes a waiter back.
   func leave(_ name: String, _ id: UInt64) {
     waiters[name]?[id] = nil
-    if waiters[name]?.isEmpty == true { waiters[name] = nil }
+    guard waiters[name]?.isEmpty == true else { return }
+    waiters[name] = nil
+    if let ticket = tickets.removeValue(forKey: name), let index = queue.index(of: ticket) { queue.remove(at: index) }
   }
 
   private func beginNext() {
-    while underWay.count < maximumThreads, !queue.isEmpty {
-      let name = queue.removeFirst()
-      if waiters[name] == nil { continue }
+    while underWay.count < maximumThreads, let name = queue.popFirst()?.name {
+      tickets[name] = nil
       underWay.insert(name)
       do {
         try startThread(name: "lookup") { [blockingLookUp] in
@@ -63,15 +76,19 @@ actor HostLookups: ReactorActor {
           self.submit { $0.finished(name, outcome) }
         }
       } catch {
-        finished(name, .failure(SocketError(error, operation: "look up")))
+        answer(name, .failure(SocketError(error, operation: "look up")))
       }
     }
   }
 
   private func finished(_ name: String, _ outcome: Outcome) {
+    answer(name, outcome)
+    beginNext()
+  }
+
+  private func answer(_ name: String, _ outcome: Outcome) {
     underWay.remove(name)
     let answered = waiters.removeValue(forKey: name) ?? [:]
     for waiter in answered.values { waiter(outcome) }
-    beginNext()
   }
 }

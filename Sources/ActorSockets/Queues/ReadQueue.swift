@@ -103,7 +103,8 @@ struct ReadQueue<Tag> {
   private var doomed = FIFO<Entry>()
   /// The entries made by an `enqueue…` method.
   private var enqueuedCount = 0
-  private var refusal: SocketError?
+  /// Why all that waits fails, if so.
+  private(set) var refusal: SocketError?
   private var nextID: ID = 0
   /// A line ended with a carriage return: a line feed that comes next belongs to it.
   private var dropsLineFeed = false

@@ -106,6 +106,11 @@ extension StreamCore {
   private func show<Value>(
     _ id: UInt64, upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Value
   ) -> Look<Value> {
+    // The stream may have ended between the granting of the turn and this look.
+    if let refusal = reads.refusal {
+      _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: true)
+      return .done(.failure(refusal.during("withBytes")))
+    }
     var consumed = 0
     var shown = 0
     var result: Result<Value, any Error>?

@@ -3,7 +3,7 @@ import EpollReactor
 /// Those who wait for one thing, each of whom may give up.
 struct Waiters<Value: Sendable> {
   /// One who waits.
-  final class Waiter {
+  final class Waiter: Identified {
     let id: UInt64
     let parked: Parked
     private var outcome: Result<Value, any Error>?
@@ -26,7 +26,7 @@ struct Waiters<Value: Sendable> {
     }
   }
 
-  private var waiting: [Waiter] = []
+  private var waiting = FIFO<Waiter>()
   private var nextID: UInt64 = 0
 
   /// Whether nobody waits.
@@ -42,16 +42,16 @@ struct Waiters<Value: Sendable> {
 
   /// Takes one out.
   mutating func remove(_ id: UInt64) -> Waiter? {
-    guard let index = waiting.firstIndex(where: { $0.id == id }) else { return nil }
-    return waiting.remove(at: index)
+    waiting.index(of: id).map { waiting.remove(at: $0) }
   }
 
   /// Takes the one out that has waited longest.
-  mutating func takeFirst() -> Waiter? { waiting.isEmpty ? nil : waiting.removeFirst() }
+  mutating func takeFirst() -> Waiter? { waiting.popFirst() }
 
   /// Takes all out.
   mutating func takeAll() -> [Waiter] {
-    defer { waiting = [] }
-    return waiting
+    var all: [Waiter] = []
+    while let waiter = waiting.popFirst() { all.append(waiter) }
+    return all
   }
 }
