@@ -81,8 +81,10 @@ public actor InMemoryConnection: QueuedByteStream {
   private static let counter = Atomic<UInt64>(0)
 
   deinit {
-    peer.send { $0.peerClosed() }
-    if registration.needsToLeave { registration.reactor.submit { [registration] in registration.leave() } }
+    registration.reactor.submit { [registration, peer] in
+      if registration.resetsWhenDropped { peer.send { $0.peerAborted() } } else { peer.send { $0.peerClosed() } }
+      registration.leave()
+    }
   }
 
   /// One line for logs.

@@ -27,6 +27,8 @@ package final class Registration: @unchecked Sendable {
   private weak var handler: (any EventHandler)?
   private var storedDescriptor: Descriptor?
   private var slot: Int?
+  /// A number that no other registration of the reactor has.
+  fileprivate var serial: UInt64 = 0
   private var token: UInt64?
   private var waitsForTurn = false
   private var waitsForRoom = false
@@ -72,6 +74,9 @@ package final class Registration: @unchecked Sendable {
     case reactorIsShutDown
     case system(SystemError)
   }
+
+  /// The descriptor of a dropped actor is to be reset: a clean end would pass off a part of what was written as all of it.
+  package var resetsWhenDropped = false
 
   /// Whether it is in the table: whoever drops it must have it leave. Any thread.
   package var needsToLeave: Bool { isInTable.load(ordering: .acquiring) }
@@ -171,7 +176,8 @@ package final class Registration: @unchecked Sendable {
   /// Arms a deadline at `time` on the reactor's clock; the handler hears its tag.
   package func arm(at time: Int64, tag: UInt64) -> DeadlineKey? {
     loop.assertCurrent()
-    return slot == nil ? nil : loop.deadlines.insert(at: time, Deadline(registration: self, tag: tag))
+    guard let slot else { return nil }
+    return loop.deadlines.insert(at: time, Deadline(place: slot, serial: serial, tag: tag))
   }
 
   /// Disarms a deadline; one that is gone is no matter.
@@ -229,13 +235,12 @@ package final class Registration: @unchecked Sendable {
 /// Names an armed deadline.
 package typealias DeadlineKey = DeadlineHeap<Deadline>.Key
 
-/// Whom a deadline is for.
+/// Whom a deadline is for: by its place in the table, so that one that nobody disarmed holds neither a dropped socket nor
+/// its reactor.
 package struct Deadline {
-  /// Weak, so that a deadline that nobody disarmed holds neither a dropped socket nor its reactor.
-  private(set) weak var registration: Registration?
+  let place: Int
+  let serial: UInt64
   let tag: UInt64
-
-  func reach() { registration?.dispatch(deadline: tag) }
 }
 
 /// All registrations of a reactor. A token names a place and its generation, which every change of descriptor raises:
@@ -243,8 +248,11 @@ package struct Deadline {
 struct RegistrationTable {
   private var places: [(registration: Registration?, generation: UInt32)] = []
   private var free: [Int] = []
+  private var nextSerial: UInt64 = 0
 
   mutating func insert(_ registration: Registration) -> Int {
+    nextSerial += 1
+    registration.serial = nextSerial
     if let place = free.popLast() {
       places[place].registration = registration
       return place
@@ -269,6 +277,14 @@ struct RegistrationTable {
     let place = Int(token & 0xffff_ffff)
     guard place < places.count, places[place].generation == UInt32(token >> 32) else { return nil }
     return places[place].registration
+  }
+
+  /// Whom a deadline is for, unless it has left.
+  subscript(deadline: Deadline) -> Registration? {
+    guard let registration = places[deadline.place].registration, registration.serial == deadline.serial else {
+      return nil
+    }
+    return registration
   }
 
   /// All registrations there are.

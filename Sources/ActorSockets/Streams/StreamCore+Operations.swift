@@ -45,7 +45,16 @@ extension StreamCore {
     try checkWritable()
     writeShare.renew(registration.turnNumber)
     guard writes.isEmpty, state == .open, brokenBy == nil, !bytes.isEmpty, !writeShare.isSpent else { return 0 }
-    guard case .bytes(let count) = transport.send(bytes) else { return 0 }
+    let count: Int
+    switch transport.send(bytes) {
+    case .bytes(let sent): count = sent
+    case .wouldBlock: return 0
+    case .failed(let error):
+      // The kernel says it once: what is queued instead would hear of something else.
+      let failure = SocketError(error, operation: "write")
+      broke(failure)
+      throw brokenBy ?? failure
+    }
     metrics.bytesSent += count
     writeShare.operations -= 1
     writeShare.bytes -= count

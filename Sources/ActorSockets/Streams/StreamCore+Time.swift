@@ -61,8 +61,7 @@ extension StreamCore {
       closeDeadline = nil
       terminate(SocketError(.closed, operation: ""), .timedOut)
     case .rest:
-      restDeadline = nil
-      terminate(SocketError(.timedOut, operation: ""), .timedOut)
+      letGoOfRest()
     }
   }
 
@@ -93,18 +92,31 @@ extension StreamCore {
   }
 
   /// The rest of writes that were given up goes on in the background, and keeps the connection. But a peer that takes none
-  /// of it must not keep a connection that nobody has any more: if nothing else is waited for, it has the close timeout.
+  /// of it must not keep a connection that nobody has any more: after the close timeout the rest does not keep it. Whoever
+  /// has it still has it, and nothing is torn; if nobody does, it is reset.
   func settleRest() {
     guard writes.count > 0, writes.waiting == 0, reads.count == 0, pendingHandles == 0, case .no = closing,
       state == .open
     else { return disarmRest() }
-    if restDeadline != nil { return }
+    if restDeadline != nil || restIsLetGo { return }
     restDeadline = registration.arm(
       at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.rest.rawValue)
   }
 
+  /// Bytes moved, or somebody waits for something again.
   func disarmRest() {
     if let deadline = restDeadline.take() { registration.disarm(deadline) }
+    if restIsLetGo {
+      restIsLetGo = false
+      registration.resetsWhenDropped = false
+    }
+  }
+
+  private func letGoOfRest() {
+    restDeadline = nil
+    restIsLetGo = true
+    registration.resetsWhenDropped = true
+    keepAlive = nil
   }
 }
 

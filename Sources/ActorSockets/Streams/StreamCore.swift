@@ -35,6 +35,8 @@ public final class StreamCore {
   var closing = Closing.no
   var closeDeadline: DeadlineKey?
   var restDeadline: DeadlineKey?
+  /// The rest of writes that were given up does not keep the connection any more.
+  var restIsLetGo = false
   var report: CloseReport?
   var closedWaiters = Waiters<CloseReport>()
   /// Those who await `close()`: the descriptor is gone.
@@ -109,7 +111,7 @@ public final class StreamCore {
     pumpWrites()
   }
 
-  private func broke(_ error: SocketError) {
+  func broke(_ error: SocketError) {
     if brokenBy != nil { return }
     brokenBy = error
     let unsent = writes.queuedBytes
@@ -145,6 +147,8 @@ public final class StreamCore {
     isPumpingReads = true
     defer {
       isPumpingReads = false
+      // A read that met a reset has taken the transport away: no event will come for the writes.
+      if writes.isRefusing, !writes.isEmpty { pumpWrites() }
       settle()
     }
     readShare.renew(registration.turnNumber)
@@ -266,7 +270,7 @@ public final class StreamCore {
   func settle() {
     continueClosing()
     settleRest()
-    let isNeeded = pendingHandles > 0 || !writes.isEmpty || closing.isUnderWay
+    let isNeeded = pendingHandles > 0 || !writes.isEmpty && !restIsLetGo || closing.isUnderWay
     if isNeeded {
       if keepAlive == nil { keepAlive = owner }
     } else {

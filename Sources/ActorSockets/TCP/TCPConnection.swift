@@ -151,7 +151,8 @@ public actor TCPConnection: QueuedByteStream {
     // What is isolated is out of reach here, and the last reference may go anywhere: the reactor closes the descriptor.
     if !registration.needsToLeave { return }
     registration.reactor.submit { [registration, executor] in
-      if registration.socket != nil {
+      if registration.resetsWhenDropped { try? registration.socket?.resetOnClose() }
+      if registration.socket != nil, !registration.resetsWhenDropped {
         LingeringClose(registration, executor, nil).assumeIsolated { $0.begin() }
       } else {
         registration.leave()

@@ -42,6 +42,8 @@ public actor TCPListener: ReactorActor {
   private var policy = AcceptPolicy()
   /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
   private var mayAccept = true
+  /// Whose turn it is to be asked first.
+  private var nextSocket = 0
   private var retry: DeadlineKey?
   private var waiters = Waiters<TCPConnection>()
   private var failure: SocketError?
@@ -224,10 +226,13 @@ public actor TCPListener: ReactorActor {
   /// Accepts one connection if one is there.
   private func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
-    for socket in sockets {
+    for step in sockets.indices {
+      // In turns, so that a flood on one address does not shut the others out.
+      let index = (nextSocket + step) % sockets.count
       while true {
         do {
-          guard let accepted = try socket.socket?.accept() else { break }
+          guard let accepted = try sockets[index].socket?.accept() else { break }
+          nextSocket = index + 1
           policy.accepted()
           let peer = accepted.peer
           return TCPConnection(

@@ -3,7 +3,7 @@ import SocketSystem
 import Testing
 
 /// How many times longer than usual everything may take, for slow machines and sanitizers: `ACTORSOCKETS_PATIENCE`.
-private let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
+let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
 
 /// A condition that did not come true, or a call that did not return, in the time a test gave it.
 struct Overdue: Error, CustomStringConvertible {

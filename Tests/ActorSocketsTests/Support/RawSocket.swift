@@ -15,7 +15,7 @@ final class RawSocket: Sendable {
   init(owning number: Int32) {
     descriptor = Guarded(number)
     // SAFETY: the options read one struct timeval, which `limit` is.
-    var limit = timeval(tv_sec: 20, tv_usec: 0)
+    var limit = timeval(tv_sec: 20 * patience, tv_usec: 0)
     unsafe setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     unsafe setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
   }

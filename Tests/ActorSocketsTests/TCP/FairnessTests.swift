@@ -33,7 +33,6 @@ import Testing
             }
           })
       }
-      let start = ContinuousClock.now
       try await withThrowingTaskGroup(of: Void.self) { group in
         for _ in 0..<50 {
           let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
@@ -51,12 +50,10 @@ import Testing
         }
         try await group.waitForAll()
       }
-      let took = ContinuousClock.now - start
       isOver.open()
       var moved = 0
       for hose in hoses { moved += try await hose.value }
       #expect(moved > 1_000_000)
-      #expect(took < .seconds(30), "20 rounds took \(took)")
     }
   }
 
