@@ -195,7 +195,9 @@ package final class EventLoop: @unchecked Sendable {
   private func reachDeadlines() {
     guard deadlines.earliest != nil else { return }
     let now = self.now
-    while let deadline = deadlines.popDue(at: now) { event { registrations[deadline]?.dispatch(deadline: deadline.tag) } }
+    while let deadline = deadlines.popDue(at: now) {
+      event { registrations[deadline]?.dispatch(deadline: deadline.tag) }
+    }
   }
 
   private func millisecondsToNextDeadline() -> Int32 {
