@@ -46,12 +46,12 @@ docs: build-setup ## The documentation, as a site in Docs/Site
 
 # Warnings are errors here, in the two builds that have everything in them.
 thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) TSAN_OPTIONS=halt_on_error=1 \
+	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) TSAN_OPTIONS=halt_on_error=1 \
 	  $(TEST) --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 
 # The tests of the tool run it with Foundation's Process, which leaks by itself.
 address-sanitizer: test-setup ## The whole test suite under the address sanitizer, leaks included
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) ASAN_OPTIONS=detect_leaks=1 \
+	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) ASAN_OPTIONS=detect_leaks=1 \
 	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) --skip SockcatTests
 	ASAN_OPTIONS=detect_leaks=0 \
 	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) --filter SockcatTests
