@@ -7,12 +7,12 @@ import Testing
 private let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
 
 /// Waits until a condition holds, by asking again and again.
-func eventually(_ what: String, seconds: Int = 30, _ condition: () -> Bool) async throws {
+func eventually(_ what: String, seconds: Int = 60, _ condition: () -> Bool) async throws {
   let seconds = seconds * patience
   let end = ContinuousClock.now + .seconds(seconds)
   while !condition() {
     try #require(ContinuousClock.now < end, "after \(seconds) seconds still not: \(what)")
-    await Task.yield()
+    try await letTimePass(milliseconds: 1)
   }
 }
 

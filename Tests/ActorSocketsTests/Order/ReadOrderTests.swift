@@ -36,7 +36,7 @@ import Testing
 
   @Test(arguments: [Transport.tcpOverIPv4, .inMemory])
   func `Reads from everywhere get the bytes in the order of their calls`(transport: Transport) async throws {
-    try await within("all records arrive", seconds: 60) {
+    try await within("all records arrive", seconds: 120) {
       let reactor = Reactor()
       let pair = try await transport.pair(on: reactor)
       let server = pair.server

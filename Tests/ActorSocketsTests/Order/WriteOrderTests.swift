@@ -90,7 +90,7 @@ import Testing
   func `Calls from everywhere are carried out in the order in which they were made`(
     transport: Transport
   ) async throws {
-    try await within("all records arrive", seconds: 60) {
+    try await within("all records arrive", seconds: 120) {
       let reactor = Reactor()
       let other = Reactor()
       let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
@@ -124,7 +124,7 @@ import Testing
   func `Plain calls on the reactor's thread are carried out in the order in which they were made`(
     transport: Transport, place: Place
   ) async throws {
-    try await within("all records arrive", seconds: 60) {
+    try await within("all records arrive", seconds: 120) {
       let reactor = Reactor()
       let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
       let tickets = Guarded<UInt64>(0)
@@ -187,7 +187,7 @@ import Testing
 
   @Test(arguments: [Transport.tcpOverIPv4, .inMemory])
   func `Tasks without the preference of the one that started them keep the order`(transport: Transport) async throws {
-    try await within("all records arrive", seconds: 60) {
+    try await within("all records arrive", seconds: 120) {
       let reactor = Reactor()
       let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
       let starter = Starter(reactor, pair.client)
@@ -203,7 +203,7 @@ import Testing
 
   @Test(arguments: [Transport.tcpOverIPv4, .inMemory], Place.allCases)
   func `A write enqueued before another call is sent before it`(transport: Transport, place: Place) async throws {
-    try await within("all records arrive", seconds: 60) {
+    try await within("all records arrive", seconds: 120) {
       let reactor = Reactor()
       let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
       let client = pair.client

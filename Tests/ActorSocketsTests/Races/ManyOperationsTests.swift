@@ -62,7 +62,7 @@ import Testing
   func `Whatever becomes of reads, those that succeed bring the stream in the order of the calls`(
     transport: Transport, seed: UInt64
   ) async throws {
-    try await within("all reads come out; seed \(seed)", seconds: 60) {
+    try await within("all reads come out; seed \(seed)", seconds: 120) {
       var random = SeededRandom(seed: seed)
       let time = ManualTime()
       let pair = try await transport.pair(on: time.reactor)
@@ -163,7 +163,7 @@ import Testing
   func `Whatever becomes of writes, they arrive whole and in the order of the calls`(
     transport: Transport, seed: UInt64
   ) async throws {
-    try await within("all writes come out; seed \(seed)", seconds: 60) {
+    try await within("all writes come out; seed \(seed)", seconds: 120) {
       var random = SeededRandom(seed: seed)
       let time = ManualTime()
       let pair = try await transport.pair(on: time.reactor) {

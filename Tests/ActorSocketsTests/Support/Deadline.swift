@@ -16,7 +16,7 @@ struct Overdue: Error, CustomStringConvertible {
 /// process then ends with the same sentence. `what` is its end: what should have happened.
 @discardableResult
 nonisolated(nonsending) func within<Value>(
-  _ what: String, seconds: Int = 30, file: String = #fileID, line: Int = #line,
+  _ what: String, seconds: Int = 60, file: String = #fileID, line: Int = #line,
   _ body: nonisolated(nonsending) () async throws -> Value
 ) async throws -> Value {
   let seconds = seconds * patience
@@ -35,17 +35,20 @@ nonisolated(nonsending) func within<Value>(
 
 /// Waits until a condition holds, by asking again and again; `what` should come true.
 nonisolated(nonsending) func eventually(
-  _ what: String, seconds: Int = 30, file: String = #fileID, line: Int = #line,
+  _ what: String, seconds: Int = 60, file: String = #fileID, line: Int = #line,
   _ condition: nonisolated(nonsending) () async throws -> Bool
 ) async throws {
   let seconds = seconds * patience
   let end = ContinuousClock.now + .seconds(seconds)
+  var tries = 0
   while true {
     if try await condition() { return }
     if ContinuousClock.now > end {
       throw Overdue(description: "\(file):\(line): after \(seconds) seconds still not: \(what)")
     }
-    await Task.yield()
+    tries += 1
+    // Asking without a pause would keep the pool from those who make it true.
+    if tries < 20 { await Task.yield() } else { try await letTimePass(milliseconds: 1) }
   }
 }
 

@@ -78,11 +78,9 @@ struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
 
   var total: Int { counts.values.reduce(0, +) }
 
-  /// Whether each of the outcomes came at least once in a hundred rounds. The few rounds of a run under a sanitizer, which
-  /// is slow and searches for the right moment at first, must have met each of them.
+  /// Whether each of the outcomes came at least once in a hundred rounds.
   func hasAll(_ outcomes: [Outcome]) -> Bool {
-    let share = total >= 10_000 ? total / 100 : 1
-    return outcomes.allSatisfy { counts[$0, default: 0] >= share }
+    outcomes.allSatisfy { counts[$0, default: 0] * 100 >= total }
   }
 
   var description: String {

@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test func `A name without an address is not found`() async throws {
-    try await within("it fails", seconds: 60) {
+    try await within("it fails", seconds: 120) {
       let error = await expectError(.hostNotFound) {
         _ = try await TCPConnection.connect(to: .host("nobody.invalid", port: 80))
       }

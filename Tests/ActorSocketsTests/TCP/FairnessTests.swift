@@ -6,7 +6,7 @@ import Testing
 @Suite struct FairnessTests {
   @Test(arguments: [true, false])
   func `Quiet connections get on beside fire hoses`(onReactor: Bool) async throws {
-    try await within("the quiet ones are answered", seconds: 60) {
+    try await within("the quiet ones are answered", seconds: 120) {
       let reactor = Reactor()
       let isOver = Gate()
       var hoses: [Task<Int, any Error>] = []

@@ -15,7 +15,7 @@ import Testing
 
   @Test(arguments: [HandlerPlace.pool, .reactor])
   func `A thousand connections are served at once`(place: HandlerPlace) async throws {
-    try await within("all are answered", seconds: 60) {
+    try await within("all are answered", seconds: 120) {
       let (listener, address) = try bind()
       let serving = Task {
         try await listener.serve(on: place) { connection in
