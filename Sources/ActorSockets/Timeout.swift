@@ -75,13 +75,15 @@ public struct Timeout: Sendable {
 }
 
 extension Duration {
-  /// The duration in nanoseconds: at least 0, at most `Int64.max`, which is 292 years.
+  /// The duration in nanoseconds, rounded up: at least 0, at most `Int64.max`, which is 292 years.
   package var clampedNanoseconds: Int64 {
     // Compared first: `components` traps for durations beyond `Int64` seconds.
     if self <= .zero { return 0 }
     if self >= .nanoseconds(Int64.max) { return .max }
     let (seconds, attoseconds) = components
-    return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    // Rounded up: some time is never no time.
+    let (sum, overflow) = (seconds * 1_000_000_000).addingReportingOverflow((attoseconds + 999_999_999) / 1_000_000_000)
+    return overflow ? .max : sum
   }
 
   /// `.seconds(_: Double)` that knows no value it traps on.

@@ -16,7 +16,7 @@ internal import Synchronization
 public actor InMemoryConnection: QueuedByteStream {
   /// What a connection can be told to do differently.
   public struct Configuration: Sendable {
-    /// The bytes that may wait at each end to be read. 64 KiB by default.
+    /// The bytes that may wait at each end to be read, at least 1. 64 KiB by default.
     public var capacity = 65_536
     /// How long ``ByteStream/close()`` may take to send what was written; then the connection is aborted. 30 seconds by
     /// default.
@@ -74,7 +74,7 @@ public actor InMemoryConnection: QueuedByteStream {
     id = Self.counter.add(1, ordering: .relaxed).newValue
     executor = ReactorExecutor(reactor)
     registration = Registration(on: reactor)
-    transport = MemoryTransport(MemoryPipe(capacity: configuration.capacity), registration, peer)
+    transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
     core = StreamCore(transport: transport, registration: registration, options: configuration.options)
   }
 

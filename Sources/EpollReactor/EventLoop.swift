@@ -7,8 +7,8 @@
 // - epoll knows open file descriptions, not numbers. An event fetched in one batch may be for a number that was closed
 //   and used again within that batch. So events carry a token of place and generation, and descriptors are closed on
 //   this thread alone.
-// - close(2) removes a descriptor from epoll by itself unless it was duplicated; descriptors are handed out of here
-//   only through EPOLL_CTL_DEL.
+// - close(2) removes a descriptor from epoll by itself unless it was duplicated, and descriptors are never handed out of
+//   here.
 // - EPOLLHUP and EPOLLERR are reported asked for or not, but edge-triggered once: nobody listening is no hot loop.
 // - epoll_wait counts milliseconds. Deadlines are rounded up, so none is early.
 // - Waking by eventfd costs two system calls (the write, and a wait that returns for nothing else), so it is done only

@@ -21,16 +21,19 @@ public final class Reactor: TaskExecutor {
   package let loop: EventLoop
 
   /// The reactor that sockets use unless told otherwise. It is never shut down.
-  public static let shared = Reactor()
+  public static let shared = Reactor(isShared: true)
+
+  private let isShared: Bool
 
   /// A reactor with a thread of its own.
   ///
   /// It stops the program if the system has no descriptor or thread left for it: a program without its event loop has
   /// nothing to go on with. Make reactors at the start.
-  public convenience init() { self.init(manualTime: false) }
+  public convenience init() { self.init(isShared: false) }
 
   /// A reactor whose deadlines, if wanted, come only as `advance(by:)` says.
-  package init(manualTime: Bool) {
+  package init(manualTime: Bool = false, isShared: Bool = false) {
+    self.isShared = isShared
     do {
       let loop = try EventLoop(manualTime: manualTime)
       try startThread(name: "reactor") { loop.run() }
@@ -48,7 +51,7 @@ public final class Reactor: TaskExecutor {
   /// It takes effect in its turn, behind the calls made before it. Calling it again does nothing, and so does calling it
   /// on ``shared``.
   public func shutdown() {
-    if self === Self.shared { return }
+    if isShared { return }
     submit { [loop] in loop.shutDown() }
   }
 

@@ -120,15 +120,6 @@ package final class Registration: @unchecked Sendable {
     loop.descriptorClosed()
   }
 
-  /// Takes the descriptor out, unregistered but open.
-  package func detach() -> Descriptor? {
-    loop.assertCurrent()
-    guard let descriptor = storedDescriptor.take() else { return nil }
-    if let slot { _ = loop.registrations.renewToken(slot) }
-    loop.epoll.remove(descriptor.number)
-    return descriptor
-  }
-
   /// The socket, if there is one.
   package var socket: Socket? {
     loop.assertCurrent()
@@ -289,6 +280,4 @@ struct RegistrationTable {
 
   /// All registrations there are.
   var all: [Registration] { places.compactMap(\.registration) }
-
-  var count: Int { places.count - free.count }
 }

@@ -51,11 +51,6 @@ package struct Epoll: ~Copyable, Sendable {
     _ = try Self.check(clinux_epoll_add(descriptor.number, number, interest.rawValue, token), "epoll_ctl")
   }
 
-  /// epoll_ctl(2) EPOLL_CTL_DEL, for a descriptor that goes on living elsewhere; close(2) does it by itself.
-  package borrowing func remove(_ number: Int32) {
-    _ = clinux_epoll_remove(descriptor.number, number)
-  }
-
   /// epoll_wait(2)
   ///
   /// - Parameters:

@@ -11,6 +11,8 @@ package struct SocketOption: Sendable {
   package static var pendingError: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_ERROR) }
   /// SO_TYPE: SOCK_STREAM and so on.
   package static var type: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_TYPE) }
+  /// SO_PROTOCOL: IPPROTO_TCP and so on.
+  package static var `protocol`: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_PROTOCOL) }
   /// SO_ACCEPTCONN: whether the socket listens.
   package static var isListening: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_ACCEPTCONN) }
   /// SO_SNDBUF: the bytes the kernel keeps for sending; it doubles what is set.
@@ -52,5 +54,10 @@ extension Socket {
   /// Whether the socket is a byte stream, as SO_TYPE says.
   package func isStream() throws(SystemError) -> Bool {
     try get(.type) == Int32(SOCK_STREAM.rawValue)
+  }
+
+  /// Whether the socket is a TCP socket, as SO_PROTOCOL says: not every byte stream is, nor every one over IP.
+  package func isTCP() throws(SystemError) -> Bool {
+    try get(.protocol) == Int32(IPPROTO_TCP)
   }
 }

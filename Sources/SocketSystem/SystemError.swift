@@ -41,8 +41,6 @@ package enum Transfer {
 
 /// Error numbers that other modules tell apart, so that they need not import the C library.
 package enum Errno {
-  package static let again = EAGAIN
-  package static let inProgress = EINPROGRESS
   package static let badDescriptor = EBADF
   package static let invalidArgument = EINVAL
   package static let notSocket = ENOTSOCK
@@ -68,7 +66,6 @@ package enum Errno {
   package static let protocolError = EPROTO
   package static let noProtocolOption = ENOPROTOOPT
   package static let notSupported = EOPNOTSUPP
-  package static let noEntry = ENOENT
 }
 
 /// Calls `body` until it is not interrupted: the one place where EINTR is handled.

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 // What every byte stream can do on top of its requirements.
 
 // Those that do more than call are not isolated to the stream: a call from elsewhere then hops once, into the requirement,
@@ -107,6 +109,36 @@ extension ByteStream {
     try await withBytes(upTo: 65_536, timeout: timeout, body)
   }
 
+  /// Shows the bytes that arrived to a parser of the caller's, without copying them: see
+  /// ``withBytes(upTo:timeout:_:)``.
+  ///
+  /// What the parser holds goes to the stream for the call and comes back with what the body did to it, also when the
+  /// call throws. A parser that is a property of an actor must be taken out before the call and put back after it.
+  ///
+  /// - Parameters:
+  ///   - state: The parser.
+  ///   - limit: The most bytes to show, at least 1; `.limitExceeded` if so many are shown and none is used.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - body: Looks at the bytes and counts those that it used up. If it throws, what it counted is used up.
+  /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  public func withBytes<State, Value>(
+    _ state: inout sending State, upTo limit: Int = 65_536, timeout: Timeout? = nil,
+    _ body: @Sendable (_ state: inout State, _ bytes: Span<UInt8>, _ consumed: inout Int) throws -> sending Value
+  ) async throws -> sending Value? {
+    let lent = Lent(state)
+    do {
+      let value = try await withBytes(upTo: limit, timeout: timeout) { bytes, consumed in
+        try lent.withState { try body(&$0, bytes, &consumed) }
+      }
+      state = lent.takeBack()
+      return value
+    } catch {
+      state = lent.takeBack()
+      throw error
+    }
+  }
+
   /// Puts a read in the queue without waiting for it: see ``enqueueRead(_:timeout:)``.
   ///
   /// - Parameter request: What to read.
@@ -166,4 +198,18 @@ extension ByteStream {
   ) async throws {
     bytes += try await read(until: delimiter, maximumLength: maximumLength, timeout: timeout)
   }
+}
+
+/// A value that a synchronous closure in another isolation may change, and that comes back. The mutex proves to the
+/// compiler that nobody else touches it meanwhile; there is never anybody to wait for.
+private struct Lent<State>: ~Copyable {
+  private let state: Mutex<State?>
+
+  init(_ state: sending State) { self.state = Mutex(state) }
+
+  func withState<Result>(_ body: (inout State) throws -> sending Result) rethrows -> sending Result {
+    try state.withLock { try body(&$0!) }
+  }
+
+  func takeBack() -> sending State { state.withLock { $0.take()! } }
 }

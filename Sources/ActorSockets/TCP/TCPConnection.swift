@@ -115,21 +115,21 @@ public actor TCPConnection: QueuedByteStream {
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
-    let remote = try Self.checkAdoptable(fileDescriptor)
+    let (remote, isTCP) = try Self.checkAdoptable(fileDescriptor)
     return TCPConnection(
-      Descriptor(owning: fileDescriptor), remote: remote, configuration: configuration, reactor: reactor)
+      Descriptor(owning: fileDescriptor), remote: remote, isTCP: isTCP, configuration: configuration, reactor: reactor)
   }
 
   /// A connection that accept4(2) or the caller brought.
   init(
-    _ descriptor: consuming Descriptor, remote: SocketAddress?, configuration: Configuration, reactor: Reactor
+    _ descriptor: consuming Descriptor, remote: SocketAddress?, isTCP: Bool, configuration: Configuration,
+    reactor: Reactor
   ) {
     let local = try? descriptor.socket.localAddress()
     identity.withLock {
       $0.localAddress = local?.unmapped
       $0.remoteAddress = remote?.unmapped
     }
-    let isTCP = local?.isUnix != true
     if isTCP, configuration.noDelay { try? descriptor.socket.set(.noDelay, to: 1) }
     executor = ReactorExecutor(reactor)
     registration = Registration(on: reactor, holding: descriptor)
@@ -215,7 +215,7 @@ extension TCPConnection: CustomStringConvertible {}
 // MARK: - Beginning
 
 extension TCPConnection {
-  private static func checkAdoptable(_ number: Int32) throws -> SocketAddress? {
+  private static func checkAdoptable(_ number: Int32) throws -> (remote: SocketAddress?, isTCP: Bool) {
     let socket = Socket(number)
     do {
       guard try socket.isStream() else {
@@ -223,7 +223,7 @@ extension TCPConnection {
       }
       let remote = try socket.remoteAddress()
       try socket.makeNonblocking()
-      return remote
+      return (remote, try socket.isTCP())
     } catch let error as SystemError {
       throw SocketError(
         .invalidArgument, operation: "adopt", detail: "descriptor \(number) is no connected stream socket",

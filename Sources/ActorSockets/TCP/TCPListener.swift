@@ -236,7 +236,8 @@ public actor TCPListener: ReactorActor {
           policy.accepted()
           let peer = accepted.peer
           return TCPConnection(
-            accepted.take(), remote: peer, configuration: configuration.connection, reactor: executor.reactor)
+            accepted.take(), remote: peer, isTCP: localAddresses.first?.isUnix != true,
+            configuration: configuration.connection, reactor: executor.reactor)
         } catch {
           switch policy.failed(errno: error.errno) {
           case .skip: continue

@@ -166,6 +166,50 @@ import Testing
     }
   }
 
+  /// A parser that no other isolation may touch.
+  private final class Sums {
+    var looks = 0
+    var bytes = 0
+
+    func take(_ bytes: Span<UInt8>, _ consumed: inout Int) throws {
+      looks += 1
+      if bytes.count < 2 { return }
+      consumed = 2
+      self.bytes += 2
+      if bytes[0] == UInt8(ascii: "!") { throw Unparsable() }
+    }
+  }
+
+  private struct Unparsable: Error {}
+
+  @Test(arguments: Transport.allCases)
+  func `A parser of the caller's looks at the bytes and comes back`(transport: Transport) async throws {
+    try await within("the looks return") {
+      let pair = try await transport.pair()
+      try await pair.client.write(Array("abcd!!x"))
+      try await pair.client.finishWriting()
+      _ = try await pair.server.read(exactly: 0)
+      var parser = Sums()
+      while parser.bytes < 4 { try await pair.server.withBytes(&parser) { try $0.take($1, &$2) } }
+      #expect(parser.looks == 2)
+      do {
+        try await pair.server.withBytes(&parser) { try $0.take($1, &$2) }
+        Issue.record("nothing was thrown")
+      } catch is Unparsable {
+        #expect(parser.bytes == 6)
+      }
+      do {
+        try await pair.server.withBytes(&parser) { try $0.take($1, &$2) }
+        Issue.record("nothing was thrown")
+      } catch let error as SocketError where error.code == .endOfStream {
+        #expect(parser.looks == 4)
+      }
+      #expect(try await pair.server.read() == Array("x"))
+      let end: Void? = try await pair.server.withBytes(&parser) { try $0.take($1, &$2) }
+      #expect(end == nil)
+    }
+  }
+
   @Test(arguments: Transport.allCases)
   func `A look at a rest that can never be enough throws, and the rest stays`(transport: Transport) async throws {
     try await within("the reads return") {

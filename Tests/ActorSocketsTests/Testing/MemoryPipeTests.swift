@@ -81,4 +81,16 @@ import Testing
     got += receiver.take(.max)
     #expect(got == sent, "seed \(seed)")
   }
+
+  @Test(arguments: [0, -1, Int.min])
+  func `A pair that is to have no room has room for one byte`(capacity: Int) async throws {
+    try await within("the bytes arrive") {
+      var configuration = InMemoryConnection.Configuration()
+      configuration.capacity = capacity
+      let (near, far) = InMemoryConnection.pair(configuration: configuration)
+      let writing = near.enqueueWrite(Array("abc"))
+      #expect(try await far.read(exactly: 3) == Array("abc"))
+      try await writing.value
+    }
+  }
 }

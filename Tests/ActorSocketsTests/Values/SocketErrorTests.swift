@@ -13,7 +13,7 @@ import Testing
       (Errno.hostUnreachable, .unreachable), (Errno.networkDown, .unreachable), (Errno.hostDown, .unreachable),
       (Errno.processDescriptors, .tooManyOpenFiles), (Errno.systemDescriptors, .tooManyOpenFiles),
       (Errno.permissionDenied, .permissionDenied), (Errno.notPermitted, .permissionDenied),
-      (Errno.noMemory, .system), (Errno.noEntry, .system), (9999, .system),
+      (Errno.noMemory, .system), (9999, .system),
     ] as [(Int32, SocketError.Code)])
   func `An error number has its code, and the description has the kernel's words`(errno: Int32, code: SocketError.Code)
   {

@@ -9,6 +9,8 @@ import Testing
       (.after(.microseconds(3)), 3000), (.within(.seconds(1)), 1_000_000_000), (.zero, 0),
       (.after(.seconds(2), extend: { _, _ in nil }), 2_000_000_000),
       (.seconds(-1), 0), (.seconds(-0.5), 0), (.milliseconds(-1), 0), (.after(.nanoseconds(-1)), 0),
+      (.after(Duration(secondsComponent: 0, attosecondsComponent: 1)), 1),
+      (.after(Duration(secondsComponent: 1, attosecondsComponent: 1_000_000_001)), 1_000_000_002),
       (.within(.seconds(Int64.min)), 0), (.seconds(Int64.min), 0), (.seconds(-Double.infinity), 0),
       (.seconds(Double.nan), 0),
       (.seconds(Int64.max), .max), (.seconds(UInt64.max), .max), (.milliseconds(UInt64.max), .max),
