@@ -38,9 +38,10 @@ package final class EventLoop: @unchecked Sendable {
   var deadlines = DeadlineHeap<Deadline>()
   var turns: [Registration] = []
   var waitingForRoom: [Registration] = []
-  /// Memory to receive into. A second one is needed only where somebody looks at the first and makes another socket receive
-  /// meanwhile.
-  private var scratches = [ScratchMemory(count: EventLoop.scratchSize)]
+  /// Memory to receive into.
+  private let firstScratch = ScratchMemory(count: EventLoop.scratchSize)
+  /// More of it, which is needed only where somebody looks at the first and makes another socket receive meanwhile.
+  private var moreScratches: [ScratchMemory] = []
   private var lentScratches = 0
   /// Counts the turns: the share of a socket is that of a turn.
   private(set) var turnNumber = 0
@@ -53,8 +54,8 @@ package final class EventLoop: @unchecked Sendable {
   /// another thread is not, and a job that hops on from here has the preference of the job before. Where that is wrong, a
   /// hop costs one more turn in the queue.
   private(set) var runsForReactor = false
-  /// Calls that the event under way has resumed.
-  private var resumed: [JobQueue.Item] = []
+  /// The call that the event under way has resumed.
+  private var resumed: JobQueue.Item?
   private var isInEvent = false
   private var events = EventBuffer()
   private var batch: [JobQueue.Item] = []
@@ -93,8 +94,9 @@ package final class EventLoop: @unchecked Sendable {
 
   /// The memory to receive into now.
   var scratch: ScratchMemory {
-    if lentScratches == scratches.count { scratches.append(ScratchMemory(count: Self.scratchSize)) }
-    return scratches[lentScratches]
+    if lentScratches == 0 { return firstScratch }
+    if lentScratches > moreScratches.count { moreScratches.append(ScratchMemory(count: Self.scratchSize)) }
+    return moreScratches[lentScratches - 1]
   }
 
   /// Shows what was received into the scratch memory; what is received meanwhile goes elsewhere.
@@ -178,18 +180,18 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
-  /// Runs what an event brings about, and then the calls that it resumed.
+  /// Runs what an event brings about, and then the call that it resumed.
   private func event(_ body: () -> Void) {
     isInEvent = true
     body()
     isInEvent = false
-    while let item = resumed.popLast() { run(item) }
+    if let item = resumed.take() { run(item) }
   }
 
   /// Lets a resumed call go on: behind the event under way, or through the queue.
   func goOn(_ item: consuming JobQueue.Item) {
     // More than one is rare: the queue keeps their order.
-    if isInEvent, resumed.isEmpty { resumed.append(item) } else { jobs.push(item) }
+    if isInEvent, resumed == nil { resumed = item } else { jobs.push(item) }
   }
 
   private func reachDeadlines() {

@@ -4,21 +4,32 @@ protocol Identified {
 }
 
 /// A queue in an array: in at the end, out at the front, and sometimes out of the middle.
+///
+/// Invariant: if there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one.
 struct FIFO<Element> {
+  private var lone: Element?
   private var storage: [Element?] = []
   private var head = 0
 
   /// Room that an empty queue may keep.
   private static var keptCapacity: Int { 16 }
 
-  var count: Int { storage.count - head }
-  var isEmpty: Bool { storage.count == head }
-  var first: Element? { isEmpty ? nil : storage[head] }
+  var count: Int { lone == nil ? storage.count - head : 1 }
+  var isEmpty: Bool { lone == nil && storage.count == head }
+  var first: Element? { lone ?? (storage.count == head ? nil : storage[head]) }
 
-  mutating func append(_ element: Element) { storage.append(element) }
+  mutating func append(_ element: Element) {
+    if isEmpty {
+      lone = element
+    } else {
+      if let first = lone.take() { storage.append(first) }
+      storage.append(element)
+    }
+  }
 
   /// The element at `index`, counted from the front.
   subscript(index: Int) -> Element {
+    if index == 0, let lone { return lone }
     guard let element = storage[head + index] else { preconditionFailure("an element was read after it left") }
     return element
   }
@@ -28,6 +39,7 @@ struct FIFO<Element> {
   /// Takes the element at `index` out, in constant time near either end.
   @discardableResult
   mutating func remove(at index: Int) -> Element {
+    if index == 0, let element = lone.take() { return element }
     let element = self[index]
     if index > count / 2 {
       storage.remove(at: head + index)
@@ -49,6 +61,11 @@ struct FIFO<Element> {
 
   /// Takes out those from `index` on that are `leaving`, in one pass.
   mutating func removeAll(from index: Int, where leaving: (Element) -> Bool) -> [Element] {
+    if let element = lone {
+      if index > 0 || !leaving(element) { return [] }
+      lone = nil
+      return [element]
+    }
     var removed: [Element] = []
     var kept: [Element?] = []
     for case let element? in storage[(head + index)...] {

@@ -131,7 +131,10 @@ struct ReadQueue<Tag> {
   }
 
   /// Puts a read at the end that has left before, and that nobody holds any more.
-  mutating func admit(again entry: Entry, _ kind: ReadKind) -> ID {
+  ///
+  /// - Returns: Its number, and whether all that it can do is wait for the first byte. Then it has begun, and no step is
+  ///   needed before that byte comes.
+  mutating func admit(again entry: Entry, _ kind: ReadKind) -> (id: ID, waits: Bool) {
     nextID += 1
     entry.id = nextID
     entry.kind = kind
@@ -140,8 +143,15 @@ struct ReadQueue<Tag> {
     entry.hasTurn = false
     entry.getsTurn = false
     entries.append(entry)
-    return nextID
+    if entry.isEnqueued { enqueuedCount += 1 }
+    guard isOpen, entries.count == 1, isIdle, case .any = kind else { return (nextID, false) }
+    entry.isBegun = true
+    return (nextID, true)
   }
+
+  /// There are no bytes, no end, and no failures to tell.
+  @inline(__always)
+  private var isIdle: Bool { buffer.isEmpty && ending == nil && refusal == nil && doomed.isEmpty && !dropsLineFeed }
 
   /// The stream is up.
   mutating func open() { isOpen = true }
@@ -234,6 +244,22 @@ struct ReadQueue<Tag> {
     let tag = leave(0).tag
     if failed { doomEnqueued(from: 0) }
     return tag
+  }
+
+  /// Whether the only read is one of what there is, which waits for the first byte. Inlined, for a call would copy the queue.
+  @inline(__always)
+  var isWaitingForAny: Bool {
+    guard entries.count == 1, isIdle, let first = entries.first, first.isBegun, case .any = first.kind else {
+      return false
+    }
+    return true
+  }
+
+  /// Takes out the only read, of which `isWaitingForAny` is true, if so many bytes are not too many for it. It has them
+  /// as its outcome: what `received` and two steps would come to.
+  mutating func finishAny(_ count: Int) -> Entry? {
+    guard case .any(let limit)? = entries.first?.kind, count <= limit else { return nil }
+    return leave(0)
   }
 
   // MARK: Actions

@@ -91,7 +91,7 @@ public final class StreamCore {
 
   /// There may be something to receive or room to send.
   package func transportIsReady() {
-    pumpReads()
+    if !pumpLoneRead() { pumpReads() }
     if !writes.isEmpty { pumpWrites() }
   }
 
@@ -166,9 +166,7 @@ public final class StreamCore {
         switch result {
         case .success(let outcome):
           readShare.operations -= 1
-          // Held in a circle until `end`, which every such call comes to.
-          if entry.tag.isReusable { entry.tag.entry = entry }
-          finish(entry.tag, .success(.read(outcome)))
+          finish(entry, outcome)
         case .failure(let error): finish(entry.tag, .failure(error))
         }
       case .receive(let id, let have, let wanted):
@@ -178,11 +176,35 @@ public final class StreamCore {
     }
   }
 
+  /// What `pumpReads` does, at a stroke, where a single read of what there is waits for bytes, and they came: so it is
+  /// nearly always. False if it is not so.
+  private func pumpLoneRead() -> Bool {
+    guard !isPumpingReads, reads.isWaitingForAny else { return false }
+    readShare.renew(registration.turnNumber)
+    if readShare.isSpent { return false }
+    var arrived = ByteQueue()
+    let result = transport.receive(into: &arrived, wanted: 1)
+    guard case .bytes(let count) = result, count > 0, let entry = reads.finishAny(count) else {
+      reads.giveBack(arrived)
+      _ = note(received: result)
+      return false
+    }
+    _ = note(received: result)
+    readShare.operations -= 1
+    finish(entry, .bytes(arrived.take(count)))
+    settle()
+    return true
+  }
+
   /// Receives once for the first read; false when nothing can be received now.
   private func receive(wanted: Int) -> Bool {
     var buffer = reads.lendBuffer()
     let result = transport.receive(into: &buffer, wanted: wanted)
     reads.giveBack(buffer)
+    return note(received: result)
+  }
+
+  private func note(received result: Transfer) -> Bool {
     switch result {
     case .bytes(0):
       receivedEnd()
@@ -268,6 +290,7 @@ public final class StreamCore {
 
   /// Looks after what depends on the queues having run dry.
   func settle() {
+    if isQuiet { return }
     continueClosing()
     settleRest()
     let isNeeded = pendingHandles > 0 || !writes.isEmpty && !restIsLetGo || closing.isUnderWay
@@ -278,9 +301,22 @@ public final class StreamCore {
     }
   }
 
+  /// Nothing is under way that a queue's running dry could bring on: so it is after most steps.
+  private var isQuiet: Bool {
+    guard case .no = closing, keepAlive == nil, pendingHandles == 0, writes.isEmpty else { return false }
+    return restDeadline == nil && !restIsLetGo && !(peerIsFinished && options.closesOnEndOfStream)
+  }
+
   // MARK: Outcomes
 
-  func finish(_ operation: Operation, _ outcome: Result<OperationOutcome, any Error>) {
+  private func finish(_ entry: ReadQueue<Operation>.Entry, _ outcome: consuming ReadOutcome) {
+    let operation = entry.tag
+    // Held in a circle until `end`, which every such call comes to.
+    if operation.isReusable { operation.entry = entry }
+    finish(operation, .success(.read(outcome)))
+  }
+
+  func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
     if let deadline = operation.deadline.take() { registration.disarm(deadline) }
     switch operation.waiter {
     case .call:
@@ -313,9 +349,16 @@ public final class StreamCore {
       return operation
     }
     let operation = entry.tag
-    operation.id = reads.admit(again: entry, kind)
+    let (id, waits) = reads.admit(again: entry, kind)
+    operation.id = id
     operation.parked?.reuse()
-    pumpReads()
+    if waits, !transport.isReadable {
+      readIsImmediate = false
+      readHasProgress = false
+      settle()
+    } else {
+      pumpReads()
+    }
     park(operation, executor)
     return operation
   }

@@ -88,7 +88,7 @@ extension TCPListener {
   @discardableResult
   public func serve(
     on place: HandlerPlace = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),
-    handler: @escaping @Sendable (TCPConnection) async throws -> Void
+    handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
     if server.isServing { throw SocketError.invalid("serve", "this listener is being served already") }
     if limits.connections < 1 {
@@ -124,7 +124,7 @@ extension TCPListener {
 
   private func serveTree(
     _ place: HandlerPlace, _ limits: ServeLimits, _ drain: Drain,
-    _ handler: @escaping @Sendable (TCPConnection) async throws -> Void
+    _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
     var failure: (any Error)?
     // A throwing group, although no child throws: the other kind wraps each child twice, in frames that idle with it.
@@ -171,7 +171,7 @@ extension TCPListener {
   /// Inlined: each frame counts in what an idle connection takes.
   @inline(__always)
   private nonisolated func run(
-    _ handler: @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
+    _ handler: @concurrent @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
   ) async {
     do {
       try await handler(connection)

@@ -86,6 +86,13 @@ struct ReadDriver {
     pump()
   }
 
+  /// Gives bytes to the read that waits for any, if they are not too many for it.
+  mutating func finishAny(_ bytes: [UInt8]) -> Bool {
+    guard let entry = queue.finishAny(bytes.count) else { return false }
+    finished.append(Finished(entry.tag, .bytes(bytes)))
+    return true
+  }
+
   mutating func receive(_ text: String) { receive(text.utf8) }
 
   mutating func end(_ ending: StreamEnding = .endOfStream) {

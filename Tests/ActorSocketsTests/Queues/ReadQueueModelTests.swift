@@ -132,9 +132,12 @@ private struct ReadPair {
     let alphabet: [UInt8] = [97, 98, 10, 13, 0, 1, 2]
     let bytes = (0..<pick(9)).map { _ in alphabet[pick(7)] }
     log.append("receive \(bytes)")
-    if pick(2) == 0 {
+    switch pick(3) {
+    case 0:
       driver.queue.received(bytes.span)
-    } else {
+    case 1 where !bytes.isEmpty && driver.queue.isWaitingForAny && driver.finishAny(bytes):
+      break
+    default:
       var lent = driver.queue.lendBuffer()
       lent.append(bytes.span)
       driver.queue.giveBack(lent)

@@ -151,17 +151,56 @@ import Testing
     while case .begin = queue.step() {}
     let removed = queue.remove(old)
     let entry = try #require(removed)
-    let again = queue.admit(again: entry, .turn(moreThan: 0))
+    let again = queue.admit(again: entry, .turn(moreThan: 0)).id
     #expect(again > old)
     guard case .begin(again, 7) = queue.step() else { Issue.record("not begun again"); return }
     guard case .finish(_, .success(.turn)) = queue.step() else { Issue.record("no turn"); return }
     let tag = queue.endTurn(again, consumed: 0, waitingForMoreThan: nil)
     #expect(tag == 7)
-    let third = queue.admit(again: entry, .until("c", maximumLength: 100))
+    let third = queue.admit(again: entry, .until("c", maximumLength: 100)).id
     #expect(queue.remove(old) == nil && queue.remove(again) == nil)
     guard case .begin(third, _) = queue.step() else { Issue.record("not begun a third time"); return }
     guard case .finish(_, let result) = queue.step() else { Issue.record("not finished"); return }
     #expect(ReadResult(result) == .text("abc"))
+  }
+
+  /// What keeps a read that is admitted again from waiting for the first byte.
+  enum Obstacle: CaseIterable {
+    case none, isNotOpen, bytes, end, refusal, kind, readBefore, doomedRead, lineFeed
+  }
+
+  @Test(arguments: Obstacle.allCases)
+  func `A read that can only wait has begun at its admission, and no other`(obstacle: Obstacle) throws {
+    var queue = ReadQueue<Int>()
+    let first = queue.admit(.any(upTo: 5), isEnqueued: false, 1)
+    let removed = queue.remove(first)
+    let entry = try #require(removed)
+    if obstacle != .isNotOpen { queue.open() }
+    let byte: [UInt8] = [13]
+    switch obstacle {
+    case .none, .isNotOpen, .kind: break
+    case .bytes: queue.received(byte.span)
+    case .end: queue.end(.endOfStream)
+    case .refusal: queue.refuse(SocketError(.closed, operation: "read"))
+    case .readBefore: _ = queue.admit(.exactly(1), isEnqueued: false, 2)
+    case .doomedRead:
+      let failing = queue.admit(.exactly(1), isEnqueued: false, 2)
+      _ = queue.admit(.exactly(1), isEnqueued: true, 3)
+      _ = queue.remove(failing)
+    case .lineFeed:
+      _ = queue.admit(.line(.any, maximumLength: 5), isEnqueued: false, 2)
+      queue.received(byte.span)
+      while case .begin = queue.step() {}
+    }
+    let (id, waits) = queue.admit(again: entry, obstacle == .kind ? .exactly(2) : .any(upTo: 5))
+    #expect(waits == (obstacle == .none))
+    #expect(queue.isWaitingForAny == waits)
+    if waits {
+      guard case .receive(id, have: 0, wanted: 1) = queue.step() else { Issue.record("it did not wait"); return }
+      #expect(queue.finishAny(6) == nil, "more than it may have")
+      #expect(queue.finishAny(5) === entry)
+      #expect(queue.count == 0)
+    }
   }
 
   // MARK: Much of it
