@@ -28,14 +28,17 @@ let package = Package(
       name: "ActorSocketsTesting", dependencies: ["ActorSockets", "EpollReactor"],
       swiftSettings: strict),
     .executableTarget(name: "sockcat", dependencies: ["ActorSockets"], swiftSettings: strict),
+    .target(
+      name: "TestSupport", dependencies: ["SocketSystem"], path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
-      name: "SocketSystemTests", dependencies: ["SocketSystem"], swiftSettings: strict),
+      name: "SocketSystemTests", dependencies: ["SocketSystem", "TestSupport"], swiftSettings: strict),
     .testTarget(
-      name: "EpollReactorTests", dependencies: ["EpollReactor", "SocketSystem", "ActorSocketsTesting"],
+      name: "EpollReactorTests",
+      dependencies: ["EpollReactor", "SocketSystem", "ActorSocketsTesting", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
       name: "ActorSocketsTests",
-      dependencies: ["ActorSockets", "ActorSocketsTesting", "EpollReactor", "SocketSystem"],
+      dependencies: ["ActorSockets", "ActorSocketsTesting", "EpollReactor", "SocketSystem", "TestSupport"],
       swiftSettings: strict),
     .testTarget(name: "SourceRulesTests", swiftSettings: strict),
     .testTarget(name: "SockcatTests", dependencies: ["sockcat", "ActorSockets"], swiftSettings: strict),

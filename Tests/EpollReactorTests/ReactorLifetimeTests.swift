@@ -1,5 +1,6 @@
 import EpollReactor
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct ReactorLifetimeTests {
@@ -22,16 +23,15 @@ import Testing
         let reactor = Reactor()
         let probe = Probe(reactor)
         try await probe.enter()
-        let (near, far) = try socketPair()
+        let (near, _) = try RawSocket.unixPair()
         try await probe.attach(near)
-        _ = Descriptor(owning: far)
         await probe.arm(at: .max, tag: 1)
-        #expect(reactorThreads() >= 1)
+        #expect(threads(named: "reactor") >= 1)
         if shutsDown { reactor.shutdown() }
       }
       for round in 0..<50 { try await use(round % 2 == 0) }
       // Shutting down asks whether it is the shared one, which therefore is there.
-      try await eventually("the threads are gone") { reactorThreads() <= 1 }
+      try await eventually("the threads are gone") { threads(named: "reactor") <= 1 }
     }
   }
 
@@ -44,7 +44,7 @@ import Testing
         let reactor = Reactor()
         reactor.submit { _ = reactor.metrics }
       }
-      try await eventually("the threads are gone") { reactorThreads() == 0 }
+      try await eventually("the threads are gone") { threads(named: "reactor") == 0 }
     }
   }
 

@@ -1,29 +1,25 @@
 import ActorSocketsTesting
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import EpollReactor
 
 @Suite struct RegistrationTests {
-  private func send(_ number: Int32) {
-    // SAFETY: one byte is read from where one is.
-    _ = unsafe withUnsafeBytes(of: UInt8(1)) { unsafe Glibc.send(number, $0.baseAddress, 1, Int32(MSG_NOSIGNAL)) }
-  }
-
   @Test func `Readiness is announced once for each change`() async throws {
     let reactor = Reactor()
     let probe = Probe(reactor)
-    let (near, far) = try socketPair()
+    let (near, far) = try RawSocket.unixPair()
     try await probe.enter()
     try await probe.attach(near)
     try await eventually("it is writable") { probe.events.all == [Readiness.writable.rawValue] }
     for count in 2...5 {
-      send(far)
+      try far.send([1])
       try await eventually("it is readable") { probe.events.all.count == count }
       #expect(probe.events.all.last.map { Readiness(rawValue: $0).contains(.readable) } == true)
     }
-    close(far)
+    far.close()
     try await eventually("it has ended") { probe.events.all.count == 6 }
     #expect(probe.events.all.last.map { Readiness(rawValue: $0).contains(.ended) } == true)
     // Nobody reads, and nothing comes again.
@@ -50,35 +46,35 @@ import Testing
       let second = Probe(reactor)
       let third = Probe(reactor)
       for probe in [first, second, third] { try await probe.enter() }
-      let (firstNear, firstFar) = try socketPair()
-      let (secondNear, secondFar) = try socketPair()
+      let (firstNear, firstFar) = try RawSocket.unixPair()
+      let (secondNear, secondFar) = try RawSocket.unixPair()
+      let numbers = [firstNear.number, secondNear.number]
       try await first.attach(firstNear)
       try await second.attach(secondNear)
       try await eventually("both are writable") { first.events.all.count == 1 && second.events.all.count == 1 }
       let reused = Notes<Int32>()
+      let kept = Notes<RawSocket>()
       // Whichever of the two hears of its event first closes the other's descriptor, and the third takes its number.
       for (probe, other) in [(first, second), (second, first)] {
         await probe.react { _, readiness in
           guard readiness.contains(.readable), reused.all.isEmpty else { return }
-          guard let (near, _) = try? socketPair() else { return }
+          guard let (near, far) = try? RawSocket.unixPair() else { return }
+          kept.add(far)
           let closed = other.assumeIsolated { $0.closeDescriptor() }
-          let number = fcntl(near, F_DUPFD, closed)
+          let number = fcntl(near.number, F_DUPFD, closed)
           reused.add(number == closed ? number : -1)
-          third.assumeIsolated { try? $0.attach(number) }
+          third.assumeIsolated { try? $0.attach(RawSocket(owning: number)) }
         }
       }
       await Task(executorPreference: reactor) {
         // Both events are fetched in one batch.
-        for number in [firstFar, secondFar] {
-          var byte: UInt8 = 1
-          // SAFETY: one byte is read from where one is.
-          _ = unsafe write(number, &byte, 1)
-        }
+        for far in [firstFar, secondFar] { try? far.send([1]) }
       }.value
       try await eventually("the third is writable") { !third.events.all.isEmpty }
-      #expect([[firstNear], [secondNear]].contains(reused.all))
+      #expect(reused.all.count == 1 && numbers.contains(reused.all[0]))
       #expect(third.events.all == [Readiness.writable.rawValue])
       #expect(first.events.all.count + second.events.all.count == 3)
+      for far in [firstFar, secondFar] + kept.all { far.close() }
     }
   }
 
@@ -128,18 +124,19 @@ import Testing
   @Test func `What left hears nothing any more`() async throws {
     let time = ManualTime()
     let probe = Probe(time.reactor)
-    let (near, far) = try socketPair()
+    let (near, far) = try RawSocket.unixPair()
     try await probe.enter()
     try await probe.attach(near)
     await probe.arm(at: 1000, tag: 1)
     await probe.leave()
     let before = probe.events.all.count
-    send(far)
+    // The other end is closed, too.
+    #expect(throws: SystemError.self) { try far.send([1]) }
     await time.advance(by: .seconds(1))
     time.reactor.shutdown()
     await probe.leave()
     #expect(probe.deadlines.all == [] && probe.shutdowns.all == [] && probe.events.all.count == before)
-    close(far)
+    far.close()
   }
 }
 

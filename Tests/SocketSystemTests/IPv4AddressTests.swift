@@ -1,5 +1,6 @@
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct IPv4AddressTests {
@@ -120,20 +121,7 @@ import Testing
 
 // MARK: - Shared by the tests of addresses
 
-/// SplitMix64: the same numbers for the same seed, on every machine.
-struct SeededRandom: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ mixed >> 31
-  }
-
+extension SeededRandom {
   /// The text with up to two characters removed, inserted or replaced.
   mutating func mutated(_ text: String, alphabet: String) -> String {
     var characters = Array(text)

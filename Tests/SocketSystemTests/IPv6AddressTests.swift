@@ -1,5 +1,6 @@
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct IPv6AddressTests {

@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTesting
+import TestSupport
 import Testing
 
 @Suite struct CancellationTests {
@@ -161,6 +162,28 @@ import Testing
       }
       #expect(read == pattern(total), "seed \(seed)")
       try await written
+    }
+  }
+
+  @Test(arguments: Transport.allCases, [true, false])
+  func `Thousands of operations can be taken back one after the other`(transport: Transport, reverses: Bool)
+    async throws
+  {
+    try await within("all calls return") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let stream = pair.client
+      let first = Task.immediate { try await stream.write(pattern(tooMuch)) }
+      let calls = (0..<2000).map { number in
+        Task.immediate {
+          if number % 2 == 0 { _ = try await stream.read(upTo: 1) } else { try await stream.write([1]) }
+        }
+      }
+      for call in reverses ? calls.reversed() : calls { call.cancel() }
+      for call in calls { await expectCancellation { try await call.value } }
+      let status = await stream.status
+      #expect(status.queuedReads == 0 && status.queuedWrites == 1)
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      try await first.value
     }
   }
 }

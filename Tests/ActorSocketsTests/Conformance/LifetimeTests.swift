@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTesting
+import TestSupport
 import Testing
 
 @Suite struct LifetimeTests {
@@ -126,6 +127,119 @@ import Testing
       }
       let streams = try await use()
       try await eventually("the streams are gone") { streams.allSatisfy(\.isGone) }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `The rest of a write that was given up keeps a dropped stream for the close timeout, then the peer is reset`(
+    transport: Transport
+  ) async throws {
+    try await within("the reset arrives") {
+      let time = ManualTime()
+      let (kept, stream) = try await drop(transport, on: time.reactor, Self.narrow) { try await Self.giveUp($0, time) }
+      await time.advance(by: .seconds(20) - .nanoseconds(1))
+      #expect(!stream.isGone)
+      await time.advance(by: .nanoseconds(1))
+      try await eventually("the stream is gone") { stream.isGone }
+      // What was sent arrives, but not as if it were all.
+      await expectError(.connectionReset) { _ = try await kept.readToEnd() }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A peer that takes its time but takes something gets all of a write that was given up`(
+    transport: Transport
+  ) async throws {
+    try await within("the end arrives") {
+      let time = ManualTime()
+      let (kept, stream) = try await drop(transport, on: time.reactor, Self.narrow) { try await Self.giveUp($0, time) }
+      await time.advance(by: .seconds(20) - .nanoseconds(1))
+      // More than is under way, so that more is sent.
+      #expect(try await kept.read(exactly: tooMuch / 2) == pattern(tooMuch / 2))
+      await time.advance(by: .seconds(20) - .nanoseconds(1))
+      #expect(!stream.isGone)
+      #expect(try await kept.readToEnd() == pattern(tooMuch / 2, from: tooMuch / 2))
+      await kept.close()
+      try await eventually("the stream is gone") { stream.isGone }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A write that was given up is not torn as long as somebody has the stream`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor, Self.narrow)
+      _ = try await Self.giveUp(pair.client, time)
+      await time.advance(by: .seconds(1000))
+      #expect(await pair.client.state == .open)
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      try await pair.client.write(Array("and more"))
+      #expect(try await pair.server.read(exactly: 8) == Array("and more"))
+    }
+  }
+
+  private static func narrow(_ options: inout PairOptions) {
+    options.isNarrow = true
+    options.closeTimeout = .seconds(20)
+  }
+
+  /// Writes too much, and gives it up when a part is sent.
+  private static func giveUp(_ stream: any ByteStream, _ time: ManualTime) async throws -> Weak {
+    let writing = Task.immediate { try await stream.write(pattern(tooMuch), timeout: .seconds(1)) }
+    try await eventually("a part is sent") { (1..<tooMuch).contains(await stream.status.unsentBytes) }
+    await time.advance(by: .seconds(1))
+    await expectError(.timedOut) { try await writing.value }
+    return Weak(stream)
+  }
+
+  enum Ending: CaseIterable {
+    case abort, close, cancelledClose, closeAfterReads, peerFinishes, peerAborts, givenUpWrite, shutdown
+  }
+
+  @Test(arguments: Transport.allCases, Ending.allCases)
+  func `Nothing keeps a stream that is over, whatever was done with it`(
+    transport: Transport, ending: Ending
+  ) async throws {
+    try await within("the streams are gone") {
+      let time = ManualTime()
+      func use() async throws -> [Weak] {
+        let pair = try await transport.pair(on: time.reactor) {
+          $0.isNarrow = true
+          $0.closesOnEndOfStream = ending == .peerFinishes
+        }
+        let (stream, peer) = (pair.client, pair.server)
+        let read = stream.enqueueRead(.exactly(5), timeout: .seconds(1000))
+        stream.enqueueWrite(pattern(tooMuch))
+        let looking = Task.immediate { _ = try await stream.withBytes(timeout: .seconds(1000)) { _, _ in } }
+        let watching = [
+          Task.immediate { _ = try await stream.closed }, Task.immediate { try await stream.peerFinishedWriting },
+        ]
+        try await eventually("all wait") { await stream.status.queuedReads == 2 }
+        for task in [looking] + watching { task.cancel() }
+        switch ending {
+        case .abort: await stream.abort()
+        case .close: Task.immediate { await stream.close() }
+        case .cancelledClose:
+          let closing = Task.immediate { await stream.close() }
+          closing.cancel()
+          await closing.value
+        case .closeAfterReads:
+          Task.immediate { await stream.close(after: .pendingReads) }
+          read.cancel()
+        case .peerFinishes: try await peer.finishWriting()
+        case .peerAborts: await peer.abort()
+        case .givenUpWrite: _ = try await Self.giveUp(peer, time)
+        case .shutdown: time.reactor.shutdown()
+        }
+        for task in [looking] + watching { _ = await task.result }
+        return [Weak(stream), Weak(peer)]
+      }
+      let streams = try await use()
+      // What waits for the peer waits for a limited time.
+      try await eventually("the streams are gone") {
+        await time.advance(by: .seconds(100))
+        return streams.allSatisfy(\.isGone)
+      }
     }
   }
 

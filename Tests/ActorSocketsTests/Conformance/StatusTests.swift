@@ -1,4 +1,5 @@
 import ActorSocketsTesting
+import TestSupport
 import Testing
 
 @testable import ActorSockets

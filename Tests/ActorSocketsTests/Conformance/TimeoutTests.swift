@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTesting
+import TestSupport
 import Testing
 
 @Suite struct TimeoutTests {
@@ -262,6 +263,23 @@ import Testing
       let pair = try await transport.pair { $0.closesOnTimeout = true }
       await expectError(.timedOut) { _ = try await pair.server.read(upTo: 9, timeout: .zero) }
       #expect(try await pair.client.read() == nil)
+      await pair.client.close()
+      _ = try await pair.server.closed
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A read without time that closes the connection fails those behind it`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair { $0.closesOnTimeout = true }
+      let first = Task.immediate { try await pair.server.read(exactly: 1) }
+      let zero = Task.immediate { _ = try await pair.server.read(exactly: 1, timeout: .zero) }
+      let behind = (0..<3).map { _ in Task.immediate { _ = try await pair.server.read(exactly: 1) } }
+      try await eventually("all are queued") { await pair.server.status.queuedReads == 5 }
+      try await pair.client.write([1])
+      #expect(try await first.value == [1])
+      await expectError(.timedOut) { try await zero.value }
+      for read in behind { await expectError(.closed) { try await read.value } }
       await pair.client.close()
       _ = try await pair.server.closed
     }

@@ -1,6 +1,7 @@
 import ActorSockets
 import ActorSocketsTesting
 import SocketSystem
+import TestSupport
 import Testing
 
 // The counterpart for reads: the peer sends numbered records, and the calls must get them in the order of their tickets.

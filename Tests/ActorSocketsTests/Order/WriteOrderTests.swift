@@ -1,6 +1,7 @@
 import ActorSockets
 import ActorSocketsTesting
 import SocketSystem
+import TestSupport
 import Testing
 
 // Tickets are taken and calls are made under one lock, so the order of the tickets is the order of the calls. Every call

@@ -1,3 +1,5 @@
+import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
@@ -78,5 +80,25 @@ import Testing
       if queue.popFirst() != element { Issue.record("\(element) is out of order"); return }
     }
     #expect(queue.count == 100_000)
+  }
+
+  @Test func `An element is found without looking at many others`() {
+    final class Counted: Identified {
+      static let looks = Guarded(0)
+      private let number: UInt64
+      init(_ number: UInt64) { self.number = number }
+      var id: UInt64 {
+        Self.looks.withLock { $0 += 1 }
+        return number
+      }
+    }
+    var queue = FIFO<Counted>()
+    for id in 0..<100_000 as Range<UInt64> { queue.append(Counted(id)) }
+    for id in [0, 1, 49_999, 50_000, 99_999, 100_000] as [UInt64] {
+      let before = Counted.looks.withLock { $0 }
+      #expect(queue.index(of: id) == (id < 100_000 ? Int(id) : nil))
+      // Two to the seventeenth are more than there are.
+      #expect(Counted.looks.withLock { $0 } - before <= 18)
+    }
   }
 }

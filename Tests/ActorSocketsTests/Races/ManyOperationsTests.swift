@@ -1,6 +1,7 @@
 import ActorSockets
 import ActorSocketsTesting
 import SocketSystem
+import TestSupport
 import Testing
 
 // Many operations of all kinds are queued at once, cancelled, taken back and timed out at random. Whatever becomes of each,

@@ -2,6 +2,7 @@ import ActorSockets
 import ActorSocketsTesting
 import EpollReactor
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct ReadRaceTests {

@@ -3,6 +3,7 @@ import ActorSocketsTesting
 import EpollReactor
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct WriteRaceTests {

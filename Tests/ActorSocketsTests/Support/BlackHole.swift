@@ -1,5 +1,6 @@
 import ActorSockets
 import SocketSystem
+import TestSupport
 
 /// An address that never answers: a listener whose backlog is full, so that the kernel drops every SYN to it.
 final class BlackHole: Sendable {

@@ -1,6 +1,7 @@
 import EpollReactor
 import Foundation
 import SocketSystem
+import TestSupport
 
 /// How many rounds all races have together: `ACTORSOCKETS_ROUNDS`, 100,000 by default.
 let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 100_000

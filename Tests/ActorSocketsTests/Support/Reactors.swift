@@ -1,5 +1,5 @@
 import ActorSockets
-import Glibc
+import TestSupport
 
 extension Reactor {
   /// Waits until the reactor makes no system call any more.
@@ -12,9 +12,4 @@ extension Reactor {
     }
     throw Overdue(description: "the reactor goes on working: \(metrics)")
   }
-}
-
-/// Lets time pass, to show that nothing happens meanwhile.
-func letTimePass(milliseconds: Int32) async throws {
-  try await onThread { _ = poll(nil, 0, milliseconds) }
 }

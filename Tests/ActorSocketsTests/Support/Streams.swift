@@ -2,6 +2,7 @@ import ActorSockets
 import ActorSocketsTesting
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 /// What a stream is made of: the conformance tests run on each.

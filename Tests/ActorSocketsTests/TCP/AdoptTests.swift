@@ -1,6 +1,7 @@
 import ActorSockets
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct AdoptTests {

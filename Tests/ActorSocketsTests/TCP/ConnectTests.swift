@@ -1,7 +1,10 @@
 import ActorSockets
 import ActorSocketsTesting
 import SocketSystem
+import TestSupport
 import Testing
+
+@testable import EpollReactor
 
 @Suite struct ConnectTests {
   @Test(arguments: [SocketAddress.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)])
@@ -231,6 +234,91 @@ import Testing
       #expect(try await peer.receiveToEnd() == Array("hello"))
       peer.close()
       await closing.value
+    }
+  }
+
+  @Test func `However many operations wait for a connection that is refused, each hears why`() async throws {
+    try await within("all calls return") {
+      let connection = TCPConnection(to: .address(try deadPort()))
+      let reads = (0..<200).map { _ in connection.enqueueRead(.exactly(1)) }
+      let writes = (0..<200).map { _ in connection.enqueueWrite([1]) }
+      for read in reads { await expectError(.connectionRefused) { _ = try await read.value } }
+      for write in writes { await expectError(.connectionRefused) { try await write.value } }
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `A peer that finishes before the reactor knows of the connection is noticed`(closes: Bool) async throws {
+    try await within("the end is seen") {
+      let reactor = Reactor()
+      let listener = try RawSocket.listening()
+      let endpoint = Endpoint.address(try listener.address)
+      var configuration = TCPConnection.Configuration()
+      configuration.closesOnEndOfStream = closes
+      let peers = Notes<RawSocket>()
+      // All in one turn of the reactor, so that the connection and its end are one event.
+      let connection = await Task(executorPreference: reactor) { [configuration] in
+        let connection = TCPConnection(to: endpoint, configuration: configuration, reactor: reactor)
+        reactor.submit {
+          guard let peer = try? listener.acceptNow() else { return }
+          peer.finishWriting()
+          peers.add(peer)
+        }
+        return connection
+      }.value
+      // Nothing is read.
+      try await connection.peerFinishedWriting
+      #expect(peers.all.count == 1)
+      if closes {
+        guard case .byPeer = try await connection.closed.reason else { Issue.record("not by the peer"); return }
+      } else {
+        #expect(await connection.state == .open)
+      }
+    }
+  }
+
+  @Test func `Closing after the writes has its timeout though it began before the connection was up`() async throws {
+    try await within("it closes") {
+      let time = ManualTime()
+      let listener = try RawSocket.listening()
+      let endpoint = Endpoint.address(try listener.address)
+      let bytes = pattern(16 * tooMuch)
+      // All in one turn of the reactor: the connection is up only after it.
+      let (connection, writing, closing) = await Task(executorPreference: time.reactor) {
+        let connection = TCPConnection(to: endpoint, reactor: time.reactor)
+        let writing = connection.enqueueWrite(bytes)
+        let closing = Task.immediate { await connection.close(after: .pendingWrites) }
+        return (connection, writing, closing)
+      }.value
+      let peer = try await listener.accept()
+      try await eventually("a part is sent") { await connection.metrics.bytesSent > 0 }
+      #expect(await connection.state == .closing)
+      await time.advance(by: .seconds(30) - .nanoseconds(1))
+      #expect(await connection.state == .closing)
+      await time.advance(by: .nanoseconds(1))
+      await closing.value
+      await expectError(.closed) { try await writing.value }
+      guard case .timedOut = try await connection.closed.reason else { Issue.record("not timed out"); return }
+      peer.close()
+    }
+  }
+
+  @Test func `Dropped while they connect, connections leave no deadline behind`() async throws {
+    try await within("the deadlines are gone") {
+      let hole = try BlackHole()
+      let reactor = Reactor()
+      var patient = TCPConnection.Configuration()
+      patient.connectTimeout = .seconds(Int64.max)
+      func armed() async -> Int { await Task(executorPreference: reactor) { reactor.loop.deadlines.count }.value }
+      do {
+        let connections = (0..<100).map { number in
+          TCPConnection(to: hole.endpoint, configuration: number % 2 == 0 ? patient : .init(), reactor: reactor)
+        }
+        for connection in connections { #expect(await connection.state == .connecting) }
+        #expect(await armed() == 100)
+        withExtendedLifetime((hole, connections)) {}
+      }
+      try await eventually("none is armed") { await armed() == 0 }
     }
   }
 }

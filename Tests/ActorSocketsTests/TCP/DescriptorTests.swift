@@ -1,6 +1,7 @@
 import ActorSockets
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 // Each runs in a process of its own, where nobody else opens and closes descriptors.
@@ -130,4 +131,15 @@ private func expectNoDescriptors(_ body: @Sendable () async throws -> Void) asyn
     try await body()
     try await eventually("no more than \(before) descriptors are open") { openDescriptors() <= before }
   }
+}
+
+/// The descriptors that this process has open.
+private func openDescriptors() -> Int {
+  // SAFETY: the directory is used until it is closed, once, at the end.
+  guard let directory = unsafe opendir("/proc/self/fd") else { return -1 }
+  defer { unsafe closedir(directory) }
+  var count = 0
+  while unsafe readdir(directory) != nil { count += 1 }
+  // "." and "..", and the one that lists them.
+  return count - 3
 }

@@ -1,6 +1,7 @@
 import ActorSockets
 import EpollReactor
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct FairnessTests {
@@ -69,6 +70,63 @@ import Testing
       var bytes: [UInt8] = []
       for read in reads { bytes += try await read.value }
       #expect(bytes == pattern(20_000))
+    }
+  }
+
+  enum Loop: CaseIterable { case reads, looks, writes }
+
+  @Test(arguments: Loop.allCases)
+  func `A loop in a connection's own isolation that never has to wait leaves the others their turn`(
+    loop: Loop
+  ) async throws {
+    try await within("the quiet one is answered") {
+      let reactor = Reactor()
+      let (near, peer) = try RawSocket.unixPair()
+      let busy = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor)
+      let (quiet, other) = try RawSocket.peerOfConnection(on: reactor)
+      let isAnswered = Gate()
+      let answering = Task(executorPreference: reactor) {
+        _ = try await quiet.read(exactly: 1)
+        isAnswered.open()
+      }
+      try await eventually("the quiet one waits") { await quiet.status.queuedReads == 1 }
+      // Counted, not timed: the loop makes its peer do its part by itself.
+      let limit = 100_000
+      let rounds = try await busy.run(loop, with: peer, atMost: limit, until: isAnswered) { try other.send([1]) }
+      #expect(rounds < limit)
+      try await answering.value
+    }
+  }
+}
+
+extension TCPConnection {
+  /// Reads or writes again and again, and never without bytes or room.
+  ///
+  /// - Returns: How often, until the gate was open; at most so often.
+  fileprivate func run(
+    _ loop: FairnessTests.Loop, with peer: RawSocket, atMost limit: Int, until gate: Gate, _ begun: () throws -> Void
+  ) async throws -> Int {
+    // The first step waits for an event, the others do not.
+    try await step(loop, with: peer)
+    try begun()
+    for round in 0..<limit {
+      if gate.isOpen { return round }
+      try await step(loop, with: peer)
+    }
+    return limit
+  }
+
+  private func step(_ loop: FairnessTests.Loop, with peer: RawSocket) async throws {
+    switch loop {
+    case .reads:
+      try peer.send([1])
+      _ = try await read(upTo: 1)
+    case .looks:
+      try peer.send([1])
+      _ = try await withBytes { bytes, consumed in consumed = bytes.count }
+    case .writes:
+      try await write([1])
+      _ = try peer.receiveNow(atMost: 1)
     }
   }
 }

@@ -1,6 +1,7 @@
 import EpollReactor
 import Foundation
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
@@ -100,5 +101,26 @@ import Testing
       try await eventually("it is answered") { answered.all == [2] }
       #expect(resolver.begun.all == ["name"])
     }
+  }
+
+  @Test func `Thousands of names that were left do not hold up the next`() async throws {
+    try await within("the last is answered") {
+      let (lookups, resolver) = make(threads: 1)
+      let answered = Notes<String>()
+      await lookups.ask("slow", 0) { _ in }
+      await lookups.askAndLeave((1...10_000).map { "left \($0)" })
+      await lookups.ask("last", 0) { _ in answered.add("last") }
+      for name in ["slow", "last"] { resolver.answer(name) }
+      try await eventually("the last is answered") { answered.all == ["last"] }
+      #expect(resolver.begun.all == ["slow", "last"])
+    }
+  }
+}
+
+extension HostLookups {
+  /// Asks for all of these names, and then leaves them, the last first.
+  fileprivate func askAndLeave(_ names: [String]) {
+    for name in names { ask(name, 1) { _ in Issue.record("\(name) was answered") } }
+    for name in names.reversed() { leave(name, 1) }
   }
 }

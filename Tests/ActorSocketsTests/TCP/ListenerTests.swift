@@ -2,6 +2,7 @@ import ActorSockets
 import ActorSocketsTesting
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct ListenerTests {
@@ -267,6 +268,32 @@ import Testing
         #expect(try await third.value.remoteAddress == clients[2].address)
         await spare.abort()
       }
+    }
+  }
+
+  @Test(arguments: [0, 1])
+  func `A flood on one address does not shut out another`(flooded: Int) async throws {
+    try await within("all are accepted") {
+      let listener = try TCPListener.bind(to: .host("localhost", port: 0))
+      let addresses = listener.localAddresses
+      try #require(addresses.count == 2)
+      let flood = try (0..<20).map { _ in try RawSocket.connected(to: addresses[flooded]) }
+      let lonely = try RawSocket.connected(to: addresses[1 - flooded])
+      let first = [try await listener.accept().remoteAddress, try await listener.accept().remoteAddress]
+      #expect(first.contains(try lonely.address))
+      for client in flood { client.close() }
+    }
+  }
+
+  @Test func `Thousands of calls can be cancelled one after the other`() async throws {
+    // The last first, so that the others would be looked at for each.
+    try await within("all calls return") {
+      let listener = try TCPListener.bind(to: loopback)
+      let calls = (0..<5000).map { _ in Task.immediate { _ = try await listener.accept() } }
+      for call in calls.reversed() { call.cancel() }
+      for call in calls { await expectCancellation { try await call.value } }
+      let client = try RawSocket.connected(to: address(listener))
+      #expect(try await listener.accept().remoteAddress == client.address)
     }
   }
 }

@@ -2,6 +2,7 @@ import ActorSockets
 import EpollReactor
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 // What a peer can do to a connection, with a raw socket as the peer.
@@ -167,6 +168,34 @@ import Testing
       let error = await expectError(.invalidUTF8) { for try await _ in connection.lines {} }
       #expect(error.bytes == [0xff, 27])
       #expect(error.description.unicodeScalars.allSatisfy { $0.value >= 32 && $0.value < 127 })
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `A reset that a read meets before its event ends all that waits`(looks: Bool) async throws {
+    try await within("all calls return") {
+      let reactor = Reactor()
+      var configuration = TCPConnection.Configuration()
+      configuration.writeBudget = 32 * tooMuch
+      let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+      try await connection.narrow()
+      let writing = Task.immediate { try await connection.write(pattern(16 * tooMuch)) }
+      let behind = Task.immediate { try await connection.write([1]) }
+      let pending = connection.enqueueWrite([2])
+      let finishing = Task.immediate { try await connection.finishWriting() }
+      try await eventually("all wait") { await connection.status.queuedWrites == 4 }
+      // In one turn of the reactor, which has not heard of the reset. What the read makes of it is no matter.
+      await Task(executorPreference: reactor) {
+        peer.reset()
+        if looks {
+          _ = try? await connection.withBytes(timeout: .zero) { _, _ in }
+        } else {
+          _ = try? await connection.read(upTo: 1, timeout: .zero)
+        }
+      }.value
+      for call in [writing, behind, finishing] { await expectError(.connectionReset) { try await call.value } }
+      await expectError(.connectionReset) { try await pending.value }
+      guard case .reset = try await connection.closed.reason else { Issue.record("no reset"); return }
     }
   }
 }

@@ -1,6 +1,7 @@
 import ActorSocketsTesting
 import EpollReactor
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets

@@ -1,6 +1,7 @@
 import ActorSockets
 import EpollReactor
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite struct ShutdownTests {

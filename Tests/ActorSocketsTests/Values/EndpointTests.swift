@@ -1,4 +1,5 @@
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets

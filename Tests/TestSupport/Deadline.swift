@@ -1,13 +1,14 @@
 import Foundation
 import SocketSystem
-import Testing
 
 /// How many times longer than usual everything may take, for slow machines and sanitizers: `ACTORSOCKETS_PATIENCE`.
-let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
+package let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
 
 /// A condition that did not come true, or a call that did not return, in the time a test gave it.
-struct Overdue: Error, CustomStringConvertible {
-  let description: String
+package struct Overdue: Error, CustomStringConvertible {
+  package let description: String
+
+  package init(description: String) { self.description = description }
 }
 
 /// Runs `body`, and fails with a sentence if it does not return in time.
@@ -15,7 +16,7 @@ struct Overdue: Error, CustomStringConvertible {
 /// At first the task is cancelled, which ends most waits. A call that does not heed that would hang for ever, so the whole
 /// process then ends with the same sentence. `what` is its end: what should have happened.
 @discardableResult
-nonisolated(nonsending) func within<Value>(
+package nonisolated(nonsending) func within<Value>(
   _ what: String, seconds: Int = 60, file: String = #fileID, line: Int = #line,
   _ body: nonisolated(nonsending) () async throws -> Value
 ) async throws -> Value {
@@ -34,7 +35,7 @@ nonisolated(nonsending) func within<Value>(
 }
 
 /// Waits until a condition holds, by asking again and again; `what` should come true.
-nonisolated(nonsending) func eventually(
+package nonisolated(nonsending) func eventually(
   _ what: String, seconds: Int = 60, file: String = #fileID, line: Int = #line,
   _ condition: nonisolated(nonsending) () async throws -> Bool
 ) async throws {
@@ -118,43 +119,4 @@ private final class Watchdog: Sendable {
       }
     }
   }
-}
-
-/// Something that happens once and that others wait for.
-final class Gate: Sendable {
-  private struct State {
-    var isOpen = false
-    var waiters: [CheckedContinuation<Void, Never>] = []
-  }
-
-  private let state = Guarded(State())
-
-  var isOpen: Bool { state.withLock { $0.isOpen } }
-
-  func open() {
-    let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-      state.isOpen = true
-      defer { state.waiters = [] }
-      return state.waiters
-    }
-    for waiter in waiters { waiter.resume() }
-  }
-
-  /// Waits until it is open. Cancellation has no effect: whoever makes a gate opens it.
-  func wait() async {
-    await withCheckedContinuation { continuation in
-      let isOpen = state.withLock { state in
-        if !state.isOpen { state.waiters.append(continuation) }
-        return state.isOpen
-      }
-      if isOpen { continuation.resume() }
-    }
-  }
-}
-
-/// What closures that run elsewhere have seen, in order.
-final class Notes<Element: Sendable>: Sendable {
-  private let list = Guarded<[Element]>([])
-  func add(_ element: Element) { list.withLock { $0.append(element) } }
-  var all: [Element] { list.withLock { $0 } }
 }

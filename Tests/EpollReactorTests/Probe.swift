@@ -1,0 +1,42 @@
+import EpollReactor
+import SocketSystem
+import TestSupport
+
+/// An actor that notes what the reactor tells it.
+actor Probe: EventHandler {
+  nonisolated let executor: ReactorExecutor
+  let registration: Registration
+  nonisolated let events = Notes<UInt32>()
+  nonisolated let deadlines = Notes<UInt64>()
+  nonisolated let shutdowns = Notes<Bool>()
+  private var reaction: (@Sendable (isolated Probe, Readiness) -> Void)?
+
+  init(_ reactor: Reactor) {
+    executor = ReactorExecutor(reactor)
+    registration = Registration(on: reactor)
+  }
+
+  deinit { registration.reactor.submit { [registration] in registration.leave() } }
+
+  func enter() throws { try registration.enter(self) }
+  func react(_ reaction: @escaping @Sendable (isolated Probe, Readiness) -> Void) { self.reaction = reaction }
+  func attach(_ socket: RawSocket) throws { try registration.attach(Descriptor(owning: socket.release())) }
+
+  /// Closes the descriptor, and says which number it had.
+  func closeDescriptor() -> Int32 {
+    defer { registration.closeDescriptor() }
+    return registration.socket?.number ?? -1
+  }
+
+  func pass() {}
+  func askForTurn() { registration.askForTurn() }
+
+  func handle(_ readiness: Readiness) {
+    assertIsolated()
+    events.add(readiness.rawValue)
+    reaction?(self, readiness)
+  }
+
+  func deadlineReached(_ tag: UInt64) { deadlines.add(tag) }
+  func reactorShutDown() { shutdowns.add(true) }
+}

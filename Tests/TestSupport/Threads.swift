@@ -1,0 +1,38 @@
+import Glibc
+import SocketSystem
+
+/// Runs a call that blocks on a thread of its own.
+package func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+  try await withCheckedThrowingContinuation { continuation in
+    do {
+      try startThread(name: "blocking") { continuation.resume(with: Result(catching: body)) }
+    } catch {
+      continuation.resume(throwing: error)
+    }
+  }
+}
+
+/// Lets time pass, to show that nothing happens meanwhile.
+package func letTimePass(milliseconds: Int32) async throws {
+  try await onThread { _ = poll(nil, 0, milliseconds) }
+}
+
+/// The threads of this process with this name.
+package func threads(named name: String) -> Int {
+  // SAFETY: the directory and the files are used until they are closed, once each; the names in entries end with a NUL.
+  guard let directory = unsafe opendir("/proc/self/task") else { return -1 }
+  defer { unsafe closedir(directory) }
+  var count = 0
+  while let entry = unsafe readdir(directory) {
+    let id = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+      unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+    }
+    guard let file = unsafe fopen("/proc/self/task/\(id)/comm", "r") else { continue }
+    defer { unsafe fclose(file) }
+    var line = [CChar](repeating: 0, count: 64)
+    guard unsafe fgets(&line, 64, file) != nil else { continue }
+    let text = String(decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    if text == name { count += 1 }
+  }
+  return count
+}
