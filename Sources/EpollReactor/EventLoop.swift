@@ -151,7 +151,7 @@ package final class EventLoop: @unchecked Sendable {
       if batch.isEmpty { return }
       ran += batch.count
       for index in batch.indices {
-        var item = JobQueue.Item.call({})
+        var item = JobQueue.Item.call({}, of: nil)
         swap(&item, &batch[index])
         run(item)
         gauge.jobEnds()
@@ -162,21 +162,31 @@ package final class EventLoop: @unchecked Sendable {
 
   private func run(_ item: consuming JobQueue.Item) {
     switch consume item {
-    case .socket(let job, let executor, prefersReactor: true):
-      runsForReactor = true
-      // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
-      unsafe job.runSynchronously(
-        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: executor.reactor.asUnownedTaskExecutor())
-    case .socket(let job, let executor, prefersReactor: false):
-      runsForReactor = false
-      // SAFETY: as above.
-      unsafe job.runSynchronously(on: executor.asUnownedSerialExecutor())
+    case .socket(let job, let executor, let prefersReactor):
+      executor.callBegins()
+      run(job, executor, prefersReactor)
+    case .resumed(let job, let executor, let prefersReactor):
+      executor.callGoesOn()
+      run(job, executor, prefersReactor)
     case .task(let job, let reactor):
       runsForReactor = true
       // SAFETY: as above.
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
-    case .call(let body):
+    case .call(let body, let executor):
+      executor?.callBegins()
       body()
+    }
+  }
+
+  private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ prefersReactor: Bool) {
+    runsForReactor = prefersReactor
+    if prefersReactor {
+      // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
+      unsafe job.runSynchronously(
+        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: executor.reactor.asUnownedTaskExecutor())
+    } else {
+      // SAFETY: as above.
+      unsafe job.runSynchronously(on: executor.asUnownedSerialExecutor())
     }
   }
 

@@ -11,12 +11,14 @@ package final class JobQueue: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `items`, `isAsleep` and `isStopped` are touched only while `lock` is held.
 
   enum Item {
-    /// A job isolated to an actor of the reactor, of a task that prefers the reactor or of another.
+    /// A call from elsewhere: a job isolated to an actor of the reactor, of a task that prefers the reactor or of another.
     case socket(UnownedJob, ReactorExecutor, prefersReactor: Bool)
+    /// A call that was suspended there and goes on, likewise.
+    case resumed(UnownedJob, ReactorExecutor, prefersReactor: Bool)
     /// A job of a task that prefers the reactor, isolated to none of its actors.
     case task(UnownedJob, Reactor)
-    /// A synchronous call.
-    case call(@Sendable () -> Void)
+    /// A synchronous call, of one of the reactor's actors or of none.
+    case call(@Sendable () -> Void, of: ReactorExecutor?)
   }
 
   private let lock = Lock()
@@ -30,10 +32,11 @@ package final class JobQueue: @unchecked Sendable {
   /// The descriptor that becomes readable when the sleeping reactor must wake.
   var wakeDescriptor: Int32 { wakeEvent.number }
 
-  /// Adds an item at the end. Any thread.
-  func push(_ item: consuming Item) {
+  /// Adds an item at the end; if it is a call, the domain counts it. Any thread.
+  func push(_ item: consuming Item, callOf executor: ReactorExecutor? = nil) {
     lock.lock()
     items.append(item)
+    executor?.callWasQueued()
     let wake = isAsleep
     isAsleep = false
     lock.unlock()

@@ -36,12 +36,17 @@ internal import SocketSystem
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
-  /// Keeps the job, or sends it on if the outcome is there already. Called by the Swift runtime when the call hops here.
+  /// Keeps the job, or puts it in the queue as a call if there is nothing to wait for but its turn. Called by the Swift
+  /// runtime when the call hops here.
   @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
     let loop = executor.reactor.loop
     loop.assertCurrent()
-    let kept = KeptJob(job: UnownedJob(job), prefersReactor: loop.runsForReactor)
-    if unsafe isResumed { send(kept) } else { unsafe self.job = kept }
+    let job = UnownedJob(job)
+    if unsafe isResumed {
+      executor.queue(.socket(job, executor, prefersReactor: loop.runsForReactor))
+    } else {
+      unsafe self.job = KeptJob(job: job, prefersReactor: loop.runsForReactor)
+    }
   }
 
   /// Lets the call go on, in its turn.
@@ -63,7 +68,7 @@ internal import SocketSystem
   /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
   /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
   private nonisolated func send(_ kept: KeptJob) {
-    executor.reactor.loop.goOn(.socket(kept.job, executor, prefersReactor: kept.prefersReactor))
+    executor.reactor.loop.goOn(.resumed(kept.job, executor, prefersReactor: kept.prefersReactor))
   }
 
   @inline(never) @usableFromInline
@@ -71,18 +76,29 @@ internal import SocketSystem
 }
 
 extension ReactorActor {
+  /// Goes behind what waits in the queue, where `callOvertakes`.
+  ///
+  /// A call from elsewhere has come through the queue. Code that is in the actor's isolation already has not: a method of
+  /// an extension, or a caller that should be elsewhere but was not taken back there (see Docs/Architecture.md).
+  package func goBehind() async {
+    let parked = Parked(executor)
+    parked.resume()
+    await parked.pass()
+    executor.callGoesOn()
+  }
+
   /// Suspends until `parked`, which was made for this actor, is resumed. If the task is cancelled, or was before,
-  /// `cancel` runs in its turn; it is up to that to resume.
+  /// `cancelled` is called, on any thread; it is up to what that submits to resume.
   ///
   /// Inlined, for each async function on the way costs a look at the task's preference when it returns.
   @inlinable @inline(__always)
-  package func wait(for parked: Parked, cancel: @escaping @Sendable (isolated Self) -> Void) async {
+  package func wait(for parked: Parked, onCancel cancelled: @Sendable () -> Void) async {
     await withTaskCancellationHandler {
       // Captured, so that the closure runs in this actor's isolation and not on the pool.
       _ = self
       while parked.isWaiting { await parked.pass() }
     } onCancel: {
-      submit(cancel)
+      cancelled()
     }
   }
 }

@@ -67,7 +67,7 @@ public final class Reactor: TaskExecutor {
 
   /// Puts a synchronous call at the end of the queue.
   package func submit(_ body: @escaping @Sendable () -> Void) {
-    loop.jobs.push(.call(body))
+    loop.jobs.push(.call(body, of: nil))
   }
 
   /// Nanoseconds on the clock of the deadlines. Any thread.

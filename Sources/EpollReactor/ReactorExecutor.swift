@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// An isolation domain on a reactor: the serial executor of one actor whose code runs on the reactor's thread.
 ///
 /// Each socket has one of its own, although all sockets of a reactor share a thread. The identity is what keeps order:
@@ -6,6 +8,17 @@
 public final class ReactorExecutor: SerialExecutor {
   /// The reactor whose thread runs the jobs.
   public let reactor: Reactor
+
+  // Which calls were made before which: a call from elsewhere comes through the queue, and so does an enqueued one. But
+  // code that is in the domain already makes its calls at once, ahead of those that wait. It finds out here, and goes
+  // behind them.
+
+  /// The calls of this domain that were put in the queue; counted under its lock.
+  private let queued = Atomic<UInt32>(0)
+  /// Of these, the ones that have begun; counted on the reactor's thread.
+  private let begun = Atomic<UInt32>(0)
+  /// What runs now came out of the queue and has made no call yet: this is the call that was queued.
+  private let isFresh = Atomic<Bool>(false)
 
   /// A new isolation domain.
   ///
@@ -17,7 +30,35 @@ public final class ReactorExecutor: SerialExecutor {
   /// - Parameter job: What to run.
   public func enqueue(_ job: consuming ExecutorJob) {
     let loop = reactor.loop
-    loop.jobs.push(.socket(UnownedJob(job), self, prefersReactor: loop.isCurrent && loop.runsForReactor))
+    queue(.socket(UnownedJob(job), self, prefersReactor: loop.isCurrent && loop.runsForReactor))
+  }
+
+  /// Puts a call of this domain at the end of the reactor's queue. Any thread.
+  func queue(_ call: consuming JobQueue.Item) {
+    let loop = reactor.loop
+    // Made by what runs now in this domain, perhaps, whose next call then comes after this one.
+    if loop.isCurrent { callGoesOn() }
+    loop.jobs.push(call, callOf: self)
+  }
+
+  func callWasQueued() { queued.store(queued.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
+
+  func callBegins() {
+    begun.store(begun.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
+    isFresh.store(true, ordering: .relaxed)
+  }
+
+  /// What runs now in this domain is not the call that was queued, or not any more: it has done what it was queued for.
+  package func callGoesOn() { isFresh.store(false, ordering: .relaxed) }
+
+  /// Whether a call that is made now, in this domain, would get ahead of others that were made before it: then it must
+  /// `goBehind`. To be asked once, at the beginning of the call.
+  package func callOvertakes() -> Bool {
+    if isFresh.load(ordering: .relaxed) {
+      isFresh.store(false, ordering: .relaxed)
+      return false
+    }
+    return queued.load(ordering: .relaxed) != begun.load(ordering: .relaxed)
   }
 
   /// Whether the calling thread is the reactor's: `assumeIsolated` succeeds there, and nowhere else.
@@ -60,6 +101,6 @@ extension ReactorActor {
   /// The actor lives until then. This is how code that cannot await reaches the actor: initialisers, cancellation
   /// handlers, the `enqueue…` methods.
   @usableFromInline package nonisolated func submit(_ body: @escaping @Sendable (isolated Self) -> Void) {
-    executor.reactor.submit { self.assumeIsolated(body) }
+    executor.queue(.call({ self.assumeIsolated(body) }, of: executor))
   }
 }

@@ -201,7 +201,8 @@ extension ByteStream {
 }
 
 /// A value that a synchronous closure in another isolation may change, and that comes back. The mutex proves to the
-/// compiler that nobody else touches it meanwhile; there is never anybody to wait for.
+/// compiler that nobody else touches it meanwhile; there is never anybody to wait for. It is there until `takeBack`.
+// swift-format-ignore: NeverForceUnwrap
 private struct Lent<State>: ~Copyable {
   private let state: Mutex<State?>
 

@@ -9,7 +9,6 @@
 ///
 /// *Ordering.* Calls are admitted in the order in which they are made. Calls from tasks that start concurrently have no
 /// order among themselves; ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` make an order without awaiting.
-/// Code that is itself isolated to the stream (an extension's method) is ahead of what others have enqueued.
 ///
 /// All methods throw ``SocketError``, and `CancellationError` when the task is cancelled.
 public protocol ByteStream: ReactorActor {

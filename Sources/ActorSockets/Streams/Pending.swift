@@ -49,9 +49,10 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
   func cancel() { takeBack?() }
 
   func value() async throws -> Value {
+    executor.callGoesOn()
     if let result { return try result.get() }
     let waiter = waiters.park(executor)
-    await wait(for: waiter.parked) { $0.cancel() }
+    await wait(for: waiter.parked) { submit { $0.cancel() } }
     return try waiter.result()
   }
 }

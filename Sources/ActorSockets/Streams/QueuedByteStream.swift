@@ -14,12 +14,14 @@ extension QueuedByteStream {
   public func read<Value: Sendable>(
     _ request: ReadRequest<Value>, timeout: Timeout?, progress: Progress?
   ) async throws -> Value {
+    if executor.callOvertakes() { await goBehind() }
     let operation = try core.begin(request.kind, timeout, progress, executor)
     if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
     return try request.convert(core.end(operation))
   }
 
   public func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]? {
+    if executor.callOvertakes() { await goBehind() }
     let operation = try core.begin(.any(upTo: limit), timeout, nil, executor)
     if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
     return try core.end(operation).bytes
@@ -29,10 +31,12 @@ extension QueuedByteStream {
     upTo limit: Int, timeout: Timeout?,
     _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
   ) async throws -> sending Value? {
-    try await core.withBytes(upTo: limit, timeout, owner: self, body)
+    if executor.callOvertakes() { await goBehind() }
+    return try await core.withBytes(upTo: limit, timeout, owner: self, body)
   }
 
   public func write(_ bytes: [UInt8], timeout: Timeout?, progress: Progress?) async throws {
+    if executor.callOvertakes() { await goBehind() }
     let sent = try core.sendAtOnce(bytes.span)
     if sent == bytes.count, sent > 0 { return }
     let rest = sent == 0 ? bytes : Array(bytes[sent...])
@@ -40,6 +44,7 @@ extension QueuedByteStream {
   }
 
   public func write(_ bytes: Span<UInt8>, timeout: Timeout?) async throws {
+    if executor.callOvertakes() { await goBehind() }
     let sent = try core.sendAtOnce(bytes)
     if sent == bytes.count, sent > 0 { return }
     let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
@@ -47,6 +52,7 @@ extension QueuedByteStream {
   }
 
   public func write(contentsOf pieces: [[UInt8]], timeout: Timeout?, progress: Progress?) async throws {
+    if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
     try core.checkWritable()
     try await finish(core.begin(.pieces(pieces), timeout, progress, executor))
@@ -54,14 +60,14 @@ extension QueuedByteStream {
 
   @inline(__always)
   func wait(for parked: Parked, read id: UInt64) async {
-    await wait(for: parked) { $0.core.cancelRead(id) }
+    await wait(for: parked) { submit { $0.core.cancelRead(id) } }
   }
 
   /// Waits for a write that has begun.
   private func finish(_ operation: Operation) async throws {
     if let parked = operation.waiting {
       let id = operation.id
-      await wait(for: parked) { $0.core.cancelWrite(id) }
+      await wait(for: parked) { submit { $0.core.cancelWrite(id) } }
     }
     _ = try operation.outcome?.get()
   }
@@ -83,12 +89,14 @@ extension QueuedByteStream {
   }
 
   public func takeBuffered() -> [UInt8] {
+    executor.callGoesOn()
     let bytes = core.reads.takeBuffered()
     core.settle()
     return bytes
   }
 
   public func finishWriting() async throws {
+    if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
     try core.checkWritable()
     try await finish(core.begin(.finish, nil, nil, executor))
@@ -96,6 +104,7 @@ extension QueuedByteStream {
 
   public var peerFinishedWriting: Void {
     get async throws {
+      executor.callGoesOn()
       if core.peerIsFinished { return }
       if core.report != nil { throw core.endError.during("peerFinishedWriting") }
       try await wait(in: \.peerFinishedWaiters)
@@ -103,12 +112,14 @@ extension QueuedByteStream {
   }
 
   public func close() async {
+    if executor.callOvertakes() { await goBehind() }
     core.userCloses()
     core.beginClose()
     await waitUntilGone()
   }
 
   public func close(after condition: CloseCondition) async {
+    if executor.callOvertakes() { await goBehind() }
     core.userCloses()
     core.beginClose(after: condition)
     await waitUntilGone()
@@ -120,12 +131,14 @@ extension QueuedByteStream {
   }
 
   public func abort() {
+    executor.callGoesOn()
     core.userCloses()
     core.terminate(SocketError(.closed, operation: ""), nil)
   }
 
   public var closed: CloseReport {
     get async throws {
+      executor.callGoesOn()
       if let report = core.report { return report }
       return try await wait(in: \.closedWaiters)
     }
@@ -138,13 +151,20 @@ extension QueuedByteStream {
     try Task.checkCancellation()
     let waiter = core[keyPath: waiters].park(executor)
     let id = waiter.id
-    await wait(for: waiter.parked) { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
+    await wait(for: waiter.parked) {
+      submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
+    }
     return try waiter.result()
   }
 
-  public var state: StreamState { core.state }
-  public var metrics: StreamMetrics { core.metrics }
-  public var status: StreamStatus { core.status }
+  public var state: StreamState { look { $0.state } }
+  public var metrics: StreamMetrics { look { $0.metrics } }
+  public var status: StreamStatus { look { $0.status } }
+
+  private func look<Value>(_ body: (StreamCore) -> Value) -> Value {
+    executor.callGoesOn()
+    return body(core)
+  }
 }
 
 extension StreamCore {

@@ -200,7 +200,7 @@ extension TCPListener {
   private func waitForServer() async {
     let waiter = Parked(executor)
     server.waiter = waiter
-    await wait(for: waiter) { _ in }
+    await wait(for: waiter) {}
   }
 
   private func wakeServer() { server.waiter.take()?.resume() }

@@ -177,7 +177,9 @@ public actor TCPListener: ReactorActor {
     if let failure { throw failure }
     let waiter = waiters.park(executor)
     let id = waiter.id
-    await wait(for: waiter.parked) { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
+    await wait(for: waiter.parked) {
+      submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
+    }
     return try waiter.result()
   }
 

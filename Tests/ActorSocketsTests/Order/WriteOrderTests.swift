@@ -219,6 +219,30 @@ import Testing
       try await written
     }
   }
+
+  @Test(arguments: [Transport.tcpOverIPv4, .inMemory])
+  func `A method of an extension does not get ahead of what it enqueued`(transport: Transport) async throws {
+    try await within("all records arrive") {
+      let pair = try await transport.pair()
+      let client = pair.client
+      async let written: Void = client.writeTwice(0)
+      try await check(pair.server, upTo: 5)
+      #expect(try await pair.server.read() == nil)
+      try await written
+    }
+  }
+}
+
+extension ByteStream {
+  /// Isolated to the stream, so that none of its calls needs to come through the queue.
+  fileprivate func writeTwice(_ first: UInt64) async throws {
+    enqueueWrite(first.record)
+    try await write((first + 1).record, timeout: nil, progress: nil)
+    enqueueWrite((first + 2).record)
+    try await write(contentsOf: [(first + 3).record])
+    enqueueWrite((first + 4).record)
+    try await finishWriting()
+  }
 }
 
 extension UInt64 {

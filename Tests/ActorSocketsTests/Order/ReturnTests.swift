@@ -1,0 +1,127 @@
+import ActorSockets
+import ActorSocketsTesting
+import EpollReactor
+import TestSupport
+import Testing
+
+// Where a caller goes on after a call: where it was. An optimised build has its own ways to get that wrong, see
+// Docs/Architecture.md, so this is worth its time in `make check` above all.
+
+@Suite struct ReturnTests {
+  @Test(arguments: Transport.allCases)
+  func `A call returns to the actor that made it`(transport: Transport) async throws {
+    try await within("the calls return") {
+      let pair = try await transport.pair()
+      try await Caller().use(pair.client, pair.server)
+    }
+  }
+
+  @Test func `Listening and connecting return to the actor that did it`() async throws {
+    try await within("the calls return") { try await Caller().listenAndConnect() }
+  }
+}
+
+/// An actor on a thread of its own, so that it shows where its code runs.
+private actor Caller: ReactorActor {
+  nonisolated let executor = ReactorExecutor(Reactor())
+
+  private func here(_ what: String) {
+    #expect(executor.isIsolatingCurrentContext() == true, "it went on elsewhere after \(what)")
+  }
+
+  func use(_ client: any ByteStream, _ server: any ByteStream) async throws {
+    try await client.write(Array("a"))
+    here("write")
+    try await client.write(Array("b"), timeout: .seconds(60))
+    here("write with a timeout")
+    try await client.write(Array("c").span)
+    here("write of a span")
+    try await client.write(Array("d").lazy.map { $0 })
+    here("write of a sequence")
+    try await client.write(contentsOf: [Array("e"), Array("f")])
+    here("write of pieces")
+    try await client.write(utf8: "g\nh\n")
+    here("write of a text")
+    try await client.write(message: Array("ij"), lengthPrefix: .uint8)
+    here("write of a message")
+    try await client.enqueueWrite(Array("klmno")).value
+    here("an enqueued write")
+
+    #expect(try await server.peek(upTo: 1) == Array("a"))
+    here("peek")
+    #expect(try await server.read(exactly: 2) == Array("ab"))
+    here("read of a length")
+    #expect(try await server.readInteger(as: UInt8.self) == UInt8(ascii: "c"))
+    here("readInteger")
+    #expect(try await server.read(until: .lf) == Array("defg\n"))
+    here("read through a delimiter")
+    for try await line in server.lines {
+      #expect(line == "h")
+      here("next line")
+      break
+    }
+    for try await message in server.messages(lengthPrefix: .uint8) {
+      #expect(message == Array("ij"))
+      here("next message")
+      break
+    }
+    var bytes: [UInt8] = []
+    try await server.read(into: &bytes, exactly: 1)
+    here("read into an array")
+    #expect(try await server.enqueueRead(.exactly(1)).value == Array("l"))
+    here("an enqueued read")
+    let looked = try await server.withBytes { bytes, consumed in
+      consumed = 1
+      return bytes[0]
+    }
+    #expect(looked == UInt8(ascii: "m"))
+    here("a look")
+    #expect(try await server.read(upTo: 1) == Array("n"))
+    here("read")
+    _ = await server.status
+    here("status")
+
+    try await client.finishWriting()
+    here("finishWriting")
+    try await server.peerFinishedWriting
+    here("peerFinishedWriting")
+    #expect(try await server.read() == Array("o"))
+    #expect(try await server.read() == nil)
+    here("the end")
+    await server.close()
+    here("close")
+    _ = try await server.closed
+    here("closed")
+    await client.abort()
+    here("abort")
+  }
+
+  func listenAndConnect() async throws {
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let client = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
+    here("connect")
+    let server = try await listener.accept()
+    here("accept")
+    await client.abort()
+    await server.abort()
+    let next = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
+    for try await connection in listener.connections {
+      here("the next connection")
+      await connection.abort()
+      break
+    }
+    await next.abort()
+    let serving = Task {
+      let report = try await listener.serve { _ in }
+      here("serve")
+      return report
+    }
+    let last = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
+    #expect(try await last.read() == nil)
+    serving.cancel()
+    #expect(try await serving.value.finished == 1)
+    await last.abort()
+    await listener.close()
+    here("close")
+  }
+}
