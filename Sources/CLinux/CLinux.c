@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 _Static_assert(CLINUX_EPOLLIN == EPOLLIN && CLINUX_EPOLLPRI == EPOLLPRI && CLINUX_EPOLLOUT == EPOLLOUT, "epoll bits");
@@ -41,6 +42,18 @@ int clinux_eventfd_signal(int fd) {
 
 int clinux_accept(int fd, void *address, uint32_t *length) {
   return result(accept4(fd, address, length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+// The kernel itself, not recv(3) and send(3): those are points of thread cancellation, which nobody uses here, and in a
+// process of several threads they pay for it with two atomic operations at every call.
+long clinux_recv(int fd, void *buffer, unsigned long count) {
+  long received = syscall(SYS_recvfrom, fd, buffer, count, 0, NULL, NULL);
+  return received < 0 ? -errno : received;
+}
+
+long clinux_send(int fd, const void *bytes, unsigned long count) {
+  long sent = syscall(SYS_sendto, fd, bytes, count, MSG_NOSIGNAL, NULL, 0);
+  return sent < 0 ? -errno : sent;
 }
 
 const uint8_t *clinux_memmem(const uint8_t *bytes, unsigned long count, const uint8_t *pattern, unsigned long pattern_count) {

@@ -9,7 +9,8 @@
 // caller, elsewhere, is reached through the queue. One that is resumed by a job goes on through the queue.
 //
 // Invariants:
-// - Everything happens on the reactor's thread: making, parking, keeping, resuming.
+// - Everything happens on the reactor's thread: making, parking, keeping, resuming. Should the compiler ever take a call
+//   elsewhere on its way to where it parks, the job comes here through the queue.
 // - A parked call is resumed once; `resume` a second time does nothing, and one that is dropped without having been
 //   resumed is a bug that debug builds trap on.
 // - Resuming may come at any time after the making, also before the call has suspended: it must be known to whoever will
@@ -40,12 +41,19 @@ internal import SocketSystem
   /// runtime when the call hops here.
   @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
     let loop = executor.reactor.loop
-    loop.assertCurrent()
     let job = UnownedJob(job)
-    if unsafe isResumed {
-      executor.queue(.socket(job, executor, prefersReactor: loop.runsForReactor))
+    if loop.isCurrent {
+      keep(KeptJob(job: job, prefersReactor: loop.runsForReactor))
     } else {
-      unsafe self.job = KeptJob(job: job, prefersReactor: loop.runsForReactor)
+      executor.reactor.submit { self.keep(KeptJob(job: job, prefersReactor: false)) }
+    }
+  }
+
+  private nonisolated func keep(_ kept: KeptJob) {
+    if unsafe isResumed {
+      executor.queue(.socket(kept.job, executor, prefersReactor: kept.prefersReactor))
+    } else {
+      unsafe job = kept
     }
   }
 
@@ -61,9 +69,6 @@ internal import SocketSystem
 
   /// Makes it good for another call, after the one before has gone on.
   package nonisolated func reuse() { unsafe isResumed = false }
-
-  /// Whether it was not resumed yet.
-  @usableFromInline nonisolated var isWaiting: Bool { unsafe !isResumed }
 
   /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
   /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
@@ -94,9 +99,7 @@ extension ReactorActor {
   @inlinable @inline(__always)
   package func wait(for parked: Parked, onCancel cancelled: @Sendable () -> Void) async {
     await withTaskCancellationHandler {
-      // Captured, so that the closure runs in this actor's isolation and not on the pool.
-      _ = self
-      while parked.isWaiting { await parked.pass() }
+      await parked.pass()
     } onCancel: {
       cancelled()
     }

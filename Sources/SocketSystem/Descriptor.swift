@@ -39,7 +39,7 @@ extension Socket {
   /// recv(2) into `memory`.
   func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     // SAFETY: the caller's memory is valid for its count during the call.
-    let received = retryingInterrupts { unsafe recv(number, memory.baseAddress, memory.count, 0) }
+    let received = retryingInterrupts { unsafe clinux_recv(number, memory.baseAddress, UInt(memory.count)) }
     return Self.transfer(received, "recv")
   }
 
@@ -50,7 +50,7 @@ extension Socket {
       // SAFETY: the span's memory is valid for its capacity, and the count set is what the kernel wrote.
       unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
         let free = UnsafeMutableRawBufferPointer(memory)
-        received = retryingInterrupts { unsafe recv(number, free.baseAddress, min(count, free.count), 0) }
+        received = retryingInterrupts { unsafe clinux_recv(number, free.baseAddress, UInt(min(count, free.count))) }
         initialized = max(0, received)
       }
     }
@@ -61,7 +61,7 @@ extension Socket {
   package func send(_ bytes: Span<UInt8>) -> Transfer {
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
-      retryingInterrupts { unsafe Glibc.send(number, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) }
+      retryingInterrupts { unsafe clinux_send(number, buffer.baseAddress, UInt(buffer.count)) }
     }
     return Self.transfer(sent, "send")
   }
@@ -77,7 +77,10 @@ extension Socket {
         var message = unsafe msghdr()
         unsafe message.msg_iov = vectors.baseAddress
         unsafe message.msg_iovlen = count
-        return retryingInterrupts { unsafe sendmsg(number, &message, Int32(MSG_NOSIGNAL)) }
+        return retryingInterrupts {
+          let sent = unsafe sendmsg(number, &message, Int32(MSG_NOSIGNAL))
+          return sent < 0 ? -Int(errno) : sent
+        }
       }
     }
     return Self.transfer(sent, "sendmsg")

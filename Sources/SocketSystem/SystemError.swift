@@ -70,13 +70,12 @@ package enum Errno {
 
 /// Calls `body` until it is not interrupted: the one place where EINTR is handled.
 ///
-/// - Returns: What the call returned, or `-errno`.
+/// - Parameter body: Makes the call, and returns its result or `-errno`.
+/// - Returns: The result, or `-errno`.
 @inline(__always)
-func retryingInterrupts<Value: SignedInteger>(_ body: () -> Value) -> Value {
+func retryingInterrupts(_ body: () -> Int) -> Int {
   while true {
-    let value = body()
-    if value >= 0 { return value }
-    let error = errno
-    if error != EINTR { return Value(-error) }
+    let result = body()
+    if result != -Int(EINTR) { return result }
   }
 }

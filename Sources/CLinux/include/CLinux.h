@@ -39,6 +39,11 @@ int clinux_eventfd_signal(int fd);
 /// accept4(SOCK_CLOEXEC | SOCK_NONBLOCK); `address` is a struct sockaddr_storage, `length` its size and then the address's
 int clinux_accept(int fd, void *_Nonnull address, uint32_t *_Nonnull length);
 
+/// recv(2) without flags
+long clinux_recv(int fd, void *_Nullable buffer, unsigned long count);
+/// send(2) with MSG_NOSIGNAL
+long clinux_send(int fd, const void *_Nullable bytes, unsigned long count);
+
 /// memmem(3)
 const uint8_t *_Nullable clinux_memmem(const uint8_t *_Nonnull bytes, unsigned long count, const uint8_t *_Nonnull pattern,
                                        unsigned long pattern_count);
