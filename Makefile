@@ -64,7 +64,7 @@ release-client: build-setup ## A package that depends on this one, built for rel
 	swift run -c release --package-path Tests/ReleaseClient --scratch-path .build/release-client release-client
 
 benchmarks: build-setup ## The benchmarks, built but not run
-	swift build -c release --package-path Benchmarks
+	swift build -c release --static-swift-stdlib --package-path Benchmarks
 
 soak: test-setup ## The test suite built for release, with the race tests SOAK_ROUNDS times each
 	ACTORSOCKETS_ROUNDS=$(SOAK_ROUNDS) $(TEST) -c release --scratch-path .build/optimised $(STRICT)
