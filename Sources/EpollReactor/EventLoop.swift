@@ -174,6 +174,8 @@ package final class EventLoop: @unchecked Sendable {
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
     case .call(let body, let executor):
       executor?.callBegins()
+      // It is done with that; what it sets going makes calls of its own.
+      executor?.callGoesOn()
       body()
     }
   }

@@ -24,11 +24,16 @@ internal import SocketSystem
   private nonisolated(unsafe) var job: KeptJob?
   private nonisolated(unsafe) var isResumed = false
   private nonisolated let executor: ReactorExecutor
+  /// Whether the task prefers the reactor, if that is known.
+  private nonisolated let prefersReactor: Bool?
   /// Keeps the optimiser from seeing that `pass` does nothing.
   private var passed = false
 
   /// A call of an actor with this executor is about to suspend.
-  package init(_ executor: ReactorExecutor) { self.executor = executor }
+  package init(_ executor: ReactorExecutor, prefersReactor: Bool? = nil) {
+    self.executor = executor
+    self.prefersReactor = prefersReactor
+  }
 
   deinit { assert(unsafe job == nil, "a suspended call was dropped without an outcome") }
 
@@ -43,7 +48,7 @@ internal import SocketSystem
     let loop = executor.reactor.loop
     let job = UnownedJob(job)
     if loop.isCurrent {
-      keep(KeptJob(job: job, prefersReactor: loop.runsForReactor))
+      keep(KeptJob(job: job, prefersReactor: prefersReactor ?? loop.runsForReactor))
     } else {
       executor.reactor.submit { self.keep(KeptJob(job: job, prefersReactor: false)) }
     }
@@ -86,7 +91,13 @@ extension ReactorActor {
   /// A call from elsewhere has come through the queue. Code that is in the actor's isolation already has not: a method of
   /// an extension, or a caller that should be elsewhere but was not taken back there (see Docs/Architecture.md).
   package func goBehind() async {
-    let parked = Parked(executor)
+    // It must be right, not only mostly: a hop that costs one more turn would lose the place.
+    let reactor = executor.reactor
+    // SAFETY: looked at within the closure; the reactor lives as long as its executor.
+    let prefersReactor = unsafe withUnsafeCurrentTask { task in
+      unsafe task?.unownedTaskExecutor == reactor.asUnownedTaskExecutor()
+    }
+    let parked = Parked(executor, prefersReactor: prefersReactor)
     parked.resume()
     await parked.pass()
     executor.callGoesOn()

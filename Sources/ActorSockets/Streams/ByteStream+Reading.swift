@@ -122,11 +122,11 @@ extension ByteStream {
   ///   - body: Looks at the bytes and counts those that it used up. If it throws, what it counted is used up.
   /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func withBytes<State, Value>(
+  public nonisolated func withBytes<State, Value>(
     _ state: inout sending State, upTo limit: Int = 65_536, timeout: Timeout? = nil,
     _ body: @Sendable (_ state: inout State, _ bytes: Span<UInt8>, _ consumed: inout Int) throws -> sending Value
   ) async throws -> sending Value? {
-    let lent = Lent(state)
+    let lent = Lent(consume state)
     do {
       let value = try await withBytes(upTo: limit, timeout: timeout) { bytes, consumed in
         try lent.withState { try body(&$0, bytes, &consumed) }

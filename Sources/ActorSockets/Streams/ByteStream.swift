@@ -9,6 +9,7 @@
 ///
 /// *Ordering.* Calls are admitted in the order in which they are made. Calls from tasks that start concurrently have no
 /// order among themselves; ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` make an order without awaiting.
+/// In a method of an extension, the first operation has the place of the call of the method.
 ///
 /// All methods throw ``SocketError``, and `CancellationError` when the task is cancelled.
 public protocol ByteStream: ReactorActor {

@@ -107,7 +107,7 @@ extension QueuedByteStream {
       executor.callGoesOn()
       if core.peerIsFinished { return }
       if core.report != nil { throw core.endError.during("peerFinishedWriting") }
-      try await wait(in: \.peerFinishedWaiters)
+      try await wait(for: park(in: \.peerFinishedWaiters), in: \.peerFinishedWaiters)
     }
   }
 
@@ -127,7 +127,8 @@ extension QueuedByteStream {
 
   private func waitUntilGone() async {
     if case .done = core.closing { return }
-    try? await wait(in: \.goneWaiters)
+    guard let waiter = try? park(in: \.goneWaiters) else { return }
+    try? await wait(for: waiter, in: \.goneWaiters)
   }
 
   public func abort() {
@@ -140,16 +141,24 @@ extension QueuedByteStream {
     get async throws {
       executor.callGoesOn()
       if let report = core.report { return report }
-      return try await wait(in: \.closedWaiters)
+      return try await wait(for: park(in: \.closedWaiters), in: \.closedWaiters)
     }
   }
 
-  /// Suspends until one of the stream's conditions holds.
+  /// Begins to wait until one of the stream's conditions holds. The condition is looked at just before, for the runtime may
+  /// suspend a task at any `await`.
+  func park<Value: Sendable>(
+    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable
+  ) throws -> Waiters<Value>.Waiter {
+    try Task.checkCancellation()
+    return core[keyPath: waiters].park(executor)
+  }
+
+  /// Suspends until the condition holds for which `park` made the waiter.
   func wait<Value: Sendable>(
+    for waiter: Waiters<Value>.Waiter,
     in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable
   ) async throws -> Value {
-    try Task.checkCancellation()
-    let waiter = core[keyPath: waiters].park(executor)
     let id = waiter.id
     await wait(for: waiter.parked) {
       submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }

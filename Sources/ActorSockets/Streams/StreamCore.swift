@@ -352,9 +352,12 @@ public final class StreamCore {
     let (id, waits) = reads.admit(again: entry, kind)
     operation.id = id
     operation.parked?.reuse()
-    if waits, !transport.isReadable {
+    if waits {
+      // It has begun, and no step will say so.
       readIsImmediate = false
       readHasProgress = false
+    }
+    if waits, !transport.isReadable {
       settle()
     } else {
       pumpReads()

@@ -201,6 +201,7 @@ public actor TCPConnection: QueuedByteStream {
   /// - Returns: What the closure returns.
   /// - Throws: `.closed` if there is none, and what the closure throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
+    executor.callGoesOn()
     guard let socket = registration.socket else {
       throw SocketError(.closed, operation: "withFileDescriptor", detail: "the connection has no descriptor")
     }
@@ -372,7 +373,7 @@ extension TCPConnection {
   private func waitUntilOpen() async throws {
     if core.state == .open { return }
     if core.report != nil { throw core.endError.during("connect") }
-    try await wait(in: \.openWaiters)
+    try await wait(for: park(in: \.openWaiters), in: \.openWaiters)
   }
 
   private static var connectTag: UInt64 { 3 }

@@ -154,7 +154,7 @@ extension TCPListener {
   /// The next connection, as soon as there is a place for it; `nil` when the server stops.
   private func nextToServe(_ limits: ServeLimits) async throws -> TCPConnection? {
     while !server.isDraining, server.active.count + server.closing >= limits.connections {
-      await waitForServer()
+      await wait(for: parkServer()) {}
     }
     do {
       if server.isDraining { return nil }
@@ -197,10 +197,12 @@ extension TCPListener {
     wakeServer()
   }
 
-  private func waitForServer() async {
+  /// Begins to wait until something changed. What it waits for is looked at just before, for the runtime may suspend a task
+  /// at any `await`.
+  private func parkServer() -> Parked {
     let waiter = Parked(executor)
     server.waiter = waiter
-    await wait(for: waiter) {}
+    return waiter
   }
 
   private func wakeServer() { server.waiter.take()?.resume() }
@@ -227,7 +229,7 @@ extension TCPListener {
 
   /// Waits until the last handler has ended or the drain is over.
   private func waitForHandlers() async {
-    while !server.active.isEmpty || server.closing > 0, !server.isOverdue { await waitForServer() }
+    while !server.active.isEmpty || server.closing > 0, !server.isOverdue { await wait(for: parkServer()) {} }
   }
 
   private func abortActive() {

@@ -394,4 +394,26 @@ import Testing
       }
     }
   }
+
+  @Test(arguments: Transport.allCases)
+  func `Whoever begins to wait for the end just before it comes hears of it`(transport: Transport) async throws {
+    try await within("all hear of it") {
+      for _ in 0..<20 {
+        let reactor = Reactor()
+        let pair = try await transport.pair(on: reactor)
+        let client = pair.client
+        let (closed, finished, gone) = await Task(executorPreference: reactor) {
+          let closed = Task.immediate { try await client.closed }
+          let finished = Task.immediate { try await client.peerFinishedWriting }
+          let gone = Task.immediate { await client.close() }
+          await client.abort()
+          return (closed, finished, gone)
+        }.value
+        _ = try await closed.value
+        await expectError(.closed) { try await finished.value }
+        await gone.value
+        await pair.server.abort()
+      }
+    }
+  }
 }

@@ -284,4 +284,20 @@ import Testing
       _ = try await pair.server.closed
     }
   }
+
+  @Test(arguments: [false, true])
+  func `A read without a timeout waits, though one before it had no time to`(isUnix: Bool) async throws {
+    try await within("the reads return") {
+      let (near, peer) = isUnix ? try RawSocket.unixPair() : try RawSocket.pair()
+      let connection = try TCPConnection.adopt(fileDescriptor: near.release())
+      try peer.send("abc")
+      #expect(try await connection.read(upTo: 1) == Array("a"))
+      #expect(try await connection.enqueueRead(.upTo(10), timeout: .zero).value == Array("bc"))
+      let reading = Task.immediate { try await connection.read(upTo: 10) }
+      try await eventually("the read waits") { await connection.status.queuedReads == 1 }
+      try peer.send("d")
+      #expect(try await reading.value == Array("d"))
+      await connection.abort()
+    }
+  }
 }

@@ -8,11 +8,11 @@ import Testing
 
 @Suite struct ReadOrderTests {
   enum Form: CaseIterable, Sendable {
-    case enqueued, exactly, integer, until, look, upTo
+    case enqueued, exactly, integer, until, look, parse, upTo
   }
 
   private static func read(_ form: Form, _ stream: any ByteStream) async throws -> UInt32 {
-    func number(_ bytes: [UInt8]) -> UInt32 { bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) } }
+    @Sendable func number(_ bytes: [UInt8]) -> UInt32 { bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) } }
     switch form {
     case .enqueued: return try await stream.enqueueRead(.integer(UInt32.self)).value
     case .exactly: return number(try await stream.read(exactly: 4))
@@ -24,6 +24,13 @@ import Testing
         return number([UInt8](copying: bytes.extracting(first: consumed)))
       }
       return seen ?? 0
+    case .parse:
+      var parsed: UInt32 = 0
+      try await stream.withBytes(&parsed) { parsed, bytes, consumed in
+        if bytes.count >= 4 { consumed = 4 }
+        parsed = number([UInt8](copying: bytes.extracting(first: consumed)))
+      }
+      return parsed
     case .upTo: return number(try await stream.read(upTo: 4) ?? [])
     }
   }
@@ -68,6 +75,24 @@ import Testing
         try await group.waitForAll()
       }
       try await written
+    }
+  }
+
+  @Test(arguments: Transport.allCases, Form.allCases)
+  func `A read that begins on the reactor's thread comes before one enqueued after it`(
+    transport: Transport, form: Form
+  ) async throws {
+    try await within("both read") {
+      let reactor = Reactor()
+      let pair = try await transport.pair(on: reactor)
+      let server = pair.server
+      let (first, second) = await Task(executorPreference: reactor) {
+        let first = Task.immediate { try await Self.read(form, server) }
+        return (first, server.enqueueRead(.integer(UInt32.self)))
+      }.value
+      try await pair.client.write(Self.record(1) + Self.record(2))
+      #expect(try await first.value == Self.number(1))
+      #expect(try await second.value == Self.number(2))
     }
   }
 }

@@ -220,6 +220,20 @@ import Testing
     }
   }
 
+  @Test(arguments: [Transport.tcpOverIPv4, .inMemory], Place.allCases)
+  func `A call that goes behind another keeps its place`(transport: Transport, place: Place) async throws {
+    try await within("all records arrive") {
+      let reactor = Reactor()
+      let pair = try await transport.pair(on: reactor)
+      let client = pair.client
+      async let written: Void = Self.run(place, reactor, Reactor()) {
+        for round in 0..<100 as Range<UInt64> { try await client.writeBetween(3 * round) }
+      }
+      try await check(pair.server, upTo: 300)
+      try await written
+    }
+  }
+
   @Test(arguments: [Transport.tcpOverIPv4, .inMemory])
   func `A method of an extension does not get ahead of what it enqueued`(transport: Transport) async throws {
     try await within("all records arrive") {
@@ -234,6 +248,14 @@ import Testing
 }
 
 extension ByteStream {
+  /// The second write begins on the spot, here.
+  fileprivate func writeBetween(_ first: UInt64) async throws {
+    enqueueWrite(first.record)
+    let writing = Task.immediate { try await self.write((first + 1).record, timeout: nil, progress: nil) }
+    enqueueWrite((first + 2).record)
+    try await writing.value
+  }
+
   /// Isolated to the stream, so that none of its calls needs to come through the queue.
   fileprivate func writeTwice(_ first: UInt64) async throws {
     enqueueWrite(first.record)

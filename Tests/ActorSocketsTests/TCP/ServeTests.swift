@@ -14,6 +14,23 @@ import Testing
     return (listener, try #require(listener.localAddresses.first))
   }
 
+  @Test func `A server at its limit hears of every connection that ends`() async throws {
+    try await within("all are served") {
+      let reactor = Reactor()
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
+      let serving = Task(executorPreference: reactor) {
+        try await listener.serve(on: .pool, limits: ServeLimits(connections: 1)) { _ in }
+      }
+      for _ in 0..<300 {
+        let client = try RawSocket.connected(to: listener.localAddresses[0])
+        #expect(try await client.receiveToEnd().isEmpty)
+        client.close()
+      }
+      serving.cancel()
+      #expect(try await serving.value.finished == 300)
+    }
+  }
+
   @Test(arguments: [HandlerPlace.pool, .reactor])
   func `A thousand connections are served at once`(place: HandlerPlace) async throws {
     try await within("all are answered", seconds: 120) {
