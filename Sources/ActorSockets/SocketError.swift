@@ -33,6 +33,12 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let addressNotAvailable = Code("addressNotAvailable")
     /// The name has no address.
     public static let hostNotFound = Code("hostNotFound")
+    /// The name could not be looked up: no name server answered.
+    public static let resolverFailed = Code("resolverFailed")
+    /// This machine does not do this kind of address: EAFNOSUPPORT, as where IPv6 is off.
+    public static let familyNotSupported = Code("familyNotSupported")
+    /// A link-local address without its interface: `fe80::1` in place of `fe80::1%eth0`.
+    public static let scopeMissing = Code("scopeMissing")
     /// There is no way to the address: ENETUNREACH, EHOSTUNREACH.
     public static let unreachable = Code("unreachable")
     /// The process or the system has no descriptor left: EMFILE, ENFILE.
@@ -65,6 +71,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     var bytesTransferred: Int
     var bytes: [UInt8]
     var detail: String
+    var causes: [SocketError]
   }
 
   /// An error with the cause given.
@@ -77,14 +84,15 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   ///   - address: The address it was about.
   ///   - bytesTransferred: How many bytes of the operation were done.
   ///   - bytes: Bytes that could not be understood.
+  ///   - causes: The errors that this one sums up; the detail should name them.
   public init(
     _ code: Code, operation: String, detail: String = "", errno: Int32 = 0, address: SocketAddress? = nil,
-    bytesTransferred: Int = 0, bytes: [UInt8] = []
+    bytesTransferred: Int = 0, bytes: [UInt8] = [], causes: [SocketError] = []
   ) {
     box = Box(
       Contents(
         code: code, operation: operation, errno: errno, address: address, bytesTransferred: bytesTransferred,
-        bytes: bytes, detail: detail))
+        bytes: bytes, detail: detail, causes: causes))
   }
 
   /// The cause.
@@ -121,6 +129,12 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   public var bytes: [UInt8] {
     get { box.contents.bytes }
     set { change { $0.bytes = newValue } }
+  }
+
+  /// The errors that this one sums up: of an attempt to connect, one for each address that was tried.
+  public var causes: [SocketError] {
+    get { box.contents.causes }
+    set { change { $0.causes = newValue } }
   }
 
   /// What ``description`` adds about this case in particular.
@@ -160,6 +174,9 @@ extension SocketError.Code {
     case .addressInUse: "another socket uses this address"
     case .addressNotAvailable: "this machine has no such address, or no local port is free"
     case .hostNotFound: "the name has no address"
+    case .resolverFailed: "no name server answered"
+    case .familyNotSupported: "this machine does not do this kind of address, IPv6 may be off"
+    case .scopeMissing: "a link-local address needs its interface, as in fe80::1%eth0"
     case .unreachable: "there is no way to this address"
     case .tooManyOpenFiles: "no file descriptor is free, raise the limit (ulimit -n) or hold fewer connections"
     case .permissionDenied: "this process may not do that"
@@ -179,6 +196,7 @@ extension SocketError.Code {
       case Errno.connectionRefused: .connectionRefused
       case Errno.addressInUse: .addressInUse
       case Errno.addressNotAvailable: .addressNotAvailable
+      case Errno.familyNotSupported: .familyNotSupported
       case Errno.networkUnreachable, Errno.hostUnreachable, Errno.networkDown, Errno.hostDown: .unreachable
       case Errno.processDescriptors, Errno.systemDescriptors: .tooManyOpenFiles
       case Errno.permissionDenied, Errno.notPermitted: .permissionDenied

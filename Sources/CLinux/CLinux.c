@@ -23,6 +23,11 @@ int clinux_epoll_add(int epoll, int fd, uint32_t events, uint64_t token) {
   return result(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event));
 }
 
+int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token) {
+  struct epoll_event event = {.events = events | EPOLLET, .data = {.u64 = token}};
+  return result(epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event));
+}
+
 int clinux_epoll_wait(int epoll, clinux_event *events, int capacity, int timeout_milliseconds) {
   // struct epoll_event is packed on x86-64 and carries a union: neither comes through to Swift in one piece.
   struct epoll_event buffer[256];

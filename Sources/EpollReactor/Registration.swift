@@ -111,6 +111,22 @@ package final class Registration: @unchecked Sendable {
     storedDescriptor = consume descriptor
   }
 
+  /// Takes another registration's descriptor over, which then leaves: epoll_ctl(2). What is ready now is reported anew.
+  ///
+  /// - Parameter other: A registration on the same reactor, with a descriptor.
+  /// - Throws: What epoll_ctl reports; then nothing has changed.
+  package func takeDescriptor(of other: Registration) throws(SystemError) {
+    loop.assertCurrent()
+    guard let slot, let number = other.socket?.number else {
+      throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor)
+    }
+    let token = loop.registrations.renewToken(slot)
+    try loop.epoll.change(number, token: token)
+    self.token = token
+    storedDescriptor = other.storedDescriptor.take()
+    other.leave()
+  }
+
   /// Closes the descriptor; events of it that were already fetched are dropped.
   package func closeDescriptor() {
     loop.assertCurrent()

@@ -45,11 +45,18 @@ package struct Epoll: ~Copyable, Sendable {
     descriptor = Descriptor(owning: try Self.check(clinux_epoll_create(), "epoll_create1"))
   }
 
-  /// epoll_ctl(2) EPOLL_CTL_ADD for IN, OUT, RDHUP and PRI (or IN alone), never to be changed again.
+  /// epoll_ctl(2) EPOLL_CTL_ADD for IN, OUT, RDHUP and PRI (or IN alone).
   package borrowing func add(_ number: Int32, token: UInt64, readableOnly: Bool = false) throws(SystemError) {
-    let interest: Readiness = readableOnly ? .readable : .readable.union(.writable).union(.peerFinished).union(.urgent)
+    let interest: Readiness = readableOnly ? .readable : Self.everything
     _ = try Self.check(clinux_epoll_add(descriptor.number, number, interest.rawValue, token), "epoll_ctl")
   }
+
+  /// epoll_ctl(2) EPOLL_CTL_MOD: the same with another token. What is ready is reported once more.
+  package borrowing func change(_ number: Int32, token: UInt64) throws(SystemError) {
+    _ = try Self.check(clinux_epoll_change(descriptor.number, number, Self.everything.rawValue, token), "epoll_ctl")
+  }
+
+  private static var everything: Readiness { .readable.union(.writable).union(.peerFinished).union(.urgent) }
 
   /// epoll_wait(2)
   ///

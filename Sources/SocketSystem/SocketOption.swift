@@ -21,6 +21,8 @@ package struct SocketOption: Sendable {
   package static var receiveBuffer: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_RCVBUF) }
   /// TCP_NODELAY: send small segments at once.
   package static var noDelay: SocketOption { SocketOption(level: Int32(IPPROTO_TCP), name: TCP_NODELAY) }
+  /// IP_BIND_ADDRESS_NO_PORT: bind(2) leaves the choice of a free port to connect(2).
+  package static var bindAddressNoPort: SocketOption { SocketOption(level: Int32(IPPROTO_IP), name: 24) }
   /// IPV6_V6ONLY: an IPv6 listener that leaves IPv4 alone.
   package static var ipv6Only: SocketOption { SocketOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
 }
@@ -41,6 +43,16 @@ extension Socket {
     // SAFETY: the option writes one int, which `value` is.
     _ = try check(unsafe getsockopt(number, option.level, option.name, &value, &size), "getsockopt")
     return value
+  }
+
+  /// SO_BINDTODEVICE: everything goes through the interface of this name.
+  package func bind(toDevice name: String) throws(SystemError) {
+    let bytes = Array(name.utf8)
+    // SAFETY: the option reads as many bytes as are said.
+    let result = unsafe bytes.withUnsafeBytes { bytes in
+      unsafe setsockopt(number, SOL_SOCKET, SO_BINDTODEVICE, bytes.baseAddress, socklen_t(bytes.count))
+    }
+    _ = try check(result, "setsockopt")
   }
 
   /// SO_LINGER of zero: close(2) sends RST and forgets what is unsent.

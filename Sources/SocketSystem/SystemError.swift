@@ -42,6 +42,8 @@ package enum Transfer {
 /// Error numbers that other modules tell apart, so that they need not import the C library.
 package enum Errno {
   package static let badDescriptor = EBADF
+  package static let wouldBlock = EAGAIN
+  package static let noDevice = ENODEV
   package static let invalidArgument = EINVAL
   package static let notSocket = ENOTSOCK
   package static let notConnected = ENOTCONN

@@ -16,6 +16,9 @@ struct ConnectOptions: Equatable {
   var timeout: Duration?
   /// How long nothing may be moved.
   var idleTimeout: Duration?
+  var addressPreference = AddressPreference.any
+  /// Where to connect from.
+  var source: Endpoint?
 }
 
 /// What `sockcat listen` was told.
@@ -68,19 +71,29 @@ extension Command {
 
   private static func connect(_ words: inout Words) throws(Failure) -> Command {
     var endpoint: Endpoint?
-    var timeout: Duration?
-    var idleTimeout: Duration?
+    // Replaced below: port 0 is nobody's.
+    var options = ConnectOptions(endpoint: .port(0))
     while let word = words.next() {
       if word.asksForHelp { return .help }
       switch word {
       case .operand(let text): endpoint = try Self.endpoint(text, after: endpoint)
-      case .option("--timeout", let value): timeout = try words.seconds(of: "--timeout", value)
-      case .option("--idle-timeout", let value): idleTimeout = try words.seconds(of: "--idle-timeout", value)
+      case .option("--timeout", let value): options.timeout = try words.seconds(of: "--timeout", value)
+      case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
+      case .option("-4", nil): options.addressPreference = .ipv4Only
+      case .option("-6", nil): options.addressPreference = .ipv6Only
+      case .option("--source", let value): options.source = try source(try words.value(of: "--source", value))
       case .option: throw .usage("\(word) is no option of connect")
       }
     }
     guard let endpoint else { throw .usage("say where to connect to, as in: sockcat connect example.com:80") }
-    return .connect(ConnectOptions(endpoint: endpoint, timeout: timeout, idleTimeout: idleTimeout))
+    options.endpoint = endpoint
+    return .connect(options)
+  }
+
+  /// An address or an interface, with or without a port.
+  private static func source(_ text: String) throws(Failure) -> Endpoint {
+    if IPv6Address(text) != nil || !text.contains(":") { return .host(text, port: 0) }
+    return try endpoint(text, after: nil)
   }
 
   private static func listen(_ words: inout Words) throws(Failure) -> Command {

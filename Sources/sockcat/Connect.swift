@@ -6,8 +6,11 @@ struct Connect {
 
   func run() async throws {
     let join = try Join()
+    var configuration = TCPConnection.Configuration()
+    configuration.addressPreference = options.addressPreference
+    configuration.source = options.source
     let connection = try await TCPConnection.connect(
-      to: options.endpoint, timeout: options.timeout.map { .within($0) })
+      to: options.endpoint, configuration: configuration, timeout: options.timeout.map { .within($0) })
     try await serve(connection, by: join, idleTimeout: options.idleTimeout)
   }
 }

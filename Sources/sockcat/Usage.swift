@@ -9,6 +9,9 @@ enum Usage {
         input is a terminal, when the peer's has.
           --timeout S           gives up connecting after S seconds
           --idle-timeout S      gives up when nothing has been moved for S seconds
+          -4, -6                connects over IPv4 or IPv6 alone
+          --source SOURCE       connects from an address or an interface, with or without a
+                                port: 192.0.2.1, eth0, eth0:8082
 
     sockcat listen ENDPOINT [options]
         Prints "listening on ADDRESS" on standard error. Without a service, joins one

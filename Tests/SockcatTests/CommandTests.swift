@@ -19,6 +19,19 @@ struct CommandTests {
   }
 
   @Test
+  func `Connecting may be held to a family and a source`() throws {
+    var options = ConnectOptions(endpoint: .host("a", port: 1))
+    options.addressPreference = .ipv6Only
+    for (text, source) in [
+      ("eth0", Endpoint.host("eth0", port: 0)), ("192.0.2.1", .host("192.0.2.1", port: 0)),
+      ("2001:db8::1", .host("2001:db8::1", port: 0)), ("eth0:8082", .host("eth0", port: 8082)),
+    ] {
+      options.source = source
+      #expect(try Command(parsing: ["connect", "-6", "a:1", "--source", text]) == .connect(options))
+    }
+  }
+
+  @Test
   func `Listening joins one connection unless a service is chosen`() throws {
     var options = ListenOptions(endpoint: .port(0))
     #expect(options.servesOne)
@@ -43,7 +56,8 @@ struct CommandTests {
     ["connect", "a:1", "--timeout", "nan"], ["connect", "a:1", "--timeout", "1e99"], ["listen", ":0", "--on", "mars"],
     ["listen", ":0", "--echo", "--http"], ["listen", ":0", "--join"], ["listen", ":0", "--once=1"],
     ["listen", ":0", "--echo", "--max-connections", "0"], ["listen", ":0", "--once", "--max-connections", "2"],
-    ["listen", ":0", "--echo", "--timeout", "1"], ["listen", "unix:"], ["connect", "a\nb"],
+    ["listen", ":0", "--echo", "--timeout", "1"], ["listen", "unix:"], ["connect", "a:1", "-4=1"],
+    ["connect", "a:1", "--source", "a:b:c"], ["connect", "a\nb"],
   ])
   func `Nonsense is refused with one line`(words: [String]) {
     let failure = #expect(throws: Failure.self) { try Command(parsing: words) }

@@ -84,9 +84,7 @@ extension Endpoint {
       if name.isEmpty {
         return .addresses([.ipv6(.loopback, port: port), .ipv4(.loopback, port: port)])
       }
-      if name.utf8.contains(0) || name.utf8.count > 253 {
-        throw .invalid("connect", "\(AddressError.quote(name)) cannot be a host's name")
-      }
+      try Self.checkName(name, "connect")
       return .name(name, port: port)
     }
   }
@@ -123,7 +121,14 @@ extension Endpoint {
     }
   }
 
-  private static func numeric(_ name: String, _ port: UInt16) -> SocketAddress? {
+  /// Throws for what cannot be a host's name: RFC 1035, section 2.3.4.
+  static func checkName(_ name: String, _ operation: String) throws(SocketError) {
+    if !name.isEmpty, !name.utf8.contains(0), name.utf8.count <= 253 { return }
+    throw .invalid(operation, "\(AddressError.quote(name)) cannot be a host's name")
+  }
+
+  /// The address that a text is, if it is one.
+  static func numeric(_ name: String, _ port: UInt16) -> SocketAddress? {
     if let address = IPv4Address(name) { return .ipv4(address, port: port) }
     if let address = IPv6Address(name) { return .ipv6(address, port: port) }
     return nil

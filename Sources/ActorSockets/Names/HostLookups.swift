@@ -1,94 +1,122 @@
 import EpollReactor
 import SocketSystem
 
+/// A name to look up.
+struct HostQuery: Hashable, Sendable {
+  let name: String
+  let family: AddressFamily
+}
+
 /// Looks names up with getaddrinfo(3), which blocks for as long as it likes.
 ///
 /// Invariants:
 /// - At most `maximumThreads` look-ups are under way, each on a thread of its own; others wait in the order they came.
-/// - Look-ups of one name are shared.
-/// - Who leaves is not called any more, and a name that nobody waits for is not begun.
+/// - Look-ups of the same are shared.
+/// - Who leaves is not waited for, and what nobody waits for is not begun.
 ///
 /// The threads belong to nobody else: neither the reactor nor Swift's pool ever waits for a name.
 actor HostLookups: ReactorActor {
   typealias Outcome = Result<[SocketAddress], SocketError>
-  typealias Waiter = @Sendable (Outcome) -> Void
 
   /// The look-ups of the whole process.
-  static let shared = HostLookups(Reactor.shared) { name in
+  static let shared = HostLookups(Reactor.shared) { query in
     do throws(NameLookupError) {
-      return .success(try lookUpAddresses(of: name))
+      return .success(try lookUpAddresses(of: query.name, isIPv4: query.family == .ipv4))
     } catch {
-      let hint = error.isTemporary ? "; the name server did not answer, try again later" : ""
-      return .failure(
-        SocketError(
-          .hostNotFound, operation: "look up",
-          detail: "\(AddressError.quote(name)) has no address: \(error.message)\(hint)"))
+      return .failure(SocketError(error, query))
     }
   }
 
   nonisolated let executor: ReactorExecutor
-  private let blockingLookUp: @Sendable (String) -> Outcome
-  private var waiters: [String: [UInt64: Waiter]] = [:]
-  /// The names that wait for a thread, each with a ticket, so that one that nobody wants any more is found at once.
+  private let blockingLookUp: @Sendable (HostQuery) -> Outcome
+  private var waiters: [HostQuery: Waiters<[SocketAddress]>] = [:]
+  /// What waits for a thread, each with a ticket, so that one that nobody wants any more is found at once.
   private var queue = FIFO<Queued>()
-  private var tickets: [String: UInt64] = [:]
+  private var tickets: [HostQuery: UInt64] = [:]
   private var nextTicket: UInt64 = 0
-  private var underWay: Set<String> = []
+  private var underWay: Set<HostQuery> = []
   private let maximumThreads: Int
 
   private struct Queued: Identified {
     let id: UInt64
-    let name: String
+    let query: HostQuery
   }
 
-  init(_ reactor: Reactor, maximumThreads: Int = 4, blockingLookUp: @escaping @Sendable (String) -> Outcome) {
+  init(_ reactor: Reactor, maximumThreads: Int = 8, blockingLookUp: @escaping @Sendable (HostQuery) -> Outcome) {
     executor = ReactorExecutor(reactor)
     self.maximumThreads = maximumThreads
     self.blockingLookUp = blockingLookUp
   }
 
-  /// Asks for a name's addresses; the waiter is called once, on this actor's reactor, unless `leave` comes before.
-  func ask(_ name: String, _ id: UInt64, _ waiter: @escaping Waiter) {
-    waiters[name, default: [:]][id] = waiter
-    if !underWay.contains(name), tickets[name] == nil {
-      nextTicket += 1
-      tickets[name] = nextTicket
-      queue.append(Queued(id: nextTicket, name: name))
-    }
-    beginNext()
+  /// Waits for the addresses; cancellation ends the waiting.
+  func addresses(of query: HostQuery) async throws -> [SocketAddress] {
+    let waiter = try ask(query)
+    let id = waiter.id
+    await wait(for: waiter.parked) { submit { $0.leave(query, id) } }
+    return try waiter.result()
   }
 
-  /// Takes a waiter back.
-  func leave(_ name: String, _ id: UInt64) {
-    waiters[name]?[id] = nil
-    guard waiters[name]?.isEmpty == true else { return }
-    waiters[name] = nil
-    if let ticket = tickets.removeValue(forKey: name), let index = queue.index(of: ticket) { queue.remove(at: index) }
+  private func ask(_ query: HostQuery) throws -> Waiters<[SocketAddress]>.Waiter {
+    try Task.checkCancellation()
+    let waiter = waiters[query, default: Waiters()].park(executor)
+    if !underWay.contains(query), tickets[query] == nil {
+      nextTicket += 1
+      tickets[query] = nextTicket
+      queue.append(Queued(id: nextTicket, query: query))
+    }
+    beginNext()
+    return waiter
+  }
+
+  private func leave(_ query: HostQuery, _ id: UInt64) {
+    waiters[query]?.remove(id)?.resume(.failure(CancellationError()))
+    guard waiters[query]?.isEmpty == true else { return }
+    waiters[query] = nil
+    if let ticket = tickets.removeValue(forKey: query), let index = queue.index(of: ticket) { queue.remove(at: index) }
   }
 
   private func beginNext() {
-    while underWay.count < maximumThreads, let name = queue.popFirst()?.name {
-      tickets[name] = nil
-      underWay.insert(name)
+    while underWay.count < maximumThreads, let query = queue.popFirst()?.query {
+      tickets[query] = nil
+      underWay.insert(query)
       do {
         try startThread(name: "lookup") { [blockingLookUp] in
-          let outcome = blockingLookUp(name)
-          self.submit { $0.finished(name, outcome) }
+          let outcome = blockingLookUp(query)
+          self.submit { $0.finished(query, outcome) }
         }
       } catch {
-        answer(name, .failure(SocketError(error, operation: "look up")))
+        answer(query, .failure(SocketError(error, operation: "look up")))
       }
     }
   }
 
-  private func finished(_ name: String, _ outcome: Outcome) {
-    answer(name, outcome)
+  private func finished(_ query: HostQuery, _ outcome: Outcome) {
+    answer(query, outcome)
     beginNext()
   }
 
-  private func answer(_ name: String, _ outcome: Outcome) {
-    underWay.remove(name)
-    let answered = waiters.removeValue(forKey: name) ?? [:]
-    for waiter in answered.values { waiter(outcome) }
+  private func answer(_ query: HostQuery, _ outcome: Outcome) {
+    underWay.remove(query)
+    let outcome = outcome.mapError { $0 as any Error }
+    var answered = waiters.removeValue(forKey: query) ?? Waiters()
+    for waiter in answered.takeAll() { waiter.resume(outcome) }
+  }
+}
+
+extension SocketError {
+  /// What getaddrinfo(3) said.
+  init(_ error: NameLookupError, _ query: HostQuery) {
+    switch error.cause {
+    case .noAddress:
+      self = .notFound(query.name, error.message)
+    case .noAnswer:
+      self.init(
+        .resolverFailed, operation: "look up",
+        detail: "no name server answered for \(AddressError.quote(query.name)), try again later: \(error.message)")
+    case .system(let errno):
+      self.init(
+        .resolverFailed, operation: "look up",
+        detail: "\(AddressError.quote(query.name)) could not be looked up: \(error.message)", errno: errno)
+    }
   }
 }

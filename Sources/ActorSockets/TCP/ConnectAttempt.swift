@@ -3,45 +3,92 @@ internal import SocketSystem
 
 /// What a connection has only while it is connecting.
 final class ConnectAttempt {
-  let id: UInt64
-  private let registration: Registration
+  let configuration: TCPConnection.Configuration
   let timeout: Timeout
-  let noDelay: Bool
   let started: Int64
-  var plan = ConnectPlan([])
-  /// The address under way.
-  var address: SocketAddress?
+  /// Decides what to try, and when.
+  var plan = HappyEyeballs(trying: [], attemptDelay: 0)
+  /// Where to connect from, if that was said.
+  var sources: SourceAddresses?
+  /// The sockets that are under way, by their attempt's number.
+  var sockets: [Int: ConnectingSocket] = [:]
+  /// For all of it together.
+  var deadline: DeadlineKey?
+  /// For the next step of the plan.
+  var timer: DeadlineKey?
   /// The name that is being looked up.
   private(set) var name: String?
-  var deadline: DeadlineKey?
+  private var lookUps: [Task<Void, Never>] = []
+  private let registration: Registration
 
-  init(id: UInt64, _ registration: Registration, timeout: Timeout, noDelay: Bool, started: Int64) {
-    self.id = id
+  init(
+    _ registration: Registration, _ configuration: TCPConnection.Configuration, timeout: Timeout, started: Int64
+  ) {
     self.registration = registration
+    self.configuration = configuration
     self.timeout = timeout
-    self.noDelay = noDelay
     self.started = started
   }
 
   /// The connection was dropped, anywhere.
   deinit {
-    leaveLookup()
-    guard let deadline else { return }
-    registration.reactor.submit { [registration] in registration.disarm(deadline) }
+    for lookUp in lookUps { lookUp.cancel() }
+    let deadlines = [deadline, timer].compactMap { $0 }
+    if deadlines.isEmpty { return }
+    registration.reactor.submit { [registration] in for deadline in deadlines { registration.disarm(deadline) } }
   }
 
-  /// Has a name looked up; `done` is called at most once, on the look-ups' reactor.
-  func lookUp(_ name: String, _ done: @escaping HostLookups.Waiter) {
+  /// Has a name looked up in each family that may be tried.
+  ///
+  /// - Parameters:
+  ///   - name: The name.
+  ///   - done: Called with each family's outcome, anywhere.
+  func lookUp(_ name: String, _ done: @escaping @Sendable (AddressFamily, HostLookups.Outcome) -> Void) {
     self.name = name
-    HostLookups.shared.submit { [id] (lookups: isolated HostLookups) in lookups.ask(name, id, done) }
+    let resolver = configuration.resolver
+    lookUps = configuration.addressPreference.families.map { family in
+      Task.detached { done(family, await resolver.outcome(of: name, family: family)) }
+    }
   }
 
-  /// The look-up has come out.
-  func lookedUp() { name = nil }
-
-  /// Leaves the look-up, if there is one.
-  func leaveLookup() {
-    guard let name = name.take() else { return }
-    HostLookups.shared.submit { [id] (lookups: isolated HostLookups) in lookups.leave(name, id) }
+  /// Gives up all that is under way.
+  func end() {
+    for deadline in [deadline.take(), timer.take()] { if let deadline { registration.disarm(deadline) } }
+    for lookUp in lookUps { lookUp.cancel() }
+    lookUps = []
+    for socket in sockets.values { socket.registration.leave() }
+    sockets = [:]
   }
+}
+
+/// One socket that is being connected, in the isolation of its connection. Several may be under way.
+actor ConnectingSocket: EventHandler {
+  nonisolated let executor: ReactorExecutor
+  nonisolated let attempt: HappyEyeballs.Attempt
+  /// Where it goes to: the attempt's address, on its interface.
+  nonisolated let destination: SocketAddress
+  nonisolated let registration: Registration
+  private weak let connection: TCPConnection?
+
+  init(
+    _ attempt: HappyEyeballs.Attempt, _ destination: SocketAddress, _ descriptor: consuming Descriptor,
+    of connection: TCPConnection
+  ) {
+    executor = connection.executor
+    self.attempt = attempt
+    self.destination = destination
+    self.connection = connection
+    registration = Registration(on: executor.reactor, holding: descriptor)
+  }
+
+  deinit {
+    if registration.needsToLeave { registration.reactor.submit { [registration] in registration.leave() } }
+  }
+
+  func handle(_ readiness: Readiness) {
+    if readiness.contains(.connectSettled) { connection?.assumeIsolated { $0.settled(self) } }
+  }
+
+  func deadlineReached(_ tag: UInt64) {}
+  func reactorShutDown() { registration.leave() }
 }

@@ -117,11 +117,7 @@ final class SocketTransport: StreamTransport {
   }
 
   /// Connecting is over, one way or the other.
-  func endAttempt() {
-    guard let attempt = attempt.take() else { return }
-    if let deadline = attempt.deadline.take() { registration.disarm(deadline) }
-    attempt.leaveLookup()
-  }
+  func endAttempt() { attempt.take()?.end() }
 
   /// Reads and clears the socket's pending error.
   func pendingError() -> SystemError? {

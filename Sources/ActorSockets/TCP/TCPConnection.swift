@@ -22,8 +22,23 @@ public actor TCPConnection: QueuedByteStream {
       case close
     }
 
-    /// How long connecting may take, all addresses together. 30 seconds by default.
+    /// How long connecting may take, the look-up of the name and all addresses together. 30 seconds by default.
     public var connectTimeout: Duration = .seconds(30)
+    /// Which addresses of a name to connect to, and which of them first. All of them by default.
+    public var addressPreference = AddressPreference.any
+    /// How long an attempt to connect may go on alone before the next address is tried beside it: RFC 8305, Connection
+    /// Attempt Delay. 250 milliseconds by default, at least 10.
+    public var attemptDelay: Duration = .milliseconds(250)
+    /// What finds the addresses of names. The system's by default.
+    public var resolver: any Resolver = SystemResolver()
+    /// Where to connect from: an address, an interface by its name, a port, or both: `.host("eth0", port: 8082)`. Port 0 is
+    /// any port. Left to the kernel by default.
+    ///
+    /// It is the source address that is chosen so. The way that the bytes go is the routing table's; see ``device``.
+    public var source: Endpoint?
+    /// The name of the interface that everything goes through, whatever the routing table says: SO_BINDTODEVICE, socket(7).
+    /// None by default.
+    public var device: String?
     /// How long ``ByteStream/close()`` may take to send what was written; then the connection is aborted. 30 seconds by
     /// default.
     public var closeTimeout: Duration = .seconds(30)
@@ -56,9 +71,9 @@ public actor TCPConnection: QueuedByteStream {
   /// The queues, and what moves the bytes.
   public let core: StreamCore
 
-  private nonisolated let identity = Guarded(ConnectionIdentity())
-  private nonisolated let registration: Registration
-  private let transport: SocketTransport
+  nonisolated let identity = Guarded(ConnectionIdentity())
+  nonisolated let registration: Registration
+  let transport: SocketTransport
 
   // MARK: Making one
 
@@ -66,7 +81,7 @@ public actor TCPConnection: QueuedByteStream {
   /// they throw why.
   ///
   /// - Parameters:
-  ///   - endpoint: Where to. The addresses of a name are tried one after the other.
+  ///   - endpoint: Where to. The addresses of a name are tried as RFC 8305 says, and the first that answers is taken.
   ///   - configuration: What to do differently.
   ///   - reactor: Where the connection's code runs.
   public init(to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared) {
@@ -75,18 +90,22 @@ public actor TCPConnection: QueuedByteStream {
     submit { $0.begin(connectingTo: endpoint) }
   }
 
-  /// Connects: connect(2), and getaddrinfo(3) for a name, on threads of its own.
+  /// Connects: connect(2), and the resolver's look-up for a name.
+  ///
+  /// The addresses of a name are tried as "Happy Eyeballs" says, RFC 8305: IPv6 and IPv4 in turns, the next one when one
+  /// fails or does not answer within ``Configuration/attemptDelay``. The first that answers is taken.
   ///
   /// *Cancellation* stops connecting and throws `CancellationError`.
   ///
   /// - Parameters:
-  ///   - endpoint: Where to. The addresses of a name are tried one after the other.
+  ///   - endpoint: Where to.
   ///   - configuration: What to do differently.
   ///   - timeout: How long it may take; `nil` for the configuration's 30 seconds.
   ///   - reactor: Where the connection's code runs.
   /// - Returns: The connection, which is up.
-  /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound` and so on; if
-  ///   several addresses were tried, its description names each with what became of it.
+  /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed` and
+  ///   so on. If several addresses were tried, its description names each with what became of it, and so do its
+  ///   ``SocketError/causes``.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TCPConnection {
@@ -144,7 +163,7 @@ public actor TCPConnection: QueuedByteStream {
     transport = SocketTransport(registration, executor)
     core = StreamCore(transport: transport, registration: registration, options: configuration.options)
     transport.attempt = ConnectAttempt(
-      id: id, registration, timeout: timeout, noDelay: configuration.noDelay, started: executor.reactor.now)
+      registration, configuration, timeout: timeout, started: executor.reactor.now)
   }
 
   deinit {
@@ -233,7 +252,7 @@ extension TCPConnection {
   }
 
   /// Enters the reactor; false if it cannot, and everything has failed.
-  private func enter() -> Bool {
+  func enter() -> Bool {
     core.setOwner(self)
     do {
       try registration.enter(self)
@@ -255,128 +274,11 @@ extension TCPConnection {
     if enter() { core.open() }
   }
 
-  private func begin(connectingTo endpoint: Endpoint) {
-    // It may have been closed before its turn came.
-    guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
-    attempt.deadline = registration.arm(
-      at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: Self.connectTag)
-    do {
-      switch try endpoint.connectTarget() {
-      case .addresses(let addresses):
-        connect(toAnyOf: addresses)
-      case .name(let name, let port):
-        attempt.lookUp(name) { [weak self] outcome in self?.submit { $0.lookedUp(outcome, port: port) } }
-      }
-    } catch {
-      fail(error)
-    }
-  }
-
-  private func lookedUp(_ outcome: HostLookups.Outcome, port: UInt16) {
-    guard let attempt = transport.attempt else { return }
-    attempt.lookedUp()
-    switch outcome {
-    case .success(let addresses): connect(toAnyOf: addresses.map { $0.with(port: port) })
-    case .failure(let error): fail(error)
-    }
-  }
-
-  private func connect(toAnyOf addresses: [SocketAddress]) {
-    transport.attempt?.plan = ConnectPlan(addresses)
-    connectToNext()
-  }
-
-  private func connectToNext() {
-    while let step = transport.attempt?.plan.next() {
-      switch step {
-      case .fail(let error):
-        return fail(error)
-      case .attempt(let address):
-        do {
-          transport.attempt?.address = address
-          if try begin(address) { established() }
-          return
-        } catch {
-          attemptFailed(error)
-        }
-      }
-    }
-  }
-
-  /// Begins to connect to one address; true if that is already done.
-  private func begin(_ address: SocketAddress) throws(SystemError) -> Bool {
-    let descriptor = try Descriptor.streamSocket(family: address.family)
-    if address.isUnix {
-      transport.isNotTCP()
-    } else if transport.attempt?.noDelay == true {
-      try descriptor.socket.set(.noDelay, to: 1)
-    }
-    let isConnected = try descriptor.socket.connect(to: address)
-    try registration.attach(descriptor)
-    return isConnected
-  }
-
-  private func attemptFailed(_ error: SystemError) {
-    let address = transport.attempt?.address
-    transport.attempt?.plan.attemptFailed(SocketError(error, operation: "connect", address: address))
-  }
-
-  /// The socket under way became ready: connected, or failed.
-  private func connectProceeds(_ readiness: Readiness) {
-    let error = transport.pendingError()
-    if error == nil {
-      guard (try? registration.socket?.remoteAddress()) != nil else { return }
-      established()
-      // The peer's end came in the same event, and will not be announced again.
-      if transport.attempt == nil, readiness.contains(.ended) { core.peerFinished() }
-      return
-    }
-    registration.closeDescriptor()
-    if let error { attemptFailed(SystemError(call: "connect", errno: error.errno)) }
-    connectToNext()
-  }
-
-  private func established() {
-    let local = try? registration.socket?.localAddress()
-    let remote = transport.attempt?.address
-    // Connecting to a free port of this machine's own range can pick that very port as the source: RFC 9293, 3.5.
-    if let local, local == remote, !local.isUnix {
-      registration.closeDescriptor()
-      attemptFailed(SystemError(call: "connect", errno: Errno.connectionRefused))
-      return connectToNext()
-    }
-    identity.withLock {
-      $0.localAddress = local
-      $0.remoteAddress = remote
-    }
-    transport.endAttempt()
-    core.open()
-  }
-
-  private func fail(_ error: SocketError) {
-    core.terminate(error, .error(error))
-  }
-
-  private func connectTimedOut() {
-    guard let attempt = transport.attempt else { return }
-    let now = registration.now
-    if let more = attempt.timeout.extend?(.nanoseconds(now - attempt.started), 0), more > .zero {
-      attempt.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: Self.connectTag)
-      return
-    }
-    let what = attempt.name.map { "the look-up of \(AddressError.quote($0)) took too long" }
-    let error = SocketError(
-      .timedOut, operation: "connect", detail: what ?? "nobody answered in time", address: attempt.address)
-    core.terminate(error, .timedOut)
-  }
-
   private func waitUntilOpen() async throws {
     if core.state == .open { return }
     if core.report != nil { throw core.endError.during("connect") }
     try await wait(for: park(in: \.openWaiters), in: \.openWaiters)
   }
-
-  private static var connectTag: UInt64 { 3 }
 }
 
 // MARK: - Events
@@ -384,18 +286,17 @@ extension TCPConnection {
 extension TCPConnection: EventHandler {
   package func handle(_ readiness: Readiness) {
     transport.note(readiness)
-    if transport.attempt != nil {
-      // Readiness may come from an earlier address only until its descriptor is closed: this is the current one's.
-      if readiness.contains(.connectSettled) { connectProceeds(readiness) }
-      return
-    }
     if readiness.contains(.error), let error = transport.pendingError() { core.transportBroke(error) }
     core.transportIsReady()
     if readiness.contains(.ended) { core.peerFinished() }
   }
 
   package func deadlineReached(_ tag: UInt64) {
-    if tag == Self.connectTag { connectTimedOut() } else { core.deadlineReached(tag) }
+    switch tag {
+    case Self.connectTag: connectTimedOut()
+    case Self.planTag: planDeadlineReached()
+    default: core.deadlineReached(tag)
+    }
   }
 
   package func reactorShutDown() {

@@ -28,6 +28,8 @@ enum {
 int clinux_epoll_create(void);
 /// epoll_ctl(EPOLL_CTL_ADD), edge-triggered
 int clinux_epoll_add(int epoll, int fd, uint32_t events, uint64_t token);
+/// epoll_ctl(EPOLL_CTL_MOD), edge-triggered
+int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token);
 /// epoll_wait; at most 256 events a call, whatever `capacity` says
 int clinux_epoll_wait(int epoll, clinux_event *_Nonnull events, int capacity, int timeout_milliseconds);
 

@@ -8,8 +8,10 @@ final class BlackHole: Sendable {
   private let fillers: [RawSocket]
   let address: SocketAddress
 
-  init() throws {
-    listener = try RawSocket.listening(backlog: 0)
+  /// Makes one at a place, or of a listener that is there.
+  init(at place: SocketAddress = .ipv4(.loopback, port: 0), _ listening: RawSocket? = nil) throws {
+    listener = try listening ?? RawSocket.listening(on: place)
+    try Socket(listener.number).listen(backlog: 0)
     address = try listener.address
     fillers = try (0..<8).map { [address] _ in
       let filler = try Descriptor.streamSocket(family: address.family)

@@ -134,7 +134,7 @@ private func expectNoDescriptors(_ body: @Sendable () async throws -> Void) asyn
 }
 
 /// The descriptors that this process has open.
-private func openDescriptors() -> Int {
+func openDescriptors() -> Int {
   // SAFETY: the directory is used until it is closed, once, at the end.
   guard let directory = unsafe opendir("/proc/self/fd") else { return -1 }
   defer { unsafe closedir(directory) }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct HostLookupsTests {
   /// Blocks each look-up until the test answers it.
-  private final class Resolver: Sendable {
+  private final class Names: Sendable {
     let begun = Notes<String>()
     private let answers = Guarded<[String: DispatchSemaphore]>([:])
     let running = Guarded((now: 0, most: 0))
@@ -24,103 +24,144 @@ import Testing
 
     func answer(_ name: String) { semaphore(name).signal() }
 
-    func lookUp(_ name: String) -> HostLookups.Outcome {
+    func lookUp(_ query: HostQuery) -> HostLookups.Outcome {
       running.withLock {
         $0.now += 1
         $0.most = max($0.most, $0.now)
       }
-      begun.add(name)
-      semaphore(name).wait()
+      begun.add(query.name)
+      semaphore(query.name).wait()
       running.withLock { $0.now -= 1 }
       return .success([.ipv4(.loopback, port: 0)])
     }
   }
 
-  private func make(threads: Int = 4) -> (HostLookups, Resolver) {
-    let resolver = Resolver()
-    return (HostLookups(Reactor(), maximumThreads: threads) { resolver.lookUp($0) }, resolver)
+  private func make(threads: Int = 4) -> (HostLookups, Names) {
+    let names = Names()
+    return (HostLookups(Reactor(), maximumThreads: threads) { names.lookUp($0) }, names)
+  }
+
+  /// Begins to ask; calls are admitted in the order in which this is called.
+  private func ask(
+    _ lookups: HostLookups, _ name: String, _ family: AddressFamily = .ipv4
+  ) -> Task<[SocketAddress], any Error> {
+    Task.immediate { try await lookups.addresses(of: HostQuery(name: name, family: family)) }
   }
 
   @Test func `Look-ups of one name are shared`() async throws {
     try await within("all are answered") {
-      let (lookups, resolver) = make()
-      let answered = Notes<UInt64>()
-      for id in 0..<20 as Range<UInt64> { await lookups.ask("one", id) { _ in answered.add(id) } }
-      try await eventually("it begins") { resolver.begun.all == ["one"] }
-      resolver.answer("one")
-      try await eventually("all are answered") { answered.all.count == 20 }
-      #expect(Set(answered.all).count == 20)
-      #expect(resolver.begun.all == ["one"])
-      await lookups.ask("one", 99) { _ in answered.add(99) }
-      resolver.answer("one")
-      try await eventually("it is looked up anew") { answered.all.last == 99 }
+      let (lookups, names) = make()
+      let asking = (0..<20).map { _ in ask(lookups, "one") }
+      try await eventually("it begins") { names.begun.all == ["one"] }
+      names.answer("one")
+      for task in asking { #expect(try await task.value == [.ipv4(.loopback, port: 0)]) }
+      #expect(names.begun.all == ["one"])
+      let again = ask(lookups, "one")
+      names.answer("one")
+      _ = try await again.value
+      #expect(names.begun.all == ["one", "one"])
+    }
+  }
+
+  @Test func `The families of a name are looked up each by itself`() async throws {
+    try await within("both are answered") {
+      let (lookups, names) = make()
+      let asking = AddressFamily.allCases.map { ask(lookups, "one", $0) }
+      try await eventually("both begin") { names.begun.all == ["one", "one"] }
+      for _ in asking { names.answer("one") }
+      for task in asking { _ = try await task.value }
     }
   }
 
   @Test func `No more look-ups are under way than there may be threads`() async throws {
     try await within("all are answered") {
-      let (lookups, resolver) = make(threads: 3)
-      let answered = Notes<String>()
-      let names = (0..<12).map { "name \($0)" }
-      for (id, name) in names.enumerated() { await lookups.ask(name, UInt64(id)) { _ in answered.add(name) } }
-      try await eventually("three begin") { resolver.begun.all.count == 3 }
-      #expect(Set(resolver.begun.all) == Set(names.prefix(3)))
-      for name in names { resolver.answer(name) }
-      try await eventually("all are answered") { answered.all.count == 12 }
-      #expect(resolver.running.withLock { $0.most } == 3)
+      let (lookups, names) = make(threads: 3)
+      let all = (0..<12).map { "name \($0)" }
+      let asking = all.map { ask(lookups, $0) }
+      try await eventually("three begin") { names.begun.all.count == 3 }
+      #expect(Set(names.begun.all) == Set(all.prefix(3)))
+      for name in all { names.answer(name) }
+      for task in asking { _ = try await task.value }
+      #expect(names.running.withLock { $0.most } == 3)
     }
   }
 
-  @Test func `Who left hears nothing, and a name that nobody waits for is not looked up`() async throws {
+  @Test func `Who is cancelled waits no longer, and a name that nobody waits for is not looked up`() async throws {
     try await within("the last is answered") {
-      let (lookups, resolver) = make(threads: 1)
-      let answered = Notes<UInt64>()
-      await lookups.ask("slow", 1) { _ in answered.add(1) }
-      await lookups.ask("slow", 2) { _ in answered.add(2) }
-      await lookups.ask("left", 3) { _ in answered.add(3) }
-      await lookups.ask("last", 4) { _ in answered.add(4) }
-      await lookups.leave("slow", 1)
-      await lookups.leave("left", 3)
-      await lookups.leave("nobody", 5)
-      for name in ["slow", "left", "last"] { resolver.answer(name) }
-      try await eventually("the last is answered") { answered.all.contains(4) }
-      #expect(Set(answered.all) == [2, 4])
-      #expect(resolver.begun.all == ["slow", "last"])
+      let (lookups, names) = make(threads: 1)
+      let slow = ask(lookups, "slow")
+      let stays = ask(lookups, "slow")
+      let left = ask(lookups, "left")
+      let last = ask(lookups, "last")
+      for task in [slow, left] {
+        task.cancel()
+        await expectCancellation { _ = try await task.value }
+      }
+      for name in ["slow", "left", "last"] { names.answer(name) }
+      _ = try await stays.value
+      _ = try await last.value
+      #expect(names.begun.all == ["slow", "last"])
     }
   }
 
   @Test func `A name that all have left is looked up once for who asks meanwhile`() async throws {
     try await within("it is answered") {
-      let (lookups, resolver) = make(threads: 1)
-      let answered = Notes<UInt64>()
-      await lookups.ask("name", 1) { _ in answered.add(1) }
-      try await eventually("it begins") { resolver.begun.all.count == 1 }
-      await lookups.leave("name", 1)
-      await lookups.ask("name", 2) { _ in answered.add(2) }
-      resolver.answer("name")
-      try await eventually("it is answered") { answered.all == [2] }
-      #expect(resolver.begun.all == ["name"])
+      let (lookups, names) = make(threads: 1)
+      let first = ask(lookups, "name")
+      try await eventually("it begins") { names.begun.all.count == 1 }
+      first.cancel()
+      await expectCancellation { _ = try await first.value }
+      let second = ask(lookups, "name")
+      await lookups.settle()
+      names.answer("name")
+      _ = try await second.value
+      #expect(names.begun.all == ["name"])
     }
   }
 
   @Test func `Thousands of names that were left do not hold up the next`() async throws {
     try await within("the last is answered") {
-      let (lookups, resolver) = make(threads: 1)
-      let answered = Notes<String>()
-      await lookups.ask("slow", 0) { _ in }
-      await lookups.askAndLeave((1...10_000).map { "left \($0)" })
-      await lookups.ask("last", 0) { _ in answered.add("last") }
-      for name in ["slow", "last"] { resolver.answer(name) }
-      try await eventually("the last is answered") { answered.all == ["last"] }
-      #expect(resolver.begun.all == ["slow", "last"])
+      let (lookups, names) = make(threads: 1)
+      let slow = ask(lookups, "slow")
+      let left = (1...10_000).map { ask(lookups, "left \($0)") }
+      let last = ask(lookups, "last")
+      for task in left.reversed() { task.cancel() }
+      for task in left { await expectCancellation { _ = try await task.value } }
+      for name in ["slow", "last"] { names.answer(name) }
+      _ = try await slow.value
+      _ = try await last.value
+      #expect(names.begun.all == ["slow", "last"])
     }
+  }
+
+  @Test func `A cancelled task does not ask`() async throws {
+    try await within("it returns") {
+      let (lookups, names) = make()
+      let asking = Task {
+        try await eventually("cancelled") { Task.isCancelled }
+        _ = try await lookups.addresses(of: HostQuery(name: "name", family: .ipv4))
+      }
+      asking.cancel()
+      await expectCancellation { try await asking.value }
+      #expect(names.begun.all == [])
+    }
+  }
+
+  @Test(arguments: [
+    (EAI_NONAME, SocketError.Code.hostNotFound), (-5, .hostNotFound), (-9, .hostNotFound),
+    (EAI_AGAIN, .resolverFailed), (EAI_FAIL, .resolverFailed), (EAI_MEMORY, .resolverFailed),
+    (EAI_SYSTEM, .resolverFailed),
+  ])
+  func `What getaddrinfo says is told apart`(code: Int32, expected: SocketError.Code) {
+    let error = NameLookupError(code: code, errno: EMFILE)
+    let told = SocketError(error, HostQuery(name: "a\nb.example", family: .ipv6))
+    #expect(told.code == expected)
+    #expect("\(told)".contains("\"a\\nb.example\""))
+    #expect(told.errno == (code == EAI_SYSTEM ? EMFILE : 0))
   }
 }
 
 extension HostLookups {
-  /// Asks for all of these names, and then leaves them, the last first.
-  fileprivate func askAndLeave(_ names: [String]) {
-    for name in names { ask(name, 1) { _ in Issue.record("\(name) was answered") } }
-    for name in names.reversed() { leave(name, 1) }
-  }
+  /// Returns when what was asked before has been admitted.
+  fileprivate func settle() {}
 }

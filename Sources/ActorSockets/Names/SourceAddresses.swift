@@ -1,0 +1,86 @@
+internal import SocketSystem
+
+// Which address to connect from: a pure choice among those that the user's endpoint stands for.
+
+/// The addresses that a connection may come from.
+struct SourceAddresses {
+  private let endpoint: Endpoint
+  private let candidates: [SocketAddress]
+
+  /// Finds out what an endpoint means on this machine: an address, a name of this machine, an interface, a port alone.
+  init(_ endpoint: Endpoint) throws(SocketError) {
+    let addresses: [SocketAddress]
+    if case .host("", let port) = endpoint {
+      addresses = [.ipv6(.any, port: port), .ipv4(.any, port: port)]
+    } else {
+      addresses = try endpoint.listenAddresses()
+    }
+    self.init(endpoint, addresses)
+  }
+
+  init(_ endpoint: Endpoint, _ candidates: [SocketAddress]) {
+    self.endpoint = endpoint
+    self.candidates = candidates
+  }
+
+  /// The address to connect to `destination` from: one of its family, and rather one of its scope.
+  func source(for destination: SocketAddress) throws(SocketError) -> SocketAddress {
+    let possible = candidates.filter { $0.addressFamily == destination.addressFamily && $0.mayReach(destination) }
+    guard let best = possible.max(by: { $0.fitness(for: destination) < $1.fitness(for: destination) }) else {
+      throw SocketError(
+        .addressNotAvailable, operation: "connect",
+        detail: "\(AddressError.quote("\(endpoint)")) has no address to reach this one from", address: destination)
+    }
+    return best
+  }
+}
+
+extension SocketAddress {
+  /// Whether it is an IPv6 address that counts on one link alone.
+  private var isLinkLocal: Bool {
+    if case .ipv6(let address, _) = self { address.isLinkLocal && !address.isIPv4Mapped } else { false }
+  }
+
+  /// The interface of an IPv6 address; 0 for none.
+  fileprivate var scopeID: UInt32 { if case .ipv6(let address, _) = self { address.scopeID } else { 0 } }
+
+  fileprivate func mayReach(_ destination: SocketAddress) -> Bool {
+    guard destination.isLinkLocal, isLinkLocal, destination.scopeID != 0 else { return true }
+    return scopeID == destination.scopeID
+  }
+
+  /// How well it suits as a source: RFC 6724, section 5, as far as the scopes go.
+  fileprivate func fitness(for destination: SocketAddress) -> Int {
+    (isLoopback == destination.isLoopback ? 2 : 0) + (isLinkLocal == destination.isLinkLocal ? 1 : 0)
+  }
+
+  /// A link-local address on an interface; any other address as it is.
+  ///
+  /// - Parameters:
+  ///   - source: The address that it is connected to from: it may say which interface.
+  ///   - isOnDevice: The socket is bound to an interface, which says it, too.
+  /// - Returns: The address.
+  /// - Throws: `.scopeMissing`: on some interface, but nothing says on which.
+  func scoped(by source: SocketAddress?, isOnDevice: Bool) throws(SocketError) -> SocketAddress {
+    guard isLinkLocal, case .ipv6(var address, let port) = self, address.scopeID == 0 else { return self }
+    if let source, source.scopeID != 0 {
+      address.scopeID = source.scopeID
+      return .ipv6(address, port: port)
+    }
+    if isOnDevice { return self }
+    throw SocketError(.scopeMissing, operation: "connect", address: self)
+  }
+}
+
+extension AddressPreference {
+  /// Given addresses as far as they may be tried, in the order in which they should be.
+  func sorted(_ addresses: [SocketAddress]) throws(SocketError) -> [SocketAddress] {
+    // A unix socket has nothing to do with it.
+    let allowed = addresses.filter { address in address.addressFamily.map(families.contains) ?? true }
+    if allowed.isEmpty, let first = addresses.first {
+      throw .invalid("connect", "\(first) is no address of the only family that may be tried, \(families[0])")
+    }
+    guard self != .any, let preferred = families.first else { return allowed }
+    return allowed.filter { $0.addressFamily == preferred } + allowed.filter { $0.addressFamily != preferred }
+  }
+}

@@ -1,0 +1,215 @@
+internal import SocketSystem
+
+// Which addresses to try, and when: Happy Eyeballs version 2, RFC 8305, as a pure machine. Time comes in with the events.
+//
+// Invariants:
+// - The families of addresses take turns, the preferred one first (`firstFamilyCount` of it). Each address is tried once.
+// - The first attempt begins as soon as the preferred family's addresses are known. If only the other's are, it waits for
+//   them for the resolution delay: 50 ms.
+// - A further attempt begins when the attempt delay has passed since the one before began, or at once when one fails. Those
+//   under way go on: the first that comes up wins, and the others are the loser's.
+// - Addresses may come in at any time before the end, and are then tried in their turn.
+// - It has failed when all addresses have, and no more can come. The error names every one with what became of it.
+//
+//                    resolved                      succeeded
+//   awaiting ───────────────────▶ attempts ──────────────────▶ (the machine is dropped)
+//      │ nothing was found           │ all failed
+//      └───────────▶ failed ◀────────┘
+
+struct HappyEyeballs {
+  /// An attempt to connect to one address.
+  struct Attempt: Equatable {
+    let id: Int
+    let address: SocketAddress
+  }
+
+  enum Step {
+    /// Begin this attempt, then ask again.
+    case attempt(Attempt)
+    /// There is nothing to do before something happens or this instant comes.
+    case wait(until: Int64?)
+    /// All is lost.
+    case fail(SocketError)
+  }
+
+  /// What is known of one family.
+  private struct Family {
+    let family: AddressFamily?
+    var isAwaited: Bool
+    var untried: [SocketAddress] = []
+    var lookUpError: SocketError?
+    var begun = 0
+  }
+
+  /// How long the preferred family's addresses are waited for when the other's are there: RFC 8305, section 8.
+  static let resolutionDelay: Int64 = 50_000_000
+  /// Attempts begin no faster than that, unless they fail: RFC 8305, section 8.
+  static let shortestAttemptDelay: Int64 = 10_000_000
+  /// The most addresses of one family that are tried. A name server may send thousands.
+  static let maximumAddresses = 32
+  /// How often an address is tried again at which the kernel connected the socket to itself.
+  static let maximumRepetitions = 3
+  /// How long it is waited for room in the backlog of a unix socket, at first and at most.
+  private static let backlogDelays: ClosedRange<Int64> = 1_000_000...100_000_000
+
+  private let attemptDelay: Int64
+  private let firstFamilyCount: Int
+  private var families: [Family]
+  /// The families take turns: the place of the one whose turn it is not.
+  private var lastFamily = 1
+  private var resolutionEnd: Int64 = .max
+  private var nextAttempt: Int64 = .min
+  private var nextID = 0
+  private(set) var underWay: [Attempt] = []
+  private var failures: [SocketError] = []
+  private var repetitions: [SocketAddress: Int] = [:]
+  private var backlogDelay = HappyEyeballs.backlogDelays.lowerBound
+
+  /// A machine that waits for the addresses of a name, in each of the families that are preferred.
+  init(awaiting preference: AddressPreference, attemptDelay: Int64) {
+    self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
+    firstFamilyCount = preference.firstFamilyCount
+    families = preference.families.map { Family(family: $0, isAwaited: true) }
+  }
+
+  /// A machine that has all addresses there will be. They are preferred in the order in which they are given.
+  init(trying addresses: [SocketAddress], attemptDelay: Int64) {
+    self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
+    firstFamilyCount = 1
+    families = []
+    for address in addresses {
+      let family = address.addressFamily
+      if !families.contains(where: { $0.family == family }) {
+        families.append(Family(family: family, isAwaited: false))
+      }
+      for index in families.indices where families[index].family == family { families[index].untried.append(address) }
+    }
+  }
+
+  // MARK: Events
+
+  /// The look-up of one family's addresses has come out.
+  mutating func resolved(_ family: AddressFamily, _ outcome: Result<[SocketAddress], SocketError>, at now: Int64) {
+    guard let index = families.firstIndex(where: { $0.family == family && $0.isAwaited }) else { return }
+    families[index].isAwaited = false
+    switch outcome {
+    case .failure(let error): families[index].lookUpError = error
+    case .success(let addresses):
+      // A resolver that brings the other family's addresses, too, is no reason to try what was not asked for.
+      families[index].untried = Array(addresses.filter { $0.addressFamily == family }.prefix(Self.maximumAddresses))
+    }
+    if index > 0, !families[index].untried.isEmpty { resolutionEnd = instant(now, plus: Self.resolutionDelay) }
+  }
+
+  /// An attempt has failed.
+  mutating func failed(_ attempt: Attempt, _ error: SocketError, at now: Int64) {
+    underWay.removeAll { $0 == attempt }
+    failures.append(error)
+    nextAttempt = now
+  }
+
+  /// An attempt has connected the socket to itself: RFC 9293, section 3.5. The kernel had chosen the very port that it was
+  /// to connect to. Another try gets another port.
+  mutating func connectedToItself(_ attempt: Attempt, at now: Int64) {
+    let count = repetitions[attempt.address, default: 0] + 1
+    repetitions[attempt.address] = count
+    if count <= Self.maximumRepetitions { return putBack(attempt, until: now) }
+    let detail = "nobody listens there: the connection would have been to itself"
+    failed(
+      attempt, SocketError(.connectionRefused, operation: "connect", detail: detail, address: attempt.address), at: now)
+  }
+
+  /// The backlog of a unix socket is full, and no event will tell when there is room.
+  mutating func foundBacklogFull(_ attempt: Attempt, at now: Int64) {
+    putBack(attempt, until: instant(now, plus: backlogDelay))
+    backlogDelay = min(2 * backlogDelay, Self.backlogDelays.upperBound)
+  }
+
+  private mutating func putBack(_ attempt: Attempt, until time: Int64) {
+    underWay.removeAll { $0 == attempt }
+    nextAttempt = time
+    for index in families.indices where families[index].family == attempt.address.addressFamily {
+      families[index].untried.insert(attempt.address, at: 0)
+    }
+  }
+
+  // MARK: Actions
+
+  /// What to do next.
+  mutating func next(at now: Int64) -> Step {
+    guard let index = nextFamily else {
+      if underWay.isEmpty, !families.contains(where: \.isAwaited) { return .fail(outcome) }
+      return .wait(until: nil)
+    }
+    let start = max(nextAttempt, mayBegin(index))
+    if now < start { return .wait(until: start == .max ? nil : start) }
+    let attempt = Attempt(id: nextID, address: families[index].untried.removeFirst())
+    nextID += 1
+    families[index].begun += 1
+    lastFamily = index
+    nextAttempt = instant(now, plus: attemptDelay)
+    underWay.append(attempt)
+    return .attempt(attempt)
+  }
+
+  /// When an address of this family may be tried, as far as the look-ups are concerned.
+  private func mayBegin(_ index: Int) -> Int64 {
+    index > 0 && families[0].isAwaited && nextID == 0 ? resolutionEnd : .min
+  }
+
+  /// The family whose address is next.
+  private var nextFamily: Int? {
+    if families.isEmpty { return nil }
+    if families[0].begun < firstFamilyCount, !families[0].untried.isEmpty { return 0 }
+    let turns = families.indices.map { (lastFamily + 1 + $0) % families.count }
+    return turns.first { !families[$0].untried.isEmpty }
+  }
+
+  // MARK: What it comes to
+
+  /// What the failures come to.
+  private var outcome: SocketError {
+    if failures.isEmpty { return lookUpFailure }
+    if failures.count == 1 { return failures[0] }
+    // That there was no way to some of them says less than what became of the others.
+    let noWay: [SocketError.Code] = [.unreachable, .familyNotSupported, .addressNotAvailable]
+    let codes = Set(failures.map(\.code))
+    let telling = codes.subtracting(noWay)
+    let code = codes.count == 1 ? codes.first : telling.count == 1 ? telling.first : nil
+    return SocketError(
+      code ?? .unreachable, operation: "connect",
+      detail: "none of \(failures.count) addresses answered: \(Self.list(failures))", causes: failures)
+  }
+
+  /// Why there was no address to try. A name server that did not answer may know some.
+  private var lookUpFailure: SocketError {
+    let errors = families.compactMap(\.lookUpError)
+    return errors.first { $0.code != .hostNotFound } ?? errors.first
+      ?? SocketError(.hostNotFound, operation: "connect", detail: "there is no address to connect to")
+  }
+
+  /// What it comes to when the time is over.
+  ///
+  /// - Parameter name: The name that is looked up, if any is.
+  /// - Returns: The error.
+  func timedOut(lookingUp name: String?) -> SocketError {
+    let unanswered = underWay.map {
+      SocketError(.timedOut, operation: "connect", detail: "no answer", address: $0.address)
+    }
+    let causes = failures + unanswered
+    var parts: [String] = []
+    if let name, families.contains(where: \.isAwaited) {
+      parts.append("the look-up of \(AddressError.quote(name)) took too long")
+    }
+    if causes.count == 1, failures.isEmpty {
+      parts.append("nobody answered in time")
+      let detail = parts.joined(separator: ", and ")
+      return SocketError(.timedOut, operation: "connect", detail: detail, address: causes[0].address)
+    }
+    if !causes.isEmpty { parts.append("none of \(causes.count) addresses answered in time: \(Self.list(causes))") }
+    let detail = parts.isEmpty ? "nothing was tried in time" : parts.joined(separator: ", and ")
+    return SocketError(.timedOut, operation: "connect", detail: detail, causes: causes)
+  }
+
+  private static func list(_ errors: [SocketError]) -> String { errors.map { "\($0)" }.joined(separator: "; ") }
+}

@@ -1,0 +1,193 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// Connecting: the names are looked up, `HappyEyeballs` decides what to try, and each attempt has a socket and a registration
+// of its own. The first that is up hands its descriptor to the connection's registration; the others are closed.
+
+extension TCPConnection {
+  /// Deadlines of connecting: all of it, and the next step of the plan. Those of the operations have other tags.
+  static var connectTag: UInt64 { 3 }
+  static var planTag: UInt64 { 7 }
+
+  func begin(connectingTo endpoint: Endpoint) {
+    // It may have been closed before its turn came.
+    guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
+    attempt.deadline = registration.arm(
+      at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: Self.connectTag)
+    let configuration = attempt.configuration
+    let attemptDelay = configuration.attemptDelay.clampedNanoseconds
+    do throws(SocketError) {
+      let target = try endpoint.connectTarget()
+      if configuration.device == "" { throw .invalid("connect", "the name of the interface is empty") }
+      if let source = configuration.source { attempt.sources = try SourceAddresses(source) }
+      switch target {
+      case .addresses(let addresses):
+        let sorted = try configuration.addressPreference.sorted(addresses)
+        attempt.plan = HappyEyeballs(trying: sorted, attemptDelay: attemptDelay)
+      case .name(let name, let port):
+        attempt.plan = HappyEyeballs(awaiting: configuration.addressPreference, attemptDelay: attemptDelay)
+        attempt.lookUp(name) { [weak self] family, outcome in
+          self?.submit { $0.lookedUp(family, outcome, port: port) }
+        }
+      }
+      proceed()
+    } catch {
+      fail(error)
+    }
+  }
+
+  private func lookedUp(_ family: AddressFamily, _ outcome: HostLookups.Outcome, port: UInt16) {
+    let addresses = outcome.map { $0.map { $0.with(port: port) } }
+    transport.attempt?.plan.resolved(family, addresses, at: registration.now)
+    proceed()
+  }
+
+  func planDeadlineReached() {
+    transport.attempt?.timer = nil
+    proceed()
+  }
+
+  /// Does what the plan says, until it says to wait.
+  private func proceed() {
+    while let attempt = transport.attempt {
+      switch attempt.plan.next(at: registration.now) {
+      case .attempt(let next):
+        begin(next, attempt)
+      case .wait(let time):
+        if let timer = attempt.timer.take() { registration.disarm(timer) }
+        attempt.timer = time.flatMap { registration.arm(at: $0, tag: Self.planTag) }
+        return
+      case .fail(let error):
+        return fail(error)
+      }
+    }
+  }
+
+  private func begin(_ next: HappyEyeballs.Attempt, _ attempt: ConnectAttempt) {
+    do throws(SocketError) {
+      let source = try attempt.sources?.source(for: next.address)
+      let destination = try next.address.scoped(by: source, isOnDevice: attempt.configuration.device != nil)
+      let descriptor = try makeSocket(for: destination, from: source, attempt.configuration)
+      let isConnected: Bool
+      do throws(SystemError) {
+        isConnected = try descriptor.socket.connect(to: destination)
+      } catch {
+        if destination.isUnix, error.errno == Errno.wouldBlock {
+          return attempt.plan.foundBacklogFull(next, at: registration.now)
+        }
+        throw SocketError(error, operation: "connect", address: destination)
+      }
+      let connecting = ConnectingSocket(next, destination, descriptor, of: self)
+      try enter(connecting)
+      attempt.sockets[next.id] = connecting
+      if isConnected { established(connecting, attempt) }
+    } catch {
+      attempt.plan.failed(next, error, at: registration.now)
+    }
+  }
+
+  private func enter(_ connecting: ConnectingSocket) throws(SocketError) {
+    do throws(Registration.EnterError) {
+      try connecting.registration.enter(connecting)
+    } catch {
+      switch error {
+      case .reactorIsShutDown: throw SocketError(.reactorShutDown, operation: "connect")
+      case .system(let error): throw SocketError(error, operation: "connect", address: connecting.destination)
+      }
+    }
+  }
+
+  /// A socket with all that is set before connect(2).
+  private func makeSocket(
+    for destination: SocketAddress, from source: SocketAddress?, _ configuration: Configuration
+  ) throws(SocketError) -> Descriptor {
+    do throws(SystemError) {
+      let descriptor = try Descriptor.streamSocket(family: destination.family)
+      if !destination.isUnix {
+        if configuration.noDelay { try descriptor.socket.set(.noDelay, to: 1) }
+        if let device = configuration.device { try descriptor.socket.bind(toDevice: device) }
+      }
+      if let source { try bind(descriptor.socket, to: source) }
+      return descriptor
+    } catch {
+      if error.errno == Errno.noDevice, let device = configuration.device {
+        throw SocketError(
+          .addressNotAvailable, operation: "connect",
+          detail: "this machine has no interface \(AddressError.quote(device))", address: destination)
+      }
+      let operation = error.call == "bind" ? "connect from" : "connect"
+      throw SocketError(error, operation: operation, address: error.call == "bind" ? source : destination)
+    }
+  }
+
+  private func bind(_ socket: Socket, to source: SocketAddress) throws(SystemError) {
+    if source.port == 0 {
+      // The kernel then chooses the port in connect(2), where one can serve for several destinations: ip(7).
+      try? socket.set(.bindAddressNoPort, to: 1)
+    } else if !source.isUnix {
+      // Attempts to several addresses come from the same port.
+      try socket.set(.reuseAddress, to: 1)
+    }
+    try socket.bind(to: source)
+  }
+
+  /// A socket became ready: it is connected, or has failed.
+  func settled(_ connecting: ConnectingSocket) {
+    guard let attempt = transport.attempt, attempt.sockets[connecting.attempt.id] === connecting else { return }
+    let number = (try? connecting.registration.socket?.get(.pendingError)) ?? 0
+    if number == 0 {
+      // Not connected yet: this was no news.
+      guard (try? connecting.registration.socket?.remoteAddress()) != nil else { return }
+      established(connecting, attempt)
+    } else {
+      drop(connecting, attempt)
+      let error = SystemError(call: "connect", errno: number)
+      attempt.plan.failed(
+        connecting.attempt, SocketError(error, operation: "connect", address: connecting.destination),
+        at: registration.now)
+    }
+    proceed()
+  }
+
+  private func drop(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
+    attempt.sockets[connecting.attempt.id] = nil
+    connecting.registration.leave()
+  }
+
+  /// A socket is connected: the connection takes it over.
+  private func established(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
+    let destination = connecting.destination
+    let local = try? connecting.registration.socket?.localAddress()
+    if let local, local == destination, !local.isUnix {
+      drop(connecting, attempt)
+      return attempt.plan.connectedToItself(connecting.attempt, at: registration.now)
+    }
+    do throws(SystemError) {
+      try registration.takeDescriptor(of: connecting.registration)
+    } catch {
+      drop(connecting, attempt)
+      let failure = SocketError(error, operation: "connect", address: destination)
+      return attempt.plan.failed(connecting.attempt, failure, at: registration.now)
+    }
+    if destination.isUnix { transport.isNotTCP() }
+    identity.withLock {
+      $0.localAddress = local
+      $0.remoteAddress = destination
+    }
+    transport.endAttempt()
+    core.open()
+  }
+
+  func fail(_ error: SocketError) { core.terminate(error, .error(error)) }
+
+  func connectTimedOut() {
+    guard let attempt = transport.attempt else { return }
+    attempt.deadline = nil
+    let now = registration.now
+    if let more = attempt.timeout.extend?(.nanoseconds(now - attempt.started), 0), more > .zero {
+      attempt.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: Self.connectTag)
+      return
+    }
+    core.terminate(attempt.plan.timedOut(lookingUp: attempt.name), .timedOut)
+  }
+}

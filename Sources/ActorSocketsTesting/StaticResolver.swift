@@ -1,0 +1,50 @@
+public import ActorSockets
+
+/// A resolver that knows a few names and asks nobody.
+///
+/// ```swift
+/// var configuration = TCPConnection.Configuration()
+/// configuration.resolver = try StaticResolver(["a.example": ["127.0.0.1", "::1"]])
+/// ```
+public struct StaticResolver: Resolver {
+  private let names: [String: [SocketAddress]]
+
+  /// A resolver of these names.
+  ///
+  /// - Parameter names: The addresses of each name, in text.
+  /// - Throws: `AddressError` for a text that is no address.
+  public init(_ names: [String: [String]]) throws(AddressError) {
+    var known: [String: [SocketAddress]] = [:]
+    for (name, texts) in names {
+      var addresses: [SocketAddress] = []
+      for text in texts {
+        if let ipv4 = IPv4Address(text) {
+          addresses.append(.ipv4(ipv4, port: 0))
+        } else {
+          addresses.append(.ipv6(try IPv6Address(parsing: text), port: 0))
+        }
+      }
+      known[Self.key(name)] = addresses
+    }
+    self.names = known
+  }
+
+  /// Finds the addresses of a name. Capitals and a final dot make no difference.
+  ///
+  /// - Parameters:
+  ///   - name: The name.
+  ///   - family: The family of the addresses.
+  /// - Returns: The addresses in the order in which they were given.
+  /// - Throws: `.hostNotFound` for a name that it does not know.
+  @concurrent public func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
+    guard let addresses = names[Self.key(name)] else {
+      throw SocketError(.hostNotFound, operation: "look up", detail: "\(name.debugDescription) is not in the list")
+    }
+    return addresses.filter { family == .ipv4 ? $0.isIPv4 : $0.isIPv6 }
+  }
+
+  private static func key(_ name: String) -> String {
+    let lowercased = name.lowercased()
+    return lowercased.hasSuffix(".") ? String(lowercased.dropLast()) : lowercased
+  }
+}

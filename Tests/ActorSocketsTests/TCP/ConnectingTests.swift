@@ -1,0 +1,276 @@
+import ActorSockets
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Names with several addresses, and what comes between a name and a connection.
+@Suite struct ConnectingTests {
+  /// A resolver that a closure is.
+  private struct Answering: Resolver {
+    let body: @Sendable (String, AddressFamily) async throws -> [SocketAddress]
+
+    @concurrent func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
+      try await body(name, family)
+    }
+  }
+
+  private func configuration(_ names: [String: [String]]) throws -> TCPConnection.Configuration {
+    var configuration = TCPConnection.Configuration()
+    configuration.resolver = try StaticResolver(names)
+    return configuration
+  }
+
+  private static let loopback: [SocketAddress] = [.ipv6(.loopback, port: 0), .ipv4(.loopback, port: 0)]
+
+  @Test(arguments: AddressFamily.allCases)
+  func `A dead address does not stand in the way of a living one`(living: AddressFamily) async throws {
+    try await within("it connects") {
+      let listener = try RawSocket.listening(on: living == .ipv4 ? Self.loopback[1] : Self.loopback[0])
+      let port = try #require(try listener.address.port)
+      let endpoint = Endpoint.host("both.example", port: port)
+      let connection = try await TCPConnection.connect(
+        to: endpoint, configuration: configuration(["Both.example.": ["::1", "127.0.0.1"]]))
+      let address = try listener.address
+      #expect(connection.remoteAddress == address)
+      #expect(connection.isIPv4 == (living == .ipv4))
+    }
+  }
+
+  @Test func `An address that does not answer is overtaken after the attempt delay, and let go of`() async throws {
+    try await within("it connects") {
+      let listener = try RawSocket.listening()
+      let port = try #require(try listener.address.port)
+      let hole = try BlackHole(at: .ipv6(.loopback, port: port))
+      let time = ManualTime()
+      let configuration = try configuration(["both.example": ["::1", "127.0.0.1"]])
+      let before = openDescriptors()
+      let connection = TCPConnection(
+        to: .host("both.example", port: port), configuration: configuration, reactor: time.reactor)
+      try await eventually("the first attempt is under way") { openDescriptors() == before + 1 }
+      await time.advance(by: .milliseconds(250) - .nanoseconds(1))
+      #expect(await connection.state == .connecting && openDescriptors() == before + 1)
+      await time.advance(by: .nanoseconds(1))
+      try await connection.write([1])
+      #expect(connection.isIPv4 && openDescriptors() == before + 1)
+      withExtendedLifetime(hole) {}
+    }
+  }
+
+  @Test func `A slow look-up of one family is waited for no longer than the resolution delay`() async throws {
+    try await within("it connects") {
+      let listener = try RawSocket.listening()
+      let port = try #require(try listener.address.port)
+      let time = ManualTime()
+      let answered = Gate()
+      let isCancelled = Gate()
+      var configuration = TCPConnection.Configuration()
+      configuration.resolver = Answering { _, family in
+        if family == .ipv4 {
+          defer { answered.open() }
+          return [.ipv4(.loopback, port: 0)]
+        }
+        do {
+          while true { try await letTimePassOrThrow() }
+        } catch {
+          isCancelled.open()
+          throw error
+        }
+      }
+      let connection = TCPConnection(
+        to: .host("slow.example", port: port), configuration: configuration, reactor: time.reactor)
+      await answered.wait()
+      // What the look-up brought may still be on its way.
+      try await eventually("it connects") {
+        await time.advance(by: .milliseconds(10))
+        return await connection.state == .open
+      }
+      await isCancelled.wait()
+    }
+  }
+
+  @Test func `A resolver that never answers is left at the timeout, and told so`() async throws {
+    try await within("it fails") {
+      let time = ManualTime()
+      let asked = Notes<AddressFamily>()
+      let cancelled = Notes<AddressFamily>()
+      var configuration = TCPConnection.Configuration()
+      configuration.resolver = Answering { _, family in
+        asked.add(family)
+        defer { cancelled.add(family) }
+        while true { try await letTimePassOrThrow() }
+      }
+      let connection = TCPConnection(
+        to: .host("slow.example", port: 1), configuration: configuration, reactor: time.reactor)
+      try await eventually("both families are asked for") { asked.all.count == 2 }
+      await time.advance(by: .seconds(30))
+      let error = await expectError(.timedOut) { _ = try await connection.read() }
+      #expect(error.description.contains("the look-up of \"slow.example\" took too long"))
+      try await eventually("both are cancelled") { cancelled.all.count == 2 }
+      guard case .timedOut = try await connection.closed.reason else { Issue.record("not timed out"); return }
+    }
+  }
+
+  @Test(arguments: [0, 1, 2])
+  func `A connection that is given up while its name is looked up leaves the resolver`(how: Int) async throws {
+    try await within("the look-ups are cancelled") {
+      let asked = Notes<AddressFamily>()
+      let cancelled = Notes<AddressFamily>()
+      var configuration = TCPConnection.Configuration()
+      configuration.resolver = Answering { _, family in
+        asked.add(family)
+        defer { cancelled.add(family) }
+        while true { try await letTimePassOrThrow() }
+      }
+      let endpoint = Endpoint.host("slow.example", port: 1)
+      var connection: TCPConnection?
+      var connecting: Task<Void, any Error>?
+      if how == 0 {
+        connecting = Task { [configuration] in
+          _ = try await TCPConnection.connect(to: endpoint, configuration: configuration)
+        }
+      } else {
+        connection = TCPConnection(to: endpoint, configuration: configuration)
+      }
+      try await eventually("both families are asked for") { asked.all.count == 2 }
+      switch how {
+      case 0:
+        connecting?.cancel()
+        await expectCancellation { try await connecting?.value }
+      case 1: await connection?.abort()
+      default: connection = nil
+      }
+      try await eventually("both are cancelled") { cancelled.all.count == 2 }
+    }
+  }
+
+  @Test func `An error of a resolver's own is told as it is, and so is that nothing was found`() async throws {
+    struct Broken: Error, CustomStringConvertible { let description = "out of\nluck" }
+    try await within("all calls return") {
+      var configuration = TCPConnection.Configuration()
+      configuration.resolver = Answering { _, _ in throw Broken() }
+      let broken = await expectError(.resolverFailed) {
+        _ = try await TCPConnection.connect(to: .host("a.example", port: 1), configuration: configuration)
+      }
+      #expect(broken.description.contains("out of\\nluck") && broken.description.contains("a.example"))
+      configuration.resolver = Answering { _, _ in [] }
+      await expectError(.hostNotFound) {
+        _ = try await TCPConnection.connect(to: .host("a.example", port: 1), configuration: configuration)
+      }
+      let unknown = try self.configuration([:])
+      let error = await expectError(.hostNotFound) {
+        _ = try await TCPConnection.connect(to: .host("nobody.example", port: 1), configuration: unknown)
+      }
+      #expect(error.description.contains("nobody.example"))
+    }
+  }
+
+  @Test func `Addresses in text and unix sockets are never asked for`() async throws {
+    try await within("it connects") {
+      let asked = Notes<String>()
+      var configuration = TCPConnection.Configuration()
+      configuration.resolver = Answering { name, _ in
+        asked.add(name)
+        return []
+      }
+      let listener = try RawSocket.listening()
+      let port = try #require(try listener.address.port)
+      for name in ["127.0.0.1", ""] {
+        _ = try await TCPConnection.connect(to: .host(name, port: port), configuration: configuration)
+      }
+      for bad in ["a\0b", String(repeating: "a", count: 254)] {
+        await expectError(.invalidArgument) {
+          _ = try await TCPConnection.connect(to: .host(bad, port: port), configuration: configuration)
+        }
+      }
+      #expect(asked.all == [])
+    }
+  }
+
+  @Test func `The system's resolver knows this machine, and addresses in text`() async throws {
+    try await within("all calls return") {
+      let resolver = SystemResolver()
+      let local = try await resolver.addresses(of: "localhost")
+      #expect(local.contains { $0.isLoopback })
+      let numeric = try await resolver.addresses(of: "192.0.2.1")
+      #expect(numeric == [.ipv4(IPv4Address("192.0.2.1") ?? .any, port: 0)])
+      for (family, expected) in [(AddressFamily.ipv6, [SocketAddress.ipv6(.loopback, port: 0)]), (.ipv4, [])] {
+        let found = try await resolver.addresses(of: "::1", family: family)
+        #expect(found == expected)
+      }
+      for name in ["", "a\0b", String(repeating: "a", count: 254)] {
+        await expectError(.invalidArgument) { _ = try await resolver.addresses(of: name) }
+      }
+    }
+  }
+
+  @Test func `Only the families that are preferred are tried`() async throws {
+    try await within("all calls return") {
+      let listeners = try Self.loopback.map { try TCPListener.bind(to: .address($0)) }
+      let asked = Notes<AddressFamily>()
+      for (preference, index) in [(AddressPreference.ipv4Only, 1), (.ipv6Only, 0)] {
+        var configuration = TCPConnection.Configuration()
+        configuration.addressPreference = preference
+        configuration.resolver = Answering { _, family in
+          asked.add(family)
+          return Self.loopback
+        }
+        let bound = try #require(listeners[index].localAddresses.first)
+        let endpoint = Endpoint.host("a.example", port: try #require(bound.port))
+        let connection = try await TCPConnection.connect(to: endpoint, configuration: configuration)
+        #expect(connection.remoteAddress == bound)
+        let other = try #require(listeners[1 - index].localAddresses.first)
+        await expectError(.invalidArgument) {
+          _ = try await TCPConnection.connect(to: .address(other), configuration: configuration)
+        }
+      }
+      #expect(asked.all == [.ipv4, .ipv6])
+    }
+  }
+
+  @Test func `All sockets of an attempt are closed when it is given up or fails`() async throws {
+    try await within("nothing is left") {
+      let filler = try RawSocket.listening()
+      let port = try #require(try filler.address.port)
+      let holes = try [
+        BlackHole(at: .ipv6(.loopback, port: port)), BlackHole(at: .ipv4(.loopback, port: port), filler),
+      ]
+      let configuration = try configuration(["holes.example": ["::1", "127.0.0.1"]])
+      let endpoint = Endpoint.host("holes.example", port: port)
+      let before = openDescriptors()
+      for how in 0..<4 {
+        let time = ManualTime()
+        var connection: TCPConnection? = TCPConnection(
+          to: endpoint, configuration: configuration, reactor: time.reactor)
+        let both = before + 2 + reactorDescriptors
+        try await eventually("both are tried") {
+          await time.advance(by: .milliseconds(50))
+          return openDescriptors() == both
+        }
+        switch how {
+        case 0: await connection?.abort()
+        case 1: await connection?.close()
+        case 2:
+          await time.advance(by: .seconds(30))
+          let error = await expectError(.timedOut) { try await connection?.write([1]) }
+          #expect(error.causes.count == 2)
+        default: time.reactor.shutdown()
+        }
+        connection = nil
+        try await eventually("both are closed") { openDescriptors() == before + reactorDescriptors }
+      }
+      withExtendedLifetime(holes) {}
+      try await eventually("the reactors are gone") { openDescriptors() == before }
+    }
+  }
+
+  /// Of an epoll instance and its wake-up.
+  private let reactorDescriptors = 2
+}
+
+/// Lets time pass, unless the task is cancelled.
+private func letTimePassOrThrow() async throws {
+  try Task.checkCancellation()
+  try await letTimePass(milliseconds: 1)
+}

@@ -1,0 +1,138 @@
+import ActorSockets
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Where connections come from.
+@Suite struct SourceTests {
+  private func configuration(source: Endpoint?, device: String? = nil) -> TCPConnection.Configuration {
+    var configuration = TCPConnection.Configuration()
+    configuration.source = source
+    configuration.device = device
+    return configuration
+  }
+
+  @Test(arguments: [
+    Endpoint.host("127.0.0.2", port: 0), .host("lo", port: 0), .host("localhost", port: 0), .port(0),
+    .address(.ipv4(.loopback, port: 0)),
+  ])
+  func `A connection comes from the address or interface that was chosen`(source: Endpoint) async throws {
+    try await within("it connects") {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+      let client = try await TCPConnection.connect(
+        to: .address(listener.localAddresses[0]), configuration: configuration(source: source))
+      let server = try await listener.accept()
+      #expect(server.remoteAddress == client.localAddress && client.localAddress?.isLoopback == true)
+      let remote = try #require(server.remoteAddress)
+      if source == .host("127.0.0.2", port: 0) { #expect("\(remote)".hasPrefix("127.0.0.2:")) }
+    }
+  }
+
+  @Test func `A connection comes from the port that was chosen, on each address that is tried`() async throws {
+    try await within("it connects") {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+      let port = try #require(listener.localAddresses[0].port)
+      let free = try #require(try RawSocket.listening().address.port)
+      let client = try await TCPConnection.connect(to: .port(port), configuration: configuration(source: .port(free)))
+      let server = try await listener.accept()
+      #expect(server.remoteAddress == .ipv4(.loopback, port: free))
+      await client.abort()
+      // A listener has the port for itself.
+      let taken = try RawSocket.listening()
+      let error = await expectError(.addressInUse) {
+        _ = try await TCPConnection.connect(
+          to: .address(listener.localAddresses[0]), configuration: configuration(source: .address(try taken.address)))
+      }
+      let place = try taken.address
+      #expect(error.description.contains("connect from \(place)"))
+    }
+  }
+
+  @Test func `A source or device that this machine does not have is named`() async throws {
+    try await within("all calls return") {
+      let listener = try RawSocket.listening()
+      let endpoint = Endpoint.address(try listener.address)
+      let foreign = await expectError(.addressNotAvailable) {
+        _ = try await TCPConnection.connect(
+          to: endpoint, configuration: configuration(source: .host("192.0.2.1", port: 0)))
+      }
+      #expect(foreign.description.contains("192.0.2.1"))
+      await expectError(.hostNotFound) {
+        _ = try await TCPConnection.connect(
+          to: endpoint, configuration: configuration(source: .host("no such", port: 0)))
+      }
+      let otherFamily = await expectError(.addressNotAvailable) {
+        _ = try await TCPConnection.connect(to: endpoint, configuration: configuration(source: .host("::1", port: 0)))
+      }
+      #expect(otherFamily.description.contains("::1"))
+      let device = await expectError(.addressNotAvailable) {
+        _ = try await TCPConnection.connect(to: endpoint, configuration: configuration(source: nil, device: "nosuch0"))
+      }
+      #expect(device.description.contains("nosuch0"))
+      await expectError(.invalidArgument) {
+        _ = try await TCPConnection.connect(to: endpoint, configuration: configuration(source: nil, device: ""))
+      }
+    }
+  }
+
+  @Test func `A connection may be held to an interface`() async throws {
+    try await within("it connects") {
+      let listener = try RawSocket.listening()
+      _ = try await TCPConnection.connect(
+        to: .address(try listener.address), configuration: configuration(source: nil, device: "lo"))
+    }
+  }
+
+  @Test func `A link-local address without its interface is refused with a code of its own`() async throws {
+    try await within("it fails") {
+      let address = try #require(IPv6Address("fe80::1"))
+      let error = await expectError(.scopeMissing) {
+        _ = try await TCPConnection.connect(to: .address(.ipv6(address, port: 80)))
+      }
+      #expect(error.description.contains("fe80::1"))
+    }
+  }
+
+  @Test func `A connection to itself is none`() async throws {
+    try await within("it fails") {
+      let before = openDescriptors()
+      // A port of its own that nobody listens on: the only way to connect is to itself.
+      let address = try RawSocket.listening().address
+      let error = await expectError(.connectionRefused) {
+        _ = try await TCPConnection.connect(
+          to: .address(address), configuration: configuration(source: .address(address)))
+      }
+      #expect(error.description.contains("itself") && error.address == address)
+      try await eventually("nothing is left") { openDescriptors() == before }
+    }
+  }
+
+  @Test func `A unix client may have a name of its own`() async throws {
+    try await within("it connects") {
+      let name = "@sources-\(UInt32.random(in: 0 ... .max))"
+      let listener = try TCPListener.bind(to: .unix(path: name))
+      let client = try await TCPConnection.connect(
+        to: .unix(path: name), configuration: configuration(source: .unix(path: name + "-client")))
+      let server = try await listener.accept()
+      let named = try UnixPath(parsing: name + "-client")
+      #expect(server.remoteAddress == .unix(named))
+      #expect(client.localAddress == server.remoteAddress)
+    }
+  }
+
+  @Test func `A unix listener whose backlog is full is waited for`() async throws {
+    try await within("all connect") {
+      let path = SocketAddress.unix(try UnixPath(parsing: "@busy-\(UInt32.random(in: 0 ... .max))"))
+      let listener = try RawSocket.listening(backlog: 0, on: path)
+      let connecting = (0..<5).map { _ in Task { try await TCPConnection.connect(to: .address(path)) } }
+      let writing = Task.immediate {
+        for task in connecting { try await task.value.write([7]) }
+      }
+      var peers: [RawSocket] = []
+      for _ in 0..<5 { peers.append(try await listener.accept()) }
+      for peer in peers { #expect(try await peer.receive(exactly: 1) == [7]) }
+      try await writing.value
+    }
+  }
+}
