@@ -49,6 +49,8 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let invalidArgument = Code("invalidArgument")
     /// Text that is not UTF-8. ``SocketError/bytes`` has it; it was consumed.
     public static let invalidUTF8 = Code("invalidUTF8")
+    /// A closure of the program's refused; ``SocketError/underlyingError`` says why.
+    public static let rejected = Code("rejected")
     /// The reactor was shut down.
     public static let reactorShutDown = Code("reactorShutDown")
     /// Any other failure; ``SocketError/errno`` tells.
@@ -72,6 +74,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     var bytes: [UInt8]
     var detail: String
     var causes: [SocketError]
+    var underlying: (any Error)?
   }
 
   /// An error with the cause given.
@@ -85,14 +88,15 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   ///   - bytesTransferred: How many bytes of the operation were done.
   ///   - bytes: Bytes that could not be understood.
   ///   - causes: The errors that this one sums up; the detail should name them.
+  ///   - underlyingError: What a closure of the program's threw.
   public init(
     _ code: Code, operation: String, detail: String = "", errno: Int32 = 0, address: SocketAddress? = nil,
-    bytesTransferred: Int = 0, bytes: [UInt8] = [], causes: [SocketError] = []
+    bytesTransferred: Int = 0, bytes: [UInt8] = [], causes: [SocketError] = [], underlyingError: (any Error)? = nil
   ) {
     box = Box(
       Contents(
         code: code, operation: operation, errno: errno, address: address, bytesTransferred: bytesTransferred,
-        bytes: bytes, detail: detail, causes: causes))
+        bytes: bytes, detail: detail, causes: causes, underlying: underlyingError))
   }
 
   /// The cause.
@@ -143,6 +147,9 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     set { change { $0.detail = newValue } }
   }
 
+  /// What a closure of the program's threw, for ``Code/rejected``.
+  public var underlyingError: (any Error)? { box.contents.underlying }
+
   private mutating func change(_ body: (inout Contents) -> Void) {
     var contents = box.contents
     body(&contents)
@@ -182,6 +189,7 @@ extension SocketError.Code {
     case .permissionDenied: "this process may not do that"
     case .invalidArgument: "an argument makes no sense"
     case .invalidUTF8: "the text is not UTF-8"
+    case .rejected: "a closure of the program's refused"
     case .reactorShutDown: "the reactor was shut down"
     default: "the system call failed"
     }

@@ -1,75 +1,229 @@
 import Glibc
 
-/// A socket option whose value is one C `int`: setsockopt(2), getsockopt(2).
-package struct SocketOption: Sendable {
-  let level: Int32
-  let name: Int32
+// An option is a value: where the kernel keeps it, and how a Swift value becomes the kernel's bytes and back. What is out of
+// its range is refused here, in words, and not by the kernel with EINVAL.
+//
+// Options with an address family (the type of service, the time to live) have a name for IPv4 and one for IPv6. An IPv6
+// socket that serves both families sends each packet by the option of that packet's family, so both are set.
 
-  /// SO_REUSEADDR: bind although connections of an earlier listener are in TIME_WAIT.
-  package static var reuseAddress: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_REUSEADDR) }
-  /// SO_ERROR: the pending error, which reading clears.
-  package static var pendingError: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_ERROR) }
-  /// SO_TYPE: SOCK_STREAM and so on.
-  package static var type: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_TYPE) }
-  /// SO_PROTOCOL: IPPROTO_TCP and so on.
-  package static var `protocol`: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_PROTOCOL) }
-  /// SO_ACCEPTCONN: whether the socket listens.
-  package static var isListening: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_ACCEPTCONN) }
-  /// SO_SNDBUF: the bytes the kernel keeps for sending; it doubles what is set.
-  package static var sendBuffer: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_SNDBUF) }
-  /// SO_RCVBUF: the bytes the kernel keeps for receiving; it doubles what is set.
-  package static var receiveBuffer: SocketOption { SocketOption(level: SOL_SOCKET, name: SO_RCVBUF) }
-  /// TCP_NODELAY: send small segments at once.
-  package static var noDelay: SocketOption { SocketOption(level: Int32(IPPROTO_TCP), name: TCP_NODELAY) }
-  /// IP_BIND_ADDRESS_NO_PORT: bind(2) leaves the choice of a free port to connect(2).
-  package static var bindAddressNoPort: SocketOption { SocketOption(level: Int32(IPPROTO_IP), name: 24) }
-  /// IPV6_V6ONLY: an IPv6 listener that leaves IPv4 alone.
-  package static var ipv6Only: SocketOption { SocketOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
-}
+/// A socket option with a value of a Swift type: setsockopt(2), getsockopt(2), socket(7), tcp(7), ip(7).
+///
+/// ```swift
+/// try await connection.set(.keepAliveIdle, to: .seconds(20))
+/// let room = try await connection.get(.sendBufferSize)
+/// ```
+///
+/// What is not in the list is reached by its numbers, which `import Glibc` has:
+/// `SocketOption<Int32>(level: SOL_SOCKET, name: SO_INCOMING_CPU)`.
+public struct SocketOption<Value: Sendable>: Sendable {
+  /// What it is called in errors.
+  package let name: String
+  private let place: OptionPlace
+  /// The most bytes that the kernel's value has.
+  private let size: Int
+  private let encode: @Sendable (Value) throws(SocketOptionError) -> [UInt8]
+  private let decode: @Sendable ([UInt8]) -> Value
 
-extension Socket {
+  init(
+    _ name: String, _ place: OptionPlace, size: Int = MemoryLayout<Int32>.size,
+    encode: @escaping @Sendable (Value) throws(SocketOptionError) -> [UInt8],
+    decode: @escaping @Sendable ([UInt8]) -> Value
+  ) {
+    self.name = name
+    self.place = place
+    self.size = size
+    self.encode = encode
+    self.decode = decode
+  }
+
   /// setsockopt(2)
-  package func set(_ option: SocketOption, to value: Int32) throws(SystemError) {
-    var value = value
-    let size = socklen_t(MemoryLayout<Int32>.size)
-    // SAFETY: the option reads one int, which `value` is.
-    _ = try check(unsafe setsockopt(number, option.level, option.name, &value, size), "setsockopt")
+  package func set(_ value: Value, on socket: Socket) throws(SocketOptionError) {
+    let bytes = try encode(value)
+    do {
+      for option in try place.settable(on: socket) { try socket.set(option, to: bytes) }
+    } catch {
+      throw .system(error)
+    }
   }
 
   /// getsockopt(2)
-  package func get(_ option: SocketOption) throws(SystemError) -> Int32 {
-    var value: Int32 = 0
-    var size = socklen_t(MemoryLayout<Int32>.size)
-    // SAFETY: the option writes one int, which `value` is.
-    _ = try check(unsafe getsockopt(number, option.level, option.name, &value, &size), "getsockopt")
-    return value
-  }
-
-  /// SO_BINDTODEVICE: everything goes through the interface of this name.
-  package func bind(toDevice name: String) throws(SystemError) {
-    let bytes = Array(name.utf8)
-    // SAFETY: the option reads as many bytes as are said.
-    let result = unsafe bytes.withUnsafeBytes { bytes in
-      unsafe setsockopt(number, SOL_SOCKET, SO_BINDTODEVICE, bytes.baseAddress, socklen_t(bytes.count))
+  package func value(on socket: Socket) throws(SocketOptionError) -> Value {
+    do {
+      return decode(try socket.get(place.readable(on: socket), atMost: size))
+    } catch {
+      throw .system(error)
     }
-    _ = try check(result, "setsockopt")
+  }
+}
+
+/// Why an option was not set or read.
+package enum SocketOptionError: Error {
+  /// The value is none that the option can have; the text says why.
+  case outOfRange(String)
+  /// The kernel refused.
+  case system(SystemError)
+}
+
+/// Where the kernel keeps an option.
+enum OptionPlace: Sendable {
+  case same(RawOption)
+  case ofFamily(ipv4: RawOption, ipv6: RawOption)
+
+  static func socket(_ name: Int32) -> OptionPlace { .same(RawOption(level: SOL_SOCKET, name: name)) }
+  static func tcp(_ name: Int32) -> OptionPlace { .same(RawOption(level: Int32(IPPROTO_TCP), name: name)) }
+  static func ip(_ ipv4: Int32, _ ipv6: Int32) -> OptionPlace {
+    .ofFamily(
+      ipv4: RawOption(level: Int32(IPPROTO_IP), name: ipv4), ipv6: RawOption(level: Int32(IPPROTO_IPV6), name: ipv6))
   }
 
-  /// SO_LINGER of zero: close(2) sends RST and forgets what is unsent.
-  package func resetOnClose() throws(SystemError) {
-    var value = linger(l_onoff: 1, l_linger: 0)
-    let size = socklen_t(MemoryLayout<linger>.size)
-    // SAFETY: the option reads one struct linger, which `value` is.
-    _ = try check(unsafe setsockopt(number, SOL_SOCKET, SO_LINGER, &value, size), "setsockopt")
+  /// What is to be set on a socket: all that its packets are sent by.
+  fileprivate func settable(on socket: Socket) throws(SystemError) -> [RawOption] {
+    guard case .ofFamily(let ipv4, let ipv6) = self else { return [try readable(on: socket)] }
+    switch try socket.get(.domain) {
+    case AF_INET: return [ipv4]
+    case AF_INET6: return try socket.get(.ipv6Only) == 0 ? [ipv6, ipv4] : [ipv6]
+    default: throw SystemError(call: "setsockopt", errno: EOPNOTSUPP)
+    }
   }
 
-  /// Whether the socket is a byte stream, as SO_TYPE says.
-  package func isStream() throws(SystemError) -> Bool {
-    try get(.type) == Int32(SOCK_STREAM.rawValue)
+  /// What the packets to the socket's peer are sent by.
+  fileprivate func readable(on socket: Socket) throws(SystemError) -> RawOption {
+    switch self {
+    case .same(let option): return option
+    case .ofFamily(let ipv4, let ipv6):
+      switch try socket.get(.domain) {
+      case AF_INET: return ipv4
+      case AF_INET6: return (try? socket.remoteAddress())?.unmapped.isIPv4 == true ? ipv4 : ipv6
+      default: throw SystemError(call: "getsockopt", errno: EOPNOTSUPP)
+      }
+    }
+  }
+}
+
+// MARK: - The kinds of values
+
+extension Int32 {
+  /// The C `int` in memory.
+  var kernelBytes: [UInt8] {
+    // SAFETY: an integer's bytes are read while it lives.
+    unsafe withUnsafeBytes(of: self) { unsafe Array($0) }
   }
 
-  /// Whether the socket is a TCP socket, as SO_PROTOCOL says: not every byte stream is, nor every one over IP.
-  package func isTCP() throws(SystemError) -> Bool {
-    try get(.protocol) == Int32(IPPROTO_TCP)
+  /// Reads the C `int` at the beginning of what the kernel wrote, which may be a single byte.
+  init(kernelBytes bytes: [UInt8]) {
+    var value: Int32 = 0
+    if bytes.count < MemoryLayout<Int32>.size {
+      value = Int32(bytes.first ?? 0)
+    } else {
+      // SAFETY: no more is copied than both have.
+      unsafe withUnsafeMutableBytes(of: &value) { unsafe $0.copyBytes(from: bytes.prefix($0.count)) }
+    }
+    self = value
+  }
+}
+
+extension SocketOption where Value == Bool {
+  static func flag(_ name: String, _ place: OptionPlace) -> Self {
+    Self(name, place) {
+      Int32($0 ? 1 : 0).kernelBytes
+    } decode: {
+      Int32(kernelBytes: $0) != 0
+    }
+  }
+}
+
+extension SocketOption where Value == Int {
+  static func number(_ name: String, _ place: OptionPlace, in range: ClosedRange<Int32> = 0...Int32.max) -> Self {
+    Self(name, place) { value throws(SocketOptionError) in
+      guard let number = Int32(exactly: value), range.contains(number) else {
+        throw .outOfRange("\(value) is not between \(range.lowerBound) and \(range.upperBound)")
+      }
+      return number.kernelBytes
+    } decode: {
+      Int(Int32(kernelBytes: $0))
+    }
+  }
+}
+
+/// What the kernel counts a duration in.
+enum DurationUnit: Sendable {
+  case seconds
+  case milliseconds
+
+  /// A duration in this unit, rounded up.
+  func count(_ duration: Duration, in range: ClosedRange<Int32>) throws(SocketOptionError) -> Int32 {
+    // Compared first: `components` traps for durations beyond `Int64` seconds.
+    if duration >= .zero, duration <= self.duration(range.upperBound) {
+      let (seconds, attoseconds) = duration.components
+      let perUnit: Int64 = self == .seconds ? 1_000_000_000_000_000_000 : 1_000_000_000_000_000
+      let count = seconds * (1_000_000_000_000_000_000 / perUnit) + (attoseconds + perUnit - 1) / perUnit
+      if let number = Int32(exactly: count), range.contains(number) { return number }
+    }
+    let unit = self == .seconds ? "s" : "ms"
+    throw .outOfRange("\(duration) is not between \(range.lowerBound) and \(range.upperBound) \(unit)")
+  }
+
+  func duration(_ count: Int32) -> Duration { self == .seconds ? .seconds(count) : .milliseconds(count) }
+}
+
+extension SocketOption where Value == Duration {
+  static func time(
+    _ name: String, _ place: OptionPlace, in range: ClosedRange<Int32>, _ unit: DurationUnit
+  ) -> Self {
+    Self(name, place) { value throws(SocketOptionError) in
+      try unit.count(value, in: range).kernelBytes
+    } decode: {
+      unit.duration(Int32(kernelBytes: $0))
+    }
+  }
+}
+
+/// A name of an interface or of an algorithm, which ends with a NUL in the kernel's 16 bytes.
+enum KernelName {
+  static let size = 16
+
+  static func encode(_ name: String) throws(SocketOptionError) -> [UInt8] {
+    let bytes = Array(name.utf8)
+    if bytes.isEmpty || bytes.count >= size || bytes.contains(0) {
+      throw .outOfRange("\(AddressError.quote(name)) is no name of 1 to \(size - 1) bytes")
+    }
+    return bytes + [0]
+  }
+
+  static func decode(_ bytes: [UInt8]) -> String { String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self) }
+}
+
+// MARK: - What is not in the list
+
+extension SocketOption where Value == Int32 {
+  /// An option by its numbers, whose value is one C `int`.
+  ///
+  /// - Parameters:
+  ///   - level: For example `SOL_SOCKET`.
+  ///   - name: For example `SO_INCOMING_CPU`.
+  public init(level: Int32, name: Int32) {
+    self.init("option \(name) of level \(level)", .same(RawOption(level: level, name: name))) {
+      $0.kernelBytes
+    } decode: {
+      Int32(kernelBytes: $0)
+    }
+  }
+}
+
+extension SocketOption where Value == [UInt8] {
+  /// An option by its numbers, whose value is what it is in memory.
+  ///
+  /// - Parameters:
+  ///   - level: For example `SOL_SOCKET`.
+  ///   - name: For example `SO_PEERCRED`.
+  ///   - maximumLength: The most bytes that getting it brings; a negative number is 0.
+  public init(level: Int32, name: Int32, maximumLength: Int) {
+    self.init(
+      "option \(name) of level \(level)", .same(RawOption(level: level, name: name)), size: max(0, maximumLength)
+    ) {
+      $0
+    } decode: {
+      $0
+    }
   }
 }

@@ -68,6 +68,12 @@ extension TCPConnection {
       let source = try attempt.sources?.source(for: next.address)
       let destination = try next.address.scoped(by: source, isOnDevice: attempt.configuration.device != nil)
       let descriptor = try makeSocket(for: destination, from: source, attempt.configuration)
+      do throws(SocketError) {
+        try attempt.configuration.prepare(connecting: descriptor.socket, to: destination)
+      } catch {
+        // The options or the closure refused: another address would not do better.
+        return fail(error)
+      }
       let isConnected: Bool
       do throws(SystemError) {
         isConnected = try descriptor.socket.connect(to: destination)
@@ -103,10 +109,7 @@ extension TCPConnection {
   ) throws(SocketError) -> Descriptor {
     do throws(SystemError) {
       let descriptor = try Descriptor.streamSocket(family: destination.family)
-      if !destination.isUnix {
-        if configuration.noDelay { try descriptor.socket.set(.noDelay, to: 1) }
-        if let device = configuration.device { try descriptor.socket.bind(toDevice: device) }
-      }
+      if !destination.isUnix, let device = configuration.device { try descriptor.socket.bind(toDevice: device) }
       if let source { try bind(descriptor.socket, to: source) }
       return descriptor
     } catch {

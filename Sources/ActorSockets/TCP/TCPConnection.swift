@@ -46,6 +46,15 @@ public actor TCPConnection: QueuedByteStream {
     public var writeBudget = 1 << 20
     /// Whether small writes are sent at once: TCP_NODELAY. On by default.
     public var noDelay = true
+    /// How it is found out that the peer is gone. Keep-alive is on by default, the rest is off.
+    public var liveness = Liveness()
+    /// Looks at each new socket, changes its options, or refuses it by throwing. None by default.
+    ///
+    /// It is called on the reactor's thread, so keep it short: before connect(2) for every socket that is tried, also of a
+    /// unix address, and for every accepted connection before it is handed out. If it throws, connecting ends with its error,
+    /// and an accepted connection is reset, after which accepting goes on. It is not called by
+    /// ``TCPConnection/adopt(fileDescriptor:configuration:reactor:)``.
+    public var prepare: (@Sendable (borrowing SocketControl) throws -> Void)?
     /// Whether the connection closes itself when the peer has finished and everything it sent was read. Off by default.
     public var closesOnEndOfStream = false
     /// What happens when an operation times out.
@@ -105,7 +114,7 @@ public actor TCPConnection: QueuedByteStream {
   /// - Returns: The connection, which is up.
   /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed` and
   ///   so on. If several addresses were tried, its description names each with what became of it, and so do its
-  ///   ``SocketError/causes``.
+  ///   ``SocketError/causes``. What ``Configuration/prepare`` throws, as it is.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TCPConnection {
@@ -119,7 +128,8 @@ public actor TCPConnection: QueuedByteStream {
       return connection
     } catch {
       await connection.abort()
-      throw error
+      // What `prepare` threw goes to the caller as it is.
+      throw (error as? SocketError)?.underlyingError ?? error
     }
   }
 
@@ -135,11 +145,12 @@ public actor TCPConnection: QueuedByteStream {
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
     let (remote, isTCP) = try Self.checkAdoptable(fileDescriptor)
+    if isTCP { try configuration.setOptions(of: Socket(fileDescriptor)) }
     return TCPConnection(
       Descriptor(owning: fileDescriptor), remote: remote, isTCP: isTCP, configuration: configuration, reactor: reactor)
   }
 
-  /// A connection that accept4(2) or the caller brought.
+  /// A connection that accept4(2) or the caller brought, with its options set.
   init(
     _ descriptor: consuming Descriptor, remote: SocketAddress?, isTCP: Bool, configuration: Configuration,
     reactor: Reactor
@@ -149,7 +160,6 @@ public actor TCPConnection: QueuedByteStream {
       $0.localAddress = local?.unmapped
       $0.remoteAddress = remote?.unmapped
     }
-    if isTCP, configuration.noDelay { try? descriptor.socket.set(.noDelay, to: 1) }
     executor = ReactorExecutor(reactor)
     registration = Registration(on: reactor, holding: descriptor)
     transport = SocketTransport(registration, executor)

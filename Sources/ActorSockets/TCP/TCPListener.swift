@@ -34,7 +34,7 @@ public actor TCPListener: ReactorActor {
   /// Where it listens; port 0 is replaced by the port that the kernel chose: getsockname(2).
   public nonisolated let localAddresses: [SocketAddress]
 
-  private nonisolated let sockets: [Registration]
+  nonisolated let sockets: [Registration]
   /// For deadlines, which outlive the sockets.
   nonisolated let registration: Registration
   private nonisolated let unixSocket: UnixSocketFile?
@@ -42,6 +42,8 @@ public actor TCPListener: ReactorActor {
   private var policy = AcceptPolicy()
   /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
   private var mayAccept = true
+  /// Connections that `prepare` may refuse before others have their turn.
+  private static let refusalsPerTurn = 64
   /// Whose turn it is to be asked first.
   private var nextSocket = 0
   private var retry: DeadlineKey?
@@ -116,12 +118,17 @@ public actor TCPListener: ReactorActor {
         let isAlone = configuration.ipv6Only || address != .ipv6(.any, port: address.port ?? 0)
         try descriptor.socket.set(.ipv6Only, to: isAlone ? 1 : 0)
       }
+      // Accepted connections begin with the options of the listening socket, those in its backlog included.
+      if !address.isUnix { try configuration.connection.setOptions(of: descriptor.socket) }
       try descriptor.socket.bind(to: address)
       try descriptor.socket.listen(backlog: configuration.backlog)
       let bound = try descriptor.socket.localAddress() ?? address
       return (Registration(on: reactor, holding: descriptor), bound)
-    } catch {
+    } catch let error as SystemError {
       throw SocketError(error, operation: "listen on", address: address)
+    } catch {
+      // Nothing but an option throws anything else.
+      throw error as? SocketError ?? .invalid("listen on", "\(error)")
     }
   }
 
@@ -228,6 +235,7 @@ public actor TCPListener: ReactorActor {
   /// Accepts one connection if one is there.
   private func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
+    var refused = 0
     for step in sockets.indices {
       // In turns, so that a flood on one address does not shut the others out.
       let index = (nextSocket + step) % sockets.count
@@ -236,10 +244,12 @@ public actor TCPListener: ReactorActor {
           guard let accepted = try sockets[index].socket?.accept() else { break }
           nextSocket = index + 1
           policy.accepted()
-          let peer = accepted.peer
-          return TCPConnection(
-            accepted.take(), remote: peer, isTCP: localAddresses.first?.isUnix != true,
-            configuration: configuration.connection, reactor: executor.reactor)
+          if let connection = handOut(accepted) { return connection }
+          // One that `prepare` refused; a flood of them must not hold the others up.
+          refused += 1
+          if refused < Self.refusalsPerTurn { continue }
+          registration.askForTurn()
+          return nil
         } catch {
           switch policy.failed(errno: error.errno) {
           case .skip: continue
@@ -252,6 +262,21 @@ public actor TCPListener: ReactorActor {
     }
     mayAccept = false
     return nil
+  }
+
+  /// Makes the connection, unless the configuration's `prepare` refuses it: then it is reset.
+  private func handOut(_ accepted: consuming Socket.Accepted) -> TCPConnection? {
+    let peer = accepted.peer
+    let descriptor = accepted.take()
+    do throws(SocketError) {
+      try configuration.connection.prepare(handingOut: descriptor.socket)
+    } catch {
+      try? descriptor.socket.resetOnClose()
+      return nil
+    }
+    return TCPConnection(
+      descriptor, remote: peer, isTCP: localAddresses.first?.isUnix != true, configuration: configuration.connection,
+      reactor: executor.reactor)
   }
 
   /// Descriptors or memory are short: no edge will tell when that changes.

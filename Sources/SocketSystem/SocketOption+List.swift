@@ -1,0 +1,133 @@
+import Glibc
+
+// The options that have names here. Ranges are the kernel's own.
+
+extension SocketOption where Value == Bool {
+  /// Whether small segments are sent at once: TCP_NODELAY. `TCPConnection.Configuration.noDelay` sets it.
+  public static var noDelay: Self { .flag("noDelay", .tcp(TCP_NODELAY)) }
+  /// Whether a quiet connection is probed: SO_KEEPALIVE. `TCPConnection.Configuration.liveness` sets it.
+  public static var keepAlive: Self { .flag("keepAlive", .socket(SO_KEEPALIVE)) }
+  /// Whether each segment is acknowledged at once; the kernel goes back by itself: TCP_QUICKACK.
+  public static var quickAcknowledgement: Self { .flag("quickAcknowledgement", .tcp(TCP_QUICKACK)) }
+  /// Whether to bind although connections of an earlier listener are in TIME_WAIT: SO_REUSEADDR.
+  public static var reuseAddress: Self { .flag("reuseAddress", .socket(SO_REUSEADDR)) }
+  /// Whether several sockets of the same user may have the same address: SO_REUSEPORT.
+  public static var reusePort: Self { .flag("reusePort", .socket(SO_REUSEPORT)) }
+}
+
+extension SocketOption where Value == Duration {
+  /// How long a connection is quiet before the first probe: TCP_KEEPIDLE. 1 to 32,767 seconds, rounded up.
+  public static var keepAliveIdle: Self { .time("keepAliveIdle", .tcp(TCP_KEEPIDLE), in: 1...32_767, .seconds) }
+  /// The time between two probes: TCP_KEEPINTVL. 1 to 32,767 seconds, rounded up.
+  public static var keepAliveInterval: Self {
+    .time("keepAliveInterval", .tcp(TCP_KEEPINTVL), in: 1...32_767, .seconds)
+  }
+  /// How long sent bytes may stay unacknowledged, or unsent because the peer has no room, before the connection is ended:
+  /// TCP_USER_TIMEOUT. In milliseconds, rounded up; zero for the system's own, about a quarter of an hour.
+  public static var userTimeout: Self { .time("userTimeout", .tcp(TCP_USER_TIMEOUT), in: 0...Int32.max, .milliseconds) }
+}
+
+extension SocketOption where Value == Duration? {
+  /// How long close(2) waits until everything is acknowledged: SO_LINGER. In seconds, rounded up; zero resets the
+  /// connection, `nil` does not wait.
+  ///
+  /// The waiting is done by the thread that closes, which is the reactor's: prefer `close()` of the connection, which waits
+  /// without holding anybody up.
+  public static var linger: Self {
+    Self("linger", .socket(SO_LINGER), size: 2 * MemoryLayout<Int32>.size) { value throws(SocketOptionError) in
+      guard let value else { return Int32(0).kernelBytes + Int32(0).kernelBytes }
+      return try Int32(1).kernelBytes + DurationUnit.seconds.count(value, in: 0...Int32.max).kernelBytes
+    } decode: { bytes in
+      if Int32(kernelBytes: bytes) == 0 { return nil }
+      return .seconds(Int32(kernelBytes: Array(bytes.dropFirst(MemoryLayout<Int32>.size))))
+    }
+  }
+}
+
+extension SocketOption where Value == Int {
+  /// The probes without an answer after which a connection is ended: TCP_KEEPCNT. 1 to 127.
+  public static var keepAliveCount: Self { .number("keepAliveCount", .tcp(TCP_KEEPCNT), in: 1...127) }
+  /// The bytes that the kernel keeps for sending: SO_SNDBUF. It doubles what is set, within `net.core.wmem_max`, and stops
+  /// fitting it to the connection by itself.
+  public static var sendBufferSize: Self { .number("sendBufferSize", .socket(SO_SNDBUF)) }
+  /// The bytes that the kernel keeps for receiving: SO_RCVBUF. It doubles what is set, within `net.core.rmem_max`, and
+  /// stops fitting it to the connection by itself.
+  public static var receiveBufferSize: Self { .number("receiveBufferSize", .socket(SO_RCVBUF)) }
+  /// The unsent bytes up to which the socket counts as writable: TCP_NOTSENT_LOWAT.
+  public static var notSentLowWater: Self { .number("notSentLowWater", .tcp(TCP_NOTSENT_LOWAT)) }
+  /// The largest segment, in bytes: TCP_MAXSEG. Before connecting.
+  public static var maximumSegmentSize: Self { .number("maximumSegmentSize", .tcp(TCP_MAXSEG), in: 88...32_767) }
+  /// The routers that a packet may pass: IP_TTL, or the hop limit of IPv6, IPV6_UNICAST_HOPS. 1 to 255.
+  public static var timeToLive: Self { .number("timeToLive", .ip(IP_TTL, IPV6_UNICAST_HOPS), in: 1...255) }
+  /// The mark that routing and filters look at: SO_MARK. It needs CAP_NET_ADMIN or CAP_NET_RAW.
+  public static var mark: Self { .number("mark", .socket(SO_MARK)) }
+  /// The queue of the interface: SO_PRIORITY. More than 6 needs CAP_NET_ADMIN.
+  public static var priority: Self { .number("priority", .socket(SO_PRIORITY)) }
+}
+
+extension SocketOption where Value == TrafficClass {
+  /// How routers are asked to treat the packets: IP_TOS, or IPV6_TCLASS. TCP sets the congestion bits itself.
+  public static var typeOfService: Self {
+    Self("typeOfService", .ip(IP_TOS, IPV6_TCLASS)) {
+      Int32($0.rawValue).kernelBytes
+    } decode: {
+      TrafficClass(rawValue: UInt8(truncatingIfNeeded: Int32(kernelBytes: $0)))
+    }
+  }
+}
+
+extension SocketOption where Value == String? {
+  /// The only interface that packets come and go through, `nil` for any: SO_BINDTODEVICE.
+  public static var bindToDevice: Self {
+    Self("bindToDevice", .socket(SO_BINDTODEVICE), size: KernelName.size) { value throws(SocketOptionError) in
+      guard let value else { return [0] }
+      return try KernelName.encode(value)
+    } decode: { bytes in
+      let name = KernelName.decode(bytes)
+      return name.isEmpty ? nil : name
+    }
+  }
+}
+
+extension SocketOption where Value == String {
+  /// What decides how fast to send, for example `cubic`: TCP_CONGESTION.
+  public static var congestionControl: Self {
+    Self("congestionControl", .tcp(TCP_CONGESTION), size: KernelName.size) { value throws(SocketOptionError) in
+      try KernelName.encode(value)
+    } decode: {
+      KernelName.decode($0)
+    }
+  }
+}
+
+/// The byte of a packet that says how routers are asked to treat it: the type of service of IPv4, the traffic class of IPv6.
+/// RFC 2474, RFC 3168.
+public struct TrafficClass: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+  /// The byte: six bits of the code point, two of congestion notification.
+  public let rawValue: UInt8
+
+  /// The byte as it is.
+  ///
+  /// - Parameter rawValue: The byte.
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// A class by its code point (DSCP).
+  ///
+  /// - Parameter codePoint: The code point, of which the lower six bits count.
+  public init(codePoint: UInt8) { rawValue = codePoint << 2 }
+
+  /// The code point (DSCP), 0 to 63.
+  public var codePoint: UInt8 { rawValue >> 2 }
+  /// The bits of explicit congestion notification (ECN), 0 to 3.
+  public var congestion: UInt8 { rawValue & 3 }
+
+  /// As everybody else: code point 0.
+  public static let bestEffort = TrafficClass(codePoint: 0)
+  /// Behind everybody else: code point 1, RFC 8622.
+  public static let lowerEffort = TrafficClass(codePoint: 1)
+  /// Low delay for few bytes, as of calls: code point 46, RFC 3246.
+  public static let expeditedForwarding = TrafficClass(codePoint: 46)
+
+  /// For example `DSCP 46`.
+  public var description: String { "DSCP \(codePoint)" + (congestion == 0 ? "" : ", ECN \(congestion)") }
+}
