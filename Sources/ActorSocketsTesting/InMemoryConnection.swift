@@ -27,6 +27,8 @@ public actor InMemoryConnection: QueuedByteStream {
     public var closesOnEndOfStream = false
     /// Whether the connection is closed when an operation times out. Off by default.
     public var closesOnTimeout = false
+    /// How long no byte may move in either direction before the connection is ended; `nil`, the default, for any time.
+    public var idleTimeout: Duration?
 
     /// The defaults.
     public init() {}
@@ -75,7 +77,9 @@ public actor InMemoryConnection: QueuedByteStream {
     executor = ReactorExecutor(reactor)
     registration = Registration(on: reactor)
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
-    core = StreamCore(transport: transport, registration: registration, options: configuration.options)
+    core = StreamCore(
+      transport: transport, registration: registration, options: configuration.options,
+      idleTimeout: configuration.idleTimeout)
   }
 
   private static let counter = Atomic<UInt64>(0)

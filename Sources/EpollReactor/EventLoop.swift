@@ -38,6 +38,8 @@ package final class EventLoop: @unchecked Sendable {
   var deadlines = DeadlineHeap<Deadline>()
   var turns: [Registration] = []
   var waitingForRoom: [Registration] = []
+  /// What happened in this turn and gets its time when it ends.
+  var activities: [Activity] = []
   /// Memory to receive into.
   private let firstScratch = ScratchMemory(count: EventLoop.scratchSize)
   /// More of it, which is needed only where somebody looks at the first and makes another socket receive meanwhile.
@@ -114,9 +116,11 @@ package final class EventLoop: @unchecked Sendable {
     if start < 0 { return }
     let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
     let end = overflow ? .max : sum
+    settleActivities()
     while let next = deadlines.earliest, next <= end {
       manualTime.store(max(start, next), ordering: .relaxed)
       reachDeadlines()
+      settleActivities()
     }
     manualTime.store(end, ordering: .relaxed)
   }
@@ -135,6 +139,7 @@ package final class EventLoop: @unchecked Sendable {
       case .sleep: wait = millisecondsToNextDeadline()
       case .end: return
       }
+      settleActivities()
       gauge.turnEnds()
       let count = epoll.wait(&events, milliseconds: wait)
       gauge.turnBegins()

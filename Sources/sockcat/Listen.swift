@@ -13,6 +13,7 @@ struct Listen {
     let signals = await StopSignals()
     let service = try makeService()
     var configuration = TCPListener.Configuration()
+    configuration.connection.liveness.idleTimeout = options.idleTimeout
     if options.mode == .chat { configuration.connection.writeBudget = Self.chatBudget }
     let listener = try TCPListener.bind(to: options.endpoint, configuration: configuration)
     for address in listener.localAddresses { StandardError.write(line: "listening on \(address)") }
@@ -111,8 +112,8 @@ private func serveOneOfMany(
   _ connection: TCPConnection, _ service: any Service, _ idleTimeout: Duration?
 ) async throws {
   do {
-    try await endingIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
+    try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
   } catch let failure as Failure where failure.status == .timeout {
-    if await connection.status.unsentBytes > 0 { throw failure }
+    if try await connection.closed.bytesUnsent > 0 { throw failure }
   }
 }

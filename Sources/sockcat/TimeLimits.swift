@@ -11,25 +11,28 @@ func within<Value: Sendable>(
   }
 }
 
-/// Runs `body`, which is cancelled and fails when the connection has moved nothing for as long as the limit, if there is
-/// one.
-///
-/// It looks at the connection's own counters, so it notices whatever moves, a part of a large write too. It looks eight
-/// times within the limit, so that it may be late by an eighth.
-func endingIdleness(
+/// Runs `body`, which is cancelled and fails when the connection's idle timeout, if there is one, ends the connection: what
+/// waits for something else than the connection does not hear of that by itself.
+func endingWithIdleness(
   of connection: TCPConnection, after limit: Duration?, _ body: @escaping @Sendable () async throws -> Void
 ) async throws {
   guard let limit else { return try await body() }
-  try await race(body) {
-    var moved = await connection.metrics
-    var quietSince = ContinuousClock.now
-    while quietSince.duration(to: .now) < limit {
-      try await Task.sleep(for: limit / 8)
-      let now = await connection.metrics
-      if now != moved { quietSince = .now }
-      moved = now
+  let failure = Failure(.timeout, "nothing was moved for \(limit.inSeconds)")
+  do {
+    try await withThrowingTaskGroup(of: Bool.self) { group in
+      group.addTask {
+        try await body()
+        return true
+      }
+      group.addTask {
+        if case .timedOut = try await connection.closed.reason { throw failure }
+        return false
+      }
+      defer { group.cancelAll() }
+      while let isDone = try await group.next(), !isDone {}
     }
-    throw Failure(.timeout, "nothing was moved for \(limit.inSeconds)")
+  } catch let error as SocketError where error.code == .timedOut && error.errno == 0 {
+    throw failure
   }
 }
 

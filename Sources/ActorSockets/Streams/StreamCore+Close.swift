@@ -99,6 +99,7 @@ extension StreamCore {
 
   private func leave() {
     closing = .leaving
+    idleWatch?.stop()
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     let owner = self.owner
     let isGone = transport.close { owner?.submit { $0.core.transportIsGone() } }
@@ -138,9 +139,10 @@ extension StreamCore {
   func conclude(_ reason: CloseReport.Reason, unsent: Int) {
     if report != nil { return }
     let report = CloseReport(
-      reason: reason, bytesReceived: metrics.bytesReceived, bytesSent: metrics.bytesSent, bytesUnsent: unsent)
+      reason: reason, bytesReceived: bytesReceived, bytesSent: bytesSent, bytesUnsent: unsent)
     self.report = report
     state = .closed
+    idleWatch?.stop()
     for waiter in closedWaiters.takeAll() { waiter.resume(.success(report)) }
     for waiter in openWaiters.takeAll() { waiter.resume(.failure(endError.during("connect"))) }
     for waiter in peerFinishedWaiters.takeAll() {

@@ -55,7 +55,7 @@ extension StreamCore {
       broke(failure)
       throw brokenBy ?? failure
     }
-    metrics.bytesSent += count
+    moved(sent: count)
     writeShare.operations -= 1
     writeShare.bytes -= count
     return count
@@ -154,7 +154,7 @@ extension StreamCore {
         endedBroken(SocketError(error, operation: "withBytes"))
         return endTurnAtEnd(id)
       case .bytes(let count):
-        metrics.bytesReceived += count
+        moved(received: count)
       }
     }
     guard let result else { return .wait }

@@ -62,6 +62,8 @@ extension StreamCore {
       terminate(SocketError(.closed, operation: ""), .timedOut)
     case .rest:
       letGoOfRest()
+    case .idle:
+      idleDeadlineReached()
     }
   }
 
@@ -126,11 +128,13 @@ enum DeadlineTag {
   case write(UInt64)
   case close
   case rest
+  case idle
 
   var rawValue: UInt64 {
     switch self {
     case .close: 0
     case .rest: 4
+    case .idle: 8
     case .read(let id): id << 2 | 1
     case .write(let id): id << 2 | 2
     }
@@ -141,7 +145,7 @@ enum DeadlineTag {
       switch rawValue & 3 {
       case 1: .read(rawValue >> 2)
       case 2: .write(rawValue >> 2)
-      default: rawValue == 4 ? .rest : .close
+      default: rawValue == 4 ? .rest : rawValue == 8 ? .idle : .close
       }
   }
 }

@@ -30,7 +30,10 @@ public final class StreamCore {
 
   var reads = ReadQueue<Operation>()
   var writes = WriteQueue<Operation>()
-  var metrics = StreamMetrics()
+  var bytesReceived = 0
+  var bytesSent = 0
+  /// The idle timeout, if there is one.
+  let idleWatch: IdleWatch?
   var state = StreamState.connecting
   var closing = Closing.no
   var closeDeadline: DeadlineKey?
@@ -66,10 +69,13 @@ public final class StreamCore {
   var isPumping: Bool { isPumpingReads || isPumpingWrites }
 
   /// A core without bytes, connecting.
-  package init(transport: any StreamTransport, registration: Registration, options: Options) {
+  package init(
+    transport: any StreamTransport, registration: Registration, options: Options, idleTimeout: Duration? = nil
+  ) {
     self.transport = transport
     self.registration = registration
     self.options = options
+    idleWatch = idleTimeout.map { IdleWatch($0, registration) }
   }
 
   /// Says whose core this is, before anything else happens on the reactor.
@@ -82,6 +88,7 @@ public final class StreamCore {
     guard state == .connecting else { return }
     state = closing.isUnderWay ? .closing : .open
     if case .after(.pendingWrites) = closing { armCloseDeadline() }
+    idleWatch?.start()
     reads.open()
     writes.open()
     for waiter in openWaiters.takeAll() { waiter.resume(.success(())) }
@@ -209,7 +216,7 @@ public final class StreamCore {
     case .bytes(0):
       receivedEnd()
     case .bytes(let count):
-      metrics.bytesReceived += count
+      moved(received: count)
       readShare.bytes -= count
       if readHasProgress { reportReadProgress() }
     case .wouldBlock:
@@ -275,7 +282,7 @@ public final class StreamCore {
     }
     switch result {
     case .bytes(let count):
-      metrics.bytesSent += count
+      moved(sent: count)
       writeShare.bytes -= count
       writes.sent(count)
       disarmRest()

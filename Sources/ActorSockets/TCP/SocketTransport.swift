@@ -159,6 +159,7 @@ actor LingeringClose: EventHandler {
   private var keepAlive: LingeringClose?
 
   private static let limit = 2_000_000_000 as Int64
+  private static var tag: UInt64 { 0 }
 
   init(_ registration: Registration, _ executor: ReactorExecutor, _ done: (@Sendable () -> Void)?) {
     self.registration = registration
@@ -170,12 +171,15 @@ actor LingeringClose: EventHandler {
     keepAlive = self
     registration.hand(to: self)
     try? registration.socket?.shutdownWriting()
-    deadline = registration.arm(at: registration.now + Self.limit, tag: 0)
+    deadline = registration.arm(at: registration.now + Self.limit, tag: Self.tag)
     discard()
   }
 
   func handle(_ readiness: Readiness) { discard() }
-  func deadlineReached(_ tag: UInt64) { finish() }
+  func deadlineReached(_ tag: UInt64) {
+    // One of the connection's may come that was dropped before it could disarm it.
+    if tag == Self.tag { finish() }
+  }
   func reactorShutDown() { finish() }
 
   private func discard() {

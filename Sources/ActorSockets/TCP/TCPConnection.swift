@@ -163,7 +163,9 @@ public actor TCPConnection: QueuedByteStream {
     executor = ReactorExecutor(reactor)
     registration = Registration(on: reactor, holding: descriptor)
     transport = SocketTransport(registration, executor)
-    core = StreamCore(transport: transport, registration: registration, options: configuration.options)
+    core = StreamCore(
+      transport: transport, registration: registration, options: configuration.options,
+      idleTimeout: configuration.liveness.idleTimeout)
     submit { $0.begin(isTCP: isTCP) }
   }
 
@@ -171,7 +173,9 @@ public actor TCPConnection: QueuedByteStream {
     self.executor = executor
     registration = Registration(on: executor.reactor)
     transport = SocketTransport(registration, executor)
-    core = StreamCore(transport: transport, registration: registration, options: configuration.options)
+    core = StreamCore(
+      transport: transport, registration: registration, options: configuration.options,
+      idleTimeout: configuration.liveness.idleTimeout)
     transport.attempt = ConnectAttempt(
       registration, configuration, timeout: timeout, started: executor.reactor.now)
   }

@@ -27,6 +27,7 @@ struct PairOptions: Sendable {
   var closeTimeout: Duration = .seconds(30)
   var closesOnEndOfStream = false
   var closesOnTimeout = false
+  var idleTimeout: Duration?
   /// Room for few bytes on the way, so that `tooMuch` bytes do not fit by far.
   var isNarrow = false
 }
@@ -48,6 +49,7 @@ extension Transport {
       configuration.closeTimeout = options.closeTimeout
       configuration.closesOnEndOfStream = options.closesOnEndOfStream
       configuration.closesOnTimeout = options.closesOnTimeout
+      configuration.idleTimeout = options.idleTimeout
       if options.isNarrow { configuration.capacity = 8192 }
       let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
       return Pair(client: client, server: server)
@@ -75,6 +77,7 @@ extension TCPConnection.Configuration {
     closeTimeout = options.closeTimeout
     closesOnEndOfStream = options.closesOnEndOfStream
     onTimeout = options.closesOnTimeout ? .close : .keepOpen
+    liveness.idleTimeout = options.idleTimeout
   }
 }
 

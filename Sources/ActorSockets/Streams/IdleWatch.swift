@@ -1,0 +1,88 @@
+internal import EpollReactor
+
+// The idle timeout: a stream on which no byte moves for so long is ended.
+//
+// One deadline for each stream, which is not touched when bytes move: they are only noted. When it comes and something has
+// moved since it was armed, it is armed again for the instant at which the time is over, counted from the last move. So a busy
+// stream costs one look for each span of the timeout, and the end is exact.
+//
+// A stream with nothing left to send ends cleanly, so that a peer that was merely quiet finds the end of the stream. One whose
+// writes are stuck is reset.
+
+/// What a stream keeps for its idle timeout, if it has one.
+final class IdleWatch {
+  let limit: Duration
+  private let registration: Registration
+  private var activity: Activity?
+  private var deadline: DeadlineKey?
+
+  init(_ limit: Duration, _ registration: Registration) {
+    self.limit = limit
+    self.registration = registration
+  }
+
+  /// The stream was dropped, anywhere.
+  deinit {
+    guard let deadline else { return }
+    registration.reactor.submit { [registration] in registration.disarm(deadline) }
+  }
+
+  /// The time begins.
+  func start() {
+    activity = Activity(on: registration.reactor)
+    arm()
+  }
+
+  /// Bytes moved.
+  func note() { activity?.note() }
+
+  /// Whether the time is over; otherwise the deadline is armed again.
+  func isOver() -> Bool {
+    deadline = nil
+    if end <= registration.now { return true }
+    arm()
+    return false
+  }
+
+  func stop() {
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+  }
+
+  private var end: Int64 { instant(activity?.last ?? registration.now, plus: limit.clampedNanoseconds) }
+
+  private func arm() { deadline = registration.arm(at: end, tag: DeadlineTag.idle.rawValue) }
+}
+
+extension StreamCore {
+  /// Bytes came.
+  @inline(__always)
+  func moved(received count: Int) {
+    bytesReceived += count
+    if let idleWatch { idleWatch.note() }
+  }
+
+  /// The kernel took bytes.
+  @inline(__always)
+  func moved(sent count: Int) {
+    bytesSent += count
+    if let idleWatch { idleWatch.note() }
+  }
+
+  func idleDeadlineReached() {
+    guard let idleWatch, idleWatch.isOver() else { return }
+    let error = SocketError(.timedOut, operation: "connection", detail: "no byte moved for \(idleWatch.limit)")
+    switch closing {
+    case .leaving, .done: break
+    case .no, .after: if writes.isEmpty { endQuietly(error) } else { terminate(error, .timedOut) }
+    case .flushing: terminate(error, .timedOut)
+    }
+  }
+
+  /// Ends a stream that has nothing to send: what waits fails, the peer sees the end of the stream.
+  private func endQuietly(_ error: SocketError) {
+    endedBy = error
+    closing = .flushing
+    conclude(.timedOut, unsent: 0)
+    refuseAll(reads: error.during("read"), writes: error.during("write"))
+  }
+}

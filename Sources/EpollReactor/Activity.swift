@@ -1,0 +1,44 @@
+// When something last happened to a socket, without reading the clock each time that it happens. What happens in a turn of the
+// loop is noted once, and gets its time when the turn ends. So the time is never before the event, and behind it by no more
+// than the rest of that turn.
+
+/// The time of the last event of a kind.
+package final class Activity {
+  private let loop: EventLoop
+  private var time: Int64
+  private var isOfThisTurn = false
+
+  /// Something happened now.
+  package init(on reactor: Reactor) {
+    loop = reactor.loop
+    time = reactor.loop.now
+  }
+
+  /// Something happens.
+  package func note() {
+    loop.assertCurrent()
+    if isOfThisTurn { return }
+    isOfThisTurn = true
+    loop.activities.append(self)
+  }
+
+  /// When it happened last, on the reactor's clock.
+  package var last: Int64 { isOfThisTurn ? loop.now : time }
+
+  func settle(_ now: Int64) {
+    isOfThisTurn = false
+    time = now
+  }
+}
+
+extension EventLoop {
+  /// Gives the events of this turn their time.
+  func settleActivities() {
+    if activities.isEmpty { return }
+    let now = self.now
+    for activity in activities { activity.settle(now) }
+    activities.removeAll(keepingCapacity: activities.capacity <= Self.keptActivities)
+  }
+
+  private static var keptActivities: Int { 1024 }
+}

@@ -1,0 +1,133 @@
+import ActorSockets
+import ActorSocketsTesting
+import TestSupport
+import Testing
+
+@Suite struct IdleTests {
+  private static let limit = Duration.seconds(60)
+
+  private func expectTimedOut(_ report: CloseReport, sourceLocation: SourceLocation = #_sourceLocation) {
+    guard case .timedOut = report.reason else {
+      Issue.record("the reason is \(report.reason)", sourceLocation: sourceLocation)
+      return
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A quiet stream ends at its time and not before, and its peer finds the end`(transport: Transport) async throws {
+    try await within("the reads return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor) { $0.idleTimeout = Self.limit }
+      let reading = pair.server.enqueueRead(.exactly(4))
+      let line = pair.server.enqueueRead(.line())
+      await time.advance(by: Self.limit - .nanoseconds(1))
+      #expect(await pair.server.state == .open)
+      #expect(await pair.client.state == .open)
+      await time.advance(by: .nanoseconds(1))
+      let error = await expectError(.timedOut) { _ = try await reading.value }
+      #expect("\(error)" == "read: no byte moved for 60.0 seconds")
+      await expectError(.timedOut) { _ = try await line.value }
+      expectTimedOut(try await pair.server.closed)
+      expectTimedOut(try await pair.client.closed)
+      await expectError(.timedOut) { try await pair.server.write([1]) }
+      await pair.server.close()
+      await pair.client.close()
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `The time counts from the last byte in either direction`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor) { $0.idleTimeout = Self.limit }
+      for round in 0..<10 {
+        await time.advance(by: Self.limit - .seconds(1))
+        if round % 2 == 0 {
+          let reading = pair.server.enqueueRead(.exactly(1))
+          try await pair.client.write([1])
+          _ = try await reading.value
+        } else {
+          let reading = pair.client.enqueueRead(.exactly(1))
+          try await pair.server.write([1])
+          _ = try await reading.value
+        }
+      }
+      // A look that consumes moves bytes, too.
+      try await pair.client.write(utf8: "x")
+      _ = try await pair.server.withBytes { _, consumed in consumed = 1 }
+      await time.advance(by: Self.limit - .nanoseconds(1))
+      #expect(await pair.server.state == .open)
+      #expect(await pair.client.state == .open)
+      await time.advance(by: .nanoseconds(1))
+      expectTimedOut(try await pair.server.closed)
+      expectTimedOut(try await pair.client.closed)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A stream whose peer does not read is reset`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor) {
+        $0.isNarrow = true
+        $0.idleTimeout = Self.limit
+      }
+      let writing = Task.immediate { try await pair.client.write(pattern(tooMuch)) }
+      try await eventually("the write is stuck") {
+        let before = await pair.client.status.unsentBytes
+        try await letTimePass(milliseconds: 20)
+        let after = await pair.client.status.unsentBytes
+        return before == after && before > 0 && before < tooMuch
+      }
+      await time.advance(by: Self.limit)
+      await expectError(.timedOut) { try await writing.value }
+      let report = try await pair.client.closed
+      expectTimedOut(report)
+      #expect(report.bytesUnsent > 0 && report.bytesSent + report.bytesUnsent == tooMuch)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Closing and dropping leave the idle timeout behind`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let time = ManualTime()
+      for _ in 0..<3 {
+        let pair = try await transport.pair(on: time.reactor) { $0.idleTimeout = .seconds(1) }
+        async let closing: Void = pair.client.close()
+        await pair.server.close()
+        await closing
+        await time.advance(by: .seconds(2))
+        guard case .timedOut = try await pair.client.closed.reason else { continue }
+        Issue.record("a closed stream timed out")
+      }
+      // Dropped: what was sent arrives, whatever the deadline.
+      let pair = try await transport.pair(on: time.reactor) { $0.idleTimeout = .seconds(1) }
+      let client = pair.client
+      func drop(_ server: consuming any ByteStream) async throws { try await server.write(Array("bye")) }
+      try await drop(pair.server)
+      #expect(try await client.read(exactly: 3) == Array("bye"))
+      await time.advance(by: .seconds(1))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `On the real clock it is never early`(transport: Transport) async throws {
+    try await within("all end") {
+      let limit = Duration.milliseconds(150)
+      let pair = try await transport.pair { $0.idleTimeout = limit }
+      for _ in 0..<20 {
+        let reading = pair.server.enqueueRead(.exactly(1))
+        try await pair.client.write([1])
+        _ = try await reading.value
+        try await letTimePass(milliseconds: 3)
+      }
+      let reading = pair.server.enqueueRead(.exactly(1))
+      let last = ContinuousClock.now
+      try await pair.client.write([1])
+      _ = try await reading.value
+      expectTimedOut(try await pair.server.closed)
+      #expect(last.duration(to: .now) >= limit)
+      expectTimedOut(try await pair.client.closed)
+    }
+  }
+}

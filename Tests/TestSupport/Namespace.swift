@@ -1,0 +1,78 @@
+import Glibc
+import SocketSystem
+
+/// A network of its own, network_namespaces(7): sockets that are made in it are there wherever they are used afterwards.
+///
+/// It goes when the last socket in it and this object have gone.
+package final class Namespace: Sendable {
+  private let descriptor: Int32
+
+  /// CLONE_NEWNET
+  private static let kind: Int32 = 0x4000_0000
+
+  /// A network without anything in it.
+  package init() async throws {
+    descriptor = try await onThread {
+      // Of this thread alone.
+      if unshare(Self.kind) != 0 { throw SystemError(call: "unshare", errno: errno) }
+      // SAFETY: the path is a literal, which ends with a NUL.
+      let descriptor = unsafe open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)
+      if descriptor < 0 { throw SystemError(call: "open", errno: errno) }
+      return descriptor
+    }
+  }
+
+  deinit { close(descriptor) }
+
+  /// How commands name it.
+  private var path: String { "/proc/\(getpid())/fd/\(descriptor)" }
+
+  /// Runs a call that may block in this network, on a thread of its own.
+  package func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await onThread { [descriptor] in
+      if setns(descriptor, Self.kind) != 0 { throw SystemError(call: "setns", errno: errno) }
+      return try body()
+    }
+  }
+
+  /// Runs ip(8) in this network.
+  package func ip(_ commands: String...) async throws {
+    try await run {
+      for command in commands where unsafe system("ip \(command)") != 0 {
+        throw Overdue(description: "\"ip \(command)\" failed")
+      }
+    }
+  }
+
+  /// Two networks with a cable, veth(4): 192.0.2.1 at the first, 192.0.2.2 at the second. They know each other's hardware
+  /// addresses, so that a cable that is pulled looks like a peer that is gone, and not like one that never was.
+  package static func pair() async throws -> (Namespace, Namespace) {
+    let near = try await Namespace()
+    let far = try await Namespace()
+    try await near.ip(
+      "link add cable address 02:00:00:00:00:01 type veth peer name cable address 02:00:00:00:00:02 netns \(far.path)")
+    for (namespace, own, other) in [(near, 1, 2), (far, 2, 1)] {
+      try await namespace.ip(
+        "address add 192.0.2.\(own)/24 dev cable", "link set cable up",
+        "neighbour replace 192.0.2.\(other) lladdr 02:00:00:00:00:0\(other) dev cable nud permanent")
+    }
+    return (near, far)
+  }
+
+  /// Pulls the cable: from now on nothing arrives, and nobody is told.
+  package func pullCable() async throws { try await ip("link set cable down") }
+
+  /// Why no namespaces can be made here; `nil` if they can.
+  package static let obstacle: String? = {
+    guard unsafe system("ip -V >/dev/null 2>&1") == 0 else { return "ip is not installed: apt-get install iproute2" }
+    // In a process of its own, so that nothing of it stays.
+    guard unsafe system("unshare --net true 2>/dev/null") == 0 else {
+      return "this process may not make network namespaces"
+    }
+    return nil
+  }()
+}
+
+// `import Glibc` does not bring these two, whose arguments and results are C ints.
+@_silgen_name("unshare") private func unshare(_ flags: Int32) -> Int32
+@_silgen_name("setns") private func setns(_ descriptor: Int32, _ kind: Int32) -> Int32
