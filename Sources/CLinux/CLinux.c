@@ -2,6 +2,8 @@
 #include "CLinux.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -59,6 +61,37 @@ long clinux_recv(int fd, void *buffer, unsigned long count) {
 long clinux_send(int fd, const void *bytes, unsigned long count) {
   long sent = syscall(SYS_sendto, fd, bytes, count, MSG_NOSIGNAL, NULL, 0);
   return sent < 0 ? -errno : sent;
+}
+
+int clinux_get_tcp_info(int fd, clinux_tcp_info *info) {
+  // The kernel fills as much as it has. Up to tcpi_total_retrans that is everything since Linux 2.6.
+  struct tcp_info known;
+  memset(&known, 0, sizeof known);
+  socklen_t length = sizeof known;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &known, &length) < 0) return -errno;
+#define HAS(field) (length >= offsetof(struct tcp_info, field) + sizeof known.field)
+#define VALUE(field) (HAS(field) ? (uint64_t)known.field : UINT64_MAX)
+  *info = (clinux_tcp_info){
+      .state = known.tcpi_state,
+      .round_trip = known.tcpi_rtt,
+      .round_trip_variation = known.tcpi_rttvar,
+      .congestion_window = known.tcpi_snd_cwnd,
+      .slow_start_threshold = known.tcpi_snd_ssthresh,
+      .segment_size = known.tcpi_snd_mss,
+      .path_mtu = known.tcpi_pmtu,
+      .unacknowledged = known.tcpi_unacked,
+      .lost = known.tcpi_lost,
+      .retransmitted_now = known.tcpi_retrans,
+      .retransmitted = known.tcpi_total_retrans,
+      .bytes_acknowledged = VALUE(tcpi_bytes_acked),
+      .bytes_received = VALUE(tcpi_bytes_received),
+      .unsent_bytes = VALUE(tcpi_notsent_bytes),
+      .minimum_round_trip = VALUE(tcpi_min_rtt),
+      .delivery_rate = VALUE(tcpi_delivery_rate),
+  };
+#undef VALUE
+#undef HAS
+  return 0;
 }
 
 const uint8_t *clinux_memmem(const uint8_t *bytes, unsigned long count, const uint8_t *pattern, unsigned long pattern_count) {

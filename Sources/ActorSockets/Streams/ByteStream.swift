@@ -138,7 +138,7 @@ public protocol ByteStream: ReactorActor {
   /// Where the stream is in its life.
   var state: StreamState { get }
 
-  /// The bytes moved so far.
+  /// The bytes moved so far, and what TCP knows of the connection.
   var metrics: StreamMetrics { get }
 
   /// What the queues hold.

@@ -167,7 +167,7 @@ extension QueuedByteStream {
   }
 
   public var state: StreamState { look { $0.state } }
-  public var metrics: StreamMetrics { look { StreamMetrics(bytesReceived: $0.bytesReceived, bytesSent: $0.bytesSent) } }
+  public var metrics: StreamMetrics { look { $0.metrics } }
   public var status: StreamStatus { look { $0.status } }
 
   private func look<Value>(_ body: (StreamCore) -> Value) -> Value {

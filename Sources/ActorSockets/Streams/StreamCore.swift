@@ -429,6 +429,11 @@ public final class StreamCore {
     first.tag?.progress?(first.sent, first.total)
   }
 
+  /// What it has moved.
+  var metrics: StreamMetrics {
+    StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
+  }
+
   /// What the queues hold.
   var status: StreamStatus {
     var readProgress: StreamStatus.Progress?

@@ -1,3 +1,5 @@
+public import SocketSystem
+
 /// Where a stream is in its life.
 public enum StreamState: Hashable, Sendable {
   /// Not yet up; reads and writes queue.
@@ -36,12 +38,15 @@ public struct CloseReport: Sendable {
   public let bytesUnsent: Int
 }
 
-/// How many bytes a stream has moved.
+/// What a stream has moved, and what the kernel knows of it.
 public struct StreamMetrics: Hashable, Sendable {
   /// The bytes received from the peer.
   public var bytesReceived = 0
   /// The bytes handed to the kernel for sending.
   public var bytesSent = 0
+  /// What TCP knows of the connection, asked of the kernel for this: getsockopt(2). `nil` for streams that are none of TCP, and
+  /// when the descriptor is gone.
+  public var tcp: TCPInfo?
 }
 
 /// What a stream's queues hold.

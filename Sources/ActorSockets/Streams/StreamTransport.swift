@@ -1,5 +1,5 @@
 internal import EpollReactor
-internal import SocketSystem
+package import SocketSystem
 
 /// What moves a stream's bytes: a socket, the other end of an in-memory pair, later an encrypted layer.
 ///
@@ -27,6 +27,8 @@ package protocol StreamTransport: AnyObject {
   func finishWriting() -> SystemError?
   /// Whether there are no bytes to receive but the end of the stream or an error.
   var isAtEnd: Bool { get }
+  /// What TCP knows of the connection; `nil` if it is none of TCP.
+  var tcpInfo: TCPInfo? { get }
   /// Lets go of everything once what was sent is safe.
   ///
   /// - Parameter done: Called when it is, unless that is at once.
@@ -34,4 +36,8 @@ package protocol StreamTransport: AnyObject {
   func close(_ done: @escaping @Sendable () -> Void) -> Bool
   /// Lets go of everything now; the peer sees a reset.
   func abort()
+}
+
+extension StreamTransport {
+  package var tcpInfo: TCPInfo? { nil }
 }

@@ -125,6 +125,8 @@ final class SocketTransport: StreamTransport {
     return number == 0 ? nil : SystemError(call: "recv", errno: number)
   }
 
+  var tcpInfo: TCPInfo? { try? registration.socket?.tcpInfo() }
+
   var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {

@@ -46,6 +46,19 @@ long clinux_recv(int fd, void *_Nullable buffer, unsigned long count);
 /// send(2) with MSG_NOSIGNAL
 long clinux_send(int fd, const void *_Nullable bytes, unsigned long count);
 
+/// What TCP knows of a connection, as far as it is of use: tcp(7), TCP_INFO. Times are in microseconds. A field that the
+/// kernel does not have, because it is older, is UINT64_MAX.
+typedef struct {
+  uint8_t state;
+  uint32_t round_trip, round_trip_variation;
+  uint32_t congestion_window, slow_start_threshold, segment_size, path_mtu;
+  uint32_t unacknowledged, lost, retransmitted_now, retransmitted;
+  uint64_t bytes_acknowledged, bytes_received, unsent_bytes, minimum_round_trip, delivery_rate;
+} clinux_tcp_info;
+
+/// getsockopt(2) of TCP_INFO
+int clinux_get_tcp_info(int fd, clinux_tcp_info *_Nonnull info);
+
 /// memmem(3)
 const uint8_t *_Nullable clinux_memmem(const uint8_t *_Nonnull bytes, unsigned long count, const uint8_t *_Nonnull pattern,
                                        unsigned long pattern_count);
