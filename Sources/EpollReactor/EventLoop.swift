@@ -94,6 +94,12 @@ package final class EventLoop: @unchecked Sendable {
 
   // MARK: The loop's thread
 
+  /// When the turn under way began, on the clock of the deadlines, without reading it.
+  var turnTime: Int64 {
+    let manual = manualTime.load(ordering: .relaxed)
+    return manual >= 0 ? manual : gauge.turnBegan
+  }
+
   /// The memory to receive into now.
   var scratch: ScratchMemory {
     if lentScratches == 0 { return firstScratch }

@@ -37,6 +37,9 @@ final class Gauge: Sendable {
     jobStart.store(now, ordering: .relaxed)
   }
 
+  /// When the turn under way began; 0 while the loop waits.
+  var turnBegan: Int64 { turnStart.load(ordering: .relaxed) }
+
   func jobEnds() {
     let count = jobs.load(ordering: .relaxed) &+ 1
     jobs.store(count, ordering: .relaxed)

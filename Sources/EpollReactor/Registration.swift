@@ -177,6 +177,9 @@ package final class Registration: @unchecked Sendable {
     return true
   }
 
+  /// When the loop's turn began, on the reactor's clock, which is not read for it.
+  package var turnTime: Int64 { loop.turnTime }
+
   /// Nanoseconds on the reactor's clock, from which deadlines are counted.
   package var now: Int64 { loop.now }
 

@@ -35,6 +35,8 @@ struct WriteQueue<Tag> {
     /// Of these, the bytes that were never queued: the pieces begin behind them.
     fileprivate let sentBefore: Int
     fileprivate var isBegun = false
+    /// It is the half-close.
+    var isFinish: Bool { if case .finish = content { true } else { false } }
 
     fileprivate init(id: ID, content: Content, total: Int, tag: Tag?, sent: Int) {
       self.id = id
@@ -82,6 +84,8 @@ struct WriteQueue<Tag> {
   var isRefusing: Bool { refusal != nil }
   /// The first write.
   var first: Entry? { entries.first }
+  /// All writes that wait, in order.
+  var all: [Entry] { (0..<entries.count).map { entries[$0] } }
 
   // MARK: Events
 

@@ -143,4 +143,7 @@ public protocol ByteStream: ReactorActor {
 
   /// What the queues hold.
   var status: StreamStatus { get }
+
+  /// The operations that wait, the ones under way included: the reads in the order of their queue, then the writes in theirs.
+  var pendingOperations: [PendingOperation] { get }
 }

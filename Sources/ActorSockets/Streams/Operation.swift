@@ -17,6 +17,8 @@ final class Operation {
   let progress: Progress?
   /// When it was called; then, from when its time counts: when it began.
   var start: Int64
+  /// When it was called, or the turn of the loop in which it was; 0 until it has to wait.
+  var called: Int64 = 0
   var deadline: DeadlineKey?
   /// Where its call is suspended, or about to be.
   var parked: Parked?

@@ -169,6 +169,7 @@ extension QueuedByteStream {
   public var state: StreamState { look { $0.state } }
   public var metrics: StreamMetrics { look { $0.metrics } }
   public var status: StreamStatus { look { $0.status } }
+  public var pendingOperations: [PendingOperation] { look { $0.pendingOperations } }
 
   private func look<Value>(_ body: (StreamCore) -> Value) -> Value {
     executor.callGoesOn()
@@ -197,6 +198,7 @@ extension StreamCore {
         outcome.assumeIsolated { $0.resolve(value) }
       }, timeout, nil)
     read.start = called
+    read.called = called
     let id = admit(request.kind, read)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelRead(id) } } }
   }
@@ -219,6 +221,7 @@ extension StreamCore {
     let write = operation(
       .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout, nil)
     write.start = called
+    write.called = called
     let id = admit(.pieces([bytes]), alreadySent: 0, write)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }
   }

@@ -34,7 +34,9 @@ extension StreamCore {
 
   /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
   func park(_ operation: Operation, _ executor: ReactorExecutor) {
-    if operation.outcome == nil, operation.parked == nil { operation.parked = Parked(executor) }
+    guard operation.outcome == nil else { return }
+    if operation.parked == nil { operation.parked = Parked(executor) }
+    if operation.called == 0 { operation.called = registration.turnTime }
   }
 
   /// Sends what can be sent without queueing.

@@ -359,6 +359,7 @@ public final class StreamCore {
     let (id, waits) = reads.admit(again: entry, kind)
     operation.id = id
     operation.parked?.reuse()
+    operation.called = 0
     if waits {
       // It has begun, and no step will say so.
       readIsImmediate = false
