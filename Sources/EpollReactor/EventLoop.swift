@@ -30,6 +30,7 @@ package final class EventLoop: @unchecked Sendable {
   let jobs: JobQueue
   let epoll: Epoll
   let gauge = Gauge()
+  let hookPlace = HookPlace()
   private let thread = Atomic<UInt>(0)
   /// The time of a clock that is moved by hand; -1 for the real one.
   private let manualTime: Atomic<Int64>
@@ -146,7 +147,7 @@ package final class EventLoop: @unchecked Sendable {
       case .end: return
       }
       settleActivities()
-      gauge.turnEnds()
+      hookPlace.turnTook(gauge.turnEnds())
       let count = epoll.wait(&events, milliseconds: wait)
       gauge.turnBegins()
       if wait != 0 { jobs.awake() }

@@ -53,13 +53,15 @@ final class Gauge: Sendable {
     if took > longestJob.load(ordering: .relaxed) { longestJob.store(took, ordering: .relaxed) }
   }
 
-  func turnEnds() {
+  /// The turn is over; how long it took.
+  func turnEnds() -> Int64 {
     clockJobs()
     let took = continuousNanoseconds() &- turnStart.load(ordering: .relaxed)
     turnStart.store(0, ordering: .relaxed)
     lastTurn.store(took, ordering: .relaxed)
     if took > longestTurn.load(ordering: .relaxed) { longestTurn.store(took, ordering: .relaxed) }
     polls.store(polls.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
+    return took
   }
 
   func read() -> Reactor.Metrics {

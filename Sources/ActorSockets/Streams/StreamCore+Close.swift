@@ -138,8 +138,8 @@ extension StreamCore {
   /// Settles how the stream ended, once, and tells those who wait for it.
   func conclude(_ reason: CloseReport.Reason, unsent: Int) {
     if report != nil { return }
-    let report = CloseReport(
-      reason: reason, bytesReceived: bytesReceived, bytesSent: bytesSent, bytesUnsent: unsent)
+    let report = report(reason, unsent: unsent)
+    let wasUp = state != .connecting
     self.report = report
     state = .closed
     idleWatch?.stop()
@@ -148,6 +148,14 @@ extension StreamCore {
     for waiter in peerFinishedWaiters.takeAll() {
       waiter.resume(.failure(endError.during("peerFinishedWriting")))
     }
+    if let observation = observation.take() {
+      observation.ended(wasUp ? .success(report) : .failure(endError.during("connect")))
+    }
+  }
+
+  /// How it ends if it ends now.
+  func report(_ reason: CloseReport.Reason, unsent: Int) -> CloseReport {
+    CloseReport(reason: reason, bytesReceived: bytesReceived, bytesSent: bytesSent, bytesUnsent: unsent)
   }
 
   /// What an operation throws that comes after the end.

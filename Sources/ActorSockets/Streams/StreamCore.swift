@@ -32,6 +32,8 @@ public final class StreamCore {
   var writes = WriteQueue<Operation>()
   var bytesReceived = 0
   var bytesSent = 0
+  /// Who hears of its beginning and end, if anybody does.
+  var observation: Observation?
   /// The idle timeout, if there is one.
   let idleWatch: IdleWatch?
   var state = StreamState.connecting
@@ -78,6 +80,18 @@ public final class StreamCore {
     idleWatch = idleTimeout.map { IdleWatch($0, registration) }
   }
 
+  /// The last reference was dropped, anywhere: the end has not been told yet, perhaps.
+  deinit {
+    guard let observation else { return }
+    let outcome: Result<CloseReport, SocketError> =
+      if state == .connecting {
+        .failure(SocketError(.closed, operation: "connect"))
+      } else {
+        .success(report(.byUs, unsent: writes.queuedBytes))
+      }
+    registration.reactor.submit { observation.ended(outcome) }
+  }
+
   /// Says whose core this is, before anything else happens on the reactor.
   package func setOwner(_ owner: any QueuedByteStream) { self.owner = owner }
 
@@ -88,6 +102,7 @@ public final class StreamCore {
     guard state == .connecting else { return }
     state = closing.isUnderWay ? .closing : .open
     if case .after(.pendingWrites) = closing { armCloseDeadline() }
+    observation?.isUp()
     idleWatch?.start()
     reads.open()
     writes.open()

@@ -152,8 +152,8 @@ public actor TCPConnection: QueuedByteStream {
 
   /// A connection that accept4(2) or the caller brought, with its options set.
   init(
-    _ descriptor: consuming Descriptor, remote: SocketAddress?, isTCP: Bool, configuration: Configuration,
-    reactor: Reactor
+    _ descriptor: consuming Descriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
+    configuration: Configuration, reactor: Reactor
   ) {
     let local = try? descriptor.socket.localAddress()
     identity.withLock {
@@ -166,6 +166,7 @@ public actor TCPConnection: QueuedByteStream {
     core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
+    core.observation = Observation(on: reactor, id, identity, isAccepted: isAccepted)
     submit { $0.begin(isTCP: isTCP) }
   }
 
@@ -176,6 +177,7 @@ public actor TCPConnection: QueuedByteStream {
     core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
+    core.observation = Observation(on: executor.reactor, id, identity, isAccepted: false)
     transport.attempt = ConnectAttempt(
       registration, configuration, timeout: timeout, started: executor.reactor.now)
   }
@@ -219,11 +221,7 @@ public actor TCPConnection: QueuedByteStream {
 
   /// One line for logs: number, label, addresses. ``ByteStream/status`` adds the rest.
   public nonisolated var description: String {
-    let known = identity.withLock { $0 }
-    let name = known.label.map { " \"\($0)\"" } ?? ""
-    let local = known.localAddress.map { "\($0)" } ?? "?"
-    let remote = known.remoteAddress.map { "\($0)" } ?? "?"
-    return "TCPConnection \(id)\(name) \(local) → \(remote)"
+    "TCPConnection \(ObservedConnection(id, identity.withLock { $0 }))"
   }
 
   /// Lends the descriptor, for what this class does not do.

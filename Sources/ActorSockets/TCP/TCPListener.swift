@@ -275,8 +275,8 @@ public actor TCPListener: ReactorActor {
       return nil
     }
     return TCPConnection(
-      descriptor, remote: peer, isTCP: localAddresses.first?.isUnix != true, configuration: configuration.connection,
-      reactor: executor.reactor)
+      descriptor, remote: peer, isTCP: localAddresses.first?.isUnix != true, isAccepted: true,
+      configuration: configuration.connection, reactor: executor.reactor)
   }
 
   /// Descriptors or memory are short: no edge will tell when that changes.

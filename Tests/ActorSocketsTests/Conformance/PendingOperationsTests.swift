@@ -20,7 +20,9 @@ import Testing
         client.enqueueRead(.line(maximumLength: 11)),
         client.enqueueRead(.message(lengthPrefix: .uint32(.big), maximumLength: 12)),
       ]
-      let looking = Task.immediate { _ = try await client.withBytes(upTo: 5, timeout: nil) { _, consumed in consumed = 1 } }
+      let looking = Task.immediate {
+        _ = try await client.withBytes(upTo: 5, timeout: nil) { _, consumed in consumed = 1 }
+      }
       try await eventually("all wait") { await client.status.queuedReads == 7 }
       try await pair.server.write(pattern(4))
       try await client.hasBuffered(4)
