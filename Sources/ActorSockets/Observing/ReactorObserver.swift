@@ -1,7 +1,7 @@
 public import EpollReactor
 public import SocketSystem
 
-/// Hears of what happens on a reactor, for logs and metrics: ``EpollReactor/Reactor/observer``.
+/// Hears of what happens on a reactor, for logs and metrics: `Reactor.observer`.
 ///
 /// ```swift
 /// struct Log: ReactorObserver {
