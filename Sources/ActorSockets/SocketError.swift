@@ -45,6 +45,10 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let tooManyOpenFiles = Code("tooManyOpenFiles")
     /// The operation is not allowed: EACCES, EPERM.
     public static let permissionDenied = Code("permissionDenied")
+    /// There is something else in the place of a socket: a directory, a file, a pipe.
+    public static let notASocket = Code("notASocket")
+    /// There is no such path, or no such directory to make a socket in: ENOENT, ENOTDIR.
+    public static let pathNotFound = Code("pathNotFound")
     /// An argument makes no sense: a negative length, an empty delimiter, port 0 to connect to.
     public static let invalidArgument = Code("invalidArgument")
     /// Text that is not UTF-8. ``SocketError/bytes`` has it; it was consumed.
@@ -187,6 +191,8 @@ extension SocketError.Code {
     case .unreachable: "there is no way to this address"
     case .tooManyOpenFiles: "no file descriptor is free, raise the limit (ulimit -n) or hold fewer connections"
     case .permissionDenied: "this process may not do that"
+    case .notASocket: "this is no socket"
+    case .pathNotFound: "there is no such path"
     case .invalidArgument: "an argument makes no sense"
     case .invalidUTF8: "the text is not UTF-8"
     case .rejected: "a closure of the program's refused"
@@ -196,7 +202,7 @@ extension SocketError.Code {
   }
 
   /// The code that goes with an error number.
-  fileprivate init(errno: Int32) {
+  init(errno: Int32) {
     self =
       switch errno {
       case Errno.connectionReset, Errno.brokenPipe, Errno.connectionAborted: .connectionReset
@@ -207,7 +213,8 @@ extension SocketError.Code {
       case Errno.familyNotSupported: .familyNotSupported
       case Errno.networkUnreachable, Errno.hostUnreachable, Errno.networkDown, Errno.hostDown: .unreachable
       case Errno.processDescriptors, Errno.systemDescriptors: .tooManyOpenFiles
-      case Errno.permissionDenied, Errno.notPermitted: .permissionDenied
+      case Errno.permissionDenied, Errno.notPermitted, Errno.readOnly: .permissionDenied
+      case Errno.notSocket: .notASocket
       default: .system
       }
   }
@@ -217,9 +224,9 @@ extension SocketError {
   /// What a failed system call means for `operation`.
   package init(_ error: SystemError, operation: String, address: SocketAddress? = nil) {
     let code = Code(errno: error.errno)
-    self.init(
-      code, operation: operation, detail: code == .system ? "\(error.call) failed" : "", errno: error.errno,
-      address: address)
+    let cause = address.flatMap { FailureCause(error, at: $0) }
+    let detail = cause?.detail ?? (code == .system ? "\(error.call) failed" : "")
+    self.init(cause?.code ?? code, operation: operation, detail: detail, errno: error.errno, address: address)
   }
 
   /// The same error, said of another operation.

@@ -2,6 +2,7 @@
 #include "CLinux.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -50,6 +51,8 @@ int clinux_eventfd_signal(int fd) {
 int clinux_accept(int fd, void *address, uint32_t *length) {
   return result(accept4(fd, address, length, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
+
+int clinux_open_path(const char *path) { return result(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)); }
 
 // The kernel itself, not recv(3) and send(3): those are points of thread cancellation, which nobody uses here, and in a
 // process of several threads they pay for it with two atomic operations at every call.

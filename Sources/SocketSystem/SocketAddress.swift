@@ -179,6 +179,12 @@ public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
   /// Whether the socket has no name, as most clients have none.
   public var isUnnamed: Bool { description.isEmpty }
 
+  /// The directory that a path is in: what is before the last slash.
+  package var directory: String {
+    guard let slash = description.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+    return slash == description.utf8.startIndex ? "/" : String(Substring(description.utf8[..<slash]))
+  }
+
   // By bytes, as the kernel compares: the texts of String are equal across normalization forms, file names are not.
 
   /// Whether the names have the same bytes.

@@ -61,6 +61,11 @@ package enum Errno {
   package static let networkDown = ENETDOWN
   package static let permissionDenied = EACCES
   package static let notPermitted = EPERM
+  package static let readOnly = EROFS
+  package static let noSuchFile = ENOENT
+  package static let notADirectory = ENOTDIR
+  package static let wouldBlock = EAGAIN
+  package static let wrongType = EPROTOTYPE
   package static let processDescriptors = EMFILE
   package static let systemDescriptors = ENFILE
   package static let noBuffers = ENOBUFS

@@ -20,6 +20,9 @@ public actor TCPListener: ReactorActor {
     public var backlog: Int32 = 4096
     /// Whether to bind although connections of an earlier listener are in TIME_WAIT: SO_REUSEADDR. On by default.
     public var reuseAddress = true
+    /// The permission bits of the file of a unix socket, for example `0o660`; connecting needs the right to write. `nil`
+    /// leaves them to the umask, and is the default. The file has no others at any time. Abstract names have none.
+    public var permissions: UInt16?
     /// Whether a listener for all addresses leaves IPv4 alone: IPV6_V6ONLY. Off by default.
     public var ipv6Only = false
     /// What the accepted connections do differently.
@@ -37,6 +40,7 @@ public actor TCPListener: ReactorActor {
   nonisolated let sockets: [Registration]
   /// For deadlines, which outlive the sockets.
   nonisolated let registration: Registration
+  /// What to remove when it is closed.
   private nonisolated let unixSocket: UnixSocketFile?
   private let configuration: Configuration
   private var policy = AcceptPolicy()
@@ -58,17 +62,26 @@ public actor TCPListener: ReactorActor {
   ///
   /// `.port(n)` listens on every address of both families, or of IPv4 where there is no IPv6.
   ///
+  /// The file of a unix socket is removed when the listener is closed. One that a program left behind when it was killed
+  /// is replaced; one that any program has open is not, nor is anything else. Anyone who may read the directory
+  /// can keep a stale socket from being replaced: a service best has a directory of its own.
+  ///
   /// - Parameters:
   ///   - endpoint: What to listen on; port 0 for a free one.
   ///   - configuration: What to do differently.
   ///   - reactor: Where the listener's code runs, and that of its connections.
   /// - Returns: The listener.
   /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a
-  ///   name that is none of this machine.
+  ///   name that is none of this machine; of a unix socket `.notASocket` if the path is something else's, and
+  ///   `.pathNotFound` if there is no such directory.
   public static func bind(
     to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
     let wanted = try endpoint.listenAddresses()
+    if let permissions = configuration.permissions, permissions > 0o777 {
+      throw SocketError.invalid("listen", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
+    }
+    if case .unix(let path) = wanted[0], !path.isAbstract { return try bind(to: path, configuration, reactor) }
     // The port that the kernel chose on one address may be taken on another: then it chooses again.
     for _ in 0..<15 where wanted.count > 1 && wanted[0].port == 0 {
       do {
@@ -78,6 +91,21 @@ public actor TCPListener: ReactorActor {
       }
     }
     return try bind(toAll: wanted, configuration, reactor)
+  }
+
+  private static func bind(
+    to path: UnixPath, _ configuration: Configuration, _ reactor: Reactor
+  ) throws(SocketError) -> TCPListener {
+    let address = SocketAddress.unix(path)
+    do {
+      let descriptor = try Descriptor.streamSocket(family: address.family)
+      let file = try UnixSocketFile.listen(
+        descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
+      let registration = Registration(on: reactor, holding: descriptor)
+      return TCPListener([registration], [address], configuration, ReactorExecutor(reactor), file: file)
+    } catch {
+      throw SocketError(error, operation: "listen on", address: address)
+    }
   }
 
   private static func bind(
@@ -132,15 +160,18 @@ public actor TCPListener: ReactorActor {
     }
   }
 
-  private init(
-    _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration, _ executor: ReactorExecutor
+  /// A listener with sockets that listen already.
+  init(
+    _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration,
+    _ executor: ReactorExecutor,
+    file: UnixSocketFile? = nil
   ) {
     self.executor = executor
     self.sockets = sockets
     registration = Registration(on: executor.reactor)
     self.configuration = configuration
     localAddresses = addresses
-    unixSocket = addresses.first.flatMap(UnixSocketFile.init)
+    unixSocket = file
     submit { $0.begin() }
   }
 

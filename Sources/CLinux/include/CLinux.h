@@ -41,6 +41,9 @@ int clinux_eventfd_signal(int fd);
 /// accept4(SOCK_CLOEXEC | SOCK_NONBLOCK); `address` is a struct sockaddr_storage, `length` its size and then the address's
 int clinux_accept(int fd, void *_Nonnull address, uint32_t *_Nonnull length);
 
+/// open(O_PATH | O_NOFOLLOW | O_CLOEXEC): the file itself, whatever it is, without opening it
+int clinux_open_path(const char *_Nonnull path);
+
 /// recv(2) without flags
 long clinux_recv(int fd, void *_Nullable buffer, unsigned long count);
 /// send(2) with MSG_NOSIGNAL

@@ -13,7 +13,7 @@ import Testing
       (Errno.hostUnreachable, .unreachable), (Errno.networkDown, .unreachable), (Errno.hostDown, .unreachable),
       (Errno.processDescriptors, .tooManyOpenFiles), (Errno.systemDescriptors, .tooManyOpenFiles),
       (Errno.permissionDenied, .permissionDenied), (Errno.notPermitted, .permissionDenied),
-      (Errno.noMemory, .system), (9999, .system),
+      (Errno.readOnly, .permissionDenied), (Errno.notSocket, .notASocket), (Errno.noMemory, .system), (9999, .system),
     ] as [(Int32, SocketError.Code)])
   func `An error number has its code, and the description has the kernel's words`(errno: Int32, code: SocketError.Code)
   {
@@ -29,7 +29,7 @@ import Testing
   static let codes: [SocketError.Code] = [
     .closed, .connectionReset, .endOfStream, .timedOut, .limitExceeded, .precedingReadFailed, .upgraded,
     .connectionRefused, .addressInUse, .addressNotAvailable, .hostNotFound, .unreachable, .tooManyOpenFiles,
-    .permissionDenied, .invalidArgument, .invalidUTF8, .reactorShutDown, .system,
+    .permissionDenied, .notASocket, .pathNotFound, .invalidArgument, .invalidUTF8, .reactorShutDown, .system,
   ]
 
   @Test func `Every code has a name and a sentence of its own`() {

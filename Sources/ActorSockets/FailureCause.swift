@@ -1,0 +1,105 @@
+internal import SocketSystem
+
+// What an error number means at an address, where the kernel has one number for several causes: it says EADDRINUSE when a
+// directory is in the place of a socket, and ECONNREFUSED to whoever connects to a text file. What is there is looked at
+// when the call has failed: for the sentence, and for the code where the cause is another one.
+
+/// What made a call on an address fail, more exactly than its error number says.
+struct FailureCause: Equatable {
+  let code: SocketError.Code
+  let detail: String
+
+  /// - Parameters:
+  ///   - error: What failed.
+  ///   - address: What it was to connect to or to listen on.
+  ///   - surroundings: What is found out about the rest of the machine.
+  /// - Returns: `nil` if the error number says it all.
+  init?(_ error: SystemError, at address: SocketAddress, in surroundings: Surroundings = .ofThisProcess) {
+    switch (error.call, address) {
+    case (_, .unix(let path)) where path.isAbstract || path.isUnnamed: return nil
+    case ("connect", .unix(let path)): self.init(connecting: error, path, surroundings)
+    case (_, .unix(let path)): self.init(listening: error, path, surroundings)
+    case ("bind", _): self.init(binding: error, port: address.port ?? 0, surroundings)
+    default: return nil
+    }
+  }
+
+  private init(_ code: SocketError.Code, _ detail: String) {
+    self.code = code
+    self.detail = detail
+  }
+
+  private init?(connecting error: SystemError, _ path: UnixPath, _ surroundings: Surroundings) {
+    switch error.errno {
+    case Errno.connectionRefused:
+      guard let kind = surroundings.kind(path.description, true), kind != .socket else { return nil }
+      self.init(.notASocket, "there is \(kind), not a socket")
+    case Errno.noSuchFile: self.init(.pathNotFound, "there is no such socket; is the server running?")
+    case Errno.notADirectory: self.init(.pathNotFound, "a part of the path is no directory")
+    case Errno.permissionDenied:
+      self.init(
+        .permissionDenied,
+        "user \(surroundings.userID) may not write to the socket, which connecting needs, or not enter its directory")
+    case Errno.wouldBlock:
+      self.init(.system, "too many connections wait there to be accepted; try again later")
+    case Errno.wrongType: self.init(.system, "the socket there is not for streams of bytes")
+    default: return nil
+    }
+  }
+
+  private init?(listening error: SystemError, _ path: UnixPath, _ surroundings: Surroundings) {
+    let directory = AddressError.quote(path.directory)
+    switch (error.call, error.errno) {
+    case ("bind", Errno.addressInUse):
+      guard let kind = surroundings.kind(path.description, false), kind != .socket else { return nil }
+      self.init(.notASocket, "there is \(kind), not a socket; remove it or choose another path")
+    case ("bind", Errno.noSuchFile): self.init(.pathNotFound, "there is no directory \(directory)")
+    case ("bind", Errno.notADirectory): self.init(.pathNotFound, "a part of \(directory) is no directory")
+    case ("bind", Errno.permissionDenied), ("bind", Errno.notPermitted):
+      self.init(.permissionDenied, "user \(surroundings.userID) may not make a socket in \(directory)")
+    case ("bind", Errno.readOnly): self.init(.permissionDenied, "the file system of \(directory) cannot be written")
+    case ("flock", _):
+      self.init(
+        .addressInUse,
+        "a socket that nobody uses is there, but another program has locked \(directory) and may be about to replace it"
+      )
+    case ("unlink", _):
+      self.init(
+        .permissionDenied,
+        "a socket that nobody uses is there, and user \(surroundings.userID) may not remove it from \(directory)")
+    default: return nil
+    }
+  }
+
+  private init?(binding error: SystemError, port: UInt16, _ surroundings: Surroundings) {
+    switch error.errno {
+    case Errno.addressNotAvailable: self.init(.addressNotAvailable, "no interface of this machine has this address")
+    case Errno.permissionDenied:
+      let lowest = surroundings.lowestPort()
+      guard port > 0, Int(port) < lowest else { return nil }
+      self.init(
+        .permissionDenied,
+        "ports below \(lowest) (net.ipv4.ip_unprivileged_port_start) need the capability CAP_NET_BIND_SERVICE, which "
+          + "user \(surroundings.userID) does not have here; choose a higher port or grant it")
+    default: return nil
+    }
+  }
+}
+
+extension FailureCause {
+  /// What a sentence needs to know of the machine.
+  struct Surroundings {
+    /// What is at a path, and whether links in the last place are followed.
+    var kind: (String, Bool) -> FileKind?
+    /// The first port that everybody may listen on.
+    var lowestPort: () -> Int
+    /// The user that this process acts as.
+    var userID: UInt32
+
+    static var ofThisProcess: Surroundings {
+      Surroundings(
+        kind: { FileKind(at: $0, followingLinks: $1) }, lowestPort: { CurrentProcess.lowestUnprivilegedPort },
+        userID: CurrentProcess.userID)
+    }
+  }
+}

@@ -1,0 +1,299 @@
+import ActorSockets
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+@Suite struct UnixListenerTests {
+  private let folder: SocketFolder
+
+  init() throws { folder = try SocketFolder() }
+
+  /// Checks that whoever connects to the path reaches this listener.
+  private func expectAnswer(of listener: TCPListener, at path: String) async throws {
+    let client = try await TCPConnection.connect(to: .unix(path: path))
+    let server = try await listener.accept()
+    try await server.write([42])
+    #expect(try await client.read(exactly: 1) == [42])
+    await client.abort()
+    await server.abort()
+  }
+
+  // MARK: What is in the way
+
+  @Test(arguments: [SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET])
+  func `A socket that nobody has open any more is replaced`(type: __socket_type) async throws {
+    try await within("it answers") {
+      let path = folder()
+      try RawSocket.bound(to: path, type: type).close()
+      #expect(FileFacts(path) != nil)
+      let listener = try TCPListener.bind(to: .unix(path: path))
+      try await expectAnswer(of: listener, at: path)
+      await listener.close()
+      #expect(FileFacts(path) == nil)
+    }
+  }
+
+  enum Live: CaseIterable { case listening, full, bound, datagram, sequence }
+
+  @Test(arguments: Live.allCases)
+  func `A socket that anybody has open is left alone, and hears nothing of it`(live: Live) async throws {
+    let path = folder()
+    let address = SocketAddress.unix(try UnixPath(parsing: path))
+    var clients: [RawSocket] = []
+    let other: RawSocket
+    switch live {
+    case .listening, .full: other = try RawSocket.listening(backlog: 0, on: address)
+    case .bound: other = try RawSocket.bound(to: path)
+    case .datagram: other = try RawSocket.bound(to: path, type: SOCK_DGRAM)
+    case .sequence: other = try RawSocket.bound(to: path, type: SOCK_SEQPACKET)
+    }
+    if live == .full { clients.append(try RawSocket.connected(to: address)) }
+    let before = FileFacts(path)
+    let error = await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: path)) }
+    #expect(error.description.contains(path), "\(error)")
+    #expect(FileFacts(path) == before && before != nil)
+    if live == .listening {
+      try Socket(other.number).makeNonblocking()
+      let noConnection = try Socket(other.number).accept() == nil
+      #expect(noConnection)
+    }
+    #expect(clients.count == (live == .full ? 1 : 0))
+    other.close()
+    let listener = try TCPListener.bind(to: .unix(path: path))
+    try await expectAnswer(of: listener, at: path)
+  }
+
+  enum Obstacle: String, CaseIterable {
+    case directory = "a directory"
+    case file = "a regular file"
+    case pipe = "a pipe"
+    case deadLink = "a symbolic link"
+    case linkToStaleSocket = "a symbolic link "
+
+    func make(at path: String, in folder: SocketFolder) throws {
+      // SAFETY: the texts are valid for the calls.
+      switch self {
+      case .directory: #expect(unsafe mkdir(path, 0o700) == 0)
+      case .file: close(unsafe creat(path, 0o600))
+      case .pipe: #expect(unsafe mkfifo(path, 0o600) == 0)
+      case .deadLink: #expect(unsafe symlink("/nonexistent", path) == 0)
+      case .linkToStaleSocket:
+        try RawSocket.bound(to: folder("stale")).close()
+        #expect(unsafe symlink(folder("stale"), path) == 0)
+      }
+    }
+  }
+
+  @Test(arguments: Obstacle.allCases)
+  func `What is no socket is left alone, and named`(obstacle: Obstacle) async throws {
+    let path = folder()
+    try obstacle.make(at: path, in: folder)
+    let before = FileFacts(path)
+    let error = await expectError(.notASocket) { _ = try TCPListener.bind(to: .unix(path: path)) }
+    #expect(error.description.contains("there is \(obstacle.rawValue.trimmingSpaces), not a socket"), "\(error)")
+    #expect(FileFacts(path) == before && before != nil)
+    #expect(obstacle != .linkToStaleSocket || FileFacts(folder("stale")) != nil)
+  }
+
+  @Test(arguments: [Obstacle.directory, .file, .pipe])
+  func `Connecting to what is no socket says so`(obstacle: Obstacle) async throws {
+    let path = folder()
+    try obstacle.make(at: path, in: folder)
+    let error = await expectError(.notASocket) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
+    #expect(error.description.contains("there is \(obstacle.rawValue), not a socket"), "\(error)")
+  }
+
+  @Test func `What is missing is told from what refuses`() async throws {
+    let path = folder()
+    var error = await expectError(.pathNotFound) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
+    #expect(error.description.contains("there is no such socket"), "\(error)")
+    try RawSocket.bound(to: path).close()
+    error = await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
+    #expect(error.description.contains("nobody listens there"), "\(error)")
+    error = await expectError(.pathNotFound) { _ = try TCPListener.bind(to: .unix(path: folder("none/socket"))) }
+    #expect(error.description.contains("there is no directory \"\(folder("none"))\""), "\(error)")
+    error = await expectError(.pathNotFound) { _ = try TCPListener.bind(to: .unix(path: path + "/socket")) }
+    #expect(error.description.contains("\"\(path)\" is no directory"), "\(error)")
+    let long = folder(String(repeating: "x", count: 100))
+    for attempt in [{ _ = try TCPListener.bind(to: .unix(path: long)) }, { _ = try Endpoint(parsing: "unix:" + long) }]
+    {
+      error = await expectError(.invalidArgument) { try attempt() }
+      #expect(error.description.contains("bytes, where the kernel takes 107 at the most"), "\(error)")
+    }
+  }
+
+  // MARK: Several servers
+
+  @Test func `Of many that start at one stale path exactly one wins, and it answers`() async throws {
+    try await within("all have an outcome") {
+      for round in 0..<500 {
+        let path = folder()
+        if round % 4 != 0 { try RawSocket.bound(to: path).close() }
+        let (ready, start) = (Guarded(0), Gate())
+        let listeners = try await withThrowingTaskGroup(of: TCPListener?.self) { group in
+          for _ in 0..<6 {
+            group.addTask {
+              try await onThread {
+                ready.withLock { $0 += 1 }
+                while !start.isOpen { sched_yield() }
+                do {
+                  return try TCPListener.bind(to: .unix(path: path))
+                } catch let error as SocketError where error.code == .addressInUse {
+                  return nil
+                }
+              }
+            }
+          }
+          try await eventually("all are at the start") { ready.withLock { $0 == 6 } }
+          start.open()
+          return try await group.reduce(into: []) { $0 += $1.map { [$0] } ?? [] }
+        }
+        #expect(listeners.count == 1, "round \(round)")
+        // One of several may be out of reach, and would wait for ever.
+        guard let winner = listeners.first, listeners.count == 1 else { return }
+        try await expectAnswer(of: winner, at: path)
+        await winner.close()
+        #expect(FileFacts(path) == nil)
+      }
+    }
+  }
+
+  @Test func `While a directory is locked nothing is removed, but what is free can be bound`() async throws {
+    // SAFETY: the text is valid for the call.
+    let directory = unsafe open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    defer { close(directory) }
+    #expect(flock(directory, LOCK_EX | LOCK_NB) == 0)
+    let path = folder()
+    try RawSocket.bound(to: path).close()
+    let before = FileFacts(path)
+    let error = await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: path)) }
+    #expect(error.description.contains("another program has locked \"\(folder.path)\""), "\(error)")
+    #expect(FileFacts(path) == before && before != nil)
+    let free = try TCPListener.bind(to: .unix(path: folder("free")))
+    try await expectAnswer(of: free, at: folder("free"))
+    #expect(flock(directory, LOCK_UN) == 0)
+    let listener = try TCPListener.bind(to: .unix(path: path))
+    try await expectAnswer(of: listener, at: path)
+    // Nor is the lock kept.
+    #expect(flock(directory, LOCK_EX | LOCK_NB) == 0)
+  }
+
+  @Test func `A listener removes its own file alone`() async throws {
+    let path = folder()
+    let first = try TCPListener.bind(to: .unix(path: path))
+    // As a server does that removes whatever is there.
+    // SAFETY: the text is valid for the call.
+    #expect(unsafe unlink(path) == 0)
+    let second = try TCPListener.bind(to: .unix(path: path))
+    await first.close()
+    try await expectAnswer(of: second, at: path)
+    await second.close()
+    #expect(folder.names == [])
+  }
+
+  @Test func `A path without a directory is one in the current directory`() async {
+    await #expect(processExitsWith: .success) {
+      let folder = try SocketFolder()
+      // SAFETY: the text is valid for the call.
+      #expect(unsafe chdir(folder.path) == 0)
+      try RawSocket.bound(to: "socket").close()
+      let listener = try TCPListener.bind(to: .unix(path: "socket"))
+      #expect(folder.names == ["socket"])
+      await listener.close()
+      #expect(folder.names == [])
+    }
+  }
+
+  // MARK: Permissions
+
+  @Test func `A user without the right is told which right it is`() async {
+    await #expect(processExitsWith: .success) {
+      let folder = try SocketFolder()
+      let (stale, live) = (folder("stale"), folder("live"))
+      try RawSocket.bound(to: stale).close()
+      let listener = try RawSocket.listening(on: .unix(UnixPath(parsing: live)))
+      // SAFETY: the texts are valid for the calls.
+      for path in [live, stale] { #expect(unsafe chmod(path, path == live ? 0o400 : 0o666) == 0) }
+      // Whoever runs this is not root from here on, and may not write in the folder.
+      #expect(unsafe chmod(folder.path, 0o555) == 0)
+      if geteuid() == 0 { #expect(seteuid(65_534) == 0) }
+
+      var error = await expectError(.permissionDenied) { _ = try TCPListener.bind(to: .unix(path: folder("new"))) }
+      #expect(error.description.contains("user \(geteuid()) may not make a socket in \"\(folder.path)\""), "\(error)")
+      error = await expectError(.permissionDenied) { _ = try TCPListener.bind(to: .unix(path: stale)) }
+      #expect(error.description.contains("may not remove it from \"\(folder.path)\""), "\(error)")
+      error = await expectError(.permissionDenied) { _ = try await TCPConnection.connect(to: .unix(path: live)) }
+      #expect(error.description.contains("user \(geteuid()) may not write to the socket"), "\(error)")
+      if CurrentProcess.lowestUnprivilegedPort > 1 {
+        error = await expectError(.permissionDenied) { _ = try TCPListener.bind(to: .host("127.0.0.1", port: 1)) }
+        #expect(error.description.contains("CAP_NET_BIND_SERVICE"), "\(error)")
+      }
+      listener.close()
+      // Or the folder would stay.
+      _ = seteuid(getuid())
+    }
+  }
+
+  @Test func `A directory that can be written but not read needs no lock`() async {
+    await #expect(processExitsWith: .success) {
+      if geteuid() == 0 { #expect(seteuid(65_534) == 0) }
+      let folder = try SocketFolder()
+      try RawSocket.bound(to: folder()).close()
+      // SAFETY: the text is valid for the calls.
+      #expect(unsafe chmod(folder.path, 0o300) == 0)
+      let listener = try TCPListener.bind(to: .unix(path: folder()))
+      _ = try RawSocket.connected(to: .unix(UnixPath(parsing: folder())))
+      await listener.close()
+      #expect(unsafe chmod(folder.path, 0o700) == 0)
+      #expect(folder.names == [])
+    }
+  }
+
+  @Test(arguments: [0o600, 0o660, 0o666, 0o777] as [UInt16], [0o000, 0o022, 0o077] as [UInt32])
+  func `The file has the permissions asked for, and no others at any time`(permissions: UInt16, mask: UInt32) async {
+    await #expect(processExitsWith: .success) { [permissions, mask] in
+      umask(mask)
+      let folder = try SocketFolder()
+      let path = folder()
+      var configuration = TCPListener.Configuration()
+      configuration.permissions = permissions
+      let done = Gate()
+      let seen = Task {
+        try await onThread {
+          var seen: Set<UInt32> = []
+          while !done.isOpen { if let facts = FileFacts(path) { seen.insert(facts.permissions) } }
+          return seen
+        }
+      }
+      try await within("the file was looked at") {
+        for _ in 0..<200 {
+          let listener = try TCPListener.bind(to: .unix(path: path), configuration: configuration)
+          #expect(FileFacts(path)?.permissions == UInt32(permissions))
+          await listener.close()
+        }
+      }
+      done.open()
+      let wider = try await seen.value.filter { $0 & ~UInt32(permissions) != 0 }
+      #expect(wider == [], "\(wider.map { String($0, radix: 8) })")
+    }
+  }
+
+  @Test func `Permissions that are none are refused, and abstract names need none`() async throws {
+    var configuration = TCPListener.Configuration()
+    configuration.permissions = 0o1777
+    let error = await expectError(.invalidArgument) {
+      _ = try TCPListener.bind(to: .unix(path: folder()), configuration: configuration)
+    }
+    #expect(error.description.contains("0o1777"), "\(error)")
+    configuration.permissions = 0o600
+    let name = "@" + folder()
+    let listener = try TCPListener.bind(to: .unix(path: name), configuration: configuration)
+    try await expectAnswer(of: listener, at: name)
+    #expect(folder.names == [])
+  }
+}
+
+extension String {
+  fileprivate var trimmingSpaces: String { String(split(separator: " ").joined(separator: " ")) }
+}

@@ -1,0 +1,69 @@
+import SocketSystem
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct FailureCauseTests {
+  private static let path = "/run/my/socket"
+
+  /// What is told of a failure, with this in the path's place and no port below 1024 for user 1000.
+  private func cause(_ call: String, _ errno: Int32, at text: String, _ kind: FileKind? = nil) throws -> FailureCause? {
+    let surroundings = FailureCause.Surroundings(kind: { _, _ in kind }, lowestPort: { 1024 }, userID: 1000)
+    return FailureCause(
+      SystemError(call: call, errno: errno), at: try SocketAddress(parsing: text), in: surroundings)
+  }
+
+  @Test(
+    arguments: [
+      ("bind", Errno.addressInUse, .directory, .notASocket, "there is a directory, not a socket"),
+      ("bind", Errno.addressInUse, .regularFile, .notASocket, "there is a regular file"),
+      ("bind", Errno.noSuchFile, nil, .pathNotFound, "no directory \"/run/my\""),
+      ("bind", Errno.notADirectory, nil, .pathNotFound, "a part of \"/run/my\" is no directory"),
+      ("bind", Errno.permissionDenied, nil, .permissionDenied, "user 1000 may not make a socket in \"/run/my\""),
+      ("bind", Errno.notPermitted, nil, .permissionDenied, "user 1000 may not make a socket in \"/run/my\""),
+      ("bind", Errno.readOnly, nil, .permissionDenied, "the file system of \"/run/my\" cannot be written"),
+      ("flock", Errno.wouldBlock, .socket, .addressInUse, "another program has locked \"/run/my\""),
+      ("unlink", Errno.notPermitted, .socket, .permissionDenied, "may not remove it from \"/run/my\""),
+      ("connect", Errno.connectionRefused, .device, .notASocket, "there is a device, not a socket"),
+      ("connect", Errno.noSuchFile, nil, .pathNotFound, "there is no such socket"),
+      ("connect", Errno.notADirectory, nil, .pathNotFound, "a part of the path is no directory"),
+      ("connect", Errno.permissionDenied, .socket, .permissionDenied, "user 1000 may not write to the socket"),
+      ("connect", Errno.wouldBlock, .socket, .system, "too many connections wait there"),
+      ("connect", Errno.wrongType, .socket, .system, "not for streams"),
+    ] as [(String, Int32, FileKind?, SocketError.Code, String)])
+  func `A path's failure says what is there`(
+    call: String, errno: Int32, kind: FileKind?, code: SocketError.Code, part: String
+  ) throws {
+    let cause = try #require(try cause(call, errno, at: "unix:" + Self.path, kind))
+    #expect(cause.code == code)
+    #expect(cause.detail.contains(part), "\(cause.detail)")
+  }
+
+  @Test(
+    arguments: [
+      ("bind", Errno.addressInUse, "unix:/run/my/socket"), ("connect", Errno.connectionRefused, "unix:/run/my/socket"),
+      ("listen", Errno.noMemory, "unix:/run/my/socket"), ("bind", Errno.addressInUse, "unix:@name"),
+      ("connect", Errno.connectionRefused, "unix:@name"), ("bind", Errno.addressInUse, "127.0.0.1:80"),
+      ("bind", Errno.permissionDenied, "127.0.0.1:8080"), ("bind", Errno.permissionDenied, "127.0.0.1:0"),
+      ("connect", Errno.permissionDenied, "127.0.0.1:80"), ("connect", Errno.addressNotAvailable, "127.0.0.1:80"),
+    ])
+  func `Where the error number says it all nothing is added`(call: String, errno: Int32, address: String) throws {
+    #expect(try cause(call, errno, at: address, .socket) == nil)
+  }
+
+  @Test(arguments: ["127.0.0.1:80", "[::1]:1023"])
+  func `A port that needs a privilege is named with what it needs`(address: String) throws {
+    let cause = try #require(try cause("bind", Errno.permissionDenied, at: address))
+    #expect(cause.code == .permissionDenied)
+    for part in ["ports below 1024", "net.ipv4.ip_unprivileged_port_start", "CAP_NET_BIND_SERVICE", "user 1000"] {
+      #expect(cause.detail.contains(part), "\(cause.detail)")
+    }
+  }
+
+  @Test func `A path from elsewhere cannot break a sentence into lines`() throws {
+    let surroundings = FailureCause.Surroundings(kind: { _, _ in nil }, lowestPort: { 0 }, userID: 0)
+    let address = SocketAddress.unix(try UnixPath(parsing: "/a\n\u{1b}[31m/socket"))
+    let cause = FailureCause(SystemError(call: "bind", errno: Errno.noSuchFile), at: address, in: surroundings)
+    #expect(cause?.detail.unicodeScalars.allSatisfy { $0.value >= 32 && $0.value < 127 } == true)
+  }
+}
