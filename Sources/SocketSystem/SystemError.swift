@@ -64,7 +64,6 @@ package enum Errno {
   package static let readOnly = EROFS
   package static let noSuchFile = ENOENT
   package static let notADirectory = ENOTDIR
-  package static let wouldBlock = EAGAIN
   package static let wrongType = EPROTOTYPE
   package static let processDescriptors = EMFILE
   package static let systemDescriptors = ENFILE

@@ -140,14 +140,15 @@ public actor TCPConnection: QueuedByteStream {
   ///   - configuration: What to do differently.
   ///   - reactor: Where the connection's code runs.
   /// - Returns: The connection.
-  /// - Throws: `.invalidArgument` if it is none; then the descriptor stays the caller's.
+  /// - Throws: ``SocketError``: `.notASocket`, and `.invalidArgument` if it is closed, for datagrams, not connected, or
+  ///   listens. Then the descriptor stays the caller's, as it was.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
-    let (remote, isTCP) = try Self.checkAdoptable(fileDescriptor)
-    if isTCP { try configuration.setOptions(of: Socket(fileDescriptor)) }
+    let found = try AdoptableSocket(fileDescriptor, as: .connection)
+    if found.isTCP { try configuration.setOptions(of: Socket(fileDescriptor)) }
     return TCPConnection(
-      Descriptor(owning: fileDescriptor), remote: remote, isTCP: isTCP, configuration: configuration, reactor: reactor)
+      try found.take(), remote: found.address, isTCP: found.isTCP, configuration: configuration, reactor: reactor)
   }
 
   /// A connection that accept4(2) or the caller brought, with its options set.
@@ -247,22 +248,6 @@ extension TCPConnection: CustomStringConvertible {}
 // MARK: - Beginning
 
 extension TCPConnection {
-  private static func checkAdoptable(_ number: Int32) throws -> (remote: SocketAddress?, isTCP: Bool) {
-    let socket = Socket(number)
-    do {
-      guard try socket.isStream() else {
-        throw SocketError.invalid("adopt", "descriptor \(number) is no stream socket")
-      }
-      let remote = try socket.remoteAddress()
-      try socket.makeNonblocking()
-      return (remote, try socket.isTCP())
-    } catch let error as SystemError {
-      throw SocketError(
-        .invalidArgument, operation: "adopt", detail: "descriptor \(number) is no connected stream socket",
-        errno: error.errno)
-    }
-  }
-
   /// Enters the reactor; false if it cannot, and everything has failed.
   func enter() -> Bool {
     core.setOwner(self)

@@ -43,6 +43,8 @@ public actor TCPListener: ReactorActor {
   /// What to remove when it is closed.
   private nonisolated let unixSocket: UnixSocketFile?
   private let configuration: Configuration
+  /// What accepted connections are; not every stream over IP is TCP.
+  private let isTCP: Bool
   private var policy = AcceptPolicy()
   /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
   private var mayAccept = true
@@ -164,12 +166,13 @@ public actor TCPListener: ReactorActor {
   init(
     _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration,
     _ executor: ReactorExecutor,
-    file: UnixSocketFile? = nil
+    isTCP: Bool = true, file: UnixSocketFile? = nil
   ) {
     self.executor = executor
     self.sockets = sockets
     registration = Registration(on: executor.reactor)
     self.configuration = configuration
+    self.isTCP = isTCP && addresses.first?.isUnix != true
     localAddresses = addresses
     unixSocket = file
     submit { $0.begin() }
@@ -306,7 +309,7 @@ public actor TCPListener: ReactorActor {
       return nil
     }
     return TCPConnection(
-      descriptor, remote: peer, isTCP: localAddresses.first?.isUnix != true, isAccepted: true,
+      descriptor, remote: peer, isTCP: isTCP, isAccepted: true,
       configuration: configuration.connection, reactor: executor.reactor)
   }
 

@@ -27,32 +27,125 @@ import Testing
     }
   }
 
-  enum Unfit: CaseIterable { case none, closed, pipe, datagram, listening, unconnected }
+  enum Unfit: CaseIterable { case none, closed, pipe, file, datagram, sequence, listening, unconnected, connected }
 
-  @Test(arguments: Unfit.allCases)
-  func `A descriptor that does not fit stays the caller's`(unfit: Unfit) async throws {
-    var number: Int32 = -1
-    var others: [Int32] = []
+  /// A descriptor that is no connection, or no listener.
+  private func make(_ unfit: Unfit) throws -> (number: Int32, others: [RawSocket]) {
     switch unfit {
-    case .none: break
-    case .closed: number = 1_000_000
+    case .none: return (-1, [])
+    case .closed: return (1_000_000, [])
     case .pipe:
       var ends: [Int32] = [0, 0]
       // SAFETY: pipe writes two ints, which the array has.
       #expect(unsafe pipe(&ends) == 0)
-      number = ends[0]
-      others = [ends[1]]
-    case .datagram: number = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
-    case .listening: number = try RawSocket.listening().release()
-    case .unconnected: number = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+      return (ends[0], [RawSocket(owning: ends[1])])
+    // SAFETY: the text is valid for the call.
+    case .file: return (unsafe open("/proc/self/stat", O_RDONLY), [])
+    case .datagram: return (socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0), [])
+    case .sequence: return (socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0), [])
+    case .listening: return (try RawSocket.listening().release(), [])
+    case .unconnected: return (socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0), [])
+    case .connected:
+      let (near, far) = try RawSocket.pair()
+      return (near.release(), [far])
     }
-    let error = await expectError(.invalidArgument) { _ = try TCPConnection.adopt(fileDescriptor: number) }
-    #expect(error.description.contains("\(number)"))
-    if number >= 0, unfit != .closed {
-      // It is open, and blocks as before.
-      #expect(fcntl(number, F_GETFD) >= 0)
-      #expect(fcntl(number, F_GETFL) & O_NONBLOCK == 0)
-      for number in others + [number] { close(number) }
+  }
+
+  @Test(
+    arguments: [
+      (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
+      (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
+      (.datagram, .invalidArgument, "for datagrams"), (.sequence, .invalidArgument, "for datagrams"),
+      (.listening, .invalidArgument, "TCPListener.adopt takes it"), (.unconnected, .invalidArgument, "not connected"),
+    ] as [(Unfit, SocketError.Code, String)])
+  func `A descriptor that is no connection stays the caller's, as it was`(
+    unfit: Unfit, code: SocketError.Code, part: String
+  ) async throws {
+    try await expectUntouched(unfit, code, part) { _ = try TCPConnection.adopt(fileDescriptor: $0) }
+  }
+
+  @Test(
+    arguments: [
+      (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
+      (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
+      (.datagram, .invalidArgument, "for datagrams"), (.sequence, .invalidArgument, "for datagrams"),
+      (.connected, .invalidArgument, "TCPConnection.adopt takes it"),
+      (.unconnected, .invalidArgument, "does not listen"),
+    ] as [(Unfit, SocketError.Code, String)])
+  func `A descriptor that does not listen stays the caller's, as it was`(
+    unfit: Unfit, code: SocketError.Code, part: String
+  ) async throws {
+    try await expectUntouched(unfit, code, part) { _ = try TCPListener.adopt(fileDescriptor: $0) }
+  }
+
+  private func expectUntouched(
+    _ unfit: Unfit, _ code: SocketError.Code, _ part: String, _ adopt: (Int32) throws -> Void
+  ) async throws {
+    let (number, others) = try make(unfit)
+    let before = Flags(of: number)
+    let error = await expectError(code) { try adopt(number) }
+    #expect(error.description.contains("descriptor \(number) ") && error.description.contains(part), "\(error)")
+    #expect(Flags(of: number) == before)
+    if unfit != .none, unfit != .closed {
+      #expect(before.ofFile >= 0 && before.ofFile & O_NONBLOCK == 0)
+      close(number)
     }
+    for other in others { other.close() }
+  }
+
+  /// What fcntl(2) says of a descriptor.
+  struct Flags: Equatable {
+    let ofFile: Int32
+    let ofDescriptor: Int32
+
+    init(of number: Int32) {
+      ofFile = fcntl(number, F_GETFL)
+      ofDescriptor = fcntl(number, F_GETFD)
+    }
+  }
+
+  @Test(arguments: [SocketAddress.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)])
+  func `A socket that listens is adopted with what waits in its backlog`(address: SocketAddress) async throws {
+    try await within("all are accepted") {
+      let raw = try RawSocket.listening(on: address)
+      let bound = try raw.address
+      let early = try RawSocket.connected(to: bound)
+      let number = raw.release()
+      let listener = try TCPListener.adopt(fileDescriptor: number)
+      #expect(listener.localAddresses == [bound])
+      #expect(try await listener.accept().remoteAddress == early.address)
+      let flags = Flags(of: number)
+      #expect(flags.ofFile & O_NONBLOCK != 0 && flags.ofDescriptor == FD_CLOEXEC)
+      let waiting = Task.immediate { try await listener.accept() }
+      let late = try RawSocket.connected(to: bound)
+      let server = try await waiting.value
+      #expect(try server.remoteAddress == late.address)
+      try late.send("hello")
+      #expect(try await server.read(exactly: 5) == Array("hello"))
+      await listener.close()
+      #expect(throws: SystemError.self) { try RawSocket.connected(to: bound) }
+    }
+  }
+
+  @Test func `The file of an adopted listener stays`() async throws {
+    try await within("it is accepted") {
+      let folder = try SocketFolder()
+      let address = SocketAddress.unix(try UnixPath(parsing: folder()))
+      let listener = try TCPListener.adopt(fileDescriptor: RawSocket.listening(on: address).release())
+      #expect(listener.localAddresses == [address])
+      let client = try await TCPConnection.connect(to: .unix(path: folder()))
+      try await client.write([1])
+      #expect(try await listener.accept().read() == [1])
+      await listener.close()
+      #expect(folder.names == ["socket"])
+    }
+  }
+
+  @Test func `What was adopted is closed with its reactor`() async throws {
+    let reactor = Reactor()
+    reactor.shutdown()
+    let number = try RawSocket.listening().release()
+    let listener = try TCPListener.adopt(fileDescriptor: number, reactor: reactor)
+    await expectError(.reactorShutDown) { _ = try await listener.accept() }
   }
 }
