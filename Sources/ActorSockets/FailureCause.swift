@@ -9,11 +9,12 @@ struct FailureCause: Equatable {
   let code: SocketError.Code
   let detail: String
 
+  /// Finds it out; `nil` if the error number says it all.
+  ///
   /// - Parameters:
   ///   - error: What failed.
   ///   - address: What it was to connect to or to listen on.
   ///   - surroundings: What is found out about the rest of the machine.
-  /// - Returns: `nil` if the error number says it all.
   init?(_ error: SystemError, at address: SocketAddress, in surroundings: Surroundings = .ofThisProcess) {
     switch (error.call, address) {
     case (_, .unix(let path)) where path.isAbstract || path.isUnnamed: return nil

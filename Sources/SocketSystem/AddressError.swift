@@ -79,7 +79,7 @@ struct AddressProblem: Error {
 extension FixedWidthInteger where Self: UnsignedInteger {
   /// The number written with these ASCII digits; nil if there are none, for any other character (the standard
   /// library takes a sign) and for a number that does not fit.
-  init?(decimalDigits digits: some Collection<UInt8>) {
+  package init?(decimalDigits digits: some Collection<UInt8>) {
     guard !digits.isEmpty else { return nil }
     var value: Self = 0
     for digit in digits {

@@ -209,6 +209,11 @@ extension Socket {
   package func makeNonblocking() throws(SystemError) {
     let flags = try check(fcntl(number, F_GETFL), "fcntl")
     _ = try check(fcntl(number, F_SETFL, flags | O_NONBLOCK), "fcntl")
+    try closeOnExec()
+  }
+
+  /// fcntl(2): keeps child processes from inheriting it.
+  package func closeOnExec() throws(SystemError) {
     _ = try check(fcntl(number, F_SETFD, FD_CLOEXEC), "fcntl")
   }
 

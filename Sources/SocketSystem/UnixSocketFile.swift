@@ -111,6 +111,8 @@ extension UnixSocketFile {
   /// - Parameters:
   ///   - directory: The directory.
   ///   - body: Hears whether files may be removed; not if somebody else has the lock.
+  /// - Returns: What it returns.
+  /// - Throws: What it throws, and open(2) for want of descriptors.
   private static func whileLocked<Result>(
     _ directory: String, _ body: (_ mayRemove: Bool) throws(SystemError) -> Result
   ) throws(SystemError) -> Result {

@@ -28,7 +28,14 @@ struct ListenOptions: Equatable {
     case join, echo, discard, http, chat
   }
 
-  var endpoint: Endpoint
+  /// Where the sockets come from.
+  enum Origin: Equatable {
+    case bind(Endpoint)
+    /// They were passed by systemd; those of one name, or all.
+    case systemd(name: String?)
+  }
+
+  var origin: Origin
   var mode = Mode.join
   /// Whether `--once` was given.
   var once = false
@@ -39,6 +46,10 @@ struct ListenOptions: Equatable {
   var timeout: Duration?
   /// How long nothing may be moved.
   var idleTimeout: Duration?
+
+  init(origin: Origin) { self.origin = origin }
+
+  init(endpoint: Endpoint) { origin = .bind(endpoint) }
 
   /// Whether one connection is served, and no other.
   var servesOne: Bool { once || mode == .join }
@@ -97,13 +108,13 @@ extension Command {
   }
 
   private static func listen(_ words: inout Words) throws(Failure) -> Command {
-    var endpoint: Endpoint?
+    var origin: ListenOptions.Origin?
     // Replaced below: nothing can be listened on before the endpoint is known.
     var options = ListenOptions(endpoint: .port(0))
     while let word = words.next() {
       if word.asksForHelp { return .help }
       switch word {
-      case .operand(let text): endpoint = try Self.endpoint(text, after: endpoint)
+      case .operand(let text): origin = try Self.origin(text, after: origin)
       case .option("--once", nil): options.once = true
       case .option("--on", let value): options.place = try place(try words.value(of: "--on", value))
       case .option("--max-connections", let value):
@@ -119,8 +130,8 @@ extension Command {
       case .option: throw .usage("\(word) is no option of listen")
       }
     }
-    guard let endpoint else { throw .usage("say what to listen on, as in: sockcat listen :8080") }
-    options.endpoint = endpoint
+    guard let origin else { throw .usage("say what to listen on, as in: sockcat listen :8080") }
+    options.origin = origin
     try options.check()
     return .listen(options)
   }
@@ -132,6 +143,16 @@ extension Command {
     } catch {
       throw .usage(error.description)
     }
+  }
+
+  private static func origin(_ text: String, after first: ListenOptions.Origin?) throws(Failure) -> ListenOptions.Origin
+  {
+    if text.hasPrefix("systemd:") {
+      if first != nil { throw .usage("one endpoint is enough, \(text.debugDescription) is too much") }
+      let name = String(text.dropFirst("systemd:".count))
+      return .systemd(name: name.isEmpty ? nil : name)
+    }
+    return .bind(try endpoint(text, after: first.map { _ in .port(0) }))
   }
 
   private static func place(_ text: String) throws(Failure) -> HandlerPlace {

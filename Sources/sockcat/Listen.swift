@@ -15,12 +15,25 @@ struct Listen {
     var configuration = TCPListener.Configuration()
     configuration.connection.liveness.idleTimeout = options.idleTimeout
     if options.mode == .chat { configuration.connection.writeBudget = Self.chatBudget }
-    let listener = try TCPListener.bind(to: options.endpoint, configuration: configuration)
-    for address in listener.localAddresses { StandardError.write(line: "listening on \(address)") }
-    if options.servesOne {
+    let listeners = try makeListeners(configuration)
+    if options.servesOne, listeners.count > 1 {
+      throw Failure.usage("systemd passed \(listeners.count) sockets, but one connection is served: name one of them")
+    }
+    for address in listeners.flatMap(\.localAddresses) { StandardError.write(line: "listening on \(address)") }
+    if options.servesOne, let listener = listeners.first {
       try await serveOne(of: listener, service, signals)
     } else {
-      try await serveAll(of: listener, service, signals)
+      try await serveAll(of: listeners, service, signals)
+    }
+  }
+
+  private func makeListeners(_ configuration: TCPListener.Configuration) throws -> [TCPListener] {
+    switch options.origin {
+    case .bind(let endpoint): return [try TCPListener.bind(to: endpoint, configuration: configuration)]
+    case .systemd(let name):
+      let listeners = try TCPListener.activated(named: name, configuration: configuration)
+      if listeners.isEmpty { throw Failure.usage("systemd passed no socket that listens for streams") }
+      return listeners
     }
   }
 
@@ -36,20 +49,28 @@ struct Listen {
 
   // MARK: Many connections
 
-  private func serveAll(of listener: TCPListener, _ service: any Service, _ signals: StopSignals) async throws {
+  private func serveAll(of listeners: [TCPListener], _ service: any Service, _ signals: StopSignals) async throws {
     let limits = options.maximumConnections.map { ServeLimits(connections: $0) } ?? ServeLimits()
-    let report = try await signals.during {
-      await listener.drain(within: Self.drainTime)
+    let reports = try await signals.during {
+      for listener in listeners { await listener.drain(within: Self.drainTime) }
       await service.drain()
     } abort: {
-      await listener.drain(within: .zero)
+      for listener in listeners { await listener.drain(within: .zero) }
     } _: {
-      try await listener.serve(on: options.place, limits: limits) { [idleTimeout = options.idleTimeout] connection in
-        try await serveOneOfMany(connection, service, idleTimeout)
+      try await withThrowingTaskGroup(of: ServeReport.self) { [options] group in
+        for listener in listeners {
+          group.addTask {
+            try await listener.serve(on: options.place, limits: limits) { [idleTimeout = options.idleTimeout] in
+              try await serveOneOfMany($0, service, idleTimeout)
+            }
+          }
+        }
+        return try await group.reduce(into: []) { $0.append($1) }
       }
     }
-    if report.aborted > 0 {
-      throw Failure(.inputOutput, "\(report.aborted) of \(report.accepted) connections were aborted unfinished")
+    let (aborted, accepted) = (reports.map(\.aborted).reduce(0, +), reports.map(\.accepted).reduce(0, +))
+    if aborted > 0 {
+      throw Failure(.inputOutput, "\(aborted) of \(accepted) connections were aborted unfinished")
     }
   }
 

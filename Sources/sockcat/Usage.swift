@@ -24,7 +24,8 @@ enum Usage {
           --once                serves one connection, then exits
           --on pool|reactor     where services run: on Swift's threads (the default) or
                                 on the one thread of the sockets
-          --max-connections N   serves at most N connections at a time; others wait
+          --max-connections N   serves at most N connections of a socket at a time;
+                                others wait
           --timeout S           gives up when nobody has connected after S seconds
                                 (with --once or without a service)
           --idle-timeout S      ends a connection that has moved nothing for S seconds
@@ -33,7 +34,8 @@ enum Usage {
     sockcat --help, sockcat --version
 
     Endpoints: host:port, [IPv6]:port, :port, unix:/path, unix:@name. Listening on port 0
-    takes a free port. S may have a fraction.
+    takes a free port; listening on systemd: takes all sockets that systemd passes to the
+    program, systemd:NAME those of that name. S may have a fraction.
 
     Exit status: 0 all went well, 1 input or output failed, 2 usage, 4 a time-out.
 

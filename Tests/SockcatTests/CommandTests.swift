@@ -44,6 +44,13 @@ struct CommandTests {
     #expect(try Command(parsing: words) == .listen(options))
   }
 
+  @Test
+  func `Sockets can come from systemd, all or those of a name`() throws {
+    #expect(try Command(parsing: ["listen", "systemd:"]) == .listen(ListenOptions(origin: .systemd(name: nil))))
+    #expect(try Command(parsing: ["listen", "systemd:a b"]) == .listen(ListenOptions(origin: .systemd(name: "a b"))))
+    #expect(throws: Failure.self) { try Command(parsing: ["connect", "systemd:"]) }
+  }
+
   @Test(arguments: [["--help"], ["-h"], ["help"], ["connect", "--help"], ["listen", ":0", "-h"], ["demo", "--help"]])
   func `Help can be asked for anywhere`(words: [String]) throws {
     #expect(try Command(parsing: words) == .help)
@@ -57,7 +64,8 @@ struct CommandTests {
     ["listen", ":0", "--echo", "--http"], ["listen", ":0", "--join"], ["listen", ":0", "--once=1"],
     ["listen", ":0", "--echo", "--max-connections", "0"], ["listen", ":0", "--once", "--max-connections", "2"],
     ["listen", ":0", "--echo", "--timeout", "1"], ["listen", "unix:"], ["connect", "a:1", "-4=1"],
-    ["connect", "a:1", "--source", "a:b:c"], ["connect", "a\nb"],
+    ["connect", "a:1", "--source", "a:b:c"], ["connect", "a\nb"], ["listen", ":0", "systemd:"],
+    ["listen", "systemd:", ":0"], ["listen", "systemd:", "systemd:a"],
   ])
   func `Nonsense is refused with one line`(words: [String]) {
     let failure = #expect(throws: Failure.self) { try Command(parsing: words) }

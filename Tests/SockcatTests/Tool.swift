@@ -28,6 +28,9 @@ struct Tool: Sendable {
   static let ncat = Tool("ncat")
   static let wrk = Tool("wrk")
   static let bash = Tool("bash")
+  static let perl = Tool("perl")
+  static let prlimit = Tool("prlimit")
+  static let strace = Tool("strace")
   static let sha256sum = Tool("sha256sum")
 
   /// What was built beside these tests.

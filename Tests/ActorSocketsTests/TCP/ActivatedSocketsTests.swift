@@ -1,0 +1,102 @@
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// Descriptors in a row, as a process finds them that was activated; here they begin at a number that is free.
+private final class PassedSockets {
+  let first: Int32
+  let count: Int32
+
+  init(_ sockets: [Int32], from first: Int32) {
+    self.first = first
+    count = Int32(sockets.count)
+    for (index, socket) in sockets.enumerated() {
+      #expect(dup2(socket, first + Int32(index)) >= 0)
+      close(socket)
+    }
+  }
+
+  /// What the environment would name.
+  func activated(_ names: String?) -> ActivatedSockets {
+    let (first, count) = (first, count)
+    return ActivatedSockets { () throws(SocketError) in
+      try SocketActivation(processID: 77, first: first) {
+        switch $0 {
+        case "LISTEN_PID": "77"
+        case "LISTEN_FDS": "\(count)"
+        default: names
+        }
+      }
+    }
+  }
+
+  func isInherited(_ index: Int32) -> Bool { fcntl(first + index, F_GETFD) & FD_CLOEXEC == 0 }
+  func blocks(_ index: Int32) -> Bool { fcntl(first + index, F_GETFL) & O_NONBLOCK == 0 }
+
+  deinit { for number in first..<(first + count) { close(number) } }
+}
+
+@Suite struct ActivatedSocketsTests {
+  private func datagramSocket() -> Int32 { socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0) }
+
+  @Test func `Each socket is given out once, by its name or with the rest`() throws {
+    let web = try (RawSocket.listening(), RawSocket.listening())
+    let admin = try RawSocket.listening()
+    let addresses = try [web.0, web.1, admin].map { try $0.address }
+    let passed = PassedSockets([web.0, web.1, admin].map { $0.release() }, from: 700)
+    let sockets = passed.activated("web:web:admin")
+    #expect(try sockets.take(named: "web").map(\.address) == Array(addresses[0..<2]))
+    let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: "web") }
+    #expect(error.code == .invalidArgument && error.description.contains("was taken before"))
+    #expect(try sockets.take(named: nil).map(\.address) == [addresses[2]])
+    #expect(try sockets.take(named: nil).isEmpty)
+    #expect((0..<3).allSatisfy { !passed.isInherited($0) })
+  }
+
+  @Test func `What does not fit is passed over, and refused by name alone, and stays`() throws {
+    let listening = try RawSocket.listening()
+    let passed = PassedSockets([datagramSocket(), listening.release(), datagramSocket()], from: 710)
+    let sockets = passed.activated("dns:web:web")
+    // All of a name or none.
+    let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: "web") }
+    #expect(error.code == .invalidArgument && error.description.contains("descriptor 712"), "\(error)")
+    let missing = try #require(throws: SocketError.self) { _ = try sockets.take(named: "ftp") }
+    #expect(missing.description.contains("no socket named \"ftp\" was passed, only \"dns\", \"web\""), "\(missing)")
+    #expect(try sockets.take(named: nil).count == 1)
+    #expect((0..<3).allSatisfy { passed.blocks($0) && !passed.isInherited($0) })
+  }
+
+  @Test func `An environment that names what is not open is refused, and nothing is touched`() throws {
+    let listening = try RawSocket.listening()
+    let passed = PassedSockets([listening.release()], from: 720)
+    let sockets = ActivatedSockets { () throws(SocketError) in
+      try SocketActivation(processID: 1, first: 720) { $0 == "LISTEN_PID" ? "1" : $0 == "LISTEN_FDS" ? "3" : nil }
+    }
+    for _ in 0..<2 {
+      let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: nil) }
+      #expect(error.code == .invalidArgument && error.description.contains("LISTEN_FDS is 3"), "\(error)")
+    }
+    #expect(passed.isInherited(0))
+  }
+
+  @Test func `A program that nobody activated gets none`() throws {
+    #expect(try TCPListener.activated().isEmpty)
+    #expect(try TCPListener.activated(named: "web").isEmpty)
+  }
+
+  @Test func `Threads that ask at once get each socket once`() async throws {
+    let raw = try (0..<20).map { _ in try RawSocket.listening() }
+    let passed = PassedSockets(raw.map { $0.release() }, from: 730)
+    let sockets = passed.activated((0..<20).map { "\($0 % 10)" }.joined(separator: ":"))
+    let counts = try await withThrowingTaskGroup(of: Int.self) { group in
+      for name in 0..<10 {
+        for _ in 0..<4 { group.addTask { (try? sockets.take(named: "\(name)").count) ?? 0 } }
+      }
+      return try await group.reduce(0, +)
+    }
+    #expect(counts == 20)
+  }
+}
