@@ -93,6 +93,16 @@ import Testing
     }
   }
 
+  @Test func `Ten thousand failures of every kind leave no descriptor behind`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let failures = try Failures()
+        var count = 0
+        while count < 10_000 { count += try await failures.round() }
+      }
+    }
+  }
+
   @Test func `Reactors leave neither descriptors nor threads behind, whatever was under way`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {
@@ -142,4 +152,52 @@ func openDescriptors() -> Int {
   while unsafe readdir(directory) != nil { count += 1 }
   // "." and "..", and the one that lists them.
   return count - 3
+}
+
+/// Everything that can go wrong before there is a connection or a listener.
+private struct Failures {
+  private let hole: BlackHole
+  private let folder: SocketFolder
+  private let used: TCPListener
+  private let live: RawSocket
+  private let refusing: SocketAddress
+
+  init() throws {
+    hole = try BlackHole()
+    folder = try SocketFolder()
+    used = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+    live = try RawSocket.listening(on: .unix(UnixPath(parsing: folder("live"))))
+    refusing = try RawSocket.listening().address
+  }
+
+  /// One of each; returns how many.
+  func round() async throws -> Int {
+    await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .address(refusing)) }
+    await expectError(.invalidArgument) { _ = try await TCPConnection.connect(to: .host("a\0b", port: 1)) }
+    await expectError(.invalidArgument) { _ = try await TCPConnection.connect(to: .host("localhost", port: 0)) }
+    await expectError(.pathNotFound) { _ = try await TCPConnection.connect(to: .unix(path: folder("none"))) }
+    await expectError(.notASocket) { _ = try await TCPConnection.connect(to: .unix(path: folder.path)) }
+    let connecting = Task.immediate { _ = try await TCPConnection.connect(to: hole.endpoint) }
+    connecting.cancel()
+    await expectCancellation { try await connecting.value }
+    await expectError(.timedOut) { _ = try await TCPConnection.connect(to: hole.endpoint, timeout: .zero) }
+
+    await expectError(.addressInUse) { _ = try TCPListener.bind(to: .address(used.localAddresses[0])) }
+    await expectError(.addressNotAvailable) { _ = try TCPListener.bind(to: .host("192.0.2.1", port: 0)) }
+    await expectError(.hostNotFound) { _ = try TCPListener.bind(to: .host("no-such-interface", port: 0)) }
+    await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: folder("live"))) }
+    await expectError(.notASocket) { _ = try TCPListener.bind(to: .unix(path: folder.path)) }
+    await expectError(.pathNotFound) { _ = try TCPListener.bind(to: .unix(path: folder("none/socket"))) }
+    try RawSocket.bound(to: folder("stale")).close()
+    await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .unix(path: folder("stale"))) }
+    await (try TCPListener.bind(to: .unix(path: folder("stale")))).close()
+
+    for type in [SOCK_STREAM, SOCK_DGRAM] {
+      let number = socket(AF_INET, Int32(type.rawValue), 0)
+      await expectError(.invalidArgument) { _ = try TCPConnection.adopt(fileDescriptor: number) }
+      await expectError(.invalidArgument) { _ = try TCPListener.adopt(fileDescriptor: number) }
+      close(number)
+    }
+    return 18
+  }
 }

@@ -1,0 +1,62 @@
+import Foundation
+import Testing
+
+/// A server that runs out of descriptors, in earnest and by a tracer that says so.
+struct ShortageTests {
+  /// A server that is started by another program, once it listens.
+  private func listening(_ tool: Tool, _ arguments: [String]) async throws -> (Program, String) {
+    let server = try await Program(tool, arguments + [Tool.sockcat.url.path, "listen", "127.0.0.1:0", "--echo"])
+    try await server.waitForError("listening on ")
+    try await server.waitForError("\n")
+    let line = try #require(await server.errors.text.split(separator: "\n").first { $0.hasPrefix("listening on ") })
+    return (server, String(line.dropFirst("listening on ".count)))
+  }
+
+  private func echo(_ text: String, through address: String) async throws {
+    let client = try await Program(.sockcat, ["connect", address], input: .pipe)
+    try await client.send(text)
+    try await client.waitForOutput(text)
+    try await client.finishInput()
+    #expect(try await client.exitStatus() == 0)
+  }
+
+  @Test(.needs(.prlimit), .needs(.bash))
+  func `A server that is flooded until it has no descriptors answers again afterwards`() async throws {
+    let (server, address) = try await listening(.prlimit, ["--nofile=40:40"])
+    let port = try #require(address.split(separator: ":").last)
+    // More connections than it can have; they stay open until the standard input of their program ends.
+    let script = """
+      for ((i = 0; i < 100; i++)); do exec {fd}<>/dev/tcp/127.0.0.1/\(port) || exit 1; done
+      echo flooded; read
+      """
+    let flood = try await Program(.bash, ["-c", script], input: .pipe)
+    try await flood.waitForOutput("flooded")
+    let inVain = try await Program(.sockcat, ["connect", address, "--idle-timeout", "0.3"], input: .pipe)
+    try await inVain.send("in vain")
+    #expect(try await inVain.exitStatus() == 4)
+    let late = try await Program(.sockcat, ["connect", address, "--idle-timeout", "20"], input: .pipe)
+    try await late.send("late")
+    try await flood.finishInput()
+    #expect(try await flood.exitStatus() == 1)
+    try await late.waitForOutput("late")
+    try await late.finishInput()
+    #expect(try await late.exitStatus() == 0)
+    try await echo("again", through: address)
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+    #expect(await server.errors.lines.count == 1)
+  }
+
+  @Test(.needs(.strace), arguments: ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "ECONNABORTED", "EPROTO"])
+  func `A failing accept is tried again`(error: String) async throws {
+    let (server, address) = try await listening(
+      .strace,
+      [
+        "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=accept4", "-e",
+        "inject=accept4:error=\(error):when=2..4",
+      ])
+    for _ in 0..<4 { try await echo("hello", through: address) }
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+  }
+}
