@@ -50,7 +50,7 @@ import Testing
         let connection = TCPConnection(to: endpoint)
         await expectError(.invalidArgument) { _ = try await connection.read() }
       }
-      await expectError(.system) { _ = try await TCPConnection.connect(to: .unix(path: "/nowhere/at/all")) }
+      await expectError(.pathNotFound) { _ = try await TCPConnection.connect(to: .unix(path: "/nowhere/at/all")) }
     }
   }
 
