@@ -9,7 +9,7 @@ struct AdoptableSocket {
   /// Where it listens; of a connection, where the peer is.
   let address: SocketAddress?
   let isTCP: Bool
-  private let socket: Socket
+  let socket: Socket
 
   /// Looks at a descriptor.
   ///

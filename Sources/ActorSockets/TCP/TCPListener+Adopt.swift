@@ -25,11 +25,8 @@ extension TCPListener {
   static func adopt(
     _ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor
   ) throws(SocketError) -> TCPListener {
-    let descriptor = try found.take()
-    // What is accepted inherits them.
-    if found.isTCP { try configuration.connection.setOptions(of: descriptor.socket) }
-    return TCPListener(
-      [Registration(on: reactor, holding: descriptor)], [found.address].compactMap { $0 }, configuration,
-      ReactorExecutor(reactor), isTCP: found.isTCP)
+    TCPListener(
+      [Registration(on: reactor, holding: try found.take())], [found.address].compactMap { $0 }, configuration,
+      ReactorExecutor(reactor), isTCP: found.isTCP, isAdopted: true)
   }
 }

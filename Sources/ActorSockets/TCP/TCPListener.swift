@@ -45,6 +45,8 @@ public actor TCPListener: ReactorActor {
   private let configuration: Configuration
   /// What accepted connections are; not every stream over IP is TCP.
   private let isTCP: Bool
+  /// The socket, and the connections in its backlog, have not got the options of the configuration.
+  private let isAdopted: Bool
   private var policy = AcceptPolicy()
   /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
   private var mayAccept = true
@@ -165,13 +167,13 @@ public actor TCPListener: ReactorActor {
   /// A listener with sockets that listen already.
   init(
     _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration,
-    _ executor: ReactorExecutor,
-    isTCP: Bool = true, file: UnixSocketFile? = nil
+    _ executor: ReactorExecutor, isTCP: Bool = true, isAdopted: Bool = false, file: UnixSocketFile? = nil
   ) {
     self.executor = executor
     self.sockets = sockets
     registration = Registration(on: executor.reactor)
     self.configuration = configuration
+    self.isAdopted = isAdopted
     self.isTCP = isTCP && addresses.first?.isUnix != true
     localAddresses = addresses
     unixSocket = file
@@ -303,6 +305,7 @@ public actor TCPListener: ReactorActor {
     let peer = accepted.peer
     let descriptor = accepted.take()
     do throws(SocketError) {
+      if isAdopted, isTCP { try configuration.connection.setOptions(of: descriptor.socket) }
       try configuration.connection.prepare(handingOut: descriptor.socket)
     } catch {
       try? descriptor.socket.resetOnClose()
