@@ -6,7 +6,8 @@
 // Invariants:
 // - Bytes leave in the order of the entries, and an entry's bytes leave without another's between them.
 // - Every entry leaves exactly once, in a `.finish` step or through `remove`. Its tag may leave before, through
-//   `remove`: a write of which a part is sent is never torn, its bytes go on without anybody waiting for them.
+//   `remove`: a write of which a part is sent is never torn, its bytes go on without anybody waiting for them; or through
+//   `abandon`, which never takes bytes back.
 // - `.begin` is said once of each entry, when it becomes the first of an open stream.
 // - Nothing is admitted behind a half-close; what is tried fails with `.closed`.
 // - `queuedBytes` is the sum of the unsent bytes of all entries.
@@ -148,6 +149,15 @@ struct WriteQueue<Tag> {
       entries.remove(at: index)
     }
     return (tag, sent)
+  }
+
+  /// Takes what is kept with a write, of which no byte need be sent: nobody waits for it any more, and its bytes go on.
+  ///
+  /// - Returns: What was kept with it; `nil` if it is gone already.
+  mutating func abandon(_ id: ID) -> Tag? {
+    guard let index = entries.index(of: id), let tag = entries[index].tag.take() else { return nil }
+    waiting -= 1
+    return tag
   }
 
   /// What is kept with a write.

@@ -433,6 +433,13 @@ public final class StreamCore {
     pumpWrites()
   }
 
+  /// The task that awaits a write was cancelled, and nobody else has its bytes: they stay.
+  func abandonWrite(_ id: UInt64) {
+    guard let write = writes.abandon(id) else { return }
+    finish(write, .failure(CancellationError()))
+    pumpWrites()
+  }
+
   // MARK: Progress
 
   private func reportReadProgress() {

@@ -43,6 +43,12 @@ private struct WriteModel {
     return entry.sent + entry.sentBefore
   }
 
+  mutating func abandon(_ tag: Int) -> Bool {
+    guard let index = entries.firstIndex(where: { $0.tag == tag && $0.isWaited }) else { return false }
+    entries[index].isWaited = false
+    return true
+  }
+
   mutating func settle() {
     while let first = entries.first, isRefused || isOpen {
       let isWhole = first.sent == first.bytes.count
@@ -95,7 +101,12 @@ private struct WriteModel {
           let before = driver.taken.count
           driver.pump([pick(shown.count + 1)])
           model.send(driver.taken.count - before)
-        case 14..<17:
+        case 14:
+          let tag = 1 + pick(max(1, nextTag))
+          let isGone = driver.abandon(tag)
+          if isGone != model.abandon(tag) { Issue.record("seed \(seed): \(tag) was abandoned differently") }
+          if isGone { removed += 1 }
+        case 15..<17:
           let tag = 1 + pick(max(1, nextTag))
           let sent = driver.remove(tag)
           if sent != model.remove(tag) { Issue.record("seed \(seed): \(tag) was taken back differently") }

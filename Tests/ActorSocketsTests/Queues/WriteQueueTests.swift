@@ -79,6 +79,8 @@ struct WriteDriver {
     if let tag { ids[tag] = id }
   }
 
+  mutating func abandon(_ tag: Int) -> Bool { ids[tag].flatMap { queue.abandon($0) } != nil }
+
   mutating func remove(_ tag: Int) -> Int? { ids[tag].flatMap { queue.remove($0)?.sent } }
 
   var text: String { String(decoding: taken, as: UTF8.self) }
@@ -253,6 +255,20 @@ struct WriteDriver {
     driver.pump([1])
     #expect(driver.text == "b")
     #expect(driver.finished == [.init(nil)])
+  }
+
+  @Test func `A write that is abandoned goes on without anybody waiting, though no byte of it was sent`() {
+    var driver = WriteDriver(isOpen: false)
+    for (tag, text) in ["ab", "cd", "ef"].enumerated() { driver.admit(text, tag) }
+    #expect(driver.abandon(1) == true)
+    #expect(driver.abandon(1) == false)
+    #expect(driver.remove(1) == nil)
+    #expect(driver.queue.queuedBytes == 6 && driver.queue.waiting == 2)
+    driver.queue.open()
+    driver.pump([9])
+    #expect(driver.text == "abcdef")
+    #expect(driver.finished == [.init(0), .init(nil), .init(2)])
+    #expect(driver.abandon(0) == false)
   }
 
   @Test func `Nobody waits for an empty write or a half-close that is taken back`() {
