@@ -24,8 +24,10 @@ struct ConnectOptions: Equatable {
 /// What `sockcat listen` was told.
 struct ListenOptions: Equatable {
   /// What is done with a connection.
-  enum Mode: String, CaseIterable {
+  enum Mode: Equatable {
     case join, echo, discard, http, chat
+    /// What `sockcat proxy` does.
+    case forward(Forwarding)
   }
 
   /// Where the sockets come from.
@@ -62,14 +64,15 @@ extension Command {
   /// - Throws: What is wrong, for people.
   init(parsing words: [String]) throws(Failure) {
     var words = Words(words)
-    guard let first = words.next() else { throw .usage("say what to do: connect, listen or demo") }
+    guard let first = words.next() else { throw .usage("say what to do: connect, listen, proxy or demo") }
     switch first {
     case .option("--help", nil), .option("-h", nil), .operand("help"): self = .help
     case .option("--version", nil): self = .version
     case .operand("demo"): self = try Self.demo(&words)
     case .operand("connect"): self = try Self.connect(&words)
     case .operand("listen"): self = try Self.listen(&words)
-    case .operand(let text): throw .usage("\(text.debugDescription) is no command: connect, listen or demo")
+    case .operand("proxy"): self = try Self.proxy(&words)
+    case .operand(let text): throw .usage("\(text.debugDescription) is no command: connect, listen, proxy or demo")
     case .option: throw .usage("\(first) is no option here")
     }
   }
@@ -111,6 +114,7 @@ extension Command {
     var origin: ListenOptions.Origin?
     // Replaced below: nothing can be listened on before the endpoint is known.
     var options = ListenOptions(endpoint: .port(0))
+    var chosen: String?
     while let word = words.next() {
       if word.asksForHelp { return .help }
       switch word {
@@ -122,10 +126,9 @@ extension Command {
       case .option("--timeout", let value): options.timeout = try words.seconds(of: "--timeout", value)
       case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
       case .option(let name, nil):
-        guard let mode = ListenOptions.Mode(rawValue: String(name.dropFirst(2))), mode != .join else {
-          throw .usage("\(word) is no option of listen")
-        }
-        if options.mode != .join { throw .usage("choose one of --\(options.mode.rawValue) and --\(mode.rawValue)") }
+        guard let mode = service(name) else { throw .usage("\(word) is no option of listen") }
+        if let chosen { throw .usage("choose one of \(chosen) and \(name)") }
+        chosen = name
         options.mode = mode
       case .option: throw .usage("\(word) is no option of listen")
       }
@@ -133,6 +136,42 @@ extension Command {
     guard let origin else { throw .usage("say what to listen on, as in: sockcat listen :8080") }
     options.origin = origin
     try options.check()
+    return .listen(options)
+  }
+
+  private static func service(_ option: String) -> ListenOptions.Mode? {
+    switch option {
+    case "--echo": .echo
+    case "--discard": .discard
+    case "--http": .http
+    case "--chat": .chat
+    default: nil
+    }
+  }
+
+  private static func proxy(_ words: inout Words) throws(Failure) -> Command {
+    var endpoints: [Endpoint] = []
+    var options = ListenOptions(endpoint: .port(0))
+    var timeout: Duration?
+    while let word = words.next() {
+      if word.asksForHelp { return .help }
+      switch word {
+      case .operand(let text):
+        if endpoints.count == 2 { throw .usage("two endpoints are enough, \(text.debugDescription) is too much") }
+        endpoints.append(try endpoint(text, after: nil))
+      case .option("--on", let value): options.place = try place(try words.value(of: "--on", value))
+      case .option("--max-connections", let value):
+        options.maximumConnections = try count(try words.value(of: "--max-connections", value))
+      case .option("--timeout", let value): timeout = try words.seconds(of: "--timeout", value)
+      case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
+      case .option: throw .usage("\(word) is no option of proxy")
+      }
+    }
+    guard endpoints.count == 2 else {
+      throw .usage("say where to listen and where to connect to, as in: sockcat proxy :8080 example.com:80")
+    }
+    options.origin = .bind(endpoints[0])
+    options.mode = .forward(Forwarding(target: endpoints[1], timeout: timeout, idleTimeout: options.idleTimeout))
     return .listen(options)
   }
 

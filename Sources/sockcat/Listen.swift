@@ -1,6 +1,6 @@
 import ActorSockets
 
-/// `sockcat listen`.
+/// `sockcat listen`, and `sockcat proxy`, which listens, too.
 struct Listen {
   /// How long connections may go on after the first signal to stop.
   static let drainTime = Duration.seconds(30)
@@ -44,6 +44,7 @@ struct Listen {
     case .discard: Discard()
     case .http: HTTPService()
     case .chat: ChatRoom()
+    case .forward(let forwarding): forwarding
     }
   }
 

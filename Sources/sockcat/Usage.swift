@@ -30,6 +30,15 @@ enum Usage {
                                 (with --once or without a service)
           --idle-timeout S      ends a connection that has moved nothing for S seconds
 
+    sockcat proxy LISTEN TARGET [options]
+        Connects every connection to TARGET and passes on what either sends, its end and
+        its reset. If TARGET cannot be reached, says why and resets the connection.
+        Announces its address and stops as listen does.
+          --on pool|reactor, --max-connections N
+                                as for listen
+          --timeout S           gives up connecting to TARGET after S seconds
+          --idle-timeout S      ends a pair that has moved nothing for S seconds
+
     sockcat demo                shows the library at work, on this machine
     sockcat --help, sockcat --version
 

@@ -51,7 +51,23 @@ struct CommandTests {
     #expect(throws: Failure.self) { try Command(parsing: ["connect", "systemd:"]) }
   }
 
-  @Test(arguments: [["--help"], ["-h"], ["help"], ["connect", "--help"], ["listen", ":0", "-h"], ["demo", "--help"]])
+  @Test
+  func `A proxy has two endpoints`() throws {
+    var options = ListenOptions(endpoint: .unix(path: "@front"))
+    options.mode = .forward(Forwarding(target: .host("a", port: 1)))
+    #expect(try Command(parsing: ["proxy", "unix:@front", "a:1"]) == .listen(options))
+    #expect(!options.servesOne)
+    options.place = .reactor
+    options.maximumConnections = 3
+    options.idleTimeout = .seconds(5)
+    options.mode = .forward(Forwarding(target: .host("a", port: 1), timeout: .seconds(2), idleTimeout: .seconds(5)))
+    let words = ["--on", "reactor", "--max-connections=3", "--timeout", "2", "--idle-timeout", "5"]
+    #expect(try Command(parsing: ["proxy", "unix:@front"] + words + ["a:1"]) == .listen(options))
+  }
+
+  @Test(arguments: [
+    ["--help"], ["-h"], ["help"], ["connect", "--help"], ["listen", ":0", "-h"], ["demo", "--help"], ["proxy", "-h"],
+  ])
   func `Help can be asked for anywhere`(words: [String]) throws {
     #expect(try Command(parsing: words) == .help)
   }
@@ -66,6 +82,8 @@ struct CommandTests {
     ["listen", ":0", "--echo", "--timeout", "1"], ["listen", "unix:"], ["connect", "a:1", "-4=1"],
     ["connect", "a:1", "--source", "a:b:c"], ["connect", "a\nb"], ["listen", ":0", "systemd:"],
     ["listen", "systemd:", ":0"], ["listen", "systemd:", "systemd:a"],
+    ["proxy"], ["proxy", ":0"], ["proxy", ":0", "a:1", "b:2"], ["proxy", ":0", "a:1", "--once"], ["proxy", ":0", "a"],
+    ["listen", ":0", "--forward"], ["proxy", ":0", "a:1", "--max-connections", "0"],
   ])
   func `Nonsense is refused with one line`(words: [String]) {
     let failure = #expect(throws: Failure.self) { try Command(parsing: words) }
