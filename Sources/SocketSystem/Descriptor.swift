@@ -223,6 +223,13 @@ extension Socket {
     // SAFETY: FIONREAD writes one int, which `count` is.
     return unsafe ioctl(number, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
   }
+
+  /// ioctl(2) SIOCOUTQ, tcp(7): the bytes that wait to be sent or acknowledged; an end that was sent counts as one.
+  package func unacknowledgedBytes() -> Int {
+    var count: Int32 = 0
+    // SAFETY: SIOCOUTQ, which is TIOCOUTQ, writes one int, which `count` is.
+    return unsafe ioctl(number, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
+  }
 }
 
 /// Turns -1 into the error of the call named `call`.

@@ -5,11 +5,11 @@
 //
 // Invariants:
 // - Bytes leave in the order of the entries, and an entry's bytes leave without another's between them.
-// - Every entry leaves exactly once, in a `.finish` step or through `remove`. Its tag may leave before, through
+// - Every entry leaves exactly once, in a `.finish` or `.acknowledge` step or through `remove`. Its tag may leave before, through
 //   `remove`: a write of which a part is sent is never torn, its bytes go on without anybody waiting for them; or through
 //   `abandon`, which never takes bytes back.
 // - `.begin` is said once of each entry, when it becomes the first of an open stream.
-// - Nothing is admitted behind a half-close; what is tried fails with `.closed`.
+// - No bytes are admitted behind a half-close; what is tried fails with `.closed`.
 // - `queuedBytes` is the sum of the unsent bytes of all entries.
 
 /// The writes of one stream. `Tag` is what the owner of the machine keeps with each.
@@ -19,6 +19,8 @@ struct WriteQueue<Tag> {
   enum Content {
     /// Bytes to be sent in one piece or several.
     case pieces([[UInt8]])
+    /// No bytes: the peer is to acknowledge all before.
+    case acknowledgement
     /// The half-close.
     case finish
   }
@@ -54,6 +56,8 @@ struct WriteQueue<Tag> {
     case finish(Tag?, Result<Void, SocketError>)
     /// The write is the first now: its time starts.
     case begin(ID, Tag?)
+    /// All before is sent. It left the queue; its outcome comes with the peer's acknowledgement.
+    case acknowledge(ID, Tag?)
     /// There are bytes to send: see `unsent`.
     case send
     /// All before the half-close is sent: shut the sending side down, then say `finished()`.
@@ -100,6 +104,7 @@ struct WriteQueue<Tag> {
       count = pieces.reduce(0) { $0 + $1.count }
       // Enough empty pieces would fill a gathered send, which then moves nothing, over and over.
       if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
+    case .acknowledgement: break
     case .finish: isFinishing = true
     }
     entries.append(Entry(id: nextID, content: content, total: sent + count, tag: tag, sent: sent))
@@ -178,10 +183,11 @@ struct WriteQueue<Tag> {
       first.isBegun = true
       return .begin(first.id, first.tag)
     }
-    if case .finish = first.content {
-      return isFinished ? .finish(leave().tag, .success(())) : .shutDown
+    switch first.content {
+    case .pieces: return first.sent == first.total ? .finish(leave().tag, .success(())) : .send
+    case .finish: return isFinished ? .finish(leave().tag, .success(())) : .shutDown
+    case .acknowledgement: return .acknowledge(first.id, leave().tag)
     }
-    return first.sent == first.total ? .finish(leave().tag, .success(())) : .send
   }
 
   private mutating func leave() -> Entry {

@@ -88,4 +88,20 @@ extension ByteStream {
   /// - Returns: Where the outcome will be.
   @discardableResult
   public nonisolated func enqueueWrite(_ bytes: [UInt8]) -> Pending<Void> { enqueueWrite(bytes, timeout: nil) }
+
+  /// Waits until the peer's side has acknowledged everything written before: see ``flush(until:timeout:)``.
+  ///
+  /// - Parameter target: How far it shall have gone.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  public func flush(until target: FlushTarget = .acknowledged) async throws {
+    try await flush(until: target, timeout: nil)
+  }
+}
+
+/// How far ``ByteStream/flush(until:timeout:)`` waits for bytes to go.
+public enum FlushTarget: Hashable, Sendable {
+  /// This side's kernel has taken them.
+  case sent
+  /// The peer's kernel has acknowledged them.
+  case acknowledged
 }

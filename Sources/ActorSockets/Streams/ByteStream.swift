@@ -109,6 +109,22 @@ public protocol ByteStream: ReactorActor {
   /// Tells the peer, behind all writes before, that no more bytes come: the half-close, shutdown(2). Reading goes on.
   func finishWriting() async throws
 
+  /// Waits until everything written before has gone as far as `target` says: ioctl(2) with SIOCOUTQ, tcp(7).
+  ///
+  /// It says nothing about the program at the other end, which may not have read anything yet. The kernel has no event for
+  /// acknowledgements: it is asked again after 1 ms, 2 ms and so on up to 50 ms, only while somebody waits. Behind
+  /// ``finishWriting()`` the end counts, too. In memory and on unix sockets, what is sent is in the peer's buffer already.
+  ///
+  /// *Ordering*: it takes a place among the writes; later ones do not wait for the acknowledgement, nor does it wait for
+  /// theirs. *Cancellation* and timeouts end the waiting alone. So does closing: when all is sent, it throws `.closed`,
+  /// unless the stream is closed with ``close(after:)`` pending writes, of which this is one.
+  ///
+  /// - Parameters:
+  ///   - target: How far.
+  ///   - timeout: How long it may take; `nil` for any time.
+  /// - Throws: ``SocketError``, what broke the connection for example, and `CancellationError` when the task is cancelled.
+  func flush(until target: FlushTarget, timeout: Timeout?) async throws
+
   /// Waits until the peer has finished writing, whether or not everything is read. Writing to it may go on.
   ///
   /// Throws `.closed` or what broke the connection if that comes first.

@@ -102,6 +102,11 @@ extension QueuedByteStream {
     try await finish(core.begin(.finish, nil, nil, executor))
   }
 
+  public func flush(until target: FlushTarget, timeout: Timeout?) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try await finish(core.begin(flushUntil: target, timeout, executor))
+  }
+
   public var peerFinishedWriting: Void {
     get async throws {
       executor.callGoesOn()

@@ -87,7 +87,7 @@ extension StreamCore {
       break
     case .after(let condition):
       let readsAreDone = reads.count == 0 || condition == .pendingWrites
-      let writesAreDone = writes.isEmpty || condition == .pendingReads
+      let writesAreDone = writes.isEmpty && acknowledgementWait == nil || condition == .pendingReads
       if readsAreDone, writesAreDone {
         beginClose()
       }
@@ -100,6 +100,7 @@ extension StreamCore {
   private func leave() {
     closing = .leaving
     idleWatch?.stop()
+    failFlushes(SocketError(.closed, operation: ""))
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     let owner = self.owner
     let isGone = transport.close { owner?.submit { $0.core.transportIsGone() } }
@@ -124,6 +125,7 @@ extension StreamCore {
     closing = .done
     if endedBy == nil { endedBy = error }
     transport.abort()
+    failFlushes(error)
     conclude(reason ?? .byUs, unsent: unsent)
     refuseAll(reads: error.during("read"), writes: error.during("write"))
     finishClosing()

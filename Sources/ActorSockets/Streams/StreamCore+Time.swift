@@ -64,6 +64,8 @@ extension StreamCore {
       letGoOfRest()
     case .idle:
       idleDeadlineReached()
+    case .acknowledgement:
+      checkAcknowledgements()
     }
   }
 
@@ -76,10 +78,18 @@ extension StreamCore {
   }
 
   private func expireWrite(_ id: UInt64) {
+    if let flush = acknowledgementWait?.queue.tag(of: id) { return expire(flush: flush, id) }
     let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
     if let write = writes.tag(of: id), extend(write, .write(id), done: done) { return }
     guard let (write, sent) = writes.remove(id) else { return }
     finish(write, .failure(SocketError(.timedOut, operation: "write", bytesTransferred: sent)))
+    if options.closesOnTimeout { beginClose() }
+  }
+
+  private func expire(flush: Operation, _ id: UInt64) {
+    if extend(flush, .write(id), done: 0) { return }
+    guard let flush = removeFlush(id) else { return }
+    finish(flush, .failure(SocketError(.timedOut, operation: "flush")))
     if options.closesOnTimeout { beginClose() }
   }
 
@@ -129,12 +139,14 @@ enum DeadlineTag {
   case close
   case rest
   case idle
+  case acknowledgement
 
   var rawValue: UInt64 {
     switch self {
     case .close: 0
     case .rest: 4
     case .idle: 8
+    case .acknowledgement: 12
     case .read(let id): id << 2 | 1
     case .write(let id): id << 2 | 2
     }
@@ -145,7 +157,13 @@ enum DeadlineTag {
       switch rawValue & 3 {
       case 1: .read(rawValue >> 2)
       case 2: .write(rawValue >> 2)
-      default: rawValue == 4 ? .rest : rawValue == 8 ? .idle : .close
+      default:
+        switch rawValue {
+        case 4: .rest
+        case 8: .idle
+        case 12: .acknowledgement
+        default: .close
+        }
       }
   }
 }

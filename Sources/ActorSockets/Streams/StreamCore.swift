@@ -46,6 +46,8 @@ public final class StreamCore {
   var closedWaiters = Waiters<CloseReport>()
   /// Those who await `close()`: the descriptor is gone.
   var goneWaiters = Waiters<Void>()
+  /// What there is only while somebody waits for an acknowledgement.
+  var acknowledgementWait: AcknowledgementWait?
   var peerFinishedWaiters = Waiters<Void>()
   /// Those who wait for the stream to be up.
   var openWaiters = Waiters<Void>()
@@ -138,6 +140,7 @@ public final class StreamCore {
     brokenBy = error
     let unsent = writes.queuedBytes
     writes.refuse(error.during("write"))
+    failFlushes(error)
     conclude(CloseReport.Reason(error), unsent: unsent)
   }
 
@@ -277,6 +280,8 @@ public final class StreamCore {
           finish(tag, .success(.written))
         case .failure(let error): finish(tag, .failure(error))
         }
+      case .acknowledge(let id, let flush):
+        awaitAcknowledgement(id, flush)
       case .send:
         if !sendQueued(), !expireImmediateWrite() { return }
       case .shutDown:
@@ -428,7 +433,7 @@ public final class StreamCore {
 
   /// The task that awaits a write was cancelled, or its handle.
   func cancelWrite(_ id: UInt64) {
-    guard let (write, _) = writes.remove(id) else { return }
+    guard let write = writes.remove(id)?.tag ?? removeFlush(id) else { return }
     finish(write, .failure(CancellationError()))
     pumpWrites()
   }

@@ -25,6 +25,8 @@ package protocol StreamTransport: AnyObject {
   func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
+  /// The bytes that were sent and that the peer's side has not acknowledged; an end that was sent counts as one.
+  var unacknowledgedBytes: Int { get }
   /// Whether there are no bytes to receive but the end of the stream or an error.
   var isAtEnd: Bool { get }
   /// What TCP knows of the connection; `nil` if it is none of TCP.
@@ -40,4 +42,7 @@ package protocol StreamTransport: AnyObject {
 
 extension StreamTransport {
   package var tcpInfo: TCPInfo? { nil }
+
+  /// What was sent is in the peer's buffer at once.
+  package var unacknowledgedBytes: Int { 0 }
 }

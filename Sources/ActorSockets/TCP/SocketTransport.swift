@@ -127,6 +127,13 @@ final class SocketTransport: StreamTransport {
 
   var tcpInfo: TCPInfo? { try? registration.socket?.tcpInfo() }
 
+  /// A unix socket puts what it takes into the peer's buffer: there is nothing on the way, and the kernel counts what is
+  /// not read.
+  var unacknowledgedBytes: Int { isUnix ? 0 : registration.socket?.unacknowledgedBytes() ?? 0 }
+
+  /// Asked of the kernel, for it is rarely needed.
+  private var isUnix: Bool { (try? registration.socket?.localAddress())?.isUnix ?? false }
+
   var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {

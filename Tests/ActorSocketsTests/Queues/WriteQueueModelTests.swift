@@ -106,7 +106,12 @@ private struct WriteModel {
           let isGone = driver.abandon(tag)
           if isGone != model.abandon(tag) { Issue.record("seed \(seed): \(tag) was abandoned differently") }
           if isGone { removed += 1 }
-        case 15..<17:
+        case 16 where pick(2) == 0:
+          // To the queue it is a write without bytes, also behind a half-close.
+          nextTag += 1
+          driver.flush(nextTag)
+          model.entries.append(.init(tag: nextTag, bytes: []))
+        case 15, 16:
           let tag = 1 + pick(max(1, nextTag))
           let sent = driver.remove(tag)
           if sent != model.remove(tag) { Issue.record("seed \(seed): \(tag) was taken back differently") }

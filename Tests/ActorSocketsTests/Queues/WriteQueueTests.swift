@@ -49,7 +49,7 @@ struct WriteDriver {
       switch queue.step() {
       case .idle: return
       case .begin(_, let tag): begun.append(tag)
-      case .finish(let tag, .success): finished.append(Finished(tag))
+      case .finish(let tag, .success), .acknowledge(_, let tag): finished.append(Finished(tag))
       case .finish(let tag, .failure(let error)):
         finished.append(Finished(tag, failedAfter: error.bytesTransferred))
       case .shutDown:
@@ -76,6 +76,11 @@ struct WriteDriver {
 
   mutating func finishWriting(_ tag: Int?) {
     let id = queue.admit(.finish, tag)
+    if let tag { ids[tag] = id }
+  }
+
+  mutating func flush(_ tag: Int?) {
+    let id = queue.admit(.acknowledgement, tag)
     if let tag { ids[tag] = id }
   }
 
@@ -297,7 +302,27 @@ struct WriteDriver {
     #expect(driver.queue.queuedBytes == 0 && driver.queue.isEmpty)
   }
 
-  // MARK: Half-close, refusal
+  // MARK: Flush, half-close, refusal
+
+  @Test func `A flush leaves when all before it is sent, also behind a half-close`() {
+    var driver = WriteDriver()
+    driver.admit("ab", 1)
+    driver.flush(2)
+    driver.admit("cd", 3)
+    driver.finishWriting(4)
+    driver.flush(5)
+    driver.pump([1])
+    #expect(driver.finished == [])
+    driver.pump([1])
+    #expect(driver.finished == [.init(1), .init(2)])
+    driver.pump([2])
+    #expect(driver.finished == (1...5).map { .init($0) })
+    #expect(driver.isShutDown && driver.text == "abcd")
+    driver.queue.refuse(SocketError(.connectionReset, operation: "write"))
+    driver.flush(6)
+    driver.pump()
+    #expect(driver.finished.last == .init(6, failedAfter: 0))
+  }
 
   @Test func `The half-close comes when all before it is sent`() {
     var driver = WriteDriver()

@@ -1,0 +1,62 @@
+// Those who wait for the peer's acknowledgement, a pure machine.
+//
+// There is no event for an acknowledgement: the kernel is asked, again and again, as long as somebody waits. The pauses
+// grow from 1 ms to 50 ms: an answer is late by about as long as it took, and at most by the longest pause.
+//
+// Invariants:
+// - Positions, in bytes sent so far, grow with the numbers: those that are done are the first.
+// - Each leaves once: acknowledged, taken out, or with all others.
+
+struct Acknowledgements<Tag> {
+  private struct Waiter: Identified {
+    let id: UInt64
+    let position: Int
+    let tag: Tag
+  }
+
+  private var waiting = FIFO<Waiter>()
+  private var pause = Self.shortestPause
+
+  private static var shortestPause: Int64 { 1_000_000 }
+  private static var longestPause: Int64 { 50_000_000 }
+
+  /// Whether nobody waits.
+  var isEmpty: Bool { waiting.isEmpty }
+
+  /// One more waits until so many bytes are acknowledged.
+  mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
+    waiting.append(Waiter(id: id, position: position, tag: tag))
+    pause = Self.shortestPause
+  }
+
+  /// So many of the bytes sent are acknowledged: takes out whose wait is over.
+  mutating func acknowledged(_ position: Int) -> [Tag] {
+    var done: [Tag] = []
+    while let first = waiting.first, first.position <= position {
+      waiting.remove(at: 0)
+      done.append(first.tag)
+    }
+    return done
+  }
+
+  /// How long to wait until the kernel is asked again, in nanoseconds.
+  mutating func nextPause() -> Int64 {
+    defer { pause = min(2 * pause, Self.longestPause) }
+    return pause
+  }
+
+  /// What is kept with one.
+  func tag(of id: UInt64) -> Tag? { waiting.index(of: id).map { waiting[$0].tag } }
+
+  /// Takes one out.
+  mutating func remove(_ id: UInt64) -> Tag? {
+    waiting.index(of: id).map { waiting.remove(at: $0).tag }
+  }
+
+  /// Takes all out.
+  mutating func takeAll() -> [Tag] {
+    var all: [Tag] = []
+    while let waiter = waiting.popFirst() { all.append(waiter.tag) }
+    return all
+  }
+}

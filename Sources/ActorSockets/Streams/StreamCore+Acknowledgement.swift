@@ -1,0 +1,73 @@
+internal import EpollReactor
+
+// Waiting until the peer has acknowledged what was sent.
+
+/// What a stream keeps for that, while somebody waits.
+final class AcknowledgementWait {
+  var queue = Acknowledgements<Operation>()
+  var deadline: DeadlineKey?
+}
+
+extension StreamCore {
+  /// Begins to wait for all before: until it is sent, or also acknowledged.
+  func begin(
+    flushUntil target: FlushTarget, _ timeout: Timeout?, _ executor: ReactorExecutor
+  ) throws -> Operation {
+    try Task.checkCancellation()
+    if let refusal { throw refusal.during("flush") }
+    if let brokenBy { throw brokenBy.during("flush") }
+    return begin(target == .sent ? .pieces([]) : .acknowledgement, timeout, nil, executor)
+  }
+
+  /// All before the flush is sent.
+  func awaitAcknowledgement(_ id: UInt64, _ flush: Operation?) {
+    guard let flush else { return }
+    if transport.unacknowledgedBytes == 0 { return finish(flush, .success(.written)) }
+    if writeIsImmediate {
+      writeIsImmediate = false
+      finish(flush, .failure(SocketError(.timedOut, operation: "flush")))
+      if options.closesOnTimeout { beginClose() }
+      return
+    }
+    let wait = acknowledgementWait ?? AcknowledgementWait()
+    acknowledgementWait = wait
+    // What is sent from now on is not waited for.
+    wait.queue.add(id, position: metrics.bytesSent, flush)
+    if let deadline = wait.deadline.take() { registration.disarm(deadline) }
+    askAgain(wait)
+  }
+
+  /// Asks the kernel how much is acknowledged.
+  func checkAcknowledgements() {
+    guard let wait = acknowledgementWait else { return }
+    wait.deadline = nil
+    for flush in wait.queue.acknowledged(metrics.bytesSent - transport.unacknowledgedBytes) {
+      finish(flush, .success(.written))
+    }
+    if wait.queue.isEmpty { endAcknowledgementWait() } else { askAgain(wait) }
+  }
+
+  private func askAgain(_ wait: AcknowledgementWait) {
+    wait.deadline = registration.arm(
+      at: instant(registration.now, plus: wait.queue.nextPause()), tag: DeadlineTag.acknowledgement.rawValue)
+  }
+
+  /// Takes a flush back that waits for its acknowledgement.
+  func removeFlush(_ id: UInt64) -> Operation? {
+    guard let flush = acknowledgementWait?.queue.remove(id) else { return nil }
+    if acknowledgementWait?.queue.isEmpty == true { endAcknowledgementWait() }
+    return flush
+  }
+
+  /// No acknowledgement will be heard of any more.
+  func failFlushes(_ error: SocketError) {
+    guard let wait = acknowledgementWait else { return }
+    for flush in wait.queue.takeAll() { finish(flush, .failure(error.during("flush"))) }
+    endAcknowledgementWait()
+  }
+
+  private func endAcknowledgementWait() {
+    if let deadline = acknowledgementWait.take()?.deadline { registration.disarm(deadline) }
+    settle()
+  }
+}

@@ -1,0 +1,154 @@
+import ActorSockets
+import ActorSocketsTesting
+import SocketSystem
+import TestSupport
+import Testing
+
+@Suite struct FlushTests {
+  @Test(arguments: Transport.allCases)
+  func `A flush returns when the peer's side has everything, read or not`(transport: Transport) async throws {
+    try await within("the flushes return") {
+      let pair = try await transport.pair()
+      try await pair.client.flush()
+      for size in [1, 1000, 50_000] {
+        try await pair.client.write(pattern(size))
+        try await pair.client.flush()
+        if let connection = pair.client as? TCPConnection {
+          #expect(try await connection.withFileDescriptor { Socket($0).unacknowledgedBytes() } == 0)
+        }
+        try await pair.client.flush(until: .sent)
+        #expect(try await pair.server.read(exactly: size) == pattern(size))
+      }
+      try await pair.client.finishWriting()
+      try await pair.client.flush()
+      try await pair.client.flush(until: .sent)
+      #expect(try await pair.server.read() == nil)
+      try await pair.client.flush()
+    }
+  }
+
+  @Test(arguments: Transport.allCases, [FlushTarget.sent, .acknowledged])
+  func `A flush waits for the writes before it, and has its place among them`(
+    transport: Transport, target: FlushTarget
+  ) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let writing = Task.immediate { try await pair.client.write(pattern(tooMuch)) }
+      let isFlushed = Gate()
+      let flushing = Task.immediate {
+        try await pair.client.flush(until: target, timeout: nil)
+        isFlushed.open()
+      }
+      try await eventually("both wait") { await pair.client.status.queuedWrites == 2 }
+      await expectError(.timedOut) { try await pair.client.flush(until: target, timeout: .within(.milliseconds(1))) }
+      let cancelled = Task.immediate { try await pair.client.flush(until: target) }
+      cancelled.cancel()
+      await expectCancellation { try await cancelled.value }
+      #expect(!isFlushed.isOpen)
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      try await writing.value
+      try await flushing.value
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A closed stream has nothing to flush`(transport: Transport) async throws {
+    try await within("the flushes throw") {
+      let pair = try await transport.pair()
+      async let closing: Void = pair.server.close()
+      await pair.client.close()
+      await closing
+      for target in [FlushTarget.sent, .acknowledged] {
+        await expectError(.closed) { try await pair.client.flush(until: target) }
+      }
+    }
+  }
+
+  /// A connection whose kernel took bytes that the peer's has no room for.
+  private func stuck(
+    _ configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared
+  ) async throws -> (TCPConnection, RawSocket) {
+    let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+    try Socket(peer.number).set(.receiveBuffer, to: 16_384)
+    try await connection.withFileDescriptor { try Socket($0).set(.sendBuffer, to: 200_000) }
+    try await connection.write(pattern(150_000))
+    try await connection.flush(until: .sent)
+    return (connection, peer)
+  }
+
+  @Test func `What is sent but not acknowledged is waited for, and later writes go on meanwhile`() async throws {
+    try await within("the flush returns") {
+      let (connection, peer) = try await stuck()
+      await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: .zero) }
+      await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: .milliseconds(20)) }
+      let asked = Notes<Int>()
+      let extended = Timeout.after(.milliseconds(5)) { _, bytes in
+        asked.add(bytes)
+        return asked.all.count < 4 ? .milliseconds(5) : nil
+      }
+      await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: extended) }
+      #expect(asked.all == [0, 0, 0, 0])
+      let cancelled = Task { try await connection.flush() }
+      let flushing = Task { try await connection.flush() }
+      try await letTimePass(milliseconds: 20)
+      cancelled.cancel()
+      await expectCancellation { try await cancelled.value }
+      try await connection.write(utf8: "later")
+      #expect(try await peer.receive(exactly: 150_005) == pattern(150_000) + Array("later"))
+      try await flushing.value
+      await connection.close()
+    }
+  }
+
+  @Test func `A reset, an abort, a close and the reactor's end each end the waiting in their own way`() async throws {
+    try await within("the flushes throw") {
+      for end in 0..<4 {
+        let reactor = Reactor()
+        let (connection, peer) = try await stuck(on: reactor)
+        let flushing = Task { try await connection.flush() }
+        try await letTimePass(milliseconds: 5)
+        switch end {
+        case 0:
+          peer.reset()
+          await expectError(.connectionReset) { try await flushing.value }
+        case 1:
+          await connection.abort()
+          await expectError(.closed) { try await flushing.value }
+        case 2:
+          async let closing: Void = connection.close()
+          await expectError(.closed) { try await flushing.value }
+          peer.reset()
+          await closing
+        default:
+          reactor.shutdown()
+          await expectError(.reactorShutDown) { try await flushing.value }
+        }
+      }
+    }
+  }
+
+  @Test func `Closing after the writes that wait also waits for the flush`() async throws {
+    try await within("everything returns") {
+      let (connection, peer) = try await stuck()
+      let flushing = Task { try await connection.flush() }
+      let closing = Task {
+        await connection.close(after: .pendingWrites)
+      }
+      try await letTimePass(milliseconds: 20)
+      #expect(try await peer.receiveToEnd() == pattern(150_000))
+      peer.close()
+      try await flushing.value
+      await closing.value
+    }
+  }
+
+  @Test func `Nobody asks the kernel when nobody waits`() async throws {
+    try await within("the reactor sleeps") {
+      let reactor = Reactor()
+      let (connection, peer) = try await stuck(on: reactor)
+      await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: .milliseconds(5)) }
+      try await reactor.sleeps()
+      _ = peer.number
+    }
+  }
+}
