@@ -10,9 +10,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+_Static_assert(sizeof(off_t) == sizeof(long), "offsets beyond 2 GiB");
 
 _Static_assert(CLINUX_EPOLLIN == EPOLLIN && CLINUX_EPOLLPRI == EPOLLPRI && CLINUX_EPOLLOUT == EPOLLOUT, "epoll bits");
 _Static_assert(CLINUX_EPOLLERR == EPOLLERR && CLINUX_EPOLLHUP == EPOLLHUP && CLINUX_EPOLLRDHUP == EPOLLRDHUP, "epoll bits");
@@ -95,6 +98,17 @@ int clinux_get_tcp_info(int fd, clinux_tcp_info *info) {
 #undef VALUE
 #undef HAS
   return 0;
+}
+
+long clinux_sendfile(int fd, int file, long offset, unsigned long count) {
+  off_t position = offset;
+  long sent = sendfile(fd, file, &position, count);
+  return sent < 0 ? -errno : sent;
+}
+
+long clinux_pread(int file, void *buffer, unsigned long count, long offset) {
+  long bytes = pread(file, buffer, count, offset);
+  return bytes < 0 ? -errno : bytes;
 }
 
 const uint8_t *clinux_memmem(const uint8_t *bytes, unsigned long count, const uint8_t *pattern, unsigned long pattern_count) {

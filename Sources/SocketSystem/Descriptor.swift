@@ -4,12 +4,14 @@ import Glibc
 /// An open file descriptor with one owner: it is closed when its owner lets go of it, once.
 ///
 /// close(2) is never retried: Linux carries it out whatever it returns.
-package struct Descriptor: ~Copyable, Sendable {
+public struct Descriptor: ~Copyable, Sendable {
   /// The number that the kernel knows it by.
-  package let number: Int32
+  public let number: Int32
 
   /// Takes ownership of an open descriptor.
-  package init(owning number: Int32) { self.number = number }
+  ///
+  /// - Parameter number: Its number; nobody else may close it afterwards.
+  public init(owning number: Int32) { self.number = number }
 
   deinit { _ = close(number) }
 
@@ -17,7 +19,9 @@ package struct Descriptor: ~Copyable, Sendable {
   package var socket: Socket { Socket(number) }
 
   /// Gives the number away: the caller closes it.
-  package consuming func release() -> Int32 {
+  ///
+  /// - Returns: The number.
+  public consuming func release() -> Int32 {
     let number = self.number
     discard self
     return number
@@ -89,7 +93,7 @@ extension Socket {
   /// The number of pieces one gathered send takes; each costs a stack frame of `withVectors`.
   package static var maximumPieces: Int { 64 }
 
-  private static func transfer(_ result: Int, _ call: String) -> Transfer {
+  static func transfer(_ result: Int, _ call: String) -> Transfer {
     if result >= 0 { return .bytes(result) }
     let error = Int32(-result)
     return error == EAGAIN ? .wouldBlock : .failed(SystemError(call: call, errno: error))

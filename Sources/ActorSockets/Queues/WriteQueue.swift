@@ -19,6 +19,8 @@ struct WriteQueue<Tag> {
   enum Content {
     /// Bytes to be sent in one piece or several.
     case pieces([[UInt8]])
+    /// So many bytes of a file, from an offset on.
+    case file(FileSource, from: Int, count: Int)
     /// No bytes: the peer is to acknowledge all before.
     case acknowledgement
     /// The half-close.
@@ -60,6 +62,8 @@ struct WriteQueue<Tag> {
     case acknowledge(ID, Tag?)
     /// There are bytes to send: see `unsent`.
     case send
+    /// There are bytes of a file to send.
+    case sendFile(FileSource, from: Int, count: Int)
     /// All before the half-close is sent: shut the sending side down, then say `finished()`.
     case shutDown
     /// Nothing to do.
@@ -104,6 +108,7 @@ struct WriteQueue<Tag> {
       count = pieces.reduce(0) { $0 + $1.count }
       // Enough empty pieces would fill a gathered send, which then moves nothing, over and over.
       if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
+    case .file(_, from: _, let length): count = length
     case .acknowledgement: break
     case .finish: isFinishing = true
     }
@@ -185,6 +190,9 @@ struct WriteQueue<Tag> {
     }
     switch first.content {
     case .pieces: return first.sent == first.total ? .finish(leave().tag, .success(())) : .send
+    case .file(let file, let offset, let count):
+      if first.sent == first.total { return .finish(leave().tag, .success(())) }
+      return .sendFile(file, from: offset + first.sent, count: count - first.sent)
     case .finish: return isFinished ? .finish(leave().tag, .success(())) : .shutDown
     case .acknowledgement: return .acknowledge(first.id, leave().tag)
     }

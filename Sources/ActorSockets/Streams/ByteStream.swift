@@ -78,6 +78,26 @@ public protocol ByteStream: ReactorActor {
   /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
   func write(contentsOf pieces: [[UInt8]], timeout: Timeout?, progress: Progress?) async throws
 
+  /// Writes bytes of a file, which the kernel sends without copying them through this process: sendfile(2).
+  ///
+  /// It is one write, in its place among the others. Where there is no socket, the file is read in pieces.
+  ///
+  /// Reading a file may block, and does so on the reactor's thread: at most 256 KiB at a time, and hardly ever noticeable
+  /// for what is in the page cache. Send from slow or remote disks with `read` calls on a thread of your own.
+  ///
+  /// *Errors*: if the file becomes shorter meanwhile or cannot be read, and a part of it is sent, the stream is aborted,
+  /// for the peer waits for the rest; ``SocketError/bytesTransferred`` says how much it was. If nothing is sent, only this
+  /// write fails. What the file's bytes are when they are sent is what arrives.
+  ///
+  /// - Parameters:
+  ///   - file: The file. Whoever calls may let go of it; it stays open until it is sent.
+  ///   - range: The bytes, counted from the file's beginning; `nil` for all. An empty range is a write, too. What the file
+  ///     does not have is an `.invalidArgument`, before anything is sent.
+  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - progress: Hears how far it has come, if it takes more than one step.
+  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  func sendFile(_ file: FileSource, range: Range<Int>?, timeout: Timeout?, progress: Progress?) async throws
+
   /// Puts a read in the queue without waiting for it.
   ///
   /// *Ordering*: the order of the calls is the order of the queue, from any thread. If a read fails or is taken back, the

@@ -58,6 +58,17 @@ extension QueuedByteStream {
     try await finish(core.begin(.pieces(pieces), timeout, progress, executor))
   }
 
+  public func sendFile(
+    _ file: FileSource, range: Range<Int>?, timeout: Timeout?, progress: Progress?
+  ) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    try core.checkWritable()
+    let range = try file.checked(range)
+    let content = WriteQueue<Operation>.Content.file(file, from: range.lowerBound, count: range.count)
+    try await finish(core.begin(content, timeout, progress, executor))
+  }
+
   @inline(__always)
   func wait(for parked: Parked, read id: UInt64) async {
     await wait(for: parked) { submit { $0.core.cancelRead(id) } }

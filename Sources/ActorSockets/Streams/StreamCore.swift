@@ -284,6 +284,8 @@ public final class StreamCore {
         awaitAcknowledgement(id, flush)
       case .send:
         if !sendQueued(), !expireImmediateWrite() { return }
+      case .sendFile(let file, let offset, let count):
+        if !send(file, from: offset, count: count), !expireImmediateWrite() { return }
       case .shutDown:
         if let error = transport.finishWriting() { broke(SocketError(error, operation: "finishWriting")) }
         writes.finished()
@@ -300,6 +302,10 @@ public final class StreamCore {
     } else {
       result = transport.send(gathering: pieces, skipping: offset)
     }
+    return note(sent: result)
+  }
+
+  func note(sent result: Transfer) -> Bool {
     switch result {
     case .bytes(let count):
       moved(sent: count)

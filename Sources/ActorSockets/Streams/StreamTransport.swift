@@ -23,6 +23,8 @@ package protocol StreamTransport: AnyObject {
   func send(_ bytes: Span<UInt8>) -> Transfer
   /// Sends the pieces, the first from `offset` on.
   func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer
+  /// Sends at most `count` bytes of a file, from `offset` on.
+  func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
   /// The bytes that were sent and that the peer's side has not acknowledged; an end that was sent counts as one.
@@ -45,4 +47,15 @@ extension StreamTransport {
 
   /// What was sent is in the peer's buffer at once.
   package var unacknowledgedBytes: Int { 0 }
+
+  /// Where there is no socket that the kernel could send the file to, it is read in pieces. What was read and is not taken is
+  /// read again.
+  package func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer {
+    do throws(SystemError) {
+      let bytes = try file.descriptor.read(from: offset, atMost: min(count, 65_536))
+      return bytes.isEmpty ? .unreadable(nil) : .transfer(send(bytes.span))
+    } catch {
+      return .unreadable(error)
+    }
+  }
 }

@@ -96,6 +96,15 @@ final class SocketTransport: StreamTransport {
     return noteSent(result, asked: 0)
   }
 
+  func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer {
+    if !isWritable { return .transfer(.wouldBlock) }
+    guard let socket = registration.socket else { return .transfer(noteSent(nil, asked: 0)) }
+    let result = socket.send(file: file.descriptor, from: offset, count: count)
+    // A short one may be the file's doing: it goes on until EAGAIN.
+    if case .transfer(let transfer) = result { return .transfer(noteSent(transfer, asked: 0)) }
+    return result
+  }
+
   private func noteSent(_ result: Transfer?, asked: Int) -> Transfer {
     switch result {
     case nil: return .failed(SystemError(call: "send", errno: Errno.notConnected))

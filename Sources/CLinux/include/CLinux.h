@@ -61,6 +61,10 @@ typedef struct {
 
 /// getsockopt(2) of TCP_INFO
 int clinux_get_tcp_info(int fd, clinux_tcp_info *_Nonnull info);
+/// sendfile(2) from `offset` on, which leaves the file's own position alone
+long clinux_sendfile(int fd, int file, long offset, unsigned long count);
+/// pread(2)
+long clinux_pread(int file, void *_Nullable buffer, unsigned long count, long offset);
 
 /// memmem(3)
 const uint8_t *_Nullable clinux_memmem(const uint8_t *_Nonnull bytes, unsigned long count, const uint8_t *_Nonnull pattern,

@@ -55,6 +55,12 @@ struct WriteDriver {
       case .shutDown:
         isShutDown = true
         queue.finished()
+      case .sendFile(_, let offset, let count):
+        guard let limit = room.popFirst() else { return }
+        // A file of the bytes 0, 1, 2 …
+        taken += (offset..<offset + min(limit, count)).map { UInt8($0 & 255) }
+        sends += 1
+        queue.sent(min(limit, count))
       case .send:
         guard let limit = room.popFirst() else { return }
         let bytes = shown
@@ -81,6 +87,11 @@ struct WriteDriver {
 
   mutating func flush(_ tag: Int?) {
     let id = queue.admit(.acknowledgement, tag)
+    if let tag { ids[tag] = id }
+  }
+
+  mutating func sendFile(_ file: FileSource, _ range: Range<Int>, _ tag: Int?) {
+    let id = queue.admit(.file(file, from: range.lowerBound, count: range.count), tag)
     if let tag { ids[tag] = id }
   }
 
@@ -300,6 +311,42 @@ struct WriteDriver {
     driver.pump([9])
     #expect(driver.text == "ab")
     #expect(driver.queue.queuedBytes == 0 && driver.queue.isEmpty)
+  }
+
+  // MARK: Files
+
+  @Test func `A file goes out between the writes around it, from where the kernel left off`() throws {
+    let file = try FileSource(path: "/proc/self/exe")
+    for room in 1...12 {
+      var driver = WriteDriver()
+      driver.admit("ab", 1)
+      driver.sendFile(file, 65..<72, 2)
+      driver.sendFile(file, 0..<0, 3)
+      driver.admit("cd", 4)
+      #expect(driver.queue.queuedBytes == 11)
+      driver.pump(Array(repeating: room, count: 12))
+      #expect(driver.text == "abABCDEFGcd")
+      #expect(driver.finished == (1...4).map { .init($0) })
+      #expect(driver.queue.queuedBytes == 0)
+    }
+  }
+
+  @Test func `A file that has begun is never torn, one that has not is taken out`() throws {
+    let file = try FileSource(path: "/proc/self/exe")
+    var driver = WriteDriver()
+    driver.sendFile(file, 65..<70, 1)
+    driver.sendFile(file, 75..<80, 2)
+    driver.pump([2])
+    #expect(driver.remove(2) == 0)
+    #expect(driver.remove(1) == 2)
+    driver.admit("x", 3)
+    driver.pump([9, 9])
+    #expect(driver.text == "ABCDEx")
+    driver.sendFile(file, 65..<70, 4)
+    driver.pump([3])
+    driver.queue.refuse(SocketError(.connectionReset, operation: "write"))
+    driver.pump()
+    #expect(driver.finished == [.init(nil), .init(3), .init(4, failedAfter: 3)])
   }
 
   // MARK: Flush, half-close, refusal
