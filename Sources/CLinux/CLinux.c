@@ -100,6 +100,47 @@ int clinux_get_tcp_info(int fd, clinux_tcp_info *info) {
   return 0;
 }
 
+long clinux_send_descriptor(int fd, const void *bytes, unsigned long count, int descriptor) {
+  union {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))];
+  } control = {0};
+  struct iovec piece = {.iov_base = (void *)bytes, .iov_len = count};
+  struct msghdr message = {
+      .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  long sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+  return sent < 0 ? -errno : sent;
+}
+
+long clinux_receive_descriptors(int fd, void *buffer, unsigned long count, int *descriptors, int *received, int *truncated) {
+  // Room for credentials and the like too, which somebody may have asked for on the descriptor.
+  union {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(CLINUX_MAXIMUM_DESCRIPTORS * sizeof(int)) + 512];
+  } control;
+  struct iovec piece = {.iov_base = buffer, .iov_len = count};
+  struct msghdr message = {
+      .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+  *received = 0;
+  *truncated = 0;
+  long bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  if (bytes < 0) return -errno;
+  *truncated = (message.msg_flags & MSG_CTRUNC) != 0;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    int more = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    // One message carries no more than there is room for.
+    memcpy(descriptors + *received, CMSG_DATA(header), more * sizeof(int));
+    *received += more;
+  }
+  return bytes;
+}
+
 long clinux_sendfile(int fd, int file, long offset, unsigned long count) {
   off_t position = offset;
   long sent = sendfile(fd, file, &position, count);

@@ -152,6 +152,13 @@ package final class Registration: @unchecked Sendable {
     return loop.scratch.receive(from: socket)
   }
 
+  /// recvmsg(2) into the reactor's scratch memory; descriptors that come along go to the inbox.
+  package func receiveIntoScratch(_ inbox: DescriptorInbox) -> Transfer {
+    loop.assertCurrent()
+    guard let socket else { return .failed(SystemError(call: "recvmsg", errno: Errno.badDescriptor)) }
+    return loop.scratch.receive(from: socket, inbox)
+  }
+
   /// Shows the first `count` bytes of the reactor's scratch memory.
   package func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     loop.assertCurrent()

@@ -25,6 +25,12 @@ import Glibc
   // SAFETY: the memory lives as long as this value, so for the call.
   package func receive(from socket: Socket) -> Transfer { unsafe socket.receive(into: memory) }
 
+  /// recvmsg(2) into the front; descriptors that come along go to the inbox.
+  // SAFETY: as above.
+  package func receive(from socket: Socket, _ inbox: DescriptorInbox) -> Transfer {
+    unsafe inbox.receive(from: socket, into: memory)
+  }
+
   /// Shows the first `count` bytes.
   package func withBytes<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     // SAFETY: initialised bytes, which the closure cannot keep.

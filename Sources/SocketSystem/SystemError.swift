@@ -71,6 +71,7 @@ package enum Errno {
   package static let noMemory = ENOMEM
   package static let protocolError = EPROTO
   package static let noProtocolOption = ENOPROTOOPT
+  package static let tooManyReferences = ETOOMANYREFS
   package static let notSupported = EOPNOTSUPP
 }
 

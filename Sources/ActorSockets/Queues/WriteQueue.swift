@@ -21,6 +21,8 @@ struct WriteQueue<Tag> {
     case pieces([[UInt8]])
     /// So many bytes of a file, from an offset on.
     case file(FileSource, from: Int, count: Int)
+    /// Bytes, and a descriptor that goes with the first of them.
+    case passing([UInt8], PassedDescriptor)
     /// No bytes: the peer is to acknowledge all before.
     case acknowledgement
     /// The half-close.
@@ -30,7 +32,7 @@ struct WriteQueue<Tag> {
   /// A write that waits. A class, so that the queue moves one word.
   final class Entry {
     let id: ID
-    fileprivate let content: Content
+    fileprivate var content: Content
     /// The bytes of the entry.
     let total: Int
     /// `nil` when nobody waits for it any more.
@@ -64,6 +66,8 @@ struct WriteQueue<Tag> {
     case send
     /// There are bytes of a file to send.
     case sendFile(FileSource, from: Int, count: Int)
+    /// A descriptor goes with the first of these bytes: send, then say `passed()` and `sent`.
+    case pass([UInt8], PassedDescriptor)
     /// All before the half-close is sent: shut the sending side down, then say `finished()`.
     case shutDown
     /// Nothing to do.
@@ -109,6 +113,7 @@ struct WriteQueue<Tag> {
       // Enough empty pieces would fill a gathered send, which then moves nothing, over and over.
       if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
     case .file(_, from: _, let length): count = length
+    case .passing(let bytes, _): count = bytes.count
     case .acknowledgement: break
     case .finish: isFinishing = true
     }
@@ -141,6 +146,12 @@ struct WriteQueue<Tag> {
       // The next entry is partly sent while this one waits to leave: its position is found when it becomes the first.
       index += 1
     }
+  }
+
+  /// The kernel took the first write's descriptor: what is left are bytes like others.
+  mutating func passed() {
+    guard let first = entries.first, case .passing(let bytes, _) = first.content else { return }
+    first.content = .pieces([bytes])
   }
 
   /// The sending side is shut down.
@@ -190,6 +201,7 @@ struct WriteQueue<Tag> {
     }
     switch first.content {
     case .pieces: return first.sent == first.total ? .finish(leave().tag, .success(())) : .send
+    case .passing(let bytes, let descriptor): return .pass(bytes, descriptor)
     case .file(let file, let offset, let count):
       if first.sent == first.total { return .finish(leave().tag, .success(())) }
       return .sendFile(file, from: offset + first.sent, count: count - first.sent)

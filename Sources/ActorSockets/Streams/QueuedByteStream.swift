@@ -75,7 +75,7 @@ extension QueuedByteStream {
   }
 
   /// Waits for a write that has begun.
-  private func finish(_ operation: Operation) async throws {
+  func finish(_ operation: Operation) async throws {
     if let parked = operation.waiting {
       let id = operation.id
       await wait(for: parked) { submit { $0.core.cancelWrite(id) } }

@@ -168,6 +168,7 @@ extension StreamCore {
     state = .closed
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     disarmRest()
+    transport.discard()
     for waiter in goneWaiters.takeAll() { waiter.resume(.success(())) }
     keepAlive = nil
   }

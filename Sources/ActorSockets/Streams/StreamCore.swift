@@ -286,6 +286,8 @@ public final class StreamCore {
         if !sendQueued(), !expireImmediateWrite() { return }
       case .sendFile(let file, let offset, let count):
         if !send(file, from: offset, count: count), !expireImmediateWrite() { return }
+      case .pass(let bytes, let descriptor):
+        if !pass(descriptor, with: bytes), !expireImmediateWrite() { return }
       case .shutDown:
         if let error = transport.finishWriting() { broke(SocketError(error, operation: "finishWriting")) }
         writes.finished()

@@ -25,6 +25,8 @@ package protocol StreamTransport: AnyObject {
   func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer
   /// Sends at most `count` bytes of a file, from `offset` on.
   func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer
+  /// Sends bytes, and a descriptor with the first of them.
+  func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
   /// The bytes that were sent and that the peer's side has not acknowledged; an end that was sent counts as one.
@@ -40,6 +42,8 @@ package protocol StreamTransport: AnyObject {
   func close(_ done: @escaping @Sendable () -> Void) -> Bool
   /// Lets go of everything now; the peer sees a reset.
   func abort()
+  /// The stream has ended for good: what waits for nobody is dropped.
+  func discard()
 }
 
 extension StreamTransport {
@@ -47,6 +51,13 @@ extension StreamTransport {
 
   /// What was sent is in the peer's buffer at once.
   package var unacknowledgedBytes: Int { 0 }
+
+  /// Descriptors go through sockets alone.
+  package func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer {
+    .failed(SystemError(call: "sendmsg", errno: Errno.notSupported))
+  }
+
+  package func discard() {}
 
   /// Where there is no socket that the kernel could send the file to, it is read in pieces. What was read and is not taken is
   /// read again.

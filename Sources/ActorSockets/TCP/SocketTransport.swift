@@ -19,6 +19,8 @@ final class SocketTransport: StreamTransport {
   /// A receive returned 0.
   private var hasEnded = false
   private var lingering: LingeringClose?
+  /// Where descriptors wait that a unix socket brought, if they are wanted.
+  var inbox: DescriptorInbox?
   /// What there is only while connecting.
   var attempt: ConnectAttempt?
 
@@ -49,8 +51,8 @@ final class SocketTransport: StreamTransport {
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     if !isReadable { return .wouldBlock }
     let capacity = registration.scratchCapacity
-    if wanted < capacity {
-      let result = noteReceived(registration.receiveIntoScratch(), asked: capacity)
+    if wanted < capacity || inbox != nil {
+      let result = noteReceived(receiveIntoScratch(), asked: capacity)
       if case .bytes(let count) = result { registration.withScratch(count) { buffer.append($0) } }
       return result
     }
@@ -64,7 +66,7 @@ final class SocketTransport: StreamTransport {
 
   func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
     if !isReadable { return .wouldBlock }
-    let result = noteReceived(registration.receiveIntoScratch(), asked: registration.scratchCapacity)
+    let result = noteReceived(receiveIntoScratch(), asked: registration.scratchCapacity)
     if case .bytes(let count) = result, count > 0 {
       registration.withScratch(count) { bytes in
         let used = body(bytes)
@@ -72,6 +74,11 @@ final class SocketTransport: StreamTransport {
       }
     }
     return result
+  }
+
+  private func receiveIntoScratch() -> Transfer {
+    if let inbox { return registration.receiveIntoScratch(inbox) }
+    return registration.receiveIntoScratch()
   }
 
   private func noteReceived(_ result: Transfer, asked: Int) -> Transfer {
@@ -94,6 +101,13 @@ final class SocketTransport: StreamTransport {
     if !isWritable { return .wouldBlock }
     let result = registration.socket?.send(gathering: pieces, skipping: offset)
     return noteSent(result, asked: 0)
+  }
+
+  func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer {
+    // Other sockets would send the bytes and say nothing.
+    if !isUnix { return .failed(SystemError(call: "sendmsg", errno: Errno.notSupported)) }
+    if !isWritable { return .wouldBlock }
+    return noteSent(registration.socket?.send(bytes, passing: passed.descriptor), asked: 0)
   }
 
   func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer {
@@ -155,6 +169,8 @@ final class SocketTransport: StreamTransport {
     lingering.assumeIsolated { $0.begin() }
     return false
   }
+
+  func discard() { inbox = nil }
 
   func abort() {
     endAttempt()

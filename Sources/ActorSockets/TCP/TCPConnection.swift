@@ -57,11 +57,19 @@ public actor TCPConnection: QueuedByteStream {
     public var prepare: (@Sendable (borrowing SocketControl) throws -> Void)?
     /// Whether the connection closes itself when the peer has finished and everything it sent was read. Off by default.
     public var closesOnEndOfStream = false
+    /// How many descriptors that the peer of a unix socket passed may wait for ``TCPConnection/takeDescriptor()``. With 0, the
+    /// default, none is received, and the kernel closes what comes. A peer that passes more than may wait has what is too
+    /// many closed, and reads behind the bytes that it came with throw `.limitExceeded`.
+    public var receivesDescriptors = 0
     /// What happens when an operation times out.
     public var onTimeout = TimeoutAction.keepOpen
 
     /// The defaults.
     public init() {}
+
+    fileprivate var inbox: DescriptorInbox? {
+      receivesDescriptors > 0 ? DescriptorInbox(maximum: receivesDescriptors) : nil
+    }
 
     var options: StreamCore.Options {
       var options = StreamCore.Options()
@@ -164,6 +172,7 @@ public actor TCPConnection: QueuedByteStream {
     executor = ReactorExecutor(reactor)
     registration = Registration(on: reactor, holding: descriptor)
     transport = SocketTransport(registration, executor)
+    transport.inbox = configuration.inbox
     core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
@@ -175,6 +184,7 @@ public actor TCPConnection: QueuedByteStream {
     self.executor = executor
     registration = Registration(on: executor.reactor)
     transport = SocketTransport(registration, executor)
+    transport.inbox = configuration.inbox
     core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
@@ -239,6 +249,8 @@ public actor TCPConnection: QueuedByteStream {
     }
     return try body(socket.number)
   }
+
+  func takeFromInbox() -> Descriptor? { transport.inbox?.take() }
 
   nonisolated func setDraining() { identity.withLock { $0.isDraining = true } }
 }

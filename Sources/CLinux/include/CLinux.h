@@ -61,6 +61,16 @@ typedef struct {
 
 /// getsockopt(2) of TCP_INFO
 int clinux_get_tcp_info(int fd, clinux_tcp_info *_Nonnull info);
+/// The most descriptors that the kernel lets one message carry: SCM_MAX_FD
+enum { CLINUX_MAXIMUM_DESCRIPTORS = 253 };
+
+/// sendmsg(2) with MSG_NOSIGNAL and SCM_RIGHTS: the descriptor goes with the first of the bytes
+long clinux_send_descriptor(int fd, const void *_Nonnull bytes, unsigned long count, int descriptor);
+/// recvmsg(2) with MSG_CMSG_CLOEXEC. `descriptors` has room for CLINUX_MAXIMUM_DESCRIPTORS; `received` says how many came, and
+/// `truncated` is 1 if the kernel dropped some for want of room in the process's table.
+long clinux_receive_descriptors(int fd, void *_Nullable buffer, unsigned long count, int *_Nonnull descriptors,
+                                int *_Nonnull received, int *_Nonnull truncated);
+
 /// sendfile(2) from `offset` on, which leaves the file's own position alone
 long clinux_sendfile(int fd, int file, long offset, unsigned long count);
 /// pread(2)

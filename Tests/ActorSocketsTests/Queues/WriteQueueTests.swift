@@ -1,3 +1,4 @@
+import SocketSystem
 import Testing
 
 @testable import ActorSockets
@@ -20,6 +21,8 @@ struct WriteDriver {
   private(set) var finished: [Finished] = []
   /// What the kernel took.
   private(set) var taken: [UInt8] = []
+  /// The descriptors that the kernel took, and how many bytes it had taken before.
+  private(set) var passed: [(Int32, at: Int)] = []
   private(set) var sends = 0
   private(set) var isShutDown = false
   private(set) var neverRests = false
@@ -61,6 +64,13 @@ struct WriteDriver {
         taken += (offset..<offset + min(limit, count)).map { UInt8($0 & 255) }
         sends += 1
         queue.sent(min(limit, count))
+      case .pass(let bytes, let descriptor):
+        guard let limit = room.popFirst() else { return }
+        passed.append((descriptor.descriptor.number, at: taken.count))
+        taken += bytes.prefix(limit)
+        sends += 1
+        queue.passed()
+        queue.sent(min(limit, bytes.count))
       case .send:
         guard let limit = room.popFirst() else { return }
         let bytes = shown
@@ -92,6 +102,11 @@ struct WriteDriver {
 
   mutating func sendFile(_ file: FileSource, _ range: Range<Int>, _ tag: Int?) {
     let id = queue.admit(.file(file, from: range.lowerBound, count: range.count), tag)
+    if let tag { ids[tag] = id }
+  }
+
+  mutating func pass(_ text: String, _ descriptor: consuming Descriptor, _ tag: Int?) {
+    let id = queue.admit(.passing(Array(text.utf8), PassedDescriptor(descriptor)), tag)
     if let tag { ids[tag] = id }
   }
 
@@ -313,7 +328,7 @@ struct WriteDriver {
     #expect(driver.queue.queuedBytes == 0 && driver.queue.isEmpty)
   }
 
-  // MARK: Files
+  // MARK: Files and descriptors
 
   @Test func `A file goes out between the writes around it, from where the kernel left off`() throws {
     let file = try FileSource(path: "/proc/self/exe")
@@ -347,6 +362,21 @@ struct WriteDriver {
     driver.queue.refuse(SocketError(.connectionReset, operation: "write"))
     driver.pump()
     #expect(driver.finished == [.init(nil), .init(3), .init(4, failedAfter: 3)])
+  }
+
+  @Test func `A descriptor goes with the first byte of its write, once, and no other bytes go along`() throws {
+    for room in 1...4 {
+      var driver = WriteDriver()
+      driver.admit("ab", 1)
+      let descriptor = try Descriptor.openForReading("/dev/null")
+      let number = descriptor.number
+      driver.pass("cde", descriptor, 2)
+      driver.admit("f", 3)
+      driver.pump(Array(repeating: room, count: 8))
+      #expect(driver.text == "abcdef")
+      #expect(driver.passed.map(\.0) == [number] && driver.passed.first?.at == 2)
+      #expect(driver.finished == [.init(1), .init(2), .init(3)])
+    }
   }
 
   // MARK: Flush, half-close, refusal

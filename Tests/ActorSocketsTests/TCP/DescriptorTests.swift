@@ -132,7 +132,7 @@ import Testing
 }
 
 /// Runs `body`, and then waits until no more descriptors are open than before.
-private func expectNoDescriptors(_ body: @Sendable () async throws -> Void) async throws {
+func expectNoDescriptors(_ body: @Sendable () async throws -> Void) async throws {
   try await within("the descriptors are closed") {
     // What stays is opened first: the reactor, its wake event, the standard library's own.
     _ = await TCPConnection(to: .address(try RawSocket.listening().address)).state

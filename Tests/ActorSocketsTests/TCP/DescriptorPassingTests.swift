@@ -1,0 +1,258 @@
+import ActorSockets
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Two connections of one unix socket pair.
+private func unixPair(
+  waiting maximum: Int = 16, serverWaiting: Int? = nil
+) throws -> (TCPConnection, TCPConnection) {
+  let (near, far) = try RawSocket.unixPair()
+  var configuration = TCPConnection.Configuration()
+  configuration.receivesDescriptors = maximum
+  let client = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
+  configuration.receivesDescriptors = serverWaiting ?? maximum
+  return (client, try TCPConnection.adopt(fileDescriptor: far.release(), configuration: configuration))
+}
+
+/// The two ends of a pipe, which are the caller's to close: there are no tuples of descriptors.
+private func pipeEnds() throws -> (reading: Int32, writing: Int32) {
+  var ends: [Int32] = [-1, -1]
+  // SAFETY: pipe writes two ints, which the array has.
+  if unsafe Glibc.pipe(&ends) != 0 { throw SystemError(call: "pipe", errno: errno) }
+  return (ends[0], ends[1])
+}
+
+extension Descriptor {
+  fileprivate borrowing func writeByte(_ byte: UInt8) {
+    // SAFETY: one byte is read from where one is.
+    _ = unsafe withUnsafeBytes(of: byte) { unsafe Glibc.write(number, $0.baseAddress, 1) }
+  }
+
+  fileprivate borrowing func readByte() -> UInt8? {
+    var byte: UInt8 = 0
+    // SAFETY: one byte is written to where one is.
+    let count = unsafe withUnsafeMutableBytes(of: &byte) { unsafe Glibc.read(number, $0.baseAddress, 1) }
+    return count == 1 ? byte : nil
+  }
+}
+
+extension TCPConnection {
+  fileprivate nonisolated func takenDescriptor() async throws -> Descriptor {
+    guard let descriptor = await takeDescriptor() else { throw Overdue(description: "no descriptor waits") }
+    return descriptor
+  }
+}
+
+@Suite struct DescriptorPassingTests {
+  @Test func `The end of a pipe goes there, and the other one back`() async throws {
+    try await within("both arrive") {
+      let (client, server) = try unixPair()
+      let ends = try pipeEnds()
+      let reading = Descriptor(owning: ends.reading)
+      let writing = Descriptor(owning: ends.writing)
+      try await client.write(Array("writing end"), passing: writing)
+      #expect(try await server.read(exactly: 11) == Array("writing end"))
+      let received = try await server.takenDescriptor()
+      #expect(fcntl(received.number, F_GETFD) & FD_CLOEXEC != 0)
+      received.writeByte(7)
+      _ = consume received
+      try await server.write(Array("reading end"), passing: reading)
+      #expect(try await client.read(exactly: 11) == Array("reading end"))
+      let back = try await client.takenDescriptor()
+      #expect(back.readByte() == 7)
+      // Both of this process's writing ends are closed by now.
+      #expect(back.readByte() == nil)
+      let none = await client.takeDescriptor() == nil
+      #expect(none)
+    }
+  }
+
+  @Test func `Descriptors keep their place among writes before and behind`() async throws {
+    try await within("everything arrives") {
+      let (client, server) = try unixPair(waiting: 100)
+      var tasks: [Task<Void, any Error>] = []
+      for index in 0..<50 {
+        if index % 2 == 0 {
+          tasks.append(Task.immediate { try await client.write(pattern(5000, from: index * 5000)) })
+        } else {
+          let ends = try pipeEnds()
+          Descriptor(owning: ends.writing).writeByte(UInt8(index))
+          tasks.append(
+            Task.immediate {
+              try await client.write(pattern(5000, from: index * 5000), passing: Descriptor(owning: ends.reading))
+            })
+        }
+      }
+      for index in 0..<50 {
+        #expect(try await server.read(exactly: 5000) == pattern(5000, from: index * 5000))
+        if index % 2 == 1 {
+          let descriptor = try await server.takenDescriptor()
+          #expect(descriptor.readByte() == UInt8(index))
+        }
+      }
+      for task in tasks { try await task.value }
+    }
+  }
+
+  @Test func `A thousand descriptors go through and leave none behind`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let (client, server) = try unixPair(waiting: 8)
+        for round in 0..<1000 {
+          let ends = try pipeEnds()
+          let reading = Descriptor(owning: ends.reading)
+          let writing = Descriptor(owning: ends.writing)
+          writing.writeByte(UInt8(round & 255))
+          try await client.write([1, 2, 3], passing: reading)
+          #expect(try await server.read(exactly: 3) == [1, 2, 3])
+          let descriptor = try await server.takenDescriptor()
+          #expect(descriptor.readByte() == UInt8(round & 255))
+        }
+        // Some that nobody takes.
+        for _ in 0..<5 {
+          let ends = try pipeEnds()
+          let reading = Descriptor(owning: ends.reading)
+          _ = Descriptor(owning: ends.writing)
+          try await client.write([1], passing: reading)
+        }
+        #expect(try await server.read(exactly: 5).count == 5)
+        await server.close()
+        let none = await server.takeDescriptor() == nil
+        #expect(none)
+        await client.close()
+      }
+    }
+  }
+
+  @Test func `A connection that did not ask for descriptors gets the bytes, and none`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let (client, server) = try unixPair(waiting: 0)
+        for _ in 0..<100 {
+          let ends = try pipeEnds()
+          let reading = Descriptor(owning: ends.reading)
+          _ = Descriptor(owning: ends.writing)
+          try await client.write([1, 2], passing: reading)
+        }
+        #expect(try await server.read(exactly: 200).count == 200)
+        let none = await server.takeDescriptor() == nil
+        #expect(none)
+      }
+    }
+  }
+
+  @Test func `Descriptors of writes that fail or are taken back are closed`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let (client, server) = try unixPair()
+        let ends = try pipeEnds()
+        await expectError(.invalidArgument) {
+          try await client.write([], passing: Descriptor(owning: ends.reading))
+        }
+        let filling = Task.immediate { try await client.write(pattern(tooMuch)) }
+        try await eventually("the way is full") { await client.status.unsentBytes > 0 }
+        let waiting = Task.immediate { try await client.write([1], passing: Descriptor(owning: ends.writing)) }
+        try await eventually("it waits") { await client.status.queuedWrites == 2 }
+        waiting.cancel()
+        await expectCancellation { try await waiting.value }
+        let others = try pipeEnds()
+        let failing = Task.immediate { try await client.write([1], passing: Descriptor(owning: others.reading)) }
+        try await eventually("it waits") { await client.status.queuedWrites == 2 }
+        await client.abort()
+        await expectError(.closed) { try await failing.value }
+        await expectError(.closed) {
+          try await client.write([1], passing: Descriptor(owning: others.writing))
+        }
+        await #expect(throws: SocketError.self) { try await filling.value }
+        await server.abort()
+      }
+    }
+  }
+
+  @Test func `A TCP socket passes none, and goes on`() async throws {
+    try await within("everything arrives") {
+      let (connection, peer) = try RawSocket.peerOfConnection()
+      let ends = try pipeEnds()
+      _ = Descriptor(owning: ends.writing)
+      await expectError(.invalidArgument) {
+        try await connection.write([1], passing: Descriptor(owning: ends.reading))
+      }
+      try await connection.write([2])
+      #expect(try await peer.receive(exactly: 1) == [2])
+    }
+  }
+
+  @Test func `A peer that passes more than may wait is not read from any more`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let (client, server) = try unixPair(serverWaiting: 3)
+        for index in UInt8(0)..<6 {
+          let ends = try pipeEnds()
+          let reading = Descriptor(owning: ends.reading)
+          let writing = Descriptor(owning: ends.writing)
+          writing.writeByte(index)
+          try await client.write([index], passing: reading)
+        }
+        // The bytes that the first too many came with are the last.
+        #expect(try await server.read(exactly: 4) == [0, 1, 2, 3])
+        await expectError(.limitExceeded) { _ = try await server.read() }
+        for index in UInt8(0)..<3 {
+          let descriptor = try await server.takenDescriptor()
+          #expect(descriptor.readByte() == index)
+        }
+        let none = await server.takeDescriptor() == nil
+        #expect(none)
+      }
+    }
+  }
+
+  @Test func `A process without a free descriptor is told so, behind the bytes`() async {
+    await #expect(processExitsWith: .success) {
+      let (client, server) = try unixPair()
+      try await client.write([1])
+      #expect(try await server.read() == [1])
+      let ends = try pipeEnds()
+      let reading = Descriptor(owning: ends.reading)
+      _ = Descriptor(owning: ends.writing)
+      try await client.write([2], passing: reading)
+      var before = rlimit()
+      // SAFETY: the calls read or write one struct rlimit.
+      unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before)
+      var limit = rlimit(rlim_cur: 3, rlim_max: before.rlim_max)
+      unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+      #expect(try await server.read() == [2])
+      await expectError(.tooManyOpenFiles) { _ = try await server.read() }
+      unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before)
+      let none = await server.takeDescriptor() == nil
+      #expect(none)
+    }
+  }
+
+  @Test(arguments: [1, 3, 64, 4096])
+  func `A large read goes on past the places where descriptors came`(size: Int) async throws {
+    try await within("everything arrives") {
+      let (client, server) = try unixPair(waiting: 1000)
+      let total = 200_000
+      async let bytes = server.read(exactly: total)
+      var sent = 0
+      var passed = 0
+      while sent < total {
+        let count = min(total - sent, size * 100)
+        if passed < 200 {
+          let ends = try pipeEnds()
+          let reading = Descriptor(owning: ends.reading)
+          _ = Descriptor(owning: ends.writing)
+          try await client.write(pattern(count, from: sent), passing: reading)
+          passed += 1
+        } else {
+          try await client.write(pattern(count, from: sent))
+        }
+        sent += count
+      }
+      #expect(try await bytes == pattern(total))
+      for _ in 0..<passed { _ = try await server.takenDescriptor() }
+    }
+  }
+}
