@@ -5,7 +5,7 @@ import Glibc
 /// The scope is a part of the value: `fe80::1%1` and `fe80::1%2` are different machines, and unequal.
 public struct IPv6Address: Sendable, Hashable {
   /// The first 64 bits, host order.
-  var high: UInt64
+  package var high: UInt64
   /// The last 64 bits, host order.
   var low: UInt64
 

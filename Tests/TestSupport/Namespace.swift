@@ -29,19 +29,32 @@ package final class Namespace: Sendable {
 
   /// Runs a call that may block in this network, on a thread of its own.
   package func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-    try await onThread { [descriptor] in
-      if setns(descriptor, Self.kind) != 0 { throw SystemError(call: "setns", errno: errno) }
+    try await onThread {
+      try self.enter()
       return try body()
     }
   }
 
+  /// Puts the calling thread into this network, for good.
+  package func enter() throws {
+    if setns(descriptor, Self.kind) != 0 { throw SystemError(call: "setns", errno: errno) }
+  }
+
   /// Runs ip(8) in this network.
-  package func ip(_ commands: String...) async throws {
+  package func ip(_ commands: String...) async throws { try await shell(commands.map { "ip " + $0 }) }
+
+  /// Runs commands of the shell in this network.
+  package func shell(_ commands: [String]) async throws {
     try await run {
-      for command in commands where unsafe system("ip \(command)") != 0 {
-        throw Overdue(description: "\"ip \(command)\" failed")
+      for command in commands where !Self.succeeds(command) {
+        throw Overdue(description: "\"\(command)\" failed")
       }
     }
+  }
+
+  private static func succeeds(_ command: String) -> Bool {
+    // SAFETY: the text is valid for the call.
+    unsafe system("PATH=$PATH:/usr/sbin:/sbin; \(command)") == 0
   }
 
   /// Two networks with a cable, veth(4): 192.0.2.1 at the first, 192.0.2.2 at the second. They know each other's hardware
@@ -64,9 +77,10 @@ package final class Namespace: Sendable {
 
   /// Why no namespaces can be made here; `nil` if they can.
   package static let obstacle: String? = {
-    guard unsafe system("ip -V >/dev/null 2>&1") == 0 else { return "ip is not installed: apt-get install iproute2" }
+    guard succeeds("ip -V >/dev/null 2>&1") else { return "ip is not installed: apt-get install iproute2" }
+    guard succeeds("nft -v >/dev/null 2>&1") else { return "nft is not installed: apt-get install nftables" }
     // In a process of its own, so that nothing of it stays.
-    guard unsafe system("unshare --net true 2>/dev/null") == 0 else {
+    guard succeeds("unshare --net true 2>/dev/null") else {
       return "this process may not make network namespaces"
     }
     return nil

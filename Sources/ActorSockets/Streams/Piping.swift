@@ -55,7 +55,7 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
 /// closed when both have ended.
 ///
 /// *Errors*: if one stream breaks, what it brought before is passed on, and then both are aborted: its reset reaches the
-/// other peer.
+/// other peer. If it was ended because nothing moved for its ``Liveness/idleTimeout``, both are closed.
 ///
 /// *Cancellation* throws `CancellationError`, leaves both streams open and loses nothing, as ``pipe(from:to:)``.
 ///
@@ -82,19 +82,28 @@ public func relay(
         if failure == nil { failure = error }
       case .sourceFailed(let error):
         if failure == nil { failure = error }
-        if error is CancellationError { continue }
-        await first.abort()
-        await second.abort()
+        if !(error is CancellationError) { await end(first, second, error) }
       }
     }
     return (counts, failure)
   }
   guard let failure else { return counts }
-  if !(failure is CancellationError) {
-    await first.abort()
-    await second.abort()
-  }
+  if !(failure is CancellationError) { await end(first, second, failure) }
   throw failure
+}
+
+/// Ends both streams of a relay because of one.
+private func end(_ first: some ByteStream, _ second: some ByteStream, _ failure: any Error) async {
+  async let firstEnds: Void = end(first, failure)
+  await end(second, failure)
+  await firstEnds
+}
+
+/// A stream on which nothing moved for too long had nothing to say: its peer finds the end. Anything else breaks a message
+/// off, and a reset tells so.
+private func end(_ stream: some ByteStream, _ failure: any Error) async {
+  let wasIdle = (failure as? SocketError).map { $0.code == .timedOut && $0.errno == 0 } ?? false
+  if wasIdle, await stream.status.unsentBytes == 0 { await stream.close() } else { await stream.abort() }
 }
 
 /// How the moving of bytes came to its end.

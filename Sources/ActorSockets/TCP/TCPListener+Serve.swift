@@ -14,11 +14,19 @@ public enum HandlerPlace: Hashable, Sendable {
 public struct ServeLimits: Hashable, Sendable {
   /// The most connections at a time; further ones wait in the kernel's backlog. 10,000 by default.
   public var connections: Int
+  /// The most connections of one peer at a time; further ones are reset. A peer is an IPv4 address, or the /64 network of an
+  /// IPv6 address. `nil`, the default, for any number: behind one address there may be many people, or a proxy.
+  public var connectionsPerPeer: Int?
 
   /// Limits.
   ///
-  /// - Parameter connections: The most connections at a time, at least 1.
-  public init(connections: Int = 10_000) { self.connections = connections }
+  /// - Parameters:
+  ///   - connections: The most connections at a time, at least 1.
+  ///   - connectionsPerPeer: The most connections of one peer at a time, at least 1; `nil` for any number.
+  public init(connections: Int = 10_000, connectionsPerPeer: Int? = nil) {
+    self.connections = connections
+    self.connectionsPerPeer = connectionsPerPeer
+  }
 }
 
 /// How long handlers may go on when a server stops.
@@ -45,6 +53,9 @@ public struct ServeReport: Hashable, Sendable {
   public var failed = 0
   /// The ones that were aborted because they were not done when the drain was over.
   public var aborted = 0
+  /// The ones that were reset at once, because their peer had too many or ``TCPConnection/Configuration/prepare`` refused
+  /// them. They do not count as accepted.
+  public var refused = 0
 
   /// Nothing done yet.
   public init() {}
@@ -58,29 +69,50 @@ extension TCPListener {
     var wasDrained = false
     var isDraining = false
     var report = ServeReport()
-    /// The connections whose handlers are at work.
+    var limits = ServeLimits()
+    /// The reactors that connections are handed to, in turns; none for the listener's own.
+    var reactors: [Reactor] = []
+    private var nextReactor = 0
+    /// The connections whose handlers are at work, or about to be.
     var active: [UInt64: TCPConnection] = [:]
+    var peers = PeerCounts(limit: nil)
     /// How many connections have no handler any more and are being closed; they take up places too.
     var closing = 0
+    /// The accepting loop awaits a connection, or has one that is not among the active ones yet.
+    var isAccepting = false
+    /// Connections that waited in the kernel when the drain began, and have no handler yet.
+    var backlog: [TCPConnection] = []
     var drainDeadline: DeadlineKey?
     var drainEnd: Int64 = .max
     var isOverdue = false
     /// The accepting loop, waiting for a free place or for the end of the drain.
     var waiter: Parked?
+
+    /// All places are taken.
+    var isFull: Bool { active.count + closing + (isAccepting ? 1 : 0) >= limits.connections }
+
+    /// The reactor whose turn it is to get a connection.
+    mutating func takeReactor() -> Reactor? {
+      if reactors.isEmpty { return nil }
+      defer { nextReactor = (nextReactor + 1) % reactors.count }
+      return reactors[nextReactor]
+    }
   }
 
   /// Serves connections, each with a task of its own, until the task is cancelled or ``drain(within:)`` is called.
   ///
   /// A handler that returns closes its connection; one that throws aborts it, and concerns no other.
   ///
-  /// *Cancellation* begins the drain: the listener is closed, ``TCPConnection/isDraining`` becomes true, and the handlers
-  /// go on, shielded from the cancellation. Those that are not done in time are cancelled, and their connections aborted;
-  /// `serve` returns when the last has ended.
+  /// *Cancellation* begins the drain: connections that wait in the kernel are taken in, the listener is closed,
+  /// ``TCPConnection/isDraining`` becomes true, and the handlers go on, shielded from the cancellation. Those that are not
+  /// done in time are cancelled, and their connections aborted; `serve` returns when the last has ended.
   ///
   /// - Parameters:
   ///   - place: Where the handlers run.
   ///   - limits: How much to take on.
   ///   - drain: How long handlers may go on when the server stops.
+  ///   - reactors: How many reactors the connections are spread over, 1 to 256: the listener's own, and new ones. With more
+  ///     than one, several cores do the work of the sockets; they are handed out in turns.
   ///   - handler: Serves one connection.
   /// - Returns: What was done.
   /// - Throws: `.invalidArgument` if the listener is being served already or the limits make no sense, `.closed` if
@@ -88,17 +120,39 @@ extension TCPListener {
   @discardableResult
   public func serve(
     on place: HandlerPlace = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),
+    reactors: Int = 1, handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
+  ) async throws -> ServeReport {
+    try await serve(
+      choosing: { place == .pool ? nil : $0.executor.reactor }, limits: limits, drain: drain, reactors: reactors,
+      handler: handler)
+  }
+
+  /// Serves connections as ``serve(on:limits:drain:reactors:handler:)`` does, and chooses for each where its handler runs.
+  ///
+  /// - Parameters:
+  ///   - executor: Called on the reactor's thread when a connection is accepted, with its addresses known. It returns the
+  ///     executor that the handler prefers, for example `connection.executor.reactor`, or `nil` for Swift's pool.
+  ///   - limits: How much to take on.
+  ///   - drain: How long handlers may go on when the server stops.
+  ///   - reactors: How many reactors the connections are spread over, 1 to 256.
+  ///   - handler: Serves one connection.
+  /// - Returns: What was done.
+  /// - Throws: What the other one throws.
+  @discardableResult
+  public func serve(
+    choosing executor: @escaping @Sendable (TCPConnection) -> (any TaskExecutor)?, limits: ServeLimits = .init(),
+    drain: Drain = .within(.seconds(30)), reactors: Int = 1,
     handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
-    if server.isServing { throw SocketError.invalid("serve", "this listener is being served already") }
-    if limits.connections < 1 {
-      throw SocketError.invalid("serve", "\(limits.connections) connections are too few to serve anybody")
-    }
+    try check(limits, reactors: reactors)
     if server.wasDrained { return ServeReport() }
     server = Server()
     server.isServing = true
+    server.limits = limits
+    server.peers = PeerCounts(limit: limits.connectionsPerPeer)
+    if reactors > 1 { server.reactors = [self.executor.reactor] + (1..<reactors).map { _ in Reactor() } }
     // A task of its own, so that cancelling the caller does not cancel the handlers.
-    let tree = Task { try await serveTree(place, limits, drain, handler) }
+    let tree = Task { try await serveTree(executor, drain, handler) }
     return try await withTaskCancellationHandler {
       try await tree.value
     } onCancel: {
@@ -106,8 +160,21 @@ extension TCPListener {
     }
   }
 
-  /// Stops serving: the listener is closed and the handlers have so much time to end. See ``serve(on:limits:drain:handler:)``,
-  /// which returns then.
+  private func check(_ limits: ServeLimits, reactors: Int) throws {
+    if server.isServing { throw SocketError.invalid("serve", "this listener is being served already") }
+    if limits.connections < 1 {
+      throw SocketError.invalid("serve", "\(limits.connections) connections are too few to serve anybody")
+    }
+    if let perPeer = limits.connectionsPerPeer, perPeer < 1 {
+      throw SocketError.invalid("serve", "\(perPeer) connections of each peer are too few to serve anybody")
+    }
+    if !(1...256).contains(reactors) {
+      throw SocketError.invalid("serve", "\(reactors) reactors are none or too many, 1 to 256 there can be")
+    }
+  }
+
+  /// Stops serving: the listener is closed and the handlers have so much time to end. See
+  /// ``serve(on:limits:drain:reactors:handler:)``, which returns then.
   ///
   /// A listener that is drained before it is served has nothing to do: `serve` returns at once.
   ///
@@ -123,17 +190,16 @@ extension TCPListener {
   }
 
   private func serveTree(
-    _ place: HandlerPlace, _ limits: ServeLimits, _ drain: Drain,
+    _ place: @Sendable (TCPConnection) -> (any TaskExecutor)?, _ drain: Drain,
     _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
     var failure: (any Error)?
     // A throwing group, although no child throws: the other kind wraps each child twice, in frames that idle with it.
     try await withThrowingDiscardingTaskGroup { group in
       do {
-        while let connection = try await nextToServe(limits) {
+        while let connection = try await nextToServe() {
           // No preference is the pool: this task has none that a child could inherit.
-          let preference: (any TaskExecutor)? = place == .pool ? nil : executor.reactor
-          group.addTask(executorPreference: preference) { () async throws -> Void in
+          group.addTask(executorPreference: place(connection)) { () async throws -> Void in
             await self.run(handler, connection)
           }
         }
@@ -147,25 +213,31 @@ extension TCPListener {
     }
     if let deadline = server.drainDeadline.take() { registration.disarm(deadline) }
     server.isServing = false
+    server.reactors = []
     if let failure { throw failure }
     return server.report
   }
 
   /// The next connection, as soon as there is a place for it; `nil` when the server stops.
-  private func nextToServe(_ limits: ServeLimits) async throws -> TCPConnection? {
-    while !server.isDraining, server.active.count + server.closing >= limits.connections {
-      await wait(for: parkServer()) {}
-    }
+  private func nextToServe() async throws -> TCPConnection? {
+    while !server.isDraining, server.isFull { await wait(for: parkServer()) {} }
+    if server.isDraining { return server.backlog.popLast() }
+    server.isAccepting = true
+    defer { server.isAccepting = false }
     do {
-      if server.isDraining { return nil }
-      let connection = try await accept()
-      server.report.accepted += 1
-      server.active[connection.id] = connection
-      if server.isDraining { connection.setDraining() }
-      return connection
+      return enlist(try await accept())
     } catch let error as SocketError where error.code == .closed && server.isDraining {
-      return nil
+      return server.backlog.popLast()
     }
+  }
+
+  /// Counts a connection in.
+  private func enlist(_ connection: TCPConnection) -> TCPConnection {
+    server.report.accepted += 1
+    server.active[connection.id] = connection
+    server.peers.enter(connection.remoteAddress)
+    if server.isDraining { connection.setDraining() }
+    return connection
   }
 
   /// Inlined: each frame counts in what an idle connection takes.
@@ -181,7 +253,7 @@ extension TCPListener {
       submit { $0.handlerEnded(connection) { $0.failed += 1 } }
     }
     await connection.close()
-    submit { $0.closed() }
+    submit { $0.closed(connection) }
   }
 
   /// A handler has ended; a connection that was aborted before is counted as that already.
@@ -192,8 +264,9 @@ extension TCPListener {
   }
 
   /// The connection of a handler that has ended is gone, or left to itself because the drain is over.
-  private func closed() {
+  private func closed(_ connection: TCPConnection) {
     server.closing -= 1
+    server.peers.leave(connection.remoteAddress)
     wakeServer()
   }
 
@@ -217,8 +290,18 @@ extension TCPListener {
     server.drainEnd = min(end, server.drainEnd)
     server.drainDeadline = registration.arm(at: server.drainEnd, tag: Self.drainTag)
     if server.drainDeadline == nil { server.isOverdue = true }
+    if drain.nanoseconds > 0 { takeBacklog() }
     close()
     wakeServer()
+  }
+
+  /// Accepts what waits in the kernel, as far as there are places: closing would reset it, and for its peers it has been up for
+  /// a while.
+  private func takeBacklog() {
+    lookForConnections()
+    while !server.isFull, let connection = acceptNow() { server.backlog.append(enlist(connection)) }
+    // The one that came first is served first.
+    server.backlog.reverse()
   }
 
   func drainDeadlineReached() {

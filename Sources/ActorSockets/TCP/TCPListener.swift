@@ -269,7 +269,7 @@ public actor TCPListener: ReactorActor {
   }
 
   /// Accepts one connection if one is there.
-  private func acceptNow() -> TCPConnection? {
+  func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
     var refused = 0
     for step in sockets.indices {
@@ -281,8 +281,9 @@ public actor TCPListener: ReactorActor {
           nextSocket = index + 1
           policy.accepted()
           if let connection = handOut(accepted) { return connection }
-          // One that `prepare` refused; a flood of them must not hold the others up.
+          // A flood of those that are refused must not hold the others up.
           refused += 1
+          server.report.refused += 1
           if refused < Self.refusalsPerTurn { continue }
           registration.askForTurn()
           return nil
@@ -300,10 +301,14 @@ public actor TCPListener: ReactorActor {
     return nil
   }
 
-  /// Makes the connection, unless the configuration's `prepare` refuses it: then it is reset.
+  /// Makes the connection, unless its peer has too many or the configuration's `prepare` refuses it: then it is reset.
   private func handOut(_ accepted: consuming Socket.Accepted) -> TCPConnection? {
     let peer = accepted.peer
     let descriptor = accepted.take()
+    if !server.peers.hasRoom(for: peer) {
+      try? descriptor.socket.resetOnClose()
+      return nil
+    }
     do throws(SocketError) {
       if isAdopted, isTCP { try configuration.connection.setOptions(of: descriptor.socket) }
       try configuration.connection.prepare(handingOut: descriptor.socket)
@@ -313,7 +318,13 @@ public actor TCPListener: ReactorActor {
     }
     return TCPConnection(
       descriptor, remote: peer, isTCP: isTCP, isAccepted: true,
-      configuration: configuration.connection, reactor: executor.reactor)
+      configuration: configuration.connection, reactor: server.takeReactor() ?? executor.reactor)
+  }
+
+  /// Connections may wait although no event has said so yet; calls that wait get them first.
+  func lookForConnections() {
+    mayAccept = true
+    serveWaiters()
   }
 
   /// Descriptors or memory are short: no edge will tell when that changes.
@@ -341,10 +352,7 @@ public actor TCPListener: ReactorActor {
 }
 
 extension TCPListener: EventHandler {
-  package func handle(_ readiness: Readiness) {
-    mayAccept = true
-    serveWaiters()
-  }
+  package func handle(_ readiness: Readiness) { lookForConnections() }
 
   package func deadlineReached(_ tag: UInt64) {
     if tag == Self.drainTag { return drainDeadlineReached() }

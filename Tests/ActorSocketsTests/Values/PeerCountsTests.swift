@@ -1,0 +1,50 @@
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct PeerCountsTests {
+  private func address(_ text: String) throws -> SocketAddress { try SocketAddress(parsing: text) }
+
+  @Test(arguments: [
+    ("192.0.2.1:1", "192.0.2.1:2", true), ("192.0.2.1:1", "192.0.2.2:1", false),
+    ("[2001:db8::1]:1", "[2001:db8::ffff:1]:9", true), ("[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1", false),
+    ("[::ffff:192.0.2.1]:1", "192.0.2.1:2", true), ("[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.2]:1", false),
+    ("unix:/a", "unix:/a", false),
+  ])
+  func `A peer is an IPv4 address or an IPv6 network of 64 bits`(first: String, second: String, isSame: Bool) throws {
+    var counts = PeerCounts(limit: 1)
+    let (first, second) = (try address(first), try address(second))
+    counts.enter(first)
+    #expect(counts.hasRoom(for: second) == !isSame)
+    counts.leave(first)
+    #expect(counts.hasRoom(for: second) && counts.peers == 0)
+  }
+
+  @Test func `Without a limit nobody is counted`() throws {
+    var counts = PeerCounts(limit: nil)
+    for _ in 0..<100 { counts.enter(try address("192.0.2.1:1")) }
+    #expect(counts.hasRoom(for: try address("192.0.2.1:1")) && counts.peers == 0)
+    counts.leave(nil)
+  }
+
+  @Test func `Counts come back to nothing, whatever the order`() throws {
+    var random = SeededRandom(seed: 7)
+    var counts = PeerCounts(limit: 5)
+    var present: [SocketAddress] = []
+    for _ in 0..<10_000 {
+      let address = SocketAddress.ipv4(IPv4Address(rawValue: UInt32.random(in: 0..<50, using: &random)), port: 1)
+      if counts.hasRoom(for: address), Bool.random(using: &random) {
+        counts.enter(address)
+        present.append(address)
+      } else if let index = present.indices.randomElement(using: &random) {
+        counts.leave(present.remove(at: index))
+      }
+      let mine = present.filter { $0 == address }.count
+      #expect(mine <= 5 && counts.hasRoom(for: address) == (mine < 5))
+    }
+    for address in present { counts.leave(address) }
+    #expect(counts.peers == 0)
+  }
+}
