@@ -41,8 +41,6 @@ struct FailureCause: Equatable {
       self.init(
         .permissionDenied,
         "user \(surroundings.userID) may not write to the socket, which connecting needs, or not enter its directory")
-    case Errno.wouldBlock:
-      self.init(.system, "too many connections wait there to be accepted; try again later")
     case Errno.wrongType: self.init(.system, "the socket there is not for streams of bytes")
     default: return nil
     }

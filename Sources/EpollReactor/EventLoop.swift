@@ -144,7 +144,10 @@ package final class EventLoop: @unchecked Sendable {
       switch jobs.rest(maySleep: turns.isEmpty) {
       case .work: wait = 0
       case .sleep: wait = millisecondsToNextDeadline()
-      case .end: return
+      case .end:
+        // They name the loop.
+        activities = []
+        return
       }
       settleActivities()
       hookPlace.turnTook(gauge.turnEnds())

@@ -21,9 +21,14 @@ final class HookPlace: Sendable {
   var current: (any ReactorHook)? {
     get { isTaken.load(ordering: .relaxed) ? hook.withLock { $0 } : nil }
     set {
-      hook.withLock { $0 = newValue }
+      // The one before is let go of outside of the lock: what it does then is its own.
+      let before = hook.withLock { hook in
+        defer { hook = newValue }
+        return hook
+      }
       threshold.store(newValue?.lagThreshold ?? .max, ordering: .relaxed)
       isTaken.store(newValue != nil, ordering: .relaxed)
+      withExtendedLifetime(before) {}
     }
   }
 

@@ -23,6 +23,9 @@ struct Acknowledgements<Tag> {
   /// Whether nobody waits.
   var isEmpty: Bool { waiting.isEmpty }
 
+  /// What is kept with all of them, in order.
+  var all: [Tag] { (0..<waiting.count).map { waiting[$0].tag } }
+
   /// One more waits until so many bytes are acknowledged.
   mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
     waiting.append(Waiter(id: id, position: position, tag: tag))

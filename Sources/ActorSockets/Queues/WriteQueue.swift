@@ -10,7 +10,7 @@
 //   `abandon`, which never takes bytes back.
 // - `.begin` is said once of each entry, when it becomes the first of an open stream.
 // - No bytes are admitted behind a half-close; what is tried fails with `.closed`.
-// - `queuedBytes` is the sum of the unsent bytes of all entries.
+// - `queuedBytes` is the sum of the unsent bytes of all entries, `queuedFileBytes` that of the entries that are files.
 
 /// The writes of one stream. `Tag` is what the owner of the machine keeps with each.
 struct WriteQueue<Tag> {
@@ -45,6 +45,10 @@ struct WriteQueue<Tag> {
     /// It is the half-close.
     var isFinish: Bool { if case .finish = content { true } else { false } }
 
+    /// It waits for an acknowledgement.
+    var isFlush: Bool { if case .acknowledgement = content { true } else { false } }
+    fileprivate var isFile: Bool { if case .file = content { true } else { false } }
+
     fileprivate init(id: ID, content: Content, total: Int, tag: Tag?, sent: Int) {
       self.id = id
       self.content = content
@@ -78,6 +82,8 @@ struct WriteQueue<Tag> {
   private var refusal: SocketError?
   private(set) var isOpen = false
   private(set) var queuedBytes = 0
+  /// Of these, the bytes that are in files, and in no memory.
+  private(set) var queuedFileBytes = 0
   /// The writes that somebody waits for.
   private(set) var waiting = 0
   /// A half-close was admitted.
@@ -112,7 +118,9 @@ struct WriteQueue<Tag> {
       count = pieces.reduce(0) { $0 + $1.count }
       // Enough empty pieces would fill a gathered send, which then moves nothing, over and over.
       if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
-    case .file(_, from: _, let length): count = length
+    case .file(_, from: _, let length):
+      count = length
+      queuedFileBytes += length
     case .passing(let bytes, _): count = bytes.count
     case .acknowledgement: break
     case .finish: isFinishing = true
@@ -140,6 +148,7 @@ struct WriteQueue<Tag> {
       let left = entries[index].total - entries[index].sent
       let part = min(left, rest)
       entries[index].sent += part
+      if entries[index].isFile { queuedFileBytes -= part }
       rest -= part
       if index == 0 { advance(by: part) }
       if part < left || rest == 0 { return }
@@ -165,9 +174,12 @@ struct WriteQueue<Tag> {
     waiting -= 1
     let sent = entries[index].sent
     if case .finish = entries[index].content { return (tag, 0) }
-    if sent == 0, entries[index].total > 0 {
-      queuedBytes -= entries[index].total
-      entries.remove(at: index)
+    if sent > 0 { return (tag, sent) }
+    if index == 0 {
+      // Behind one of no bytes, the next may be partly sent.
+      _ = leave()
+    } else {
+      forget(entries.remove(at: index))
     }
     return (tag, sent)
   }
@@ -210,9 +222,15 @@ struct WriteQueue<Tag> {
     }
   }
 
+  private mutating func forget(_ entry: Entry) {
+    let rest = entry.total - entry.sent
+    queuedBytes -= rest
+    if entry.isFile { queuedFileBytes -= rest }
+  }
+
   private mutating func leave() -> Entry {
     let entry = entries.remove(at: 0)
-    queuedBytes -= entry.total - entry.sent
+    forget(entry)
     if entry.tag != nil { waiting -= 1 }
     sentPieces = 0
     offset = 0

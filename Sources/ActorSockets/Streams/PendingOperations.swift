@@ -25,6 +25,8 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
     case write
     /// The half-close.
     case finishWriting
+    /// Waiting for the peer's acknowledgement.
+    case flush
   }
 
   /// What is to be done.
@@ -58,16 +60,34 @@ extension StreamCore {
       return PendingOperation(
         kind: kind, summary: summary, age: age(of: entry.tag, now), bytesDone: done, bytesTotal: total)
     }
-    let waitingWrites = writes.all.map { entry in
+    // All before these is sent, so they are the first.
+    let flushes = (acknowledgementWait?.queue.all ?? []).map { flush in
       PendingOperation(
-        kind: entry.isFinish ? .finishWriting : .write,
-        summary: entry.isFinish ? "finish writing" : "write \(entry.total) bytes",
-        age: entry.tag.map { age(of: $0, now) }, bytesDone: entry.sent, bytesTotal: entry.total)
+        kind: .flush, summary: Self.flushSummary, age: age(of: flush, now), bytesDone: 0, bytesTotal: nil)
     }
-    return waitingReads + waitingWrites
+    let waitingWrites = writes.all.map { entry in
+      let (kind, summary) = entry.told
+      return PendingOperation(
+        kind: kind, summary: summary, age: entry.tag.map { age(of: $0, now) }, bytesDone: entry.sent,
+        bytesTotal: entry.total)
+    }
+    return waitingReads + flushes + waitingWrites
   }
 
   private func age(of operation: Operation, _ now: Int64) -> Duration { .nanoseconds(max(0, now - operation.called)) }
+}
+
+extension StreamCore {
+  fileprivate static let flushSummary = "wait for the peer's acknowledgement"
+}
+
+extension WriteQueue.Entry {
+  /// What it is, for people.
+  fileprivate var told: (kind: PendingOperation.Kind, summary: String) {
+    if isFinish { return (.finishWriting, "finish writing") }
+    if isFlush { return (.flush, StreamCore.flushSummary) }
+    return (.write, "write \(total) bytes")
+  }
 }
 
 extension ReadKind {

@@ -117,6 +117,12 @@ private enum PipeOutcome: Sendable {
 private func move(from source: some ByteStream, to destination: some ByteStream) async -> PipeOutcome {
   await withTaskExecutorPreference(source.executor.reactor) {
     var moved = 0
+    do {
+      // What an earlier one, which was cancelled, has left there: it must not become more each time.
+      try await destination.flush(until: .sent, timeout: nil)
+    } catch {
+      return .destinationFailed(error)
+    }
     while true {
       let chunk: [UInt8]?
       do {

@@ -226,10 +226,12 @@ extension StreamCore {
   ) {
     do {
       try checkWritable()
-      if !writes.isEmpty, writes.queuedBytes + bytes.count > options.writeBudget {
+      // What is in files takes no memory.
+      let queued = writes.queuedBytes - writes.queuedFileBytes
+      if queued > 0, queued + bytes.count > options.writeBudget {
         throw SocketError(
           .limitExceeded, operation: "enqueueWrite",
-          detail: "\(writes.queuedBytes) bytes wait already, the budget is \(options.writeBudget)")
+          detail: "\(queued) bytes wait already, the budget is \(options.writeBudget)")
       }
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }

@@ -32,7 +32,7 @@ extension StreamCore {
     let wait = acknowledgementWait ?? AcknowledgementWait()
     acknowledgementWait = wait
     // What is sent from now on is not waited for.
-    wait.queue.add(id, position: metrics.bytesSent, flush)
+    wait.queue.add(id, position: bytesSent, flush)
     if let deadline = wait.deadline.take() { registration.disarm(deadline) }
     askAgain(wait)
   }
@@ -41,7 +41,7 @@ extension StreamCore {
   func checkAcknowledgements() {
     guard let wait = acknowledgementWait else { return }
     wait.deadline = nil
-    for flush in wait.queue.acknowledged(metrics.bytesSent - transport.unacknowledgedBytes) {
+    for flush in wait.queue.acknowledged(bytesSent - transport.unacknowledgedBytes) {
       finish(flush, .success(.written))
     }
     if wait.queue.isEmpty { endAcknowledgementWait() } else { askAgain(wait) }

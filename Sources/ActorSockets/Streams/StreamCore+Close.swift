@@ -100,7 +100,7 @@ extension StreamCore {
   private func leave() {
     closing = .leaving
     idleWatch?.stop()
-    failFlushes(SocketError(.closed, operation: ""))
+    failFlushes(endError)
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     let owner = self.owner
     let isGone = transport.close { owner?.submit { $0.core.transportIsGone() } }
@@ -124,6 +124,7 @@ extension StreamCore {
     let unsent = writes.queuedBytes
     closing = .done
     if endedBy == nil { endedBy = error }
+    idleWatch?.stop()
     transport.abort()
     failFlushes(error)
     conclude(reason ?? .byUs, unsent: unsent)
@@ -144,7 +145,6 @@ extension StreamCore {
     let wasUp = state != .connecting
     self.report = report
     state = .closed
-    idleWatch?.stop()
     for waiter in closedWaiters.takeAll() { waiter.resume(.success(report)) }
     for waiter in openWaiters.takeAll() { waiter.resume(.failure(endError.during("connect"))) }
     for waiter in peerFinishedWaiters.takeAll() {

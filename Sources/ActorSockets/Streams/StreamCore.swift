@@ -140,14 +140,15 @@ public final class StreamCore {
     brokenBy = error
     let unsent = writes.queuedBytes
     writes.refuse(error.during("write"))
-    failFlushes(error)
     conclude(CloseReport.Reason(error), unsent: unsent)
+    failFlushes(error)
   }
 
   /// Bytes will not come any more, because the connection broke: the descriptor has no use now.
   func endedBroken(_ error: SocketError) {
     broke(error)
     reads.end(.failed(brokenBy ?? error))
+    idleWatch?.stop()
     transport.abort()
   }
 

@@ -154,8 +154,8 @@ final class SocketTransport: StreamTransport {
   /// not read.
   var unacknowledgedBytes: Int { isUnix ? 0 : registration.socket?.unacknowledgedBytes() ?? 0 }
 
-  /// Asked of the kernel, for it is rarely needed.
-  private var isUnix: Bool { (try? registration.socket?.localAddress())?.isUnix ?? false }
+  /// Asked of the kernel when it is needed first, which is rare.
+  private lazy var isUnix = (try? registration.socket?.localAddress())?.isUnix ?? false
 
   var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
 

@@ -14,7 +14,7 @@ extension TCPListener {
   ///   - reactor: Where the listener's code runs, and that of its connections.
   /// - Returns: The listener.
   /// - Throws: ``SocketError``: `.notASocket`, and `.invalidArgument` if it is closed, for datagrams, or does not listen.
-  ///   Then the descriptor stays the caller's, as it was.
+  ///   Then the descriptor stays the caller's. It is as it was, unless an option of the configuration could not be set.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
@@ -25,7 +25,8 @@ extension TCPListener {
   static func adopt(
     _ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor
   ) throws(SocketError) -> TCPListener {
-    TCPListener(
+    if found.isTCP { try configuration.connection.setOptions(of: found.socket) }
+    return TCPListener(
       [Registration(on: reactor, holding: try found.take())], [found.address].compactMap { $0 }, configuration,
       ReactorExecutor(reactor), isTCP: found.isTCP, isAdopted: true)
   }

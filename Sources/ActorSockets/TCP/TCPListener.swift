@@ -40,8 +40,8 @@ public actor TCPListener: ReactorActor {
   nonisolated let sockets: [Registration]
   /// For deadlines, which outlive the sockets.
   nonisolated let registration: Registration
-  /// What to remove when it is closed.
-  private nonisolated let unixSocket: UnixSocketFile?
+  /// What to remove when it is closed, once: afterwards the path is a successor's.
+  private var unixSocket: UnixSocketFile?
   private let configuration: Configuration
   /// What accepted connections are; not every stream over IP is TCP.
   private let isTCP: Bool
@@ -310,7 +310,8 @@ public actor TCPListener: ReactorActor {
       return nil
     }
     do throws(SocketError) {
-      if isAdopted, isTCP { try configuration.connection.setOptions(of: descriptor.socket) }
+      // They could be set on the listening socket.
+      if isAdopted, isTCP { try? configuration.connection.setOptions(of: descriptor.socket) }
       try configuration.connection.prepare(handingOut: descriptor.socket)
     } catch {
       try? descriptor.socket.resetOnClose()
@@ -344,7 +345,7 @@ public actor TCPListener: ReactorActor {
     if failure != nil { return }
     failure = error
     if let retry = retry.take() { registration.disarm(retry) }
-    unixSocket?.remove()
+    unixSocket.take()?.remove()
     for socket in sockets { socket.leave() }
     for waiter in waiters.takeAll() { waiter.resume(.failure(error)) }
     listeningEnded()

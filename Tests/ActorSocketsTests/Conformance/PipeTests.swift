@@ -109,10 +109,11 @@ private struct Chain: Sendable {
   func `A chunk that waits for room stays when its pipe is cancelled`(transport: Transport) async throws {
     try await within("everything arrives") {
       let chain = try await Chain(transport, isNarrow: true)
+      let moving = Task { try await pipe(from: chain.inner, to: chain.outer) }
+      try await eventually("the pipe waits for a chunk") { await chain.inner.status.queuedReads == 1 }
       // What is in front of it waits, so no byte of the chunk can be sent.
       let first = Task.immediate { try await chain.outer.write(pattern(tooMuch)) }
       try await eventually("the way is full") { await chain.outer.status.unsentBytes > 0 }
-      let moving = Task { try await pipe(from: chain.inner, to: chain.outer) }
       try await chain.near.write(utf8: "kept")
       try await eventually("the chunk waits") { await chain.outer.status.queuedWrites == 2 }
       moving.cancel()

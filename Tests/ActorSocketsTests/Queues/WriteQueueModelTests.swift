@@ -39,7 +39,7 @@ private struct WriteModel {
     guard let index = entries.firstIndex(where: { $0.tag == tag && $0.isWaited }) else { return nil }
     let entry = entries[index]
     entries[index].isWaited = false
-    if entry.sent + entry.sentBefore == 0, !entry.bytes.isEmpty { entries.remove(at: index) }
+    if entry.sent + entry.sentBefore == 0, !entry.isFinish { entries.remove(at: index) }
     return entry.sent + entry.sentBefore
   }
 

@@ -28,7 +28,6 @@ import Testing
       ("connect", Errno.noSuchFile, nil, .pathNotFound, "there is no such socket"),
       ("connect", Errno.notADirectory, nil, .pathNotFound, "a part of the path is no directory"),
       ("connect", Errno.permissionDenied, .socket, .permissionDenied, "user 1000 may not write to the socket"),
-      ("connect", Errno.wouldBlock, .socket, .system, "too many connections wait there"),
       ("connect", Errno.wrongType, .socket, .system, "not for streams"),
     ] as [(String, Int32, FileKind?, SocketError.Code, String)])
   func `A path's failure says what is there`(
