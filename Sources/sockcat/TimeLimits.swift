@@ -36,12 +36,6 @@ func endingWithIdleness(
   }
 }
 
-private func metrics(of connections: [TCPConnection]) async -> [StreamMetrics] {
-  var all: [StreamMetrics] = []
-  for connection in connections { all.append(await connection.metrics) }
-  return all
-}
-
 /// What the first of two tasks returns or throws; the other one is cancelled.
 private func race<Value: Sendable>(
   _ first: @escaping @Sendable () async throws -> Value, _ second: @escaping @Sendable () async throws -> Value

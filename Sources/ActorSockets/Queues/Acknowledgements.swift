@@ -1,7 +1,8 @@
 // Those who wait for the peer's acknowledgement, a pure machine.
 //
-// There is no event for an acknowledgement: the kernel is asked, again and again, as long as somebody waits. The pauses
-// grow from 1 ms to 50 ms: an answer is late by about as long as it took, and at most by the longest pause.
+// There is no event for an acknowledgement: the kernel is asked, again and again, as long as somebody waits. A pause is an
+// eighth of the time waited, at least 1 ms and at most a second: an answer is late by an eighth of what it took, and a peer that
+// takes nothing costs one look a second.
 //
 // Invariants:
 // - Positions, in bytes sent so far, grow with the numbers: those that are done are the first.
@@ -15,10 +16,11 @@ struct Acknowledgements<Tag> {
   }
 
   private var waiting = FIFO<Waiter>()
-  private var pause = Self.shortestPause
+  /// The pauses so far.
+  private var waited: Int64 = 0
 
   private static var shortestPause: Int64 { 1_000_000 }
-  private static var longestPause: Int64 { 50_000_000 }
+  private static var longestPause: Int64 { 1_000_000_000 }
 
   /// Whether nobody waits.
   var isEmpty: Bool { waiting.isEmpty }
@@ -29,7 +31,7 @@ struct Acknowledgements<Tag> {
   /// One more waits until so many bytes are acknowledged.
   mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
     waiting.append(Waiter(id: id, position: position, tag: tag))
-    pause = Self.shortestPause
+    waited = 0
   }
 
   /// So many of the bytes sent are acknowledged: takes out whose wait is over.
@@ -44,7 +46,8 @@ struct Acknowledgements<Tag> {
 
   /// How long to wait until the kernel is asked again, in nanoseconds.
   mutating func nextPause() -> Int64 {
-    defer { pause = min(2 * pause, Self.longestPause) }
+    let pause = min(max(waited / 8, Self.shortestPause), Self.longestPause)
+    waited += pause
     return pause
   }
 

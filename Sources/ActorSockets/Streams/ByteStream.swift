@@ -132,7 +132,7 @@ public protocol ByteStream: ReactorActor {
   /// Waits until everything written before has gone as far as `target` says: ioctl(2) with SIOCOUTQ, tcp(7).
   ///
   /// It says nothing about the program at the other end, which may not have read anything yet. The kernel has no event for
-  /// acknowledgements: it is asked again after 1 ms, 2 ms and so on up to 50 ms, only while somebody waits. Behind
+  /// acknowledgements: it is asked again after an eighth of the time waited, 1 ms to 1 s, only while somebody waits. Behind
   /// ``finishWriting()`` the end counts, too. In memory and on unix sockets, what is sent is in the peer's buffer already.
   ///
   /// *Ordering*: it takes a place among the writes; later ones do not wait for the acknowledgement, nor does it wait for
