@@ -8,6 +8,8 @@ package struct RawOption: Sendable {
 
   /// SO_REUSEADDR: bind although connections of an earlier listener are in TIME_WAIT.
   package static var reuseAddress: RawOption { RawOption(level: SOL_SOCKET, name: SO_REUSEADDR) }
+  /// SO_REUSEPORT: several sockets listen on the same port.
+  package static var reusePort: RawOption { RawOption(level: SOL_SOCKET, name: SO_REUSEPORT) }
   /// SO_ERROR: the pending error, which reading clears.
   package static var pendingError: RawOption { RawOption(level: SOL_SOCKET, name: SO_ERROR) }
   /// SO_TYPE: SOCK_STREAM and so on.

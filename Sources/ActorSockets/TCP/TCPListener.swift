@@ -20,6 +20,9 @@ public actor TCPListener: ReactorActor {
     public var backlog: Int32 = 4096
     /// Whether to bind although connections of an earlier listener are in TIME_WAIT: SO_REUSEADDR. On by default.
     public var reuseAddress = true
+    /// Whether several listeners share the port, each of them with this on and of the same user: SO_REUSEPORT, socket(7). The
+    /// kernel spreads the connections over them. Off by default.
+    public var reusePort = false
     /// The permission bits of the file of a unix socket, for example `0o660`; connecting needs the right to write. `nil`
     /// leaves them to the umask, and is the default. The file has no others at any time. Abstract names have none.
     public var permissions: UInt16?
@@ -146,6 +149,7 @@ public actor TCPListener: ReactorActor {
     do {
       let descriptor = try Descriptor.streamSocket(family: address.family)
       if configuration.reuseAddress, !address.isUnix { try descriptor.socket.set(.reuseAddress, to: 1) }
+      if configuration.reusePort, !address.isUnix { try descriptor.socket.set(.reusePort, to: 1) }
       if address.isIPv6 {
         let isAlone = configuration.ipv6Only || address != .ipv6(.any, port: address.port ?? 0)
         try descriptor.socket.set(.ipv6Only, to: isAlone ? 1 : 0)

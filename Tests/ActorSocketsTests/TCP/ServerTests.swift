@@ -118,6 +118,23 @@ import Testing
     }
   }
 
+  @Test func `Several listeners may share a port, if all of them say so`() async throws {
+    try await within("both get connections") {
+      var configuration = TCPListener.Configuration()
+      configuration.reusePort = true
+      let first = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), configuration: configuration)
+      let endpoint = Endpoint.address(first.localAddresses[0])
+      let second = try TCPListener.bind(to: endpoint, configuration: configuration, reactor: Reactor())
+      await expectError(.addressInUse) { _ = try TCPListener.bind(to: endpoint) }
+      let servers = [first, second].map { listener in Task { try await listener.serve { _ in } } }
+      for _ in 0..<100 { _ = try await RawSocket.connected(to: first.localAddresses[0]).receiveToEnd() }
+      for server in servers { server.cancel() }
+      var accepted: [Int] = []
+      for server in servers { accepted.append(try await server.value.accepted) }
+      #expect(accepted.reduce(0, +) == 100 && !accepted.contains(0), "\(accepted)")
+    }
+  }
+
   @Test func `The reactors of a server go with it`() async throws {
     try await within("they go") {
       let (listener, address) = try bind()

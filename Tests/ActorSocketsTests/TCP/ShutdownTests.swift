@@ -49,8 +49,15 @@ import Testing
     func isOnReactor() -> Bool { executor.reactor.loop.isCurrent }
   }
 
-  @Test(arguments: 1...60 as ClosedRange<UInt64>)
-  func `In whatever order everything ends, every call has an outcome and nothing is left`(seed: UInt64) async throws {
+  @Test func `In whatever order everything ends, every call has an outcome and nothing is left`() async throws {
+    // At the same time, for a connection that is closed waits for its peer.
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for seed in 1...60 as ClosedRange<UInt64> { group.addTask { try await Self.endEverything(seed) } }
+      try await group.waitForAll()
+    }
+  }
+
+  private static func endEverything(_ seed: UInt64) async throws {
     try await within("all calls return; seed \(seed)") {
       var random = SeededRandom(seed: seed)
       let isGone = Gate()
