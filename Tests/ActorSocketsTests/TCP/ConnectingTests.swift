@@ -1,7 +1,6 @@
 import ActorSockets
 import ActorSocketsTesting
 import EpollReactor
-import Foundation
 import SocketSystem
 import TestSupport
 import Testing
@@ -46,15 +45,15 @@ import Testing
       let hole = try BlackHole(at: .ipv6(.loopback, port: port))
       let time = ManualTime()
       let configuration = try configuration(["both.example": ["::1", "127.0.0.1"]])
-      let before = attempts(to: port)
+      let before = try await settledDescriptors()
       let connection = TCPConnection(
         to: .host("both.example", port: port), configuration: configuration, reactor: time.reactor)
-      try await eventually("the first attempt is under way") { attempts(to: port) == before + 1 }
+      try await eventually("the first attempt is under way") { openDescriptors() == before + 1 }
       await time.advance(by: .milliseconds(250) - .nanoseconds(1))
-      #expect(await connection.state == .connecting && attempts(to: port) == before + 1)
+      #expect(await connection.state == .connecting && openDescriptors() == before + 1)
       await time.advance(by: .nanoseconds(1))
       try await connection.write([1])
-      #expect(connection.isIPv4 && attempts(to: port) == before)
+      #expect(connection.isIPv4 && openDescriptors() == before + 1)
       withExtendedLifetime(hole) {}
     }
   }
@@ -279,19 +278,6 @@ import Testing
       before = now
     }
     return before
-  }
-}
-
-/// The sockets of this machine that have sent a SYN to this port and have no answer.
-private func attempts(to port: UInt16) -> Int {
-  let end =
-    ":" + String(repeating: "0", count: 4 - String(port, radix: 16).count) + String(port, radix: 16).uppercased()
-  let lines = ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { path in
-    ((try? String(contentsOfFile: path, encoding: .utf8)) ?? "").split(separator: "\n").dropFirst()
-  }
-  return lines.count { line in
-    let fields = line.split(separator: " ")
-    return fields.count > 3 && fields[2].hasSuffix(end) && fields[3] == "02"
   }
 }
 
