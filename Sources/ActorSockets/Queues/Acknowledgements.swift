@@ -26,7 +26,7 @@ struct Acknowledgements<Tag> {
   var isEmpty: Bool { waiting.isEmpty }
 
   /// What is kept with all of them, in order.
-  var all: [Tag] { (0..<waiting.count).map { waiting[$0].tag } }
+  var all: [Tag] { waiting.all.map(\.tag) }
 
   /// One more waits until so many bytes are acknowledged.
   mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
@@ -38,8 +38,8 @@ struct Acknowledgements<Tag> {
   mutating func acknowledged(_ position: Int) -> [Tag] {
     var done: [Tag] = []
     while let first = waiting.first, first.position <= position {
-      waiting.remove(at: 0)
       done.append(first.tag)
+      _ = waiting.popFirst()
     }
     return done
   }
@@ -61,8 +61,7 @@ struct Acknowledgements<Tag> {
 
   /// Takes all out.
   mutating func takeAll() -> [Tag] {
-    var all: [Tag] = []
-    while let waiter = waiting.popFirst() { all.append(waiter.tag) }
+    defer { waiting = FIFO() }
     return all
   }
 }

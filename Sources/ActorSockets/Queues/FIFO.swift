@@ -34,6 +34,9 @@ struct FIFO<Element> {
     return element
   }
 
+  /// All of them, in order.
+  var all: [Element] { (0..<count).map { self[$0] } }
+
   mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }
 
   /// Takes the element at `index` out, in constant time near either end.

@@ -116,7 +116,7 @@ struct ReadQueue<Tag> {
   /// The first read.
   var first: Entry? { entries.first }
   /// All reads that wait, in order.
-  var all: [Entry] { (0..<entries.count).map { entries[$0] } }
+  var all: [Entry] { entries.all }
   /// The bytes that the read whose turn it is has seen already.
   var turnHasSeen: Int {
     if case .turn(let seen)? = entries.first?.kind { seen } else { 0 }

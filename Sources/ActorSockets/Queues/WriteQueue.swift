@@ -104,7 +104,7 @@ struct WriteQueue<Tag> {
   /// The first write.
   var first: Entry? { entries.first }
   /// All writes that wait, in order.
-  var all: [Entry] { (0..<entries.count).map { entries[$0] } }
+  var all: [Entry] { entries.all }
 
   // MARK: Events
 

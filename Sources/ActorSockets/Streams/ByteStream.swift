@@ -89,6 +89,8 @@ public protocol ByteStream: ReactorActor {
   /// for the peer waits for the rest; ``SocketError/bytesTransferred`` says how much it was. If nothing is sent, only this
   /// write fails. What the file's bytes are when they are sent is what arrives.
   ///
+  /// *Cancellation* and timeouts are those of ``write(_:timeout:progress:)``.
+  ///
   /// - Parameters:
   ///   - file: The file. Whoever calls may let go of it; it stays open until it is sent.
   ///   - range: The bytes, counted from the file's beginning; `nil` for all. An empty range is a write, too. What the file

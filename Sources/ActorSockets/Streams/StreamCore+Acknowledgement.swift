@@ -25,9 +25,7 @@ extension StreamCore {
     if transport.unacknowledgedBytes == 0 { return finish(flush, .success(.written)) }
     if writeIsImmediate {
       writeIsImmediate = false
-      finish(flush, .failure(SocketError(.timedOut, operation: "flush")))
-      if options.closesOnTimeout { beginClose() }
-      return
+      return timeOut(flush, "flush", 0)
     }
     let wait = acknowledgementWait ?? AcknowledgementWait()
     acknowledgementWait = wait

@@ -73,8 +73,7 @@ extension StreamCore {
     let done = reads.first?.id == id ? reads.buffer.count : 0
     if let read = reads.tag(of: id), extend(read, .read(id), done: done) { return }
     guard let entry = reads.remove(id) else { return }
-    finish(entry.tag, .failure(SocketError(.timedOut, operation: "read", bytesTransferred: done)))
-    if options.closesOnTimeout { beginClose() }
+    timeOut(entry.tag, "read", done)
   }
 
   private func expireWrite(_ id: UInt64) {
@@ -82,14 +81,18 @@ extension StreamCore {
     let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
     if let write = writes.tag(of: id), extend(write, .write(id), done: done) { return }
     guard let (write, sent) = writes.remove(id) else { return }
-    finish(write, .failure(SocketError(.timedOut, operation: "write", bytesTransferred: sent)))
-    if options.closesOnTimeout { beginClose() }
+    timeOut(write, "write", sent)
   }
 
   private func expire(flush: Operation, _ id: UInt64) {
     if extend(flush, .write(id), done: 0) { return }
     guard let flush = removeFlush(id) else { return }
-    finish(flush, .failure(SocketError(.timedOut, operation: "flush")))
+    timeOut(flush, "flush", 0)
+  }
+
+  /// The time of an operation that has left its queue is over.
+  func timeOut(_ operation: Operation, _ name: String, _ done: Int) {
+    finish(operation, .failure(SocketError(.timedOut, operation: name, bytesTransferred: done)))
     if options.closesOnTimeout { beginClose() }
   }
 

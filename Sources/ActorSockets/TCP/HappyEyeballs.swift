@@ -3,11 +3,12 @@ internal import SocketSystem
 // Which addresses to try, and when: Happy Eyeballs version 2, RFC 8305, as a pure machine. Time comes in with the events.
 //
 // Invariants:
-// - The families of addresses take turns, the preferred one first (`firstFamilyCount` of it). Each address is tried once.
+// - The families of addresses take turns, the preferred one first (`firstFamilyCount` of it). Each address is tried once, but for
+//   a connection to itself and a full backlog, which are tried again.
 // - The first attempt begins as soon as the preferred family's addresses are known. If only the other's are, it waits for
 //   them for the resolution delay: 50 ms.
 // - A further attempt begins when the attempt delay has passed since the one before began, or at once when one fails. Those
-//   under way go on: the first that comes up wins, and the others are the loser's.
+//   under way go on: the first that comes up wins, and whoever carries this out closes the others.
 // - Addresses may come in at any time before the end, and are then tried in their turn.
 // - It has failed when all addresses have, and no more can come. The error names every one with what became of it.
 //
@@ -60,7 +61,7 @@ struct HappyEyeballs {
   private var resolutionEnd: Int64 = .max
   private var nextAttempt: Int64 = .min
   private var nextID = 0
-  private(set) var underWay: [Attempt] = []
+  private var underWay: [Attempt] = []
   private var failures: [SocketError] = []
   private var repetitions: [SocketAddress: Int] = [:]
   private var backlogDelay = HappyEyeballs.backlogDelays.lowerBound

@@ -72,7 +72,7 @@ extension TCPConnection {
   /// - Throws: `.closed` if there is no socket, not yet or not any more; `.invalidArgument` for a value that the option
   ///   cannot have; what the kernel reports.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
-    try withSocket("set \(option.name)").set(option, to: value)
+    try openSocket("set \(option.name)").set(option, to: value)
   }
 
   /// Reads an option of the socket: getsockopt(2).
@@ -81,15 +81,7 @@ extension TCPConnection {
   /// - Returns: Its value.
   /// - Throws: `.closed` if there is no socket, not yet or not any more; what the kernel reports.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
-    try withSocket("get \(option.name)").get(option)
-  }
-
-  private func withSocket(_ operation: String) throws -> Socket {
-    executor.callGoesOn()
-    guard let socket = registration.socket else {
-      throw SocketError(.closed, operation: operation, detail: "the connection has no descriptor")
-    }
-    return socket
+    try openSocket("get \(option.name)").get(option)
   }
 }
 

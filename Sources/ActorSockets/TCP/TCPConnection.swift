@@ -149,7 +149,8 @@ public actor TCPConnection: QueuedByteStream {
   ///   - reactor: Where the connection's code runs.
   /// - Returns: The connection.
   /// - Throws: ``SocketError``: `.notASocket`, and `.invalidArgument` if it is closed, for datagrams, not connected, or
-  ///   listens. Then the descriptor stays the caller's, as it was.
+  ///   listens. Then the descriptor stays the caller's. It is as it was, unless an option of the configuration could not be
+  ///   set.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
@@ -243,11 +244,16 @@ public actor TCPConnection: QueuedByteStream {
   /// - Returns: What the closure returns.
   /// - Throws: `.closed` if there is none, and what the closure throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
+    try body(openSocket("withFileDescriptor").number)
+  }
+
+  /// The socket for a call of the user's, if there is one.
+  func openSocket(_ operation: String) throws -> Socket {
     executor.callGoesOn()
     guard let socket = registration.socket else {
-      throw SocketError(.closed, operation: "withFileDescriptor", detail: "the connection has no descriptor")
+      throw SocketError(.closed, operation: operation, detail: "the connection has no descriptor")
     }
-    return try body(socket.number)
+    return socket
   }
 
   func takeFromInbox() -> Descriptor? { transport.inbox?.take() }

@@ -48,12 +48,12 @@ public actor TCPListener: ReactorActor {
   private let configuration: Configuration
   /// What accepted connections are; not every stream over IP is TCP.
   private let isTCP: Bool
-  /// The socket, and the connections in its backlog, have not got the options of the configuration.
-  private let isAdopted: Bool
+  /// Connections may wait that came before the options of the configuration were set, and have not got them.
+  private var hasOldBacklog: Bool
   private var policy = AcceptPolicy()
   /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
   private var mayAccept = true
-  /// Connections that `prepare` may refuse before others have their turn.
+  /// Connections that may be refused before others have their turn.
   private static let refusalsPerTurn = 64
   /// Whose turn it is to be asked first.
   private var nextSocket = 0
@@ -177,7 +177,7 @@ public actor TCPListener: ReactorActor {
     self.sockets = sockets
     registration = Registration(on: executor.reactor)
     self.configuration = configuration
-    self.isAdopted = isAdopted
+    hasOldBacklog = isAdopted
     self.isTCP = isTCP && addresses.first?.isUnix != true
     localAddresses = addresses
     unixSocket = file
@@ -302,6 +302,7 @@ public actor TCPListener: ReactorActor {
       }
     }
     mayAccept = false
+    hasOldBacklog = false
     return nil
   }
 
@@ -315,7 +316,7 @@ public actor TCPListener: ReactorActor {
     }
     do throws(SocketError) {
       // They could be set on the listening socket.
-      if isAdopted, isTCP { try? configuration.connection.setOptions(of: descriptor.socket) }
+      if hasOldBacklog, isTCP { try? configuration.connection.setOptions(of: descriptor.socket) }
       try configuration.connection.prepare(handingOut: descriptor.socket)
     } catch {
       try? descriptor.socket.resetOnClose()

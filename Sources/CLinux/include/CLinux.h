@@ -61,6 +61,7 @@ typedef struct {
 
 /// getsockopt(2) of TCP_INFO
 int clinux_get_tcp_info(int fd, clinux_tcp_info *_Nonnull info);
+
 /// The most descriptors that the kernel lets one message carry: SCM_MAX_FD
 enum { CLINUX_MAXIMUM_DESCRIPTORS = 253 };
 

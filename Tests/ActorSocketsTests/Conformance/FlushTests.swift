@@ -64,21 +64,9 @@ import Testing
     }
   }
 
-  /// A connection whose kernel took bytes that the peer's has no room for.
-  private func stuck(
-    _ configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared
-  ) async throws -> (TCPConnection, RawSocket) {
-    let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
-    try Socket(peer.number).set(.receiveBuffer, to: 16_384)
-    try await connection.withFileDescriptor { try Socket($0).set(.sendBuffer, to: 200_000) }
-    try await connection.write(pattern(150_000))
-    try await connection.flush(until: .sent)
-    return (connection, peer)
-  }
-
   @Test func `What is sent but not acknowledged is waited for, and later writes go on meanwhile`() async throws {
     try await within("the flush returns") {
-      let (connection, peer) = try await stuck()
+      let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
       await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: .zero) }
       await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: .milliseconds(20)) }
       let asked = Notes<Int>()
@@ -104,7 +92,7 @@ import Testing
     try await within("the flushes throw") {
       for end in 0..<4 {
         let reactor = Reactor()
-        let (connection, peer) = try await stuck(on: reactor)
+        let (connection, peer) = try await RawSocket.stuckPeerOfConnection(on: reactor)
         let flushing = Task { try await connection.flush() }
         try await letTimePass(milliseconds: 5)
         switch end {
@@ -129,7 +117,7 @@ import Testing
 
   @Test func `Closing after the writes that wait also waits for the flush`() async throws {
     try await within("everything returns") {
-      let (connection, peer) = try await stuck()
+      let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
       let flushing = Task { try await connection.flush() }
       let closing = Task {
         await connection.close(after: .pendingWrites)
@@ -145,7 +133,7 @@ import Testing
   @Test func `Nobody asks the kernel when nobody waits`() async throws {
     try await within("the reactor sleeps") {
       let reactor = Reactor()
-      let (connection, peer) = try await stuck(on: reactor)
+      let (connection, peer) = try await RawSocket.stuckPeerOfConnection(on: reactor)
       await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: .milliseconds(5)) }
       try await reactor.sleeps()
       _ = peer.number

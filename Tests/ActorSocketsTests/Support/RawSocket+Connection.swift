@@ -1,4 +1,5 @@
 import ActorSockets
+import SocketSystem
 import TestSupport
 
 extension RawSocket {
@@ -11,5 +12,17 @@ extension RawSocket {
       fileDescriptor: near.number, configuration: configuration, reactor: reactor)
     _ = near.release()
     return (connection, far)
+  }
+
+  /// The same with a peer that reads nothing: its kernel has no room for all that this side's took.
+  static func stuckPeerOfConnection(
+    configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared
+  ) async throws -> (TCPConnection, RawSocket) {
+    let (connection, peer) = try peerOfConnection(configuration: configuration, on: reactor)
+    try Socket(peer.number).set(.receiveBuffer, to: 16_384)
+    try await connection.withFileDescriptor { try Socket($0).set(.sendBuffer, to: 200_000) }
+    try await connection.write(pattern(150_000))
+    try await connection.flush(until: .sent)
+    return (connection, peer)
   }
 }

@@ -8,18 +8,6 @@ import Testing
 
 /// Where one feature meets another.
 @Suite struct CombinationTests {
-  /// A connection whose peer reads nothing: everything written is sent, and not all of it acknowledged.
-  private func stuck(
-    _ configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared
-  ) async throws -> (TCPConnection, RawSocket) {
-    let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
-    try Socket(peer.number).set(.receiveBuffer, to: 16_384)
-    try await connection.withFileDescriptor { try Socket($0).set(.sendBuffer, to: 200_000) }
-    try await connection.write(pattern(150_000))
-    try await connection.flush(until: .sent)
-    return (connection, peer)
-  }
-
   @Test func `A closed unix listener that is dropped later leaves its successor's file`() async throws {
     let folder = try SocketFolder()
     var first: TCPListener? = try TCPListener.bind(to: .unix(path: folder()))
@@ -32,7 +20,7 @@ import Testing
 
   @Test func `A reset is the reason although a flush waits and the connection closes behind it`() async throws {
     try await within("it ends") {
-      let (connection, peer) = try await stuck()
+      let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
       let flushing = Task.immediate { try await connection.flush(until: .acknowledged) }
       let closing = Task.immediate { await connection.close(after: .pendingWrites) }
       try await eventually("it closes") { await connection.state == .closing }
@@ -48,7 +36,7 @@ import Testing
       let time = ManualTime()
       var configuration = TCPConnection.Configuration()
       configuration.liveness.idleTimeout = .seconds(5)
-      let (connection, peer) = try await stuck(configuration, on: time.reactor)
+      let (connection, peer) = try await RawSocket.stuckPeerOfConnection(configuration: configuration, on: time.reactor)
       let flushing = Task.immediate { try await connection.flush(until: .acknowledged) }
       try await eventually("it waits") { await connection.pendingOperations.map(\.kind) == [.flush] }
       await time.advance(by: .seconds(5))
@@ -105,6 +93,28 @@ import Testing
     #expect(try raw.address.port != 0)
   }
 
+  @Test func `An adopted listener's connections have their options, before it was adopted and after`() async throws {
+    try await within("both are accepted") {
+      let raw = try RawSocket.listening()
+      let address = try raw.address
+      var clients = [try RawSocket.connected(to: address)]
+      let listener = try TCPListener.adopt(fileDescriptor: raw.number)
+      _ = raw.release()
+      var accepted = [try await listener.accept()]
+      for _ in 0..<2 {
+        // It waits for this one, so that it has found its backlog empty.
+        let accepting = Task.immediate { try await listener.accept() }
+        _ = try await listener.get(.reuseAddress)
+        clients.append(try RawSocket.connected(to: address))
+        accepted.append(try await accepting.value)
+      }
+      for connection in accepted {
+        #expect(try await connection.get(.noDelay))
+        #expect(try await connection.get(.keepAliveIdle) == .seconds(60))
+      }
+    }
+  }
+
   @Test func `A reactor that goes in the turn in which bytes moved leaves nothing`() async throws {
     try await within("they go") {
       var configuration = TCPConnection.Configuration()
@@ -128,7 +138,7 @@ import Testing
   @Test func `A pipe that is cancelled again and again leaves one chunk at most`() async throws {
     try await within("it ends") {
       let (source, feeder) = try RawSocket.peerOfConnection()
-      let (destination, peer) = try await stuck()
+      let (destination, peer) = try await RawSocket.stuckPeerOfConnection()
       let feeding = Task.detached { while (try? feeder.send(pattern(65_536))) != nil {} }
       for _ in 0..<50 {
         let piping = Task.immediate { _ = try await pipe(from: source, to: destination) }

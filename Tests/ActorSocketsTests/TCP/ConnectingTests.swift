@@ -91,17 +91,25 @@ import Testing
     }
   }
 
+  /// A resolver that never answers, and what it was asked for, and when it was told that nobody waits any more.
+  private func unanswered() -> (
+    TCPConnection.Configuration, asked: Notes<AddressFamily>, cancelled: Notes<AddressFamily>
+  ) {
+    let asked = Notes<AddressFamily>()
+    let cancelled = Notes<AddressFamily>()
+    var configuration = TCPConnection.Configuration()
+    configuration.resolver = Answering { _, family in
+      asked.add(family)
+      defer { cancelled.add(family) }
+      while true { try await letTimePassOrThrow() }
+    }
+    return (configuration, asked, cancelled)
+  }
+
   @Test func `A resolver that never answers is left at the timeout, and told so`() async throws {
     try await within("it fails") {
       let time = ManualTime()
-      let asked = Notes<AddressFamily>()
-      let cancelled = Notes<AddressFamily>()
-      var configuration = TCPConnection.Configuration()
-      configuration.resolver = Answering { _, family in
-        asked.add(family)
-        defer { cancelled.add(family) }
-        while true { try await letTimePassOrThrow() }
-      }
+      let (configuration, asked, cancelled) = unanswered()
       let connection = TCPConnection(
         to: .host("slow.example", port: 1), configuration: configuration, reactor: time.reactor)
       try await eventually("both families are asked for") { asked.all.count == 2 }
@@ -116,19 +124,12 @@ import Testing
   @Test(arguments: [0, 1, 2])
   func `A connection that is given up while its name is looked up leaves the resolver`(how: Int) async throws {
     try await within("the look-ups are cancelled") {
-      let asked = Notes<AddressFamily>()
-      let cancelled = Notes<AddressFamily>()
-      var configuration = TCPConnection.Configuration()
-      configuration.resolver = Answering { _, family in
-        asked.add(family)
-        defer { cancelled.add(family) }
-        while true { try await letTimePassOrThrow() }
-      }
+      let (configuration, asked, cancelled) = unanswered()
       let endpoint = Endpoint.host("slow.example", port: 1)
       var connection: TCPConnection?
       var connecting: Task<Void, any Error>?
       if how == 0 {
-        connecting = Task { [configuration] in
+        connecting = Task {
           _ = try await TCPConnection.connect(to: endpoint, configuration: configuration)
         }
       } else {
