@@ -10,39 +10,6 @@ import Testing
   enum Outcome: Hashable, Sendable, CaseIterable { case sent, cancelled, timedOutBefore, timedOutWithin }
   enum Form: CaseIterable, Sendable { case array, pieces, pending }
 
-  /// What arrives at the peer: records, each of which says its number and length, and then brings the pattern.
-  private struct Arrived {
-    var numbers: [Int] = []
-    var isTorn = false
-    private var rest: [UInt8] = []
-
-    mutating func receive(_ bytes: ArraySlice<UInt8>) {
-      rest += bytes
-      var start = 0
-      while !isTorn, rest.count - start >= 12 {
-        let header = rest[start..<start + 12]
-        let number = header.prefix(8).reduce(0) { $0 << 8 | Int($1) }
-        let length = header.suffix(4).reduce(0) { $0 << 8 | Int($1) }
-        if length > 100_000 {
-          isTorn = true
-          break
-        }
-        guard rest.count - start >= 12 + length else { break }
-        if Array(rest[start + 12..<start + 12 + length]) != pattern(length, from: number) { isTorn = true }
-        numbers.append(number)
-        start += 12 + length
-      }
-      rest.removeFirst(start)
-    }
-
-    var isWhole: Bool { rest.isEmpty && !isTorn }
-  }
-
-  private static func record(_ number: Int, _ length: Int) -> [UInt8] {
-    (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) }
-      + (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) } + pattern(length, from: number)
-  }
-
   private static func write(
     _ form: Form, _ bytes: [UInt8], _ connection: TCPConnection, _ timeout: Timeout?
   ) async throws {
@@ -64,7 +31,7 @@ import Testing
     let (near, peer) = try RawSocket.unixPair()
     try Socket(near.number).set(.sendBuffer, to: 4096)
     let connection = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor)
-    let arrived = Guarded(Arrived())
+    let arrived = Guarded(Records())
     var sent: Set<Int> = []
     var gone: Set<Int> = []
     for round in 0..<rounds {
