@@ -41,6 +41,6 @@ let package = Package(
       dependencies: ["ActorSockets", "ActorSocketsTesting", "EpollReactor", "SocketSystem", "TestSupport"],
       swiftSettings: strict),
     .testTarget(name: "SourceRulesTests", swiftSettings: strict),
-    .testTarget(name: "SockcatTests", dependencies: ["sockcat", "ActorSockets"], swiftSettings: strict),
+    .testTarget(name: "SockcatTests", dependencies: ["sockcat", "ActorSockets", "TestSupport"], swiftSettings: strict),
   ]
 )

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measures ActorSockets against an echo server in plain C, on this machine, over loopback.
 
-Three things: the processor time of an echo, its system calls, and the memory of an idle connection.
-The README beside this file says how to read them. Needs Python 3.9, Swift and, for the second, strace.
+Three things: the processor time of an echo, its system calls, and the memory of an idle connection. With --sharing
+another one: how several reactors share the connections of one port.
+The README beside this file says how to read them. Needs Python 3.9, Swift and, for the system calls, strace.
 """
 
 import argparse
@@ -32,6 +33,12 @@ SERVERS = {
     "swift-pool": ["swift-echo", "--on", "pool"],
 }
 BASELINE = "raw-c"
+# Two reactors: one listener that hands out connections in turns, or a listener each, at one port (SO_REUSEPORT).
+SHARING_SERVERS = {
+    "one reactor": ["swift-echo", "--on", "reactor"],
+    "in turns": ["swift-echo", "--on", "reactor", "--reactors", "2"],
+    "shared port": ["swift-echo", "--on", "reactor", "--reactors", "2", "--shared-port"],
+}
 
 REQUEST_SIZE = 64
 CONNECTIONS = 128
@@ -102,20 +109,21 @@ def wait_for_line(process, log, pattern, what):
 
 
 @contextmanager
-def running_server(name, binaries):
+def running_server(name, binaries, *more_arguments):
     """A fresh server on its core. Gives its process, host and port; ends it afterwards.
 
-    Raises if the server died in between.
+    Raises if the server died in between. What it prints from then on is in the file `process.log`.
     """
-    program, *arguments = SERVERS[name]
+    program, *arguments = {**SERVERS, **SHARING_SERVERS}[name]
     with tempfile.NamedTemporaryFile() as log:
         process = subprocess.Popen(
-            [binaries / program, *arguments],
+            [binaries / program, *arguments, *more_arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             preexec_fn=child_setup(cores()[1]),
         )
+        process.log = log.name
         try:
             match = wait_for_line(process, log, r"^listening on (.+):(\d+)$", name)
             try:
@@ -260,6 +268,39 @@ def measure_idle(names, binaries):
     return results
 
 
+def measure_sharing(binaries, rounds):
+    """Processor time of a connection (open, echo, close) and of an echo, and how many connections each reactor gets."""
+    results = {name: {"churn": [], "echo": [], "shares": []} for name in SHARING_SERVERS}
+    for number in range(rounds):
+        for name, result in results.items():
+            for mode in ["churn", "echo"]:
+                with running_server(name, binaries) as (server, host, port):
+                    load = run_load(
+                        binaries,
+                        mode,
+                        host,
+                        port,
+                        connections=CONNECTIONS,
+                        size=REQUEST_SIZE,
+                        warmup=WARMUP_SECONDS,
+                        seconds=MEASURED_SECONDS,
+                        pid=server.pid,
+                    )
+                result[mode].append(load["server_cpu_us_per_request"])
+            with running_server(name, binaries, "--report") as (server, host, port):
+                run_load(binaries, "echo", host, port, connections=CONNECTIONS, size=REQUEST_SIZE, seconds=0.1)
+                text = Path(server.log).read_text(errors="replace")
+            accepted = re.findall(r"^accepted (.+)$", text, re.MULTILINE)
+            counts = [accepted.count(reactor) for reactor in set(accepted)]
+            result["shares"].append(sorted(counts))
+            print(
+                f"  round {number + 1}: {name:12} {result['churn'][-1]:6.2f} us CPU a connection,"
+                f" {result['echo'][-1]:5.2f} us an echo, connections {counts}",
+                flush=True,
+            )
+    return results
+
+
 # --- Reports ---------------------------------------------------------------------------------------
 
 
@@ -342,6 +383,20 @@ def print_idle(results):
     print_table(["server", "bytes/connection", "MB before", "MB after"], rows)
 
 
+def print_sharing(results):
+    print(f"\n{CONNECTIONS} connections, all reactors on one core, medians\n")
+    rows = [
+        [
+            name,
+            f"{statistics.median(result['churn']):.2f}",
+            f"{statistics.median(result['echo']):.2f}",
+            f"{min(map(min, result['shares']))}..{max(map(max, result['shares']))}",
+        ]
+        for name, result in results.items()
+    ]
+    print_table(["reactors", "CPU us/connection", "CPU us/echo", "connections of a reactor"], rows)
+
+
 def first_line(command):
     try:
         done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=60)
@@ -389,6 +444,9 @@ def print_environment(environment):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Measures ActorSockets against an echo server in plain C.")
     parser.add_argument("--quick", action="store_true", help="3 rounds instead of 15")
+    parser.add_argument(
+        "--sharing", action="store_true", help="only: connections handed out in turns, beside a listener for each reactor"
+    )
     servers = ", ".join(SERVERS)
     parser.add_argument(
         "--only", action="append", choices=SERVERS, metavar="SERVER", help=f"one of {servers}; may be repeated"
@@ -404,6 +462,9 @@ def measure(arguments):
 
     rounds = 3 if arguments.quick else 15
     print(f"\n{rounds} rounds, server on core {cores()[1]}, load on core {cores()[0]}", flush=True)
+    if arguments.sharing:
+        print_sharing(measure_sharing(binaries, rounds))
+        return
     echo = measure_echo(names, binaries, rounds)
     summary = summarize_echo(echo)
     print_echo(summary)

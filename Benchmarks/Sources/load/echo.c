@@ -12,9 +12,10 @@
 
 #include "histogram.h"
 #include "options.h"
+#include "pattern.h"
 #include "process.h"
 
-enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20, RECEIVE_SIZE = 64 * 1024 + 1, PATTERN_WORD = 8 };
+enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20, RECEIVE_SIZE = 64 * 1024 + 1 };
 
 static const uint64_t SECOND = 1000000000;
 static const uint64_t LAST_ANSWERS_WITHIN = 2 * 1000000000ull;
@@ -42,28 +43,6 @@ struct load {
   char received[RECEIVE_SIZE];
 };
 
-// The server's processor time and the clock, read together.
-struct sample {
-  uint64_t time;
-  uint64_t cpu;
-};
-
-// A new pattern for each request of each connection: an answer that belongs to another one,
-// or to an earlier request, differs from what is expected. (splitmix64)
-static uint64_t next_random(uint64_t *state) {
-  uint64_t z = *state += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-static void fill_request(struct connection *connection, unsigned size) {
-  for (unsigned i = 0; i < size; i += PATTERN_WORD) {
-    uint64_t word = next_random(&connection->random);
-    memcpy(connection->request + i, &word, PATTERN_WORD);  // the buffer is rounded up for the last one
-  }
-}
-
 static void fail(struct load *load, struct connection *connection, const char *what) {
   if (load->failed_connections == 0) fprintf(stderr, "load: %s\n", what);
   load->failed_connections++;
@@ -74,7 +53,7 @@ static void fail(struct load *load, struct connection *connection, const char *w
 }
 
 static void begin_request(struct load *load, struct connection *connection, uint64_t now) {
-  fill_request(connection, load->options->size);
+  fill_pattern(&connection->random, connection->request, load->options->size);
   connection->sent = 0;
   connection->echoed = 0;
   connection->started = now;
@@ -187,14 +166,6 @@ static void run_until(struct load *load, uint64_t deadline) {
   }
 }
 
-static bool take_sample(const struct load *load, struct sample *sample) {
-  sample->time = monotonic_ns();
-  sample->cpu = 0;
-  if (load->options->pid == 0 || process_cpu_ns(load->options->pid, &sample->cpu)) return true;
-  fprintf(stderr, "load: process %d is gone\n", (int)load->options->pid);
-  return false;
-}
-
 static void print_result(const struct load *load, struct sample start, struct sample end,
                          const struct histogram *measured, unsigned unanswered) {
   double seconds = (double)(end.time - start.time) / 1e9;
@@ -222,9 +193,9 @@ static int measure(struct load *load) {
   begin_all(load);
   run_until(load, monotonic_ns() + (uint64_t)(load->options->warmup * (double)SECOND));
   histogram_clear(&load->latencies);
-  if (!take_sample(load, &start)) return 1;
+  if (!take_sample(load->options->pid, &start)) return 1;
   run_until(load, start.time + (uint64_t)(load->options->seconds * (double)SECOND));
-  if (!take_sample(load, &end)) return 1;
+  if (!take_sample(load->options->pid, &end)) return 1;
 
   static struct histogram measured;
   measured = load->latencies;

@@ -1,6 +1,7 @@
 // Load for an echo server on this machine.
 //
 //   load echo HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load idle HOST PORT --connections N [--hold S] --pid SERVER_PID
 //
 // Prints one line of JSON. Exit status: 0 if all went well, 1 if a byte was wrong, a connection failed
@@ -47,7 +48,7 @@ static bool parse_option(struct options *options, const char *name, const char *
 static int usage(const char *problem, const char *detail) {
   fprintf(stderr,
           "load: %s%s\n"
-          "usage: load echo HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "usage: load echo|churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load idle HOST PORT --connections N [--hold S] --pid PID\n",
           problem, detail);
   return 2;
@@ -55,8 +56,8 @@ static int usage(const char *problem, const char *detail) {
 
 int main(int argc, char **argv) {
   if (argc < 4) return usage("too few arguments", "");
-  bool echo = !strcmp(argv[1], "echo");
-  if (!echo && strcmp(argv[1], "idle")) return usage("neither echo nor idle: ", argv[1]);
+  bool idle = !strcmp(argv[1], "idle"), churn = !strcmp(argv[1], "churn");
+  if (!idle && !churn && strcmp(argv[1], "echo")) return usage("neither echo nor churn nor idle: ", argv[1]);
 
   struct options options = {.size = 64, .hold = 1};
   if (!target_parse(&options.target, argv[2], argv[3])) {
@@ -68,12 +69,13 @@ int main(int argc, char **argv) {
     }
   }
   if (options.connections == 0) return usage("--connections is missing", "");
-  if (echo && options.seconds == 0) return usage("--seconds is missing", "");
-  if (!echo && options.pid == 0) return usage("--pid is missing", "");
+  if (!idle && options.seconds == 0) return usage("--seconds is missing", "");
+  if (idle && options.pid == 0) return usage("--pid is missing", "");
 
   if (!allow_descriptors(options.connections + DESCRIPTORS_BESIDE_CONNECTIONS)) {
     fprintf(stderr, "load: more connections than the limit of open files allows (ulimit -Hn)\n");
     return 1;
   }
-  return echo ? run_echo(&options) : run_idle(&options);
+  if (idle) return run_idle(&options);
+  return churn ? run_churn(&options) : run_echo(&options);
 }

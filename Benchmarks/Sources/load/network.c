@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { OPERATION_TIMEOUT_SECONDS = 10 };
+enum { OPERATION_TIMEOUT_SECONDS = 10, FIRST_SOURCE = 0x7F000101, SOURCE_COUNT = 250 };
 
 static bool parse_ipv4(struct target *target, const char *host, in_port_t port) {
   struct sockaddr_in *address = (struct sockaddr_in *)&target->address;
@@ -36,6 +36,28 @@ bool target_parse(struct target *target, const char *host, const char *port) {
   if (end == port || *end != '\0' || number < 1 || number > 65535) return false;
   memset(target, 0, sizeof *target);
   return parse_ipv4(target, host, (in_port_t)number) || parse_ipv6(target, host, (in_port_t)number);
+}
+
+static bool bind_source(int fd, unsigned turn) {
+  int on = 1;
+  struct sockaddr_in source = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(FIRST_SOURCE + turn % SOURCE_COUNT)};
+  return setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) == 0 &&
+         bind(fd, (const struct sockaddr *)&source, sizeof source) == 0;
+}
+
+int target_begin_connecting(const struct target *target, unsigned turn) {
+  int on = 1, family = target->address.ss_family;
+  int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 && (family != AF_INET || bind_source(fd, turn)) &&
+      (connect(fd, (const struct sockaddr *)&target->address, target->length) == 0 || errno == EINPROGRESS)) {
+    return fd;
+  }
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
 }
 
 int target_connect(const struct target *target) {

@@ -15,8 +15,9 @@ struct options {
   pid_t pid;       // the server's, or 0
 };
 
-// Both print one line of JSON and return the exit status.
+// Each prints one line of JSON and returns the exit status.
 int run_echo(const struct options *options);
+int run_churn(const struct options *options);
 int run_idle(const struct options *options);
 
 #endif

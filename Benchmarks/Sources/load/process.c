@@ -21,6 +21,14 @@ bool process_cpu_ns(pid_t pid, uint64_t *nanoseconds) {
   return true;
 }
 
+bool take_sample(pid_t pid, struct sample *sample) {
+  sample->time = monotonic_ns();
+  sample->cpu = 0;
+  if (pid == 0 || process_cpu_ns(pid, &sample->cpu)) return true;
+  fprintf(stderr, "load: process %d is gone\n", (int)pid);
+  return false;
+}
+
 bool process_private_bytes(pid_t pid, uint64_t *bytes) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);

@@ -6,18 +6,52 @@ import Glibc
 struct SwiftEcho {
   static func main() async throws {
     guard let options = Options(CommandLine.arguments.dropFirst()) else {
-      printError("usage: swift-echo [--on reactor|pool] [PORT]")
+      printError("usage: swift-echo [--on reactor|pool] [--reactors N [--shared-port]] [--report] [PORT]")
       exit(2)
     }
-
-    let listener = try TCPListener.bind(to: Endpoint(parsing: "127.0.0.1:\(options.port)"))
-    for address in listener.localAddresses {
-      printError("listening on \(address)")
+    if options.sharesPort {
+      try await servePortOfEachReactor(options)
+    } else {
+      let listener = try TCPListener.bind(to: options.endpoint)
+      announce(listener)
+      try await serve(listener, options, reactors: options.reactors)
     }
-    _ = try await listener.serve(on: options.place) { connection in
+  }
+
+  /// A listener for each reactor, all at one port: the kernel spreads the connections.
+  private static func servePortOfEachReactor(_ options: Options) async throws {
+    var configuration = TCPListener.Configuration()
+    configuration.reusePort = true
+    let first = try TCPListener.bind(to: options.endpoint, configuration: configuration)
+    let endpoint = try Endpoint(parsing: "\(first.localAddresses[0])")
+    let others = try (1..<options.reactors).map { _ in
+      try TCPListener.bind(to: endpoint, configuration: configuration, reactor: Reactor())
+    }
+    announce(first)
+    try await withThrowingTaskGroup { group in
+      for listener in [first] + others {
+        group.addTask { try await serve(listener, options, reactors: 1) }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  private static func serve(_ listener: TCPListener, _ options: Options, reactors: Int) async throws {
+    try await listener.serve(
+      choosing: { connection in
+        if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
+        return options.place == .pool ? nil : connection.executor.reactor
+      }, reactors: reactors
+    ) { connection in
       while let bytes = try await connection.read() {
         try await connection.write(bytes)
       }
+    }
+  }
+
+  private static func announce(_ listener: TCPListener) {
+    for address in listener.localAddresses {
+      printError("listening on \(address)")
     }
   }
 }
@@ -26,8 +60,15 @@ struct SwiftEcho {
 struct Options {
   /// Where the handlers run.
   var place: HandlerPlace = .pool
+  var reactors = 1
+  /// Each reactor has a listener of its own, at the same port.
+  var sharesPort = false
+  /// Says of each connection which reactor got it.
+  var reports = false
   /// 0 lets the kernel choose.
-  var port: UInt16 = 0
+  private var port: UInt16 = 0
+
+  var endpoint: Endpoint { .host("127.0.0.1", port: port) }
 
   init?(_ arguments: some Sequence<String>) {
     var remaining = arguments.makeIterator()
@@ -39,6 +80,11 @@ struct Options {
         case "pool": place = .pool
         default: return nil
         }
+      case "--reactors":
+        guard let count = remaining.next().flatMap({ Int($0) }), count > 0 else { return nil }
+        reactors = count
+      case "--shared-port": sharesPort = true
+      case "--report": reports = true
       default:
         guard let number = UInt16(argument) else { return nil }
         port = number
