@@ -135,17 +135,18 @@ import Testing
     }
   }
 
-  @Test func `The reactors of a server go with it`() async throws {
-    try await within("they go") {
-      let (listener, address) = try bind()
-      try await eventually("it listens") { (try? await listener.get(.reuseAddress)) != nil }
-      let before = openDescriptors()
-      let serving = Task { try await listener.serve(reactors: 4) { _ in } }
-      for _ in 0..<8 { _ = try await RawSocket.connected(to: address).receiveToEnd() }
-      #expect(openDescriptors() >= before + 6)
-      serving.cancel()
-      #expect(try await serving.value.finished == 8)
-      try await eventually("they are gone") { openDescriptors() <= before }
+  @Test func `The reactors of a server go with it`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        try await eventually("it listens") { (try? await listener.get(.reuseAddress)) != nil }
+        let before = openDescriptors()
+        let serving = Task { try await listener.serve(reactors: 4) { _ in } }
+        for _ in 0..<8 { _ = try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd() }
+        #expect(openDescriptors() >= before + 6)
+        serving.cancel()
+        #expect(try await serving.value.finished == 8)
+      }
     }
   }
 
