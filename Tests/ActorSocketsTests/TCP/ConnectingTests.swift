@@ -24,6 +24,17 @@ import Testing
 
   private static let loopback: [SocketAddress] = [.ipv6(.loopback, port: 0), .ipv4(.loopback, port: 0)]
 
+  /// A listener for IPv4, and at the same port an IPv6 address that never answers.
+  private static func listenerAndHole() throws -> (RawSocket, BlackHole, port: UInt16) {
+    for _ in 0..<20 {
+      let listener = try RawSocket.listening()
+      let port = try #require(try listener.address.port)
+      // Somebody may have the port in the other family.
+      if let hole = try? BlackHole(at: .ipv6(.loopback, port: port)) { return (listener, hole, port) }
+    }
+    throw Overdue(description: "no port is free in both families")
+  }
+
   @Test(arguments: AddressFamily.allCases)
   func `A dead address does not stand in the way of a living one`(living: AddressFamily) async throws {
     try await within("it connects") {
@@ -40,9 +51,7 @@ import Testing
 
   @Test func `An address that does not answer is overtaken after the attempt delay, and let go of`() async throws {
     try await within("it connects") {
-      let listener = try RawSocket.listening()
-      let port = try #require(try listener.address.port)
-      let hole = try BlackHole(at: .ipv6(.loopback, port: port))
+      let (listener, hole, port) = try Self.listenerAndHole()
       let time = ManualTime()
       let configuration = try configuration(["both.example": ["::1", "127.0.0.1"]])
       let before = try await settledDescriptors()
@@ -55,7 +64,7 @@ import Testing
       try await connection.write([1])
       #expect(connection.isIPv4)
       try await eventually("the other socket is closed") { openDescriptors() <= before + 1 }
-      withExtendedLifetime(hole) {}
+      withExtendedLifetime((listener, hole)) {}
     }
   }
 
@@ -233,11 +242,8 @@ import Testing
 
   @Test func `All sockets of an attempt are closed when it is given up or fails`() async throws {
     try await within("nothing is left") {
-      let filler = try RawSocket.listening()
-      let port = try #require(try filler.address.port)
-      let holes = try [
-        BlackHole(at: .ipv6(.loopback, port: port)), BlackHole(at: .ipv4(.loopback, port: port), filler),
-      ]
+      let (listener, other, port) = try Self.listenerAndHole()
+      let holes = try [BlackHole(at: listener.address, listener), other]
       let configuration = try configuration(["holes.example": ["::1", "127.0.0.1"]])
       let endpoint = Endpoint.host("holes.example", port: port)
       let before = try await settledDescriptors()
