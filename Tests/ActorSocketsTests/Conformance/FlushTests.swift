@@ -118,10 +118,8 @@ import Testing
   @Test func `Closing after the writes that wait also waits for the flush`() async throws {
     try await within("everything returns") {
       let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
-      let flushing = Task { try await connection.flush() }
-      let closing = Task {
-        await connection.close(after: .pendingWrites)
-      }
+      let flushing = Task.immediate { try await connection.flush() }
+      let closing = Task.immediate { await connection.close(after: .pendingWrites) }
       try await letTimePass(milliseconds: 20)
       #expect(try await peer.receiveToEnd() == pattern(150_000))
       peer.close()
