@@ -49,6 +49,14 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let notASocket = Code("notASocket")
     /// There is no such path, or no such directory to make a socket in: ENOENT, ENOTDIR.
     public static let pathNotFound = Code("pathNotFound")
+    /// The endpoint has no peer, and the datagram does not say where it goes.
+    public static let notConnected = Code("notConnected")
+    /// This machine has no such interface, or it has nothing to do with groups: ENODEV.
+    public static let interfaceNotFound = Code("interfaceNotFound")
+    /// The endpoint is in this group already.
+    public static let alreadyJoined = Code("alreadyJoined")
+    /// The endpoint is not in this group.
+    public static let notJoined = Code("notJoined")
     /// An argument makes no sense: a negative length, an empty delimiter, port 0 to connect to.
     public static let invalidArgument = Code("invalidArgument")
     /// Text that is not UTF-8. ``SocketError/bytes`` has it; it was consumed.
@@ -193,6 +201,10 @@ extension SocketError.Code {
     case .permissionDenied: "this process may not do that"
     case .notASocket: "this is no socket"
     case .pathNotFound: "there is no such path"
+    case .notConnected: "the endpoint has no peer"
+    case .interfaceNotFound: "this machine has no such interface"
+    case .alreadyJoined: "the endpoint is in this group already"
+    case .notJoined: "the endpoint is not in this group"
     case .invalidArgument: "an argument makes no sense"
     case .invalidUTF8: "the text is not UTF-8"
     case .rejected: "a closure of the program's refused"

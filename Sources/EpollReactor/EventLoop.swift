@@ -46,6 +46,8 @@ package final class EventLoop: @unchecked Sendable {
   /// More of it, which is needed only where somebody looks at the first and makes another socket receive meanwhile.
   private var moreScratches: [ScratchMemory] = []
   private var lentScratches = 0
+  /// Memory for datagrams, from when the first are received or sent.
+  private(set) lazy var datagramBatch = DatagramBatch()
   /// Counts the turns: the share of a socket is that of a turn.
   private(set) var turnNumber = 0
   var isShutDown = false

@@ -165,6 +165,12 @@ package final class Registration: @unchecked Sendable {
     return try loop.withScratch(count, body)
   }
 
+  /// Memory to receive or send several datagrams with one call; `nil` for want of memory.
+  package var datagramBatch: DatagramBatch? {
+    loop.assertCurrent()
+    return loop.datagramBatch
+  }
+
   /// The most bytes that one receive into the scratch memory brings.
   package var scratchCapacity: Int { EventLoop.scratchSize }
 

@@ -174,6 +174,9 @@ public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
     description = name
   }
 
+  /// No name.
+  package static let unnamed = UnixPath(fromKernel: "")
+
   /// Whether this is an abstract name, which exists in no file system and goes with its last socket.
   public var isAbstract: Bool { description.utf8.first == UInt8(ascii: "@") }
   /// Whether the socket has no name, as most clients have none.

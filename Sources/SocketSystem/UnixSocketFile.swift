@@ -35,15 +35,15 @@ package struct UnixSocketFile: Sendable {
   /// bind(2) and listen(2) at a path, in place of a stale socket if one is there.
   ///
   /// - Parameters:
-  ///   - socket: A stream socket that is not bound.
+  ///   - socket: A socket that is not bound.
   ///   - path: Where; a path in the file system.
   ///   - permissions: The file's permission bits; `nil` leaves them to the umask.
-  ///   - backlog: The connections that wait to be accepted.
+  ///   - backlog: The connections that wait to be accepted; `nil` for a socket that does not listen, for datagrams.
   /// - Returns: The file, which the caller removes.
   /// - Throws: What a call reports: EADDRINUSE of bind(2) if something is there that is not stale, EWOULDBLOCK of flock(2) if it
   ///   may be another server's that starts now. No file is left behind.
-  package static func listen(
-    _ socket: Socket, at path: UnixPath, permissions: UInt16?, backlog: Int32
+  package static func make(
+    for socket: Socket, at path: UnixPath, permissions: UInt16?, backlog: Int32?
   ) throws(SystemError) -> UnixSocketFile {
     if let permissions { _ = try check(fchmod(socket.number, mode_t(permissions)), "fchmod") }
     return try whileLocked(path.directory) { mayRemove throws(SystemError) in
@@ -51,7 +51,7 @@ package struct UnixSocketFile: Sendable {
       let file = UnixSocketFile(path: path.description, identity: FileIdentity(at: path.description))
       do throws(SystemError) {
         if let permissions { try HeldFile(ifAt: path.description)?.widen(to: mode_t(permissions)) }
-        try socket.listen(backlog: backlog)
+        if let backlog { try socket.listen(backlog: backlog) }
       } catch {
         file.remove()
         throw error

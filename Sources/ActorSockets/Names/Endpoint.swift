@@ -62,40 +62,40 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Endpoint {
-  /// What connecting begins with.
+  /// What connecting or sending begins with.
   enum Target {
     case addresses([SocketAddress])
     case name(String, port: UInt16)
   }
 
-  /// Finds out what to connect to, without asking anybody.
-  func connectTarget() throws(SocketError) -> Target {
+  /// Finds out what to connect or to send to, without asking anybody.
+  func connectTarget(_ operation: String = "connect") throws(SocketError) -> Target {
     switch self {
     case .unix(let path):
       return .addresses([.unix(try UnixPath(checking: path))])
     case .address(.unix(let path)) where path.isUnnamed:
-      throw .invalid("connect", "the path of a unix socket is empty")
+      throw .invalid(operation, "the path of a unix socket is empty")
     case .address(let address):
-      if address.port == 0 { throw .invalid("connect", "port 0 is nobody's: \(address)") }
+      if address.port == 0 { throw .invalid(operation, "port 0 is nobody's: \(address)") }
       return .addresses([address])
     case .host(let name, let port):
-      if port == 0 { throw .invalid("connect", "port 0 is nobody's") }
+      if port == 0 { throw .invalid(operation, "port 0 is nobody's") }
       if let numeric = Self.numeric(name, port) { return .addresses([numeric]) }
       if name.isEmpty {
         return .addresses([.ipv6(.loopback, port: port), .ipv4(.loopback, port: port)])
       }
-      try Self.checkName(name, "connect")
+      try Self.checkName(name, operation)
       return .name(name, port: port)
     }
   }
 
-  /// The addresses to listen on; all get the same port.
-  func listenAddresses() throws(SocketError) -> [SocketAddress] {
+  /// The addresses to listen on or to bind to; all get the same port.
+  func listenAddresses(_ operation: String = "listen") throws(SocketError) -> [SocketAddress] {
     switch self {
     case .unix(let path):
       return [.unix(try UnixPath(checking: path))]
     case .address(.unix(let path)) where path.isUnnamed:
-      throw .invalid("listen", "the path of a unix socket is empty")
+      throw .invalid(operation, "the path of a unix socket is empty")
     case .address(let address):
       return [address]
     case .host("", let port):
@@ -109,14 +109,14 @@ extension Endpoint {
         let interface = try NetworkInterface.all().first { $0.name == name }
         guard let addresses = interface?.addresses, !addresses.isEmpty else {
           throw SocketError(
-            .hostNotFound, operation: "listen",
+            .hostNotFound, operation: operation,
             detail: "\(AddressError.quote(name)) is no address, no interface with an address, and not \"localhost\"")
         }
         return addresses.map { $0.with(port: port) }
       } catch let error as SocketError {
         throw error
       } catch {
-        throw SocketError(.system, operation: "listen", detail: "\(error)")
+        throw SocketError(.system, operation: operation, detail: "\(error)")
       }
     }
   }

@@ -34,6 +34,16 @@ struct FIFO<Element> {
     return element
   }
 
+  /// Changes the element at `index` in its place.
+  mutating func change(_ index: Int, _ body: (inout Element) -> Void) {
+    if lone != nil {
+      precondition(index == 0, "there is one element only")
+      lone.mutate(body)
+    } else {
+      storage[head + index].mutate(body)
+    }
+  }
+
   /// All of them, in order.
   var all: [Element] { (0..<count).map { self[$0] } }
 
@@ -94,5 +104,14 @@ extension FIFO where Element: Identified {
       if self[middle].id < id { low = middle + 1 } else { high = middle }
     }
     return low < count && self[low].id == id ? low : nil
+  }
+}
+
+extension Optional {
+  /// Changes what is there, without a copy.
+  fileprivate mutating func mutate(_ body: (inout Wrapped) -> Void) {
+    guard var value = take() else { return }
+    body(&value)
+    self = value
   }
 }

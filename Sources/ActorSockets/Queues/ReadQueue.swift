@@ -48,6 +48,8 @@ package enum OperationOutcome: Sendable {
   case read(ReadOutcome)
   /// A write is done.
   case written
+  /// What a receive brought; nothing if it may look at what there is.
+  case datagrams([Datagram])
 }
 
 /// How the bytes of a stream end.

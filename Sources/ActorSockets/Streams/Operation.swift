@@ -22,6 +22,8 @@ final class Operation {
   var deadline: DeadlineKey?
   /// Where its call is suspended, or about to be.
   var parked: Parked?
+  /// A receive that is told what was reported about the peer.
+  var hearsErrors = false
   /// It is of a call that hands it back.
   var isReusable = false
   /// Its entry, once it has left the queue, to be used again.
@@ -47,6 +49,39 @@ final class Operation {
 
   var isEnqueued: Bool {
     if case .handle = waiter { true } else { false }
+  }
+}
+
+// MARK: - Time
+
+extension Operation {
+  /// Arms the deadline of a timeout that starts with the call.
+  func armIfWithin(_ registration: Registration, _ tag: DeadlineTag) {
+    guard let timeout, timeout.start == .call else { return }
+    deadline = registration.arm(at: instant(start, plus: timeout.nanoseconds), tag: tag.rawValue)
+  }
+
+  /// Its turn has come: a timeout that starts with the operation starts.
+  ///
+  /// - Returns: Whether it has no time at all.
+  func begin(_ registration: Registration, _ tag: DeadlineTag) -> Bool {
+    guard let timeout, timeout.start == .operation else { return false }
+    start = registration.now
+    if timeout.nanoseconds == 0 { return true }
+    deadline = registration.arm(at: instant(start, plus: timeout.nanoseconds), tag: tag.rawValue)
+    return false
+  }
+
+  /// Its time is over: asks for more, and arms it.
+  ///
+  /// - Returns: Whether it got some.
+  func extend(_ registration: Registration, _ tag: DeadlineTag, done: Int) -> Bool {
+    deadline = nil
+    guard let extend = timeout?.extend else { return false }
+    let now = registration.now
+    guard let more = extend(.nanoseconds(now - start), done), more > .zero else { return false }
+    deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: tag.rawValue)
+    return true
   }
 }
 

@@ -3,12 +3,6 @@ internal import EpollReactor
 // Deadlines of operations: armed at the call or when the operation begins, extended or carried out when they come.
 
 extension StreamCore {
-  func armIfWithin(_ operation: Operation, _ tag: DeadlineTag) {
-    guard let timeout = operation.timeout, timeout.start == .call else { return }
-    operation.deadline = registration.arm(
-      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
-  }
-
   func begin(read: Operation, _ id: UInt64) {
     readHasProgress = read.progress != nil
     readIsImmediate = start(read, .read(id))
@@ -21,15 +15,9 @@ extension StreamCore {
 
   /// Starts an operation's time; whether it has none at all.
   private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
-    guard let timeout = operation.timeout, timeout.start == .operation else { return false }
-    operation.start = registration.now
-    if timeout.nanoseconds == 0 {
-      transport.tryAnyway()
-      return true
-    }
-    operation.deadline = registration.arm(
-      at: instant(operation.start, plus: timeout.nanoseconds), tag: tag.rawValue)
-    return false
+    let isImmediate = operation.begin(registration, tag)
+    if isImmediate { transport.tryAnyway() }
+    return isImmediate
   }
 
   /// Ends the first read if it has no time to wait; whether it did, so that what is behind it may run.
@@ -71,7 +59,7 @@ extension StreamCore {
 
   private func expireRead(_ id: UInt64) {
     let done = reads.first?.id == id ? reads.buffer.count : 0
-    if let read = reads.tag(of: id), extend(read, .read(id), done: done) { return }
+    if let read = reads.tag(of: id), read.extend(registration, .read(id), done: done) { return }
     guard let entry = reads.remove(id) else { return }
     timeOut(entry.tag, "read", done)
   }
@@ -79,13 +67,13 @@ extension StreamCore {
   private func expireWrite(_ id: UInt64) {
     if let flush = acknowledgementWait?.queue.tag(of: id) { return expire(flush: flush, id) }
     let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
-    if let write = writes.tag(of: id), extend(write, .write(id), done: done) { return }
+    if let write = writes.tag(of: id), write.extend(registration, .write(id), done: done) { return }
     guard let (write, sent) = writes.remove(id) else { return }
     timeOut(write, "write", sent)
   }
 
   private func expire(flush: Operation, _ id: UInt64) {
-    if extend(flush, .write(id), done: 0) { return }
+    if flush.extend(registration, .write(id), done: 0) { return }
     guard let flush = removeFlush(id) else { return }
     timeOut(flush, "flush", 0)
   }
@@ -94,16 +82,6 @@ extension StreamCore {
   func timeOut(_ operation: Operation, _ name: String, _ done: Int) {
     finish(operation, .failure(SocketError(.timedOut, operation: name, bytesTransferred: done)))
     if options.closesOnTimeout { beginClose() }
-  }
-
-  /// Asks for more time and arms it.
-  private func extend(_ operation: Operation, _ tag: DeadlineTag, done: Int) -> Bool {
-    operation.deadline = nil
-    guard let extend = operation.timeout?.extend else { return false }
-    let now = registration.now
-    guard let more = extend(.nanoseconds(now - operation.start), done), more > .zero else { return false }
-    operation.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: tag.rawValue)
-    return true
   }
 
   /// The rest of writes that were given up goes on in the background, and keeps the connection. But a peer that takes none

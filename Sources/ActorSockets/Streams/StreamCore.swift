@@ -370,7 +370,7 @@ public final class StreamCore {
   func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = reads.admit(kind, isEnqueued: operation.isEnqueued, operation)
-    armIfWithin(operation, .read(id))
+    operation.armIfWithin(registration, .read(id))
     pumpReads()
     return id
   }
@@ -418,7 +418,7 @@ public final class StreamCore {
   func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = writes.admit(content, alreadySent: sent, operation)
-    armIfWithin(operation, .write(id))
+    operation.armIfWithin(registration, .write(id))
     pumpWrites()
     return id
   }

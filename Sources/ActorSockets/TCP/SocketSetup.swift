@@ -26,12 +26,18 @@ extension TCPConnection.Configuration {
     guard let prepare else { return }
     do {
       try prepare(SocketControl(socket))
-    } catch let error as SocketError {
-      throw error
     } catch {
-      throw SocketError(
+      throw .refused(byPrepare: error)
+    }
+  }
+}
+
+extension SocketError {
+  /// What a configuration's `prepare` threw.
+  static func refused(byPrepare error: any Error) -> SocketError {
+    error as? SocketError
+      ?? SocketError(
         .rejected, operation: "prepare", detail: "the configuration's closure refused: \(error)", underlyingError: error
       )
-    }
   }
 }

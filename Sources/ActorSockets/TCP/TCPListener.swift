@@ -89,15 +89,11 @@ public actor TCPListener: ReactorActor {
       throw SocketError.invalid("listen", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
     }
     if case .unix(let path) = wanted[0], !path.isAbstract { return try bind(to: path, configuration, reactor) }
-    // The port that the kernel chose on one address may be taken on another: then it chooses again.
-    for _ in 0..<15 where wanted.count > 1 && wanted[0].port == 0 {
-      do {
-        return try bind(toAll: wanted, configuration, reactor)
-      } catch {
-        if error.code != .addressInUse { throw error }
-      }
+    let canFallBack = !configuration.ipv6Only
+    let (sockets, addresses) = try BoundSockets.make(wanted, canFallBack: canFallBack) { address throws(SocketError) in
+      try listen(on: address, configuration, reactor)
     }
-    return try bind(toAll: wanted, configuration, reactor)
+    return TCPListener(sockets, addresses, configuration, ReactorExecutor(reactor))
   }
 
   private static func bind(
@@ -106,41 +102,13 @@ public actor TCPListener: ReactorActor {
     let address = SocketAddress.unix(path)
     do {
       let descriptor = try Descriptor.streamSocket(family: address.family)
-      let file = try UnixSocketFile.listen(
-        descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
+      let file = try UnixSocketFile.make(
+        for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
       let registration = Registration(on: reactor, holding: descriptor)
       return TCPListener([registration], [address], configuration, ReactorExecutor(reactor), file: file)
     } catch {
       throw SocketError(error, operation: "listen on", address: address)
     }
-  }
-
-  private static func bind(
-    toAll wanted: [SocketAddress], _ configuration: Configuration, _ reactor: Reactor
-  ) throws(SocketError) -> TCPListener {
-    var sockets: [Registration] = []
-    var addresses: [SocketAddress] = []
-    var missing: SocketError?
-    for address in wanted {
-      // All share the port that the first one got.
-      let shared = addresses.first?.port.map { address.with(port: $0) } ?? address
-      do throws(SocketError) {
-        let (socket, bound) = try listen(on: shared, configuration, reactor)
-        sockets.append(socket)
-        addresses.append(bound)
-      } catch {
-        // A machine without IPv6, or without this address of several: the others are enough.
-        if error.errno != Errno.familyNotSupported, error.errno != Errno.addressNotAvailable { throw error }
-        missing = error
-      }
-    }
-    if let missing, sockets.isEmpty {
-      guard wanted.count == 1, case .ipv6(.any, let port) = wanted[0], !configuration.ipv6Only else { throw missing }
-      let (socket, bound) = try listen(on: .ipv4(.any, port: port), configuration, reactor)
-      sockets.append(socket)
-      addresses.append(bound)
-    }
-    return TCPListener(sockets, addresses, configuration, ReactorExecutor(reactor))
   }
 
   private static func listen(

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "CLinuxDatagrams.h"
+
 /// One readiness report: the event mask, and the token the descriptor was registered with.
 typedef struct {
   uint64_t token;

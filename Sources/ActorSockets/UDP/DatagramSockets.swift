@@ -1,0 +1,97 @@
+internal import EpollReactor
+internal import SocketSystem
+
+/// The sockets of an endpoint, bound.
+struct DatagramSockets {
+  private(set) var registrations: [Registration] = []
+  private(set) var addresses: [SocketAddress] = []
+  private(set) var kinds: [UDPEndpoint.SocketKind] = []
+  private(set) var file: UnixSocketFile?
+
+  /// Binds what an endpoint stands for.
+  init(_ endpoint: Endpoint, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor) throws(SocketError) {
+    if let permissions = configuration.permissions, permissions > 0o777 {
+      throw .invalid("bind", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
+    }
+    for size in [configuration.maximumReceiveSizeIPv4, configuration.maximumReceiveSizeIPv6]
+    where !(1...65_535).contains(size) {
+      throw .invalid("bind", "\(size) bytes are no size to receive, 1 to 65,535 there can be")
+    }
+    switch endpoint {
+    case .unix(path: ""): try bindUnix(nil, configuration, reactor)
+    case .address(.unix(let path)): try bindUnix(path.isUnnamed ? nil : path, configuration, reactor)
+    case .unix, .host, .address:
+      let wanted = try endpoint.bindAddresses(configuration.addressPreference)
+      if case .unix(let path) = wanted[0] {
+        try bindUnix(path, configuration, reactor)
+        return
+      }
+      let mayBeDual = !configuration.ipv6Only && configuration.addressPreference != .ipv6Only
+      (registrations, addresses) = try BoundSockets.make(wanted, canFallBack: mayBeDual) {
+        address throws(SocketError) in
+        try Self.bind(
+          to: address, isDual: mayBeDual && address == .ipv6(.any, port: address.port ?? 0), configuration, reactor)
+      }
+      kinds = addresses.map { address in
+        switch address {
+        case .ipv4: .ipv4
+        case .ipv6(.any, _) where mayBeDual: .dual
+        case .ipv6, .unix: .ipv6
+        }
+      }
+    }
+  }
+
+  private static func bind(
+    to address: SocketAddress, isDual: Bool, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor
+  ) throws(SocketError) -> (Registration, SocketAddress) {
+    do {
+      let descriptor = try Descriptor.datagramSocket(family: address.family)
+      try configuration.prepare(descriptor.socket, for: address, isDual: isDual)
+      try descriptor.socket.bind(to: address)
+      let bound = try descriptor.socket.localAddress() ?? address
+      return (Registration(on: reactor, holding: descriptor), bound)
+    } catch let error as SystemError {
+      throw SocketError(error, operation: "bind to", address: address)
+    } catch {
+      // Nothing but an option throws anything else.
+      throw error as? SocketError ?? .invalid("bind", "\(error)")
+    }
+  }
+
+  /// Binds to a path, to an abstract name, or to one that the kernel chooses.
+  private mutating func bindUnix(
+    _ path: UnixPath?, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor
+  ) throws(SocketError) {
+    let wanted = SocketAddress.unix(path ?? .unnamed)
+    do {
+      let descriptor = try Descriptor.datagramSocket(family: wanted.family)
+      try configuration.prepare(descriptor.socket, for: wanted, isDual: false)
+      if let path, !path.isAbstract {
+        file = try UnixSocketFile.make(
+          for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: nil)
+      } else if let path {
+        try descriptor.socket.bind(to: .unix(path))
+      } else {
+        try descriptor.socket.bindToFreeName()
+      }
+      addresses = [try descriptor.socket.localAddress() ?? wanted]
+      registrations = [Registration(on: reactor, holding: descriptor)]
+      kinds = [.unix]
+    } catch let error as SystemError {
+      throw SocketError(error, operation: "bind to", address: path.map { .unix($0) })
+    } catch {
+      throw error as? SocketError ?? .invalid("bind", "\(error)")
+    }
+  }
+}
+
+extension Endpoint {
+  /// The addresses to bind to.
+  fileprivate func bindAddresses(_ preference: AddressPreference) throws(SocketError) -> [SocketAddress] {
+    if case .host("", let port) = self, preference == .ipv4Only { return [.ipv4(.any, port: port)] }
+    let addresses = try listenAddresses("bind")
+    if case .host("", _) = self { return addresses }
+    return try preference.sorted(addresses)
+  }
+}

@@ -1,0 +1,193 @@
+internal import EpollReactor
+internal import SocketSystem
+
+extension UDPEndpoint {
+  /// Connects the endpoint to a peer: connect(2). Nothing is sent for it.
+  ///
+  /// From then on datagrams go to the peer alone and are received from the peer alone, and what is reported about it is thrown
+  /// by the next call. A second call changes the peer.
+  ///
+  /// *Cancellation* takes it back, unless it is done. *Ordering*: sends called before are sent before, sends called after wait
+  /// for it.
+  ///
+  /// - Parameters:
+  ///   - endpoint: Whom to. Of several addresses of a name, the first that there is a way to.
+  ///   - timeout: How long looking up a name may take. 30 seconds by default.
+  /// - Throws: `.hostNotFound`, `.resolverFailed`, `.unreachable`, `.familyNotSupported`, `.timedOut`, `.closed`, and of a unix
+  ///   socket `.connectionRefused`, `.pathNotFound`, `.notASocket`, `.permissionDenied`.
+  public func connect(to endpoint: Endpoint, timeout: Timeout? = .within(.seconds(30))) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    if let refusal { throw refusal.during("connect") }
+    let operation: Operation
+    switch try target(endpoint, "connect") {
+    case .addresses(let addresses): operation = admitSend(.peer(addresses), timeout)
+    case .name(let name, let port):
+      operation = admitSend(.lookingUpPeer, timeout)
+      lookUp(name, port, for: operation.id)
+    }
+    pumpSends()
+    park(operation)
+    try await finish(operation)
+  }
+
+  /// connect(2) to the first of the addresses that there is a way to.
+  func connectNow(to addresses: [SocketAddress]) -> Result<Void, SocketError> {
+    var failure: SocketError?
+    for address in addresses {
+      do throws(SocketError) {
+        let (index, destination) = try socketIndex(for: address)
+        guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "connect") }
+        do throws(SystemError) {
+          _ = try socket.connect(to: destination)
+        } catch {
+          if error.errno == Errno.wrongType {
+            throw SocketError(
+              .system, operation: "connect", detail: "the socket there is not for datagrams", errno: error.errno,
+              address: address)
+          }
+          throw SocketError(error, operation: "connect", address: address)
+        }
+        connected(index, address, (try? socket.localAddress())?.unmapped)
+        return .success(())
+      } catch {
+        failure = failure ?? error
+      }
+    }
+    return .failure(failure ?? SocketError(.hostNotFound, operation: "connect"))
+  }
+
+  private func connected(_ index: Int, _ address: SocketAddress, _ local: SocketAddress?) {
+    peer = address
+    connectedSocket = index
+    reportedError = nil
+    // What the others have got is from somebody else.
+    for (other, socket) in sockets.enumerated() where other != index { socket.leave() }
+    mayHaveStrangers = true
+    receives.keepFetched { $0.remoteAddress == address }
+    identity.withLock {
+      $0.remoteAddress = address
+      if let local { $0.localAddress = local }
+    }
+  }
+
+  // MARK: Where datagrams go
+
+  /// Which socket sends to an address, and how that socket's family spells it; to the peer, without an address.
+  func route(_ address: SocketAddress?) throws(SocketError) -> (index: Int, destination: SocketAddress?) {
+    guard let address else {
+      guard let connectedSocket else {
+        throw SocketError(
+          .notConnected, operation: "send", detail: "the endpoint has no peer, say where the datagram goes")
+      }
+      return (connectedSocket, nil)
+    }
+    if let peer, let connectedSocket {
+      if address.unmapped == peer { return (connectedSocket, nil) }
+      throw .invalid("send", "the endpoint is connected to \(peer), and sends nothing to \(address)")
+    }
+    let (index, destination) = try socketIndex(for: address)
+    return (index, destination)
+  }
+
+  private func socketIndex(for address: SocketAddress) throws(SocketError) -> (Int, SocketAddress) {
+    let address = address.unmapped
+    if address.port == 0 { throw .invalid("send", "port 0 is nobody's: \(address)") }
+    // The one whose scope fits; without one, any of its family.
+    var found: Int?
+    for index in kinds.indices where kinds[index].reaches(address) {
+      if sockets.count == 1 || localAddresses[index].isLoopback == address.isLoopback {
+        found = index
+        break
+      }
+      found = found ?? index
+    }
+    guard let found else {
+      throw SocketError(
+        .familyNotSupported, operation: "send", detail: "\(localAddresses[0]) sends nothing to this kind of address",
+        address: address)
+    }
+    let local: SocketAddress? = localAddresses[found]
+    let scoped = try address.scoped(by: local, isOnDevice: configuration.device != nil || address.isMulticast)
+    guard kinds[found] == .dual, case .ipv4(let ipv4, let port) = scoped else { return (found, scoped) }
+    return (found, .ipv6(IPv6Address(mapped: ipv4), port: port))
+  }
+
+  /// The first address that one of the sockets reaches, or the first of all.
+  func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
+    addresses.first { address in kinds.contains { $0.reaches(address.unmapped) } } ?? addresses.first
+  }
+
+  // MARK: Names
+
+  /// Finds out what a user's endpoint stands for.
+  func target(_ endpoint: Endpoint, _ operation: String) throws(SocketError) -> Endpoint.Target {
+    let target = try endpoint.connectTarget(operation)
+    guard case .addresses(let addresses) = target else { return target }
+    return .addresses(try configuration.addressPreference.sorted(addresses))
+  }
+
+  /// Looks a name up for an entry of the queue of sends.
+  func lookUp(_ name: String, _ port: UInt16, for id: UInt64) {
+    let resolver = configuration.resolver
+    let families = configuration.addressPreference.families.filter { family in
+      kinds.contains { $0.serves(family) }
+    }
+    lookUps[id] = Task(executorPreference: globalConcurrentExecutor) { [weak self] in
+      let outcome = await resolver.addresses(of: name, families: families)
+      self?.submit { $0.found(outcome.map { $0.map { $0.with(port: port) } }, for: id) }
+    }
+  }
+
+  private func found(_ addresses: Result<[SocketAddress], SocketError>, for id: UInt64) {
+    lookUps[id] = nil
+    sends.resolve(id, addresses)
+    pumpSends()
+  }
+}
+
+extension UDPEndpoint.SocketKind {
+  /// Whether a socket of this kind sends to an address.
+  func reaches(_ address: SocketAddress) -> Bool {
+    switch (self, address) {
+    case (.ipv4, .ipv4), (.ipv6, .ipv6), (.dual, .ipv4), (.dual, .ipv6), (.unix, .unix): true
+    default: false
+    }
+  }
+
+  /// Whether it sends to addresses of a family.
+  func serves(_ family: AddressFamily) -> Bool {
+    switch self {
+    case .dual: true
+    case .ipv4: family == .ipv4
+    case .ipv6: family == .ipv6
+    case .unix: false
+    }
+  }
+}
+
+extension Resolver {
+  /// The addresses of a name in several families, in their order.
+  fileprivate func addresses(
+    of name: String, families: [AddressFamily]
+  ) async -> Result<[SocketAddress], SocketError> {
+    await withTaskGroup(of: (Int, Result<[SocketAddress], SocketError>).self) { group in
+      for (index, family) in families.enumerated() {
+        group.addTask { (index, await outcome(of: name, family: family)) }
+      }
+      var outcomes: [Int: Result<[SocketAddress], SocketError>] = [:]
+      for await (index, outcome) in group { outcomes[index] = outcome }
+      var found: [SocketAddress] = []
+      var failure: SocketError?
+      for index in families.indices {
+        switch outcomes[index] {
+        case .success(let addresses): found += addresses.filter { $0.addressFamily == families[index] }
+        case .failure(let error): failure = failure?.code == .resolverFailed ? failure : error
+        case nil: break
+        }
+      }
+      if found.isEmpty { return .failure(failure ?? .notFound(name, "it has none that this endpoint reaches")) }
+      return .success(found)
+    }
+  }
+}

@@ -1,0 +1,340 @@
+internal import EpollReactor
+public import SocketSystem
+
+extension UDPEndpoint {
+  /// The most datagrams that are fetched with one call.
+  static var fetchSize: Int { 32 }
+  /// The datagrams that a filter may drop before others on the reactor have their turn.
+  private static var dropsPerTurn: Int { 256 }
+
+  // MARK: Calls
+
+  /// Receives the next datagram: recvmmsg(2).
+  ///
+  /// *Cancellation* takes the call back; a datagram that would have been its goes to the next call.
+  /// *Ordering*: the calls get the datagrams in the order in which they were made.
+  ///
+  /// - Parameter timeout: How long to wait.
+  /// - Returns: The datagram; one without any bytes is one.
+  /// - Throws: `.timedOut`, `.closed`, `.reactorShutDown`; when connected, also what was reported about the peer, for example
+  ///   `.connectionRefused`, after which the endpoint lives on.
+  public func receive(timeout: Timeout? = nil) async throws -> Datagram {
+    try await receive(timeout, hearsErrors: true)
+  }
+
+  func receive(_ timeout: Timeout?, hearsErrors: Bool) async throws -> Datagram {
+    if executor.callOvertakes() { await goBehind() }
+    if let datagram = try takeNow(hearsErrors: hearsErrors) { return datagram }
+    let datagrams = try await receive(begin(upTo: 1, timeout, hearsErrors: hearsErrors))
+    guard let datagram = datagrams.first else { throw SocketError(.closed, operation: "receive") }
+    return datagram
+  }
+
+  /// Receives what there is, several datagrams at once.
+  ///
+  /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
+  ///
+  /// - Parameters:
+  ///   - limit: The most datagrams, at least 1.
+  ///   - timeout: How long to wait for the first.
+  /// - Returns: The datagrams, at least one, in the order in which they came.
+  /// - Throws: What ``receive(timeout:)`` throws, `.invalidArgument` for a limit below 1.
+  public func receive(upTo limit: Int, timeout: Timeout? = nil) async throws -> [Datagram] {
+    if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
+    if executor.callOvertakes() { await goBehind() }
+    if let first = try takeNow(hearsErrors: true) { return takeMore([first], upTo: limit) }
+    let datagrams = try await receive(begin(upTo: limit, timeout, hearsErrors: true))
+    return takeMore(datagrams, upTo: limit)
+  }
+
+  /// Looks at datagrams where they were received, without copies: the closure is called once for each.
+  ///
+  /// It is called on the reactor's thread, so keep it short. ``sendNow(_:to:)`` can be called in it. A receive filter does not
+  /// see these datagrams.
+  ///
+  /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
+  ///
+  /// - Parameters:
+  ///   - limit: The most datagrams, 1 to 32.
+  ///   - timeout: How long to wait for the first.
+  ///   - body: Looks at the bytes of one, and hears where it came from. If it throws, the datagrams behind the one that it was
+  ///     called for go to the next call.
+  /// - Returns: How many it has looked at, at least one.
+  /// - Throws: What the closure throws, what ``receive(timeout:)`` throws, `.invalidArgument` for a limit below 1.
+  @discardableResult
+  public func withDatagrams(
+    upTo limit: Int = 32, timeout: Timeout? = nil,
+    _ body: (_ bytes: Span<UInt8>, _ from: SocketAddress?) throws -> Void
+  ) async throws -> Int {
+    if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    if receives.isFree {
+      try throwReportedError()
+      receives.beginLook()
+      defer { endLook(0, isDone: true) }
+      if let count = try look(upTo: limit, body) { return count }
+      if let refusal { throw refusal.during("receive") }
+    }
+    let operation = try begin(upTo: 0, timeout, hearsErrors: true)
+    while true {
+      _ = try await receive(operation)
+      // The turn is ours until the look is over, whatever happened meanwhile.
+      var isDone = true
+      defer { endLook(operation.id, isDone: isDone) }
+      if let count = try look(upTo: limit, body) { return count }
+      if let failure { throw failure.during("receive") }
+      isDone = false
+      operation.outcome = nil
+      park(operation)
+    }
+  }
+
+  // MARK: At once
+
+  /// Takes a datagram that is there, if nobody waits before.
+  private func takeNow(hearsErrors: Bool) throws -> Datagram? {
+    try Task.checkCancellation()
+    guard receives.isFree else { return nil }
+    if hearsErrors { try throwReportedError() }
+    if let datagram = receives.takeFetched() { return datagram }
+    if let refusal { throw refusal.during("receive") }
+    return fetch() ? receives.takeFetched() : nil
+  }
+
+  /// Adds what more there is, if nobody waits for it.
+  private func takeMore(_ datagrams: [Datagram], upTo limit: Int) -> [Datagram] {
+    var datagrams = datagrams
+    while datagrams.count < limit, receives.isFree {
+      if let datagram = receives.takeFetched() {
+        datagrams.append(datagram)
+      } else if failure != nil || !fetch() {
+        break
+      }
+    }
+    return datagrams
+  }
+
+  func throwReportedError() throws {
+    if let error = reportedError.take() { throw error.during("receive") }
+  }
+
+  // MARK: Waiting
+
+  private func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool) throws -> Operation {
+    if let refusal { throw refusal.during("receive") }
+    let operation = Operation(
+      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
+    operation.hearsErrors = hearsErrors
+    operation.id = receives.admit(upTo: limit, operation)
+    operation.armIfWithin(registration, .read(operation.id))
+    pumpReceives()
+    park(operation)
+    return operation
+  }
+
+  /// Waits for the outcome of a receive that has begun.
+  private func receive(_ operation: Operation) async throws -> [Datagram] {
+    if let parked = operation.waiting {
+      let id = operation.id
+      await wait(for: parked) { submit { $0.cancelReceive(id) } }
+    }
+    guard case .datagrams(let datagrams)? = try operation.outcome?.get() else { return [] }
+    return datagrams
+  }
+
+  private func cancelReceive(_ id: UInt64) {
+    // One that has the turn goes on with it.
+    guard let operation = receives.tag(of: id), operation.outcome == nil else { return }
+    _ = receives.remove(id)
+    finish(operation, .failure(CancellationError()))
+    pumpReceives()
+  }
+
+  func expireReceive(_ id: UInt64) {
+    guard let operation = receives.tag(of: id), operation.outcome == nil else { return }
+    if operation.extend(registration, .read(id), done: 0) { return }
+    _ = receives.remove(id)
+    finish(operation, .failure(SocketError(.timedOut, operation: "receive")))
+    pumpReceives()
+  }
+
+  /// Nothing will be received any more, or nobody is to.
+  func failReceives(_ error: SocketError) {
+    for operation in receives.removeAll() where operation.outcome == nil { finish(operation, .failure(error)) }
+  }
+
+  /// What was reported is for the first who wants to hear of it.
+  func tellReceivers() {
+    guard let error = reportedError else { return }
+    for id in receives.ids {
+      guard let operation = receives.tag(of: id), operation.hearsErrors, operation.outcome == nil else { continue }
+      reportedError = nil
+      _ = receives.remove(id)
+      return finish(operation, .failure(error.during("receive")))
+    }
+  }
+
+  // MARK: Carrying out what the queue says
+
+  func pumpReceives() {
+    if isPumpingReceives { return }
+    isPumpingReceives = true
+    defer { isPumpingReceives = false }
+    while true {
+      switch receives.step(mayFetch: mayReceive.contains(true) && failure == nil) {
+      case .idle:
+        guard receiveIsImmediate, let id = receives.firstID else { return }
+        receiveIsImmediate = false
+        expireReceive(id)
+      case .begin(let id, let operation):
+        receiveIsImmediate = operation.begin(registration, .read(id))
+      case .fetch:
+        if !fetch(), !receiveIsImmediate, mayReceive.contains(true) { return }
+      case .finish(let operation, let datagrams):
+        receiveIsImmediate = false
+        finish(operation, .success(.datagrams(datagrams)))
+      case .look(_, let operation):
+        receiveIsImmediate = false
+        if let deadline = operation.deadline.take() { registration.disarm(deadline) }
+        operation.outcome = .success(.datagrams([]))
+        operation.parked?.resume()
+        return
+      }
+    }
+  }
+
+  /// Fetches a batch; false if nothing came of it, for now or for this turn.
+  func fetch() -> Bool {
+    var dropped = 0
+    for step in sockets.indices {
+      // In turns, so that a flood on one address does not shut the others out.
+      let index = (nextSocket + step) % sockets.count
+      while mayReceive[index] {
+        guard let (batch, count) = receiveBatch(index, upTo: Self.fetchSize) else { break }
+        nextSocket = index + 1
+        var arrived = 0
+        for number in 0..<count where take(number, of: batch) { arrived += 1 }
+        if arrived > 0 { return true }
+        // A flood of those that are dropped must not hold the others up.
+        dropped += count
+        if dropped >= Self.dropsPerTurn {
+          registration.askForTurn()
+          return false
+        }
+      }
+    }
+    return false
+  }
+
+  /// recvmmsg(2) on one socket; `nil` when nothing waits there.
+  private func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
+    // An error that is reported fails one call, whatever that is.
+    for _ in 0..<4 {
+      guard let socket = sockets[index].socket, let batch = registration.datagramBatch else { break }
+      let size = configuration.receiveSize
+      do throws(SystemError) {
+        let count = try batch.receive(
+          from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty)
+        // Less than there is room for: nothing is left. What comes from now on is an event.
+        if count < min(limit, DatagramBatch.capacity(forSize: size)) {
+          mayReceive[index] = false
+          mayHaveStrangers = mayHaveStrangers && mayReceive.contains(true)
+        }
+        return count > 0 ? (batch, count) : nil
+      } catch {
+        if error.isOfSocket {
+          end(SocketError(error, operation: "receive", address: localAddresses.first))
+          return nil
+        }
+        if takeReportedErrors() == 0 { report(SocketError(error, operation: "receive"), from: nil) }
+      }
+    }
+    mayReceive[index] = false
+    return nil
+  }
+
+  /// Takes one of a batch; false if it is dropped.
+  private func take(_ number: Int, of batch: DatagramBatch) -> Bool {
+    let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
+    let address = batch.address(number)?.unmapped
+    let length = batch.length(number)
+    var datagram: Datagram
+    let limit = maximumSize(from: address)
+    if length > limit {
+      datagram = Datagram(
+        received: Array(batch.bytes(number).prefix(limit)), from: address, isTruncated: true, metadata)
+    } else {
+      datagram = Datagram(
+        received: batch.bytes(number), from: address, isTruncated: batch.isTruncated(number), metadata)
+    }
+    counts.received(length, isTruncated: datagram.isTruncated)
+    if isStranger(address) { return false }
+    if let receiveFilter, receiveFilter(&datagram) == .drop {
+      counts.filtered += 1
+      return false
+    }
+    receives.arrived(datagram)
+    return true
+  }
+
+  private func maximumSize(from address: SocketAddress?) -> Int {
+    address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
+  }
+
+  /// It came before the endpoint was connected, from somebody else than its peer.
+  private func isStranger(_ address: SocketAddress?) -> Bool {
+    mayHaveStrangers && peer != nil && address != peer
+  }
+
+  // MARK: Looking
+
+  /// Calls the closure for what is there; `nil` if nothing is.
+  private func look(
+    upTo limit: Int, _ body: (Span<UInt8>, SocketAddress?) throws -> Void
+  ) throws -> Int? {
+    var count = 0
+    while count < limit, let datagram = receives.takeFetched() {
+      count += 1
+      try body(datagram.bytes.span, datagram.remoteAddress)
+    }
+    if count > 0 { return count }
+    for step in sockets.indices {
+      let index = (nextSocket + step) % sockets.count
+      while failure == nil, mayReceive[index] {
+        guard let (batch, received) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
+        nextSocket = index + 1
+        for number in 0..<received {
+          let address = batch.address(number)?.unmapped
+          counts.received(batch.length(number), isTruncated: batch.isTruncated(number))
+          // Nobody sees it here, but it may have brought descriptors, which are to be closed.
+          if !configuration.metadata.isEmpty { _ = batch.metadata(number) }
+          if isStranger(address) { continue }
+          count += 1
+          do {
+            try batch.withBytes(number) { bytes in
+              try body(bytes.extracting(first: maximumSize(from: address)), address)
+            }
+          } catch {
+            for rest in number + 1..<received { _ = take(rest, of: batch) }
+            throw error
+          }
+        }
+        if count > 0 { return count }
+      }
+    }
+    return nil
+  }
+
+  private func endLook(_ id: UInt64, isDone: Bool) {
+    receives.endLook(id, isDone: isDone)
+    pumpReceives()
+  }
+}
+
+extension SystemError {
+  /// The socket itself is of no use any more: no other call will do better.
+  var isOfSocket: Bool {
+    [Errno.badDescriptor, Errno.notSocket, Errno.invalidArgument, Errno.notConnected].contains(errno)
+  }
+}

@@ -1,0 +1,420 @@
+internal import EpollReactor
+public import SocketSystem
+
+extension UDPEndpoint {
+  static var firstRetryDelay: Int64 { 1_000_000 }
+  private static var longestRetryDelay: Int64 { 100_000_000 }
+  /// The datagrams that are sent before others on the reactor have their turn.
+  private static var sendsPerTurn: Int { 512 }
+
+  // MARK: Calls
+
+  /// Sends a datagram to the peer that the endpoint is connected to: send(2). Returns when the kernel has taken it.
+  ///
+  /// *Cancellation* takes it back, unless the kernel has it already.
+  /// *Ordering*: datagrams leave in the order of the calls.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes; none is a datagram, too.
+  ///   - timeout: How long it may wait for room.
+  /// - Throws: `.notConnected` if there is no peer; `.limitExceeded` if it is too long; what was reported about the peer, for
+  ///   example `.connectionRefused`; `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`. The endpoint lives on.
+  public func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    try await finish(sending(Datagram(bytes), timeout))
+  }
+
+  /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken it.
+  ///
+  /// *Cancellation* and *Ordering* as ``send(_:timeout:)``.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes; none is a datagram, too.
+  ///   - address: Where to.
+  ///   - timeout: How long it may wait for room.
+  /// - Throws: `.invalidArgument` for port 0, and for another address than that of the peer if there is one; `.limitExceeded`
+  ///   if it is too long; `.familyNotSupported` for IPv6 of an endpoint for IPv4, and the reverse; `.scopeMissing`,
+  ///   `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`. The endpoint lives on.
+  public func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    try await finish(sending(Datagram(bytes, to: address), timeout))
+  }
+
+  /// Sends a datagram to a name, or to whatever else an endpoint is. Returns when the kernel has taken it.
+  ///
+  /// The look-up of the name begins at once; sends behind it wait for it, so its timeout is theirs to fear.
+  ///
+  /// *Cancellation* and *Ordering* as ``send(_:timeout:)``.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes; none is a datagram, too.
+  ///   - endpoint: Where to. Of several addresses of a name, the first that this endpoint reaches.
+  ///   - timeout: How long it may wait for the name and for room.
+  /// - Throws: What ``send(_:to:timeout:)`` throws for an address, `.hostNotFound`, `.resolverFailed`.
+  public func send(_ bytes: [UInt8], to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    let operation: Operation?
+    switch try target(endpoint, "send") {
+    case .addresses(let addresses):
+      operation = try sending(Datagram(bytes, to: firstReachable(of: addresses)), timeout)
+    case .name(let name, let port):
+      try checkSendable()
+      try checkSize(bytes.count)
+      operation = admitSend(.lookingUp(Datagram(bytes)), timeout)
+      if let operation { lookUp(name, port, for: operation.id) }
+      pumpSends()
+      if let operation { park(operation) }
+    }
+    try await finish(operation)
+  }
+
+  /// Sends a datagram with all that belongs to it: where it goes, where it comes from, the traffic class, the hop limit.
+  ///
+  /// *Cancellation* and *Ordering* as ``send(_:timeout:)``.
+  ///
+  /// - Parameters:
+  ///   - datagram: The datagram, for example a ``Datagram/reply(_:)``.
+  ///   - timeout: How long it may wait for room.
+  /// - Throws: What ``send(_:timeout:)`` and ``send(_:to:timeout:)`` throw.
+  public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    try await finish(sending(datagram, timeout))
+  }
+
+  /// Sends several datagrams, with as few system calls as possible: sendmmsg(2). Returns when the kernel has taken them.
+  ///
+  /// One that cannot be sent does not keep the others from being sent. *Cancellation* takes those back that the kernel has not
+  /// got yet. *Ordering*: they leave in their order, and nobody else's come in between.
+  ///
+  /// - Parameters:
+  ///   - datagrams: The datagrams.
+  ///   - timeout: How long all of them may wait for room.
+  /// - Throws: ``DatagramBatchError`` if some could not be sent; `.timedOut`, `.closed`.
+  public func send(_ datagrams: [Datagram], timeout: Timeout? = nil) async throws {
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    try checkSendable()
+    let operation = admitSend(.datagrams(filtered(datagrams)), timeout)
+    pumpSends()
+    park(operation)
+    try await finish(operation)
+  }
+
+  /// Sends a datagram, in its place behind all calls made before, without waiting for it.
+  ///
+  /// *Ordering*: the order of the calls is that of the datagrams, also from code that is not isolated. Dropping the handle drops
+  /// the outcome alone.
+  ///
+  /// - Parameters:
+  ///   - datagram: The datagram.
+  ///   - timeout: How long it may wait for room.
+  /// - Returns: The outcome to come: what ``send(_:timeout:)`` throws, and `.limitExceeded` if more bytes wait already than
+  ///   ``Configuration/sendBudget``.
+  @discardableResult
+  public nonisolated func enqueueSend(_ datagram: Datagram, timeout: Timeout? = nil) -> Pending<Void> {
+    let outcome = PendingOutcome<Void>(executor)
+    let called = executor.reactor.now
+    submit { $0.enqueue(datagram, timeout, called, outcome) }
+    return Pending(outcome: outcome)
+  }
+
+  /// Sends a datagram if that can be done at once, without waiting: sendto(2). For code that is in the endpoint's isolation, as
+  /// the closure of ``withDatagrams(upTo:timeout:_:)`` is.
+  ///
+  /// A send filter does not see it.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - address: Where to; `nil` for the peer that the endpoint is connected to.
+  /// - Returns: Whether it was sent: not if others wait before it, or if there is no room.
+  /// - Throws: What ``send(_:to:timeout:)`` throws.
+  @discardableResult
+  public func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress? = nil) throws -> Bool {
+    executor.callGoesOn()
+    try checkSendable()
+    try checkSize(bytes.count)
+    if !sends.isEmpty || mustWaitToSend { return false }
+    let (index, destination) = try route(address)
+    return try transmit(bytes, index, destination)
+  }
+
+  // MARK: At once
+
+  private func checkSendable() throws {
+    if let refusal { throw refusal.during("send") }
+    if let error = reportedError.take() { throw error.during("send") }
+  }
+
+  private func checkSize(_ count: Int) throws(SocketError) {
+    if count <= configuration.maximumSendSize { return }
+    throw SocketError(
+      .limitExceeded, operation: "send",
+      detail: "\(count) bytes are more than the \(configuration.maximumSendSize) that are to be sent at a time")
+  }
+
+  /// Sends a datagram, at once if that is possible; otherwise it waits. `nil` if nothing is left to do.
+  private func sending(_ datagram: Datagram, _ timeout: Timeout?) throws -> Operation? {
+    try checkSendable()
+    guard let datagram = filtered(datagram) else { return nil }
+    if sends.isEmpty, !mustWaitToSend {
+      try checkSize(datagram.bytes.count)
+      let (index, destination) = try route(datagram.remoteAddress)
+      let metadata = datagram.metadata
+      if metadata == nil || metadata?.isEmpty == true, try transmit(datagram.bytes.span, index, destination) {
+        return nil
+      }
+    }
+    let operation = admitSend(.datagrams([datagram]), timeout)
+    pumpSends()
+    park(operation)
+    return operation
+  }
+
+  /// What the filter leaves of a datagram.
+  private func filtered(_ datagram: Datagram) -> Datagram? {
+    guard let sendFilter else { return datagram }
+    var datagram = datagram
+    if sendFilter(&datagram) == .pass { return datagram }
+    counts.filtered += 1
+    return nil
+  }
+
+  private func filtered(_ datagrams: [Datagram]) -> [Datagram] {
+    sendFilter == nil ? datagrams : datagrams.compactMap { filtered($0) }
+  }
+
+  /// sendto(2); false if there is no room.
+  private func transmit(_ bytes: Span<UInt8>, _ index: Int, _ destination: SocketAddress?) throws(SocketError) -> Bool {
+    // An error that is reported fails one call, whatever that is.
+    for attempt in 0..<4 {
+      guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "send") }
+      switch socket.send(bytes, to: destination) {
+      case .bytes:
+        counts.sent(1, bytes: bytes.count)
+        return true
+      case .wouldBlock:
+        waitToSend(index)
+        return false
+      case .failed(let error):
+        if error.isShortage {
+          waitToSend(index)
+          return false
+        }
+        if attempt < 3, takeReportedErrors() > 0 {
+          if let error = reportedError.take() { throw error.during("send") }
+          continue
+        }
+        throw failure(error, destination?.unmapped ?? peer, bytes.count)
+      }
+    }
+    return false
+  }
+
+  /// Room to send is short: an event or a deadline will tell when to try again.
+  private func waitToSend(_ index: Int) {
+    mustWaitToSend = true
+    // An endpoint that is not connected hears nothing of the room that another unix socket has, and none does of the room that
+    // an interface has.
+    if retry != nil { return }
+    retry = registration.arm(at: instant(registration.now, plus: retryDelay), tag: DeadlineTag.rest.rawValue)
+    retryDelay = min(retryDelay * 2, Self.longestRetryDelay)
+  }
+
+  /// What a failed send means.
+  private func failure(_ error: SystemError, _ address: SocketAddress?, _ count: Int) -> SocketError {
+    switch error.errno {
+    case Errno.messageTooLong:
+      SocketError(
+        .limitExceeded, operation: "send", detail: "\(count) bytes are more than a datagram can have on this way",
+        errno: error.errno, address: address)
+    case Errno.permissionDenied where address?.isUnix == false && !configuration.broadcast:
+      SocketError(
+        .permissionDenied, operation: "send",
+        detail: "this is a broadcast address, perhaps, for which the configuration's `broadcast` has to be on",
+        errno: error.errno, address: address)
+    case Errno.wrongType where address?.isUnix == true:
+      SocketError(
+        .system, operation: "send", detail: "the socket there is not for datagrams", errno: error.errno,
+        address: address)
+    default:
+      // What the path of a unix socket is told about is the same as in connecting.
+      SocketError(
+        SystemError(call: address?.isUnix == true ? "connect" : error.call, errno: error.errno), operation: "send",
+        address: address)
+    }
+  }
+
+  // MARK: Waiting
+
+  func admitSend(_ content: SendQueue<Operation>.Content, _ timeout: Timeout?) -> Operation {
+    let operation = Operation(
+      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
+    operation.id = sends.admit(content, operation)
+    operation.armIfWithin(registration, .write(operation.id))
+    return operation
+  }
+
+  /// Waits for a send that has begun.
+  func finish(_ operation: Operation?) async throws {
+    guard let operation else { return }
+    if let parked = operation.waiting {
+      let id = operation.id
+      await wait(for: parked) { submit { $0.cancelSend(id) } }
+    }
+    _ = try operation.outcome?.get()
+  }
+
+  private func enqueue(
+    _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
+  ) {
+    let queued = sends.queuedBytes
+    do {
+      try checkSendable()
+      if queued > 0, queued + datagram.bytes.count > configuration.sendBudget {
+        throw SocketError(
+          .limitExceeded, operation: "enqueueSend",
+          detail: "\(queued) bytes wait already, the budget is \(configuration.sendBudget)")
+      }
+    } catch {
+      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
+    }
+    guard let datagram = filtered(datagram) else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
+    let operation = Operation(
+      .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
+      progress: nil, start: called)
+    pendingHandles += 1
+    operation.id = sends.admit(.datagrams([datagram]), operation)
+    operation.armIfWithin(registration, .write(operation.id))
+    let id = operation.id
+    outcome.assumeIsolated { $0.admitted { [weak self] in self?.assumeIsolated { $0.cancelSend(id) } } }
+    pumpSends()
+  }
+
+  private func cancelSend(_ id: UInt64) {
+    lookUps.removeValue(forKey: id)?.cancel()
+    guard let (operation, _) = sends.remove(id) else { return }
+    finish(operation, .failure(CancellationError()))
+    pumpSends()
+  }
+
+  func expireSend(_ id: UInt64) {
+    guard let operation = sends.tag(of: id) else { return }
+    if operation.extend(registration, .write(id), done: 0) { return }
+    lookUps.removeValue(forKey: id)?.cancel()
+    guard let (_, sent) = sends.remove(id) else { return }
+    finish(operation, .failure(SocketError(.timedOut, operation: "send", bytesTransferred: sent)))
+    pumpSends()
+  }
+
+  // MARK: Carrying out what the queue says
+
+  func pumpSends() {
+    if isPumpingSends { return }
+    isPumpingSends = true
+    defer {
+      isPumpingSends = false
+      settle()
+    }
+    var left = Self.sendsPerTurn
+    while true {
+      switch sends.step() {
+      case .idle:
+        // A name takes its time, and somebody has none.
+        if !expireImmediateSend() { return }
+      case .begin(let id, let operation):
+        sendIsImmediate = operation.begin(registration, .write(id))
+        if sendIsImmediate { mustWaitToSend = false }
+      case .send:
+        if left <= 0 {
+          registration.askForTurn()
+          return
+        }
+        let sent = mustWaitToSend ? 0 : sendQueued()
+        if sent == 0, !expireImmediateSend() { return }
+        left -= sent
+      case .connect(let addresses):
+        sends.connected(connectNow(to: addresses))
+      case .finish(let operation, let result):
+        sendIsImmediate = false
+        finish(operation, result.map { .written })
+      }
+    }
+  }
+
+  private func expireImmediateSend() -> Bool {
+    guard sendIsImmediate, let id = sends.firstID else { return false }
+    sendIsImmediate = false
+    expireSend(id)
+    return true
+  }
+
+  /// Sends the first datagrams of the queue, those that one socket sends, with one call; 0 if nothing can be sent now.
+  ///
+  /// - Returns: How many are sent, or have failed.
+  private func sendQueued() -> Int {
+    guard let batch = registration.datagramBatch else {
+      sends.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
+      return 1
+    }
+    batch.clear()
+    var cursor = SendQueue<Operation>.Cursor()
+    var chosen: Int?
+    var first: (address: SocketAddress?, count: Int) = (nil, 0)
+    while let datagram = sends.unsent(&cursor) {
+      do throws(SocketError) {
+        try checkSize(datagram.bytes.count)
+        let (index, destination) = try route(datagram.remoteAddress)
+        if let chosen, chosen != index { break }
+        let address = destination?.unmapped ?? peer
+        let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
+        guard batch.add(datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true) else { break }
+        if chosen == nil { first = (address, datagram.bytes.count) }
+        chosen = index
+      } catch {
+        // Those before it are sent first.
+        if chosen != nil { break }
+        sends.failed(error)
+        return 1
+      }
+    }
+    guard let chosen, let socket = sockets[chosen].socket else { return 0 }
+    do throws(SystemError) {
+      let sent = try batch.send(on: socket)
+      if sent == 0 {
+        waitToSend(chosen)
+      } else {
+        retryDelay = Self.firstRetryDelay
+        sends.sent(sent)
+        counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
+      }
+      return sent
+    } catch {
+      if error.isShortage {
+        waitToSend(chosen)
+        return 0
+      }
+      if takeReportedErrors() > 0 {
+        guard let reported = reportedError.take() else { return sendQueuedAgain() }
+        sends.failed(reported.during("send"))
+      } else {
+        sends.failed(failure(error, first.address, first.count))
+      }
+      return 1
+    }
+  }
+
+  /// The call has failed for an error that was reported before, and is of no other consequence.
+  private func sendQueuedAgain() -> Int {
+    registration.askForTurn()
+    return 0
+  }
+}
+
+extension SystemError {
+  /// There is no room now, in a buffer or on an interface.
+  fileprivate var isShortage: Bool { errno == Errno.noBuffers || errno == Errno.noMemory }
+}

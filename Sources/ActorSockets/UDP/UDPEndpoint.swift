@@ -1,0 +1,394 @@
+public import EpollReactor
+public import SocketSystem
+
+/// A place that datagrams are sent from and received at: udp(7). Also one of a unix datagram socket, which behaves the same.
+///
+/// ```swift
+/// let endpoint = try UDPEndpoint.bind(to: .port(5353))
+/// for try await datagram in endpoint.datagrams {
+///   try await endpoint.send(datagram.reply(answer(to: datagram.bytes)))
+/// }
+/// ```
+///
+/// Sends leave in the order in which they were called, and receives get datagrams in that order, too. Nothing is received that
+/// nobody asks for, but that one system call may bring up to 32 datagrams, which wait for the calls to come.
+///
+/// An endpoint for all addresses serves IPv4 and IPv6. Dropping the last reference closes it; a suspended call and an enqueued
+/// send keep it alive.
+public actor UDPEndpoint: ReactorActor {
+  // The state, all of it touched on the reactor's thread:
+  //
+  // - `sockets`: mostly one; several where the endpoint it was bound to stands for several addresses. `mayReceive` says of each
+  //   whether something may wait: an event came, and receiving has not found the end since.
+  // - `receives` and `sends`: the queues, which decide; `pumpReceives` and `pumpSends` carry out what they say.
+  // - `peer`: connect(2) was called. Then nothing goes elsewhere, and nothing from elsewhere is given out.
+  // - `failure`: it is closed, and why. Sends and receives have failed then, the descriptors are gone.
+  //
+  // Errors that somebody on the way reports (ICMP) are told by the kernel in two ways: in the socket's error queue, with all that
+  // is known of them, and as the failure of the next call, whatever that is for. The queue is what counts here: a call that
+  // fails is repeated when the queue had something in it. See `takeReportedErrors`.
+
+  /// A number that no other endpoint or connection of this process has, for logs.
+  public nonisolated let id = ConnectionIdentity.nextID()
+  /// The isolation domain of the endpoint.
+  public nonisolated let executor: ReactorExecutor
+  /// Where it is bound; port 0 is replaced by the port that the kernel chose: getsockname(2).
+  public nonisolated let localAddresses: [SocketAddress]
+
+  nonisolated let identity = Guarded(ConnectionIdentity())
+  nonisolated let sockets: [Registration]
+  nonisolated let kinds: [SocketKind]
+  /// For deadlines, which outlive the sockets.
+  nonisolated let registration: Registration
+  let configuration: Configuration
+  var receiveFilter: Filter?
+  var sendFilter: Filter?
+
+  var receives = ReceiveQueue<Operation>()
+  var mayReceive: [Bool]
+  /// The socket that is asked first.
+  var nextSocket = 0
+  /// Whether the first receive takes only what is there.
+  var receiveIsImmediate = false
+  var isPumpingReceives = false
+
+  var sends = SendQueue<Operation>()
+  var sendIsImmediate = false
+  var isPumpingSends = false
+  /// There is no room to send now; an event or `retry` tells when that may have changed.
+  var mustWaitToSend = false
+  var retry: DeadlineKey?
+  var retryDelay = UDPEndpoint.firstRetryDelay
+  var lookUps: [UInt64: Task<Void, Never>] = [:]
+  var pendingHandles = 0
+  /// Holds the endpoint while sends are under way that nobody awaits.
+  private var keepAlive: UDPEndpoint?
+
+  var peer: SocketAddress?
+  var connectedSocket: Int?
+  /// What was received before connect(2) may still wait.
+  var mayHaveStrangers = false
+  /// What was reported about the peer, for the next call.
+  var reportedError: SocketError?
+  var errorReports = ErrorReports()
+
+  private(set) var failure: SocketError?
+  /// It closes when all sends are done.
+  private var isClosing = false
+  private var closeDeadline: DeadlineKey?
+  private var closedWaiters = Waiters<Void>()
+  var counts = Counts()
+
+  /// What it is made of, as seen from the addresses that it reaches.
+  enum SocketKind {
+    case ipv4
+    case ipv6
+    /// An IPv6 socket that serves IPv4, too.
+    case dual
+    case unix
+  }
+
+  // MARK: Making one
+
+  /// Makes an endpoint: socket(2), bind(2).
+  ///
+  /// `.port(n)` is every address of both families, or of IPv4 where there is no IPv6; `.host("localhost", port: n)` the loopback
+  /// addresses; `.host("eth0", port: n)` those of an interface. `.unix(path: "")` is an abstract name that the kernel chooses, so
+  /// that others can answer.
+  ///
+  /// The file of a unix socket is removed when the endpoint is closed. One that a program left behind when it was killed is
+  /// replaced; one that any program has open is not, nor is anything else.
+  ///
+  /// - Parameters:
+  ///   - endpoint: Where to receive; port 0, the default, for a free one.
+  ///   - configuration: What to do differently.
+  ///   - reactor: Where the endpoint's code runs.
+  /// - Returns: The endpoint.
+  /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a name that is
+  ///   none of this machine; of a unix socket `.notASocket` if the path is something else's, and `.pathNotFound`.
+  public static func bind(
+    to endpoint: Endpoint = .port(0), configuration: Configuration = .init(), reactor: Reactor = .shared
+  ) throws -> UDPEndpoint {
+    let made = try DatagramSockets(endpoint, configuration, reactor)
+    return UDPEndpoint(made, configuration, reactor)
+  }
+
+  /// Makes an endpoint on a free port, and connects it.
+  ///
+  /// - Parameters:
+  ///   - endpoint: Where to.
+  ///   - configuration: What to do differently.
+  ///   - timeout: How long looking up a name may take.
+  ///   - reactor: Where the endpoint's code runs.
+  /// - Returns: The endpoint.
+  /// - Throws: What ``bind(to:configuration:reactor:)`` and ``connect(to:timeout:)`` throw.
+  public static func connect(
+    to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = .within(.seconds(30)),
+    reactor: Reactor = .shared
+  ) async throws -> UDPEndpoint {
+    var isUnix = false
+    switch endpoint {
+    case .unix, .address(.unix): isUnix = true
+    case .host, .address: break
+    }
+    let local = try bind(to: isUnix ? .unix(path: "") : .port(0), configuration: configuration, reactor: reactor)
+    try await local.connect(to: endpoint, timeout: timeout)
+    return local
+  }
+
+  init(_ made: consuming DatagramSockets, _ configuration: Configuration, _ reactor: Reactor) {
+    executor = ReactorExecutor(reactor)
+    registration = Registration(on: reactor)
+    sockets = made.registrations
+    localAddresses = made.addresses
+    kinds = made.kinds
+    file = made.file
+    self.configuration = configuration
+    receiveFilter = configuration.receiveFilter
+    sendFilter = configuration.sendFilter
+    mayReceive = sockets.map { _ in true }
+    let (label, address) = (configuration.label, made.addresses.first)
+    identity.withLock {
+      $0.label = label
+      $0.localAddress = address
+    }
+    submit { $0.begin() }
+  }
+
+  /// What to remove when it is closed, once: afterwards the path is a successor's.
+  private var file: UnixSocketFile?
+
+  deinit {
+    file?.remove()
+    executor.reactor.submit { [sockets, registration, lookUps] in
+      for lookUp in lookUps.values { lookUp.cancel() }
+      for socket in sockets { socket.leave() }
+      registration.leave()
+    }
+  }
+
+  private func begin() {
+    do throws(Registration.EnterError) {
+      try registration.enter(self)
+      for socket in sockets where failure == nil { try socket.enter(self) }
+    } catch {
+      switch error {
+      case .reactorIsShutDown: reactorShutDown()
+      case .system(let error): end(SocketError(error, operation: "bind"))
+      }
+    }
+  }
+
+  // MARK: What is known of it
+
+  /// A name for logs.
+  public nonisolated var label: String? { identity.withLock { $0.label } }
+  /// Where it is bound, the first of ``localAddresses``; when it is connected, the address that its datagrams come from.
+  public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
+  /// Whom it is connected to.
+  public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
+  /// Whether it has a peer.
+  public nonisolated var isConnected: Bool { remoteAddress != nil }
+  /// Whether it sends and receives IPv4 datagrams.
+  public nonisolated var isIPv4: Bool {
+    remoteAddress?.isIPv4 ?? kinds.contains { $0 == .ipv4 || $0 == .dual }
+  }
+  /// Whether it sends and receives IPv6 datagrams.
+  public nonisolated var isIPv6: Bool {
+    remoteAddress?.isIPv6 ?? kinds.contains { $0 == .ipv6 || $0 == .dual }
+  }
+  /// Whether it is closed.
+  public var isClosed: Bool { failure != nil }
+
+  // MARK: The sockets
+
+  /// A socket that is there, or why there is none.
+  func openSocket(_ operation: String) throws -> Socket {
+    executor.callGoesOn()
+    if let failure { throw failure.during(operation) }
+    guard let socket = sockets[connectedSocket ?? 0].socket else {
+      throw SocketError(.closed, operation: operation, detail: "the endpoint is closed")
+    }
+    return socket
+  }
+
+  /// All sockets that are there.
+  func openSockets(_ operation: String) throws -> [Socket] {
+    _ = try openSocket(operation)
+    return sockets.compactMap(\.socket)
+  }
+
+  /// Lends the descriptor to a closure, on the reactor's thread. Of several, the connected or the first one.
+  ///
+  /// - Parameter body: Gets the number; it must not close it, nor keep it.
+  /// - Returns: What the closure returns.
+  /// - Throws: What the closure throws, `.closed` if the endpoint is closed.
+  public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
+    try body(openSocket("withFileDescriptor").number)
+  }
+
+  /// Sets an option of all its sockets: setsockopt(2).
+  ///
+  /// - Parameters:
+  ///   - option: Which one.
+  ///   - value: Its new value.
+  /// - Throws: `.closed`; `.invalidArgument` for a value that the option cannot have; what the kernel reports.
+  public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
+    for socket in try openSockets("set \(option.name)") { try socket.set(option, to: value) }
+  }
+
+  /// Reads an option of its first socket: getsockopt(2).
+  ///
+  /// - Parameter option: Which one.
+  /// - Returns: Its value.
+  /// - Throws: `.closed`; what the kernel reports.
+  public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
+    try openSocket("get \(option.name)").get(option)
+  }
+
+  /// Sets what looks at datagrams that arrive from now on, or nothing. Those that were fetched already have been looked at.
+  ///
+  /// - Parameter filter: The filter.
+  public func setReceiveFilter(_ filter: Filter?) {
+    executor.callGoesOn()
+    receiveFilter = filter
+  }
+
+  /// Sets what looks at datagrams that are sent from now on, or nothing.
+  ///
+  /// - Parameter filter: The filter.
+  public func setSendFilter(_ filter: Filter?) {
+    executor.callGoesOn()
+    sendFilter = filter
+  }
+
+  // MARK: Closing
+
+  /// Closes it at once: close(2). Calls that wait, and sends that were enqueued, throw `.closed`; datagrams that were fetched
+  /// already can still be received.
+  public func close() {
+    executor.callGoesOn()
+    end(SocketError(.closed, operation: "", detail: "the endpoint is closed"))
+  }
+
+  /// What closing waits for.
+  public enum CloseCondition: Hashable, Sendable {
+    /// The sends that were called or enqueued before.
+    case pendingSends
+  }
+
+  /// Closes it when what waits is done. From now on nothing is taken, and receives that wait throw `.closed`.
+  ///
+  /// *Cancellation* ends the waiting alone.
+  ///
+  /// - Parameters:
+  ///   - condition: What to wait for.
+  ///   - limit: How long at most; then it is closed as by ``close()``.
+  public func close(after condition: CloseCondition, within limit: Duration = .seconds(30)) async {
+    if executor.callOvertakes() { await goBehind() }
+    if failure != nil { return }
+    beginClosing(limit)
+    if failure != nil || Task.isCancelled { return }
+    let waiter = closedWaiters.park(executor)
+    let id = waiter.id
+    await wait(for: waiter.parked) {
+      submit { $0.closedWaiters.remove(id)?.resume(.failure(CancellationError())) }
+    }
+  }
+
+  private func beginClosing(_ limit: Duration) {
+    if !isClosing {
+      isClosing = true
+      failReceives(SocketError(.closed, operation: "receive", detail: "the endpoint is closed"))
+      closeDeadline = registration.arm(
+        at: instant(registration.now, plus: limit.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
+    }
+    settle()
+  }
+
+  /// Why no operation is taken any more, if so.
+  var refusal: SocketError? {
+    failure ?? (isClosing ? SocketError(.closed, operation: "", detail: "the endpoint is closed") : nil)
+  }
+
+  /// Looks after what depends on the sends having run dry.
+  func settle() {
+    if isClosing, sends.isEmpty, failure == nil {
+      end(SocketError(.closed, operation: "", detail: "the endpoint is closed"))
+    }
+    keepAlive = pendingHandles > 0 ? self : nil
+  }
+
+  /// The end of it, whatever the cause.
+  func end(_ error: SocketError) {
+    if failure != nil { return }
+    counts.droppedAtEnd = sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
+    failure = error
+    file.take()?.remove()
+    for lookUp in lookUps.values { lookUp.cancel() }
+    lookUps = [:]
+    for socket in sockets { socket.leave() }
+    failReceives(error.during("receive"))
+    for operation in sends.removeAll() { finish(operation, .failure(error.during("send"))) }
+    errorReports.end(error)
+    for deadline in [retry.take(), closeDeadline.take()] { if let deadline { registration.disarm(deadline) } }
+    for waiter in closedWaiters.takeAll() { waiter.resume(.success(())) }
+    settle()
+    registration.leave()
+  }
+
+  /// Gives an operation its outcome, once.
+  func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
+    if let deadline = operation.deadline.take() { registration.disarm(deadline) }
+    switch operation.waiter {
+    case .call:
+      operation.outcome = outcome
+      operation.parked?.resume()
+    case .handle(let resolve):
+      pendingHandles -= 1
+      resolve(outcome)
+    }
+  }
+
+  /// A call is about to suspend, unless its outcome is there.
+  func park(_ operation: Operation) {
+    guard operation.outcome == nil else { return }
+    operation.parked = Parked(executor)
+  }
+}
+
+// MARK: - Events
+
+extension UDPEndpoint: EventHandler {
+  package func handle(_ readiness: Readiness) {
+    if readiness.contains(.error) { takeReportedErrors() }
+    if readiness.contains(Readiness.readable.union(.error)) {
+      for index in mayReceive.indices { mayReceive[index] = true }
+    }
+    if readiness.contains(.writable) { mustWaitToSend = false }
+    pumpSends()
+    pumpReceives()
+  }
+
+  package func deadlineReached(_ tag: UInt64) {
+    switch DeadlineTag(rawValue: tag) {
+    case .read(let id): expireReceive(id)
+    case .write(let id): expireSend(id)
+    case .close:
+      closeDeadline = nil
+      close()
+    case .rest, .idle, .acknowledgement:
+      // There was no room to send, and no event tells when there is.
+      retry = nil
+      mustWaitToSend = false
+      pumpSends()
+    }
+  }
+
+  package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "")) }
+}
+
+extension UDPEndpoint: CustomStringConvertible {
+  /// One line for logs: number, label, addresses.
+  public nonisolated var description: String { ObservedConnection(id, identity.withLock { $0 }).description }
+}

@@ -1,0 +1,267 @@
+#define _GNU_SOURCE
+#include "CLinuxDatagrams.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// It needs struct timespec.
+#include <linux/errqueue.h>
+
+// Room for what can be asked for: two kinds of packet information (an IPv4 datagram on an IPv6 socket has both), the class, the
+// limit, the time.
+enum { CONTROL_SIZE = 192 };
+
+_Static_assert(CONTROL_SIZE >= CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+                                   2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct timespec)),
+               "room for all control messages");
+
+struct clinux_batch {
+  struct mmsghdr headers[CLINUX_BATCH_CAPACITY];
+  struct iovec pieces[CLINUX_BATCH_CAPACITY];
+  struct sockaddr_storage addresses[CLINUX_BATCH_CAPACITY];
+  // Aligned as struct cmsghdr is.
+  uint64_t control[CLINUX_BATCH_CAPACITY][CONTROL_SIZE / sizeof(uint64_t)];
+  int count;
+};
+
+clinux_batch *clinux_batch_create(void) { return calloc(1, sizeof(clinux_batch)); }
+
+void clinux_batch_destroy(clinux_batch *batch) { free(batch); }
+
+// MARK: Receiving
+
+int clinux_batch_receive(clinux_batch *batch, int fd, uint8_t *memory, unsigned long size, int count,
+                         int with_metadata) {
+  if (count > CLINUX_BATCH_CAPACITY) count = CLINUX_BATCH_CAPACITY;
+  for (int i = 0; i < count; i++) {
+    batch->pieces[i] = (struct iovec){.iov_base = memory + (unsigned long)i * size, .iov_len = size};
+    batch->headers[i].msg_hdr = (struct msghdr){
+        .msg_name = &batch->addresses[i],
+        .msg_namelen = sizeof batch->addresses[i],
+        .msg_iov = &batch->pieces[i],
+        .msg_iovlen = 1,
+        .msg_control = with_metadata ? batch->control[i] : NULL,
+        .msg_controllen = with_metadata ? CONTROL_SIZE : 0,
+    };
+  }
+  // The kernel itself, as in CLinux.c.
+  long received = syscall(SYS_recvmmsg, fd, batch->headers, count, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
+  return received < 0 ? -errno : (int)received;
+}
+
+unsigned long clinux_batch_length(const clinux_batch *batch, int index) { return batch->headers[index].msg_len; }
+
+int clinux_batch_is_truncated(const clinux_batch *batch, int index) {
+  return (batch->headers[index].msg_hdr.msg_flags & MSG_TRUNC) != 0;
+}
+
+const void *clinux_batch_address(const clinux_batch *batch, int index, uint32_t *length) {
+  *length = batch->headers[index].msg_hdr.msg_namelen;
+  return &batch->addresses[index];
+}
+
+static void take_integer(const struct cmsghdr *header, uint8_t *value) {
+  // One byte or four, depending on the option.
+  if (header->cmsg_len >= CMSG_LEN(sizeof(int))) {
+    int number;
+    memcpy(&number, CMSG_DATA(header), sizeof number);
+    *value = (uint8_t)number;
+  } else {
+    *value = *CMSG_DATA(header);
+  }
+}
+
+static void take_ipv4(const struct cmsghdr *header, clinux_metadata *metadata) {
+  if (header->cmsg_type == IP_PKTINFO) {
+    struct in_pktinfo info;
+    memcpy(&info, CMSG_DATA(header), sizeof info);
+    metadata->present |= CLINUX_HAS_LOCAL;
+    metadata->is_ipv6 = 0;
+    metadata->interface = (uint32_t)info.ipi_ifindex;
+    memcpy(metadata->local, &info.ipi_addr, sizeof info.ipi_addr);
+    memcpy(metadata->answer, &info.ipi_spec_dst, sizeof info.ipi_spec_dst);
+  } else if (header->cmsg_type == IP_TOS) {
+    metadata->present |= CLINUX_HAS_TRAFFIC_CLASS;
+    take_integer(header, &metadata->traffic_class);
+  } else if (header->cmsg_type == IP_TTL) {
+    metadata->present |= CLINUX_HAS_HOP_LIMIT;
+    take_integer(header, &metadata->hop_limit);
+  }
+}
+
+static void take_ipv6(const struct cmsghdr *header, clinux_metadata *metadata) {
+  if (header->cmsg_type == IPV6_PKTINFO) {
+    struct in6_pktinfo info;
+    memcpy(&info, CMSG_DATA(header), sizeof info);
+    // An IPv4 datagram has the other kind, too, which knows more.
+    if (IN6_IS_ADDR_V4MAPPED(&info.ipi6_addr)) return;
+    metadata->present |= CLINUX_HAS_LOCAL;
+    metadata->is_ipv6 = 1;
+    metadata->interface = info.ipi6_ifindex;
+    memcpy(metadata->local, &info.ipi6_addr, sizeof info.ipi6_addr);
+    memcpy(metadata->answer, &info.ipi6_addr, sizeof info.ipi6_addr);
+    if (IN6_IS_ADDR_MULTICAST(&info.ipi6_addr)) memset(metadata->answer, 0, sizeof metadata->answer);
+  } else if (header->cmsg_type == IPV6_TCLASS) {
+    metadata->present |= CLINUX_HAS_TRAFFIC_CLASS;
+    take_integer(header, &metadata->traffic_class);
+  } else if (header->cmsg_type == IPV6_HOPLIMIT) {
+    metadata->present |= CLINUX_HAS_HOP_LIMIT;
+    take_integer(header, &metadata->hop_limit);
+  }
+}
+
+void clinux_batch_metadata(const clinux_batch *batch, int index, clinux_metadata *metadata) {
+  struct msghdr *message = (struct msghdr *)&batch->headers[index].msg_hdr;
+  memset(metadata, 0, sizeof *metadata);
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level == IPPROTO_IP) take_ipv4(header, metadata);
+    if (header->cmsg_level == IPPROTO_IPV6) take_ipv6(header, metadata);
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+      struct timespec time;
+      memcpy(&time, CMSG_DATA(header), sizeof time);
+      metadata->present |= CLINUX_HAS_TIMESTAMP;
+      metadata->seconds = time.tv_sec;
+      metadata->nanoseconds = time.tv_nsec;
+    }
+    // Nobody asked for descriptors: they are not to stay open.
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+      unsigned long count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (unsigned long i = 0; i < count; i++) {
+        int descriptor;
+        memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
+        close(descriptor);
+      }
+    }
+  }
+}
+
+// MARK: Sending
+
+void clinux_batch_clear(clinux_batch *batch) { batch->count = 0; }
+
+static struct cmsghdr *put(struct msghdr *message, struct cmsghdr *header, int level, int type, const void *value,
+                           unsigned long size) {
+  header->cmsg_level = level;
+  header->cmsg_type = type;
+  header->cmsg_len = CMSG_LEN(size);
+  memcpy(CMSG_DATA(header), value, size);
+  message->msg_controllen += CMSG_SPACE(size);
+  return (struct cmsghdr *)((uint8_t *)header + CMSG_SPACE(size));
+}
+
+static void put_metadata(struct msghdr *message, const clinux_metadata *metadata, uint64_t *control) {
+  struct cmsghdr *header = (struct cmsghdr *)control;
+  int level = metadata->is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP;
+  memset(control, 0, CONTROL_SIZE);
+  message->msg_control = control;
+  message->msg_controllen = 0;
+  if (metadata->present & CLINUX_HAS_LOCAL) {
+    if (metadata->is_ipv6) {
+      struct in6_pktinfo info = {.ipi6_ifindex = metadata->interface};
+      memcpy(&info.ipi6_addr, metadata->local, sizeof info.ipi6_addr);
+      header = put(message, header, level, IPV6_PKTINFO, &info, sizeof info);
+    } else {
+      struct in_pktinfo info = {.ipi_ifindex = (int)metadata->interface};
+      memcpy(&info.ipi_spec_dst, metadata->local, sizeof info.ipi_spec_dst);
+      header = put(message, header, level, IP_PKTINFO, &info, sizeof info);
+    }
+  }
+  if (metadata->present & CLINUX_HAS_TRAFFIC_CLASS) {
+    int value = metadata->traffic_class;
+    header = put(message, header, level, metadata->is_ipv6 ? IPV6_TCLASS : IP_TOS, &value, sizeof value);
+  }
+  if (metadata->present & CLINUX_HAS_HOP_LIMIT) {
+    int value = metadata->hop_limit;
+    header = put(message, header, level, metadata->is_ipv6 ? IPV6_HOPLIMIT : IP_TTL, &value, sizeof value);
+  }
+  if (message->msg_controllen == 0) message->msg_control = NULL;
+}
+
+void clinux_batch_add(clinux_batch *batch, const uint8_t *bytes, unsigned long length, const void *address,
+                      uint32_t address_length, const clinux_metadata *metadata) {
+  int index = batch->count++;
+  struct msghdr *message = &batch->headers[index].msg_hdr;
+  batch->pieces[index] = (struct iovec){.iov_base = (void *)bytes, .iov_len = length};
+  *message = (struct msghdr){.msg_iov = &batch->pieces[index], .msg_iovlen = 1};
+  if (address) {
+    memcpy(&batch->addresses[index], address, address_length);
+    message->msg_name = &batch->addresses[index];
+    message->msg_namelen = address_length;
+  }
+  if (metadata) put_metadata(message, metadata, batch->control[index]);
+}
+
+int clinux_batch_send(clinux_batch *batch, int fd) {
+  long sent = syscall(SYS_sendmmsg, fd, batch->headers, batch->count, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent < 0 ? -errno : (int)sent;
+}
+
+long clinux_sendto(int fd, const void *bytes, unsigned long count, const void *address, uint32_t address_length) {
+  long sent = syscall(SYS_sendto, fd, bytes, count, MSG_NOSIGNAL, address, address_length);
+  return sent < 0 ? -errno : sent;
+}
+
+// MARK: Errors
+
+int clinux_receive_error(int fd, clinux_socket_error *error) {
+  union {
+    struct cmsghdr header;
+    char space[512];
+  } control;
+  char byte;
+  struct iovec piece = {.iov_base = &byte, .iov_len = sizeof byte};
+  memset(error, 0, sizeof *error);
+  struct msghdr message = {
+      .msg_name = error->destination,
+      .msg_namelen = sizeof error->destination,
+      .msg_iov = &piece,
+      .msg_iovlen = 1,
+      .msg_control = control.space,
+      .msg_controllen = sizeof control.space,
+  };
+  if (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return -errno;
+  error->destination_length = message.msg_namelen;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    int is_ipv4 = header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR;
+    int is_ipv6 = header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_RECVERR;
+    if (!is_ipv4 && !is_ipv6) continue;
+    struct sock_extended_err entry;
+    memcpy(&entry, CMSG_DATA(header), sizeof entry);
+    error->error = (int32_t)entry.ee_errno;
+    error->origin = entry.ee_origin;
+    error->type = entry.ee_type;
+    error->code = entry.ee_code;
+    error->info = entry.ee_info;
+    // The address of who reported it is behind the entry, if it is known.
+    unsigned long size = is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (header->cmsg_len < CMSG_LEN(sizeof entry + size)) continue;
+    memcpy(error->reporter, CMSG_DATA(header) + sizeof entry, size);
+    if (((struct sockaddr *)error->reporter)->sa_family != AF_UNSPEC) error->reporter_length = (uint32_t)size;
+  }
+  return 0;
+}
+
+// MARK: Groups
+
+int clinux_multicast(int fd, int joins, uint32_t interface, const void *group, uint32_t group_length,
+                     const void *source, uint32_t source_length) {
+  int level = ((const struct sockaddr *)group)->sa_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
+  int result;
+  if (source) {
+    struct group_source_req request = {.gsr_interface = interface};
+    memcpy(&request.gsr_group, group, group_length);
+    memcpy(&request.gsr_source, source, source_length);
+    result = setsockopt(fd, level, joins ? MCAST_JOIN_SOURCE_GROUP : MCAST_LEAVE_SOURCE_GROUP, &request, sizeof request);
+  } else {
+    struct group_req request = {.gr_interface = interface};
+    memcpy(&request.gr_group, group, group_length);
+    result = setsockopt(fd, level, joins ? MCAST_JOIN_GROUP : MCAST_LEAVE_GROUP, &request, sizeof request);
+  }
+  return result < 0 ? -errno : 0;
+}

@@ -1,0 +1,188 @@
+internal import CLinux
+import Glibc
+
+/// Memory for several datagrams that are received or sent with one system call: recvmmsg(2), sendmmsg(2).
+///
+/// One thread uses it, for one call at a time: what was received is good until the next call.
+@safe package final class DatagramBatch {
+  // SAFETY (here and below): both are made by `init` and freed once by `deinit`; indexes and sizes are checked; of the memory,
+  // only what the kernel or a copy filled is read.
+  private let headers: OpaquePointer
+  private let memory: UnsafeMutableRawBufferPointer
+  /// The bytes from one received datagram to the next.
+  private var size = 0
+  /// The datagrams that were received, or that are to be sent.
+  private(set) package var count = 0
+  /// The bytes of the datagrams to be sent.
+  private var used = 0
+  /// The bytes of each of them and those before.
+  private var ends: [Int] = []
+
+  /// The most datagrams in a batch to be sent.
+  package static var capacity: Int { Int(CLINUX_BATCH_CAPACITY) }
+  /// The bytes that a batch has room for. Untouched pages take no memory.
+  private static var room: Int { 1 << 19 }
+
+  /// The most datagrams of so many bytes in a batch to be received.
+  package static func capacity(forSize size: Int) -> Int { min(capacity, room / max(1, size)) }
+
+  /// `nil` for want of memory.
+  package init?() {
+    guard let headers = unsafe clinux_batch_create() else { return nil }
+    unsafe self.headers = headers
+    unsafe memory = .allocate(byteCount: Self.room, alignment: 64)
+  }
+
+  deinit {
+    unsafe clinux_batch_destroy(headers)
+    unsafe memory.deallocate()
+  }
+
+  // MARK: Receiving
+
+  /// recvmmsg(2): as many datagrams as wait and there is room for.
+  ///
+  /// - Parameters:
+  ///   - socket: A datagram socket.
+  ///   - limit: The most datagrams, at least 1.
+  ///   - size: The most bytes of each, 1 to 65,536; what is longer is cut.
+  ///   - withMetadata: Whether the socket has been asked for any.
+  /// - Returns: How many were received; 0 when none waits.
+  package func receive(
+    from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool
+  ) throws(SystemError) -> Int {
+    count = 0
+    self.size = min(max(1, size), 65_536)
+    let limit = Int32(min(limit, Self.capacity(forSize: self.size)))
+    let received = retryingInterrupts {
+      guard let start = unsafe memory.baseAddress else { return -Int(ENOMEM) }
+      return Int(
+        unsafe clinux_batch_receive(
+          headers, socket.number, start.assumingMemoryBound(to: UInt8.self), UInt(self.size), limit,
+          withMetadata ? 1 : 0))
+    }
+    if received == -Int(EAGAIN) { return 0 }
+    if received < 0 { throw SystemError(call: "recvmmsg", errno: Int32(-received)) }
+    count = received
+    return received
+  }
+
+  /// The number of bytes of a received datagram.
+  package func length(_ index: Int) -> Int {
+    precondition(index < count)
+    return min(Int(unsafe clinux_batch_length(headers, Int32(index))), size)
+  }
+
+  /// Whether a received datagram was longer than there was room for.
+  package func isTruncated(_ index: Int) -> Bool {
+    precondition(index < count)
+    return unsafe clinux_batch_is_truncated(headers, Int32(index)) != 0
+  }
+
+  /// Where a received datagram came from; `nil` for a unix socket without a name.
+  package func address(_ index: Int) -> SocketAddress? {
+    precondition(index < count)
+    var length: UInt32 = 0
+    let address = unsafe clinux_batch_address(headers, Int32(index), &length)
+    if length == 0 { return nil }
+    return unsafe SocketAddress(storage: address.assumingMemoryBound(to: sockaddr_storage.self), length: length)
+  }
+
+  /// What was received with a datagram; asked once, as descriptors that nobody wants are closed here.
+  package func metadata(_ index: Int) -> DatagramMetadata {
+    precondition(index < count)
+    var metadata = clinux_metadata()
+    unsafe clinux_batch_metadata(headers, Int32(index), &metadata)
+    return DatagramMetadata(metadata)
+  }
+
+  /// Shows the bytes of a received datagram.
+  package func withBytes<Result>(_ index: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
+    let start = index * size
+    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[start..<start + length(index)])
+    return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
+  }
+
+  /// The bytes of a received datagram.
+  package func bytes(_ index: Int) -> [UInt8] {
+    let start = index * size
+    return unsafe Array(UnsafeRawBufferPointer(rebasing: memory[start..<start + length(index)]))
+  }
+
+  // MARK: Sending
+
+  /// Begins a batch to be sent.
+  package func clear() {
+    count = 0
+    used = 0
+    ends.removeAll(keepingCapacity: true)
+    unsafe clinux_batch_clear(headers)
+  }
+
+  /// Adds a datagram; its bytes are copied.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - address: Where it goes, in the family of the socket; `nil` for the connected peer.
+  ///   - metadata: What goes along.
+  ///   - isIPv6: Whether it is an IPv6 datagram: one to an IPv4 address of an IPv6 socket is not.
+  /// - Returns: Whether there was room.
+  package func add(
+    _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?, isIPv6: Bool
+  ) -> Bool {
+    if count == Self.capacity || bytes.count > Self.room - used { return false }
+    let place = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[used..<used + bytes.count])
+    unsafe bytes.withUnsafeBytes { bytes in unsafe place.copyMemory(from: bytes) }
+    let start = unsafe place.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    func add(_ control: UnsafePointer<clinux_metadata>?) {
+      if let address {
+        unsafe address.withKernelAddress {
+          unsafe clinux_batch_add(headers, start, UInt(bytes.count), $0, $1, control)
+        }
+      } else {
+        unsafe clinux_batch_add(headers, start, UInt(bytes.count), nil, 0, control)
+      }
+    }
+    if let kernel = metadata?.kernelForm(isIPv6: isIPv6) {
+      unsafe withUnsafePointer(to: kernel) { unsafe add($0) }
+    } else {
+      add(nil)
+    }
+    count += 1
+    used += bytes.count
+    ends.append(used)
+    return true
+  }
+
+  /// The bytes of the first datagrams of a batch to be sent.
+  package func bytes(ofFirst count: Int) -> Int { count > 0 ? ends[count - 1] : 0 }
+
+  /// sendmmsg(2) of the whole batch.
+  ///
+  /// - Parameter socket: A datagram socket.
+  /// - Returns: How many were sent; 0 when there is no room now.
+  /// - Throws: Why the first was not sent. If it is another one, those before it are sent, and the next batch, which begins
+  ///   with it, says why.
+  package func send(on socket: Socket) throws(SystemError) -> Int {
+    let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
+    if sent == -Int(EAGAIN) { return 0 }
+    if sent < 0 { throw SystemError(call: "sendmmsg", errno: Int32(-sent)) }
+    return sent
+  }
+}
+
+extension Socket {
+  /// sendto(2) with MSG_NOSIGNAL, or send(2) to the connected peer.
+  package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
+    // SAFETY: the pointers are valid for the call, which only reads.
+    let sent = unsafe bytes.withUnsafeBytes { buffer in
+      guard let address else {
+        return retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), nil, 0) }
+      }
+      return unsafe address.withKernelAddress { kernel, length in
+        retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), kernel, length) }
+      }
+    }
+    return Self.transfer(sent, "sendto")
+  }
+}

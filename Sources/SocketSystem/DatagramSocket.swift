@@ -1,0 +1,144 @@
+internal import CLinux
+import Glibc
+
+// What datagram sockets have beside the calls of all sockets: groups, the error queue, what was dropped.
+
+extension Descriptor {
+  /// socket(2): a nonblocking datagram socket that a child process does not inherit.
+  package static func datagramSocket(family: Int32) throws(SystemError) -> Descriptor {
+    let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    return Descriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
+  }
+}
+
+extension Socket {
+  /// setsockopt(2) of MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP and their forms with a source: RFC 3678.
+  ///
+  /// - Parameters:
+  ///   - joins: To join, or to leave.
+  ///   - group: The group.
+  ///   - source: The only host whose datagrams are wanted, of the same family; `nil` for any.
+  ///   - interface: The index of the interface; 0 for the one that the routing table names.
+  package func changeMembership(
+    joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
+  ) throws(SystemError) {
+    // SAFETY: the addresses are valid for their lengths during the call, which copies them.
+    let result = unsafe group.socketAddress(port: 0).withKernelAddress { group, groupLength in
+      guard let source else {
+        return unsafe clinux_multicast(number, joins ? 1 : 0, interface, group, groupLength, nil, 0)
+      }
+      return unsafe source.socketAddress(port: 0).withKernelAddress { source, sourceLength in
+        unsafe clinux_multicast(number, joins ? 1 : 0, interface, group, groupLength, source, sourceLength)
+      }
+    }
+    if result < 0 { throw SystemError(call: "setsockopt", errno: -result) }
+  }
+
+  /// IP_MULTICAST_IF, IPV6_MULTICAST_IF: the interface that datagrams to groups go out of.
+  ///
+  /// - Parameters:
+  ///   - interface: Its index; 0 for the one that the routing table names.
+  ///   - families: Whether it is to be set for IPv4, for IPv6.
+  package func setMulticastInterface(_ interface: UInt32, ipv4: Bool, ipv6: Bool) throws(SystemError) {
+    let index = Int32(bitPattern: interface).kernelBytes
+    // A struct ip_mreqn, of which only the index counts here.
+    let request = [UInt8](repeating: 0, count: 8) + index
+    if ipv4 { try set(RawOption(level: Int32(IPPROTO_IP), name: IP_MULTICAST_IF), to: request) }
+    if ipv6 { try set(RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_MULTICAST_IF), to: index) }
+  }
+
+  /// SO_MEMINFO: how many datagrams the kernel has dropped because there was no room for them.
+  package func droppedDatagrams() -> UInt32 {
+    // The ninth of its integers: SK_MEMINFO_DROPS.
+    let offset = 8 * MemoryLayout<UInt32>.size
+    let option = RawOption(level: SOL_SOCKET, name: SO_MEMINFO)
+    guard let values = try? get(option, atMost: offset + MemoryLayout<UInt32>.size), values.count > offset else {
+      return 0
+    }
+    return UInt32(bitPattern: Int32(kernelBytes: Array(values[offset...])))
+  }
+
+  /// bind(2) of a unix socket to an abstract name that the kernel chooses: unix(7), autobind.
+  package func bindToFreeName() throws(SystemError) {
+    var address = sockaddr()
+    address.sa_family = sa_family_t(AF_UNIX)
+    // SAFETY: the family alone is what the call is told to read.
+    let length = socklen_t(MemoryLayout<sa_family_t>.size)
+    _ = try check(unsafe withUnsafePointer(to: address) { unsafe Glibc.bind(number, $0, length) }, "bind")
+  }
+
+  /// Takes the first entry out of the error queue; `nil` when it is empty: IP_RECVERR.
+  package func takeReportedError() -> ReportedError? {
+    while true {
+      var entry = clinux_socket_error()
+      // SAFETY: the call fills in one such value.
+      let result = unsafe clinux_receive_error(number, &entry)
+      if result == -EINTR { continue }
+      if result < 0 { return nil }
+      // The error of a call of this machine's own is what the call returns.
+      if entry.error == 0 || entry.origin == 1 { continue }
+      return ReportedError(entry)
+    }
+  }
+}
+
+/// An error that somebody on the way reported about a datagram: ICMP, RFC 792, RFC 4443.
+package struct ReportedError: Sendable {
+  package let errno: Int32
+  /// Where the datagram went.
+  package let destination: SocketAddress?
+  /// Who reported it.
+  package let reporter: IPAddress?
+  /// The largest packet that passes, if that is the error.
+  package let largestPacket: Int?
+
+  init(_ entry: clinux_socket_error) {
+    errno = entry.error
+    destination = Self.address(entry.destination, entry.destination_length)
+    reporter = Self.address(entry.reporter, entry.reporter_length).flatMap { IPAddress($0) }
+    largestPacket = entry.error == EMSGSIZE ? Int(entry.info) : nil
+  }
+
+  private static func address<Storage>(_ storage: Storage, _ length: UInt32) -> SocketAddress? {
+    // SAFETY: the arrays have the size and the alignment of a sockaddr_storage, and are filled up to the lengths.
+    unsafe withUnsafePointer(to: storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr_storage.self, capacity: 1) {
+        unsafe SocketAddress(storage: $0, length: length)?.unmapped
+      }
+    }
+  }
+}
+
+// MARK: Options
+
+extension SocketOption where Value == Bool {
+  /// Whether datagrams may go to broadcast addresses: SO_BROADCAST. `UDPEndpoint.Configuration.broadcast` sets it.
+  public static var broadcast: Self { .flag("broadcast", .socket(SO_BROADCAST)) }
+  /// Whether datagrams to groups come back to members on this machine: IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP.
+  public static var multicastLoopback: Self {
+    .flag("multicastLoopback", .ip(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP))
+  }
+  /// Whether datagrams of groups come that another socket of this machine has joined: IP_MULTICAST_ALL, IPV6_MULTICAST_ALL.
+  /// Off for a `UDPEndpoint`.
+  public static var multicastAll: Self { .flag("multicastAll", .ip(IP_MULTICAST_ALL, 29)) }
+  /// IPV6_V6ONLY
+  package static var ipv6Only: Self { .flag("ipv6Only", .same(.ipv6Only)) }
+  /// IP_PKTINFO, IPV6_RECVPKTINFO
+  package static var receivesLocalAddress: Self { .flag("localAddress", .ip(IP_PKTINFO, IPV6_RECVPKTINFO)) }
+  /// IP_RECVTOS, IPV6_RECVTCLASS
+  package static var receivesTrafficClass: Self { .flag("trafficClass", .ip(IP_RECVTOS, IPV6_RECVTCLASS)) }
+  /// IP_RECVTTL, IPV6_RECVHOPLIMIT
+  package static var receivesHopLimit: Self { .flag("hopLimit", .ip(IP_RECVTTL, IPV6_RECVHOPLIMIT)) }
+  /// SO_TIMESTAMPNS
+  package static var receivesTimestamp: Self { .flag("timestamp", .socket(SO_TIMESTAMPNS)) }
+  /// IP_RECVERR, IPV6_RECVERR
+  package static var receivesErrors: Self { .flag("errors", .ip(IP_RECVERR, IPV6_RECVERR)) }
+}
+
+extension SocketOption where Value == Int {
+  /// The routers that datagrams to groups may pass: IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS. 0 to 255; 1 at first, which is the
+  /// own network.
+  public static var multicastTimeToLive: Self {
+    .number("multicastTimeToLive", .ip(IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS), in: 0...255)
+  }
+}
