@@ -28,12 +28,14 @@ import Glibc
 
   /// `nil` for want of memory.
   package init?() {
+    // SAFETY: as above.
     guard let headers = unsafe clinux_batch_create() else { return nil }
     unsafe self.headers = headers
     unsafe memory = .allocate(byteCount: Self.room, alignment: 64)
   }
 
   deinit {
+    // SAFETY: the only owner is gone.
     unsafe clinux_batch_destroy(headers)
     unsafe memory.deallocate()
   }
@@ -48,11 +50,13 @@ import Glibc
   ///   - size: The most bytes of each, 1 to 65,536; what is longer is cut.
   ///   - withMetadata: Whether the socket has been asked for any.
   /// - Returns: How many were received; 0 when none waits.
+  /// - Throws: What the call reports.
   package func receive(
     from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool
   ) throws(SystemError) -> Int {
     count = 0
     self.size = min(max(1, size), 65_536)
+    // SAFETY: as above; there is memory for so many of that size.
     let limit = Int32(min(limit, Self.capacity(forSize: self.size)))
     let received = retryingInterrupts {
       guard let start = unsafe memory.baseAddress else { return -Int(ENOMEM) }
@@ -69,19 +73,22 @@ import Glibc
 
   /// The number of bytes of a received datagram.
   package func length(_ index: Int) -> Int {
-    precondition(index < count)
+    // SAFETY (here and below): as above.
+    guard index < count else { return 0 }
     return min(Int(unsafe clinux_batch_length(headers, Int32(index))), size)
   }
 
   /// Whether a received datagram was longer than there was room for.
   package func isTruncated(_ index: Int) -> Bool {
-    precondition(index < count)
+    // SAFETY: as above.
+    guard index < count else { return false }
     return unsafe clinux_batch_is_truncated(headers, Int32(index)) != 0
   }
 
   /// Where a received datagram came from; `nil` for a unix socket without a name.
   package func address(_ index: Int) -> SocketAddress? {
-    precondition(index < count)
+    guard index < count else { return nil }
+    // SAFETY: as above; the address is filled up to its length.
     var length: UInt32 = 0
     let address = unsafe clinux_batch_address(headers, Int32(index), &length)
     if length == 0 { return nil }
@@ -90,8 +97,9 @@ import Glibc
 
   /// What was received with a datagram; asked once, as descriptors that nobody wants are closed here.
   package func metadata(_ index: Int) -> DatagramMetadata {
-    precondition(index < count)
     var metadata = clinux_metadata()
+    guard index < count else { return DatagramMetadata() }
+    // SAFETY: as above.
     unsafe clinux_batch_metadata(headers, Int32(index), &metadata)
     return DatagramMetadata(metadata)
   }
@@ -99,6 +107,7 @@ import Glibc
   /// Shows the bytes of a received datagram.
   package func withBytes<Result>(_ index: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     let start = index * size
+    // SAFETY: as above; the closure cannot keep the span.
     let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[start..<start + length(index)])
     return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
   }
@@ -106,6 +115,7 @@ import Glibc
   /// The bytes of a received datagram.
   package func bytes(_ index: Int) -> [UInt8] {
     let start = index * size
+    // SAFETY: as above.
     return unsafe Array(UnsafeRawBufferPointer(rebasing: memory[start..<start + length(index)]))
   }
 
@@ -115,6 +125,7 @@ import Glibc
   package func clear() {
     count = 0
     used = 0
+    // SAFETY: as above.
     ends.removeAll(keepingCapacity: true)
     unsafe clinux_batch_clear(headers)
   }
@@ -131,6 +142,7 @@ import Glibc
     _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?, isIPv6: Bool
   ) -> Bool {
     if count == Self.capacity || bytes.count > Self.room - used { return false }
+    // SAFETY: there is room for the bytes; the headers point to them until the next batch, and copy the rest.
     let place = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[used..<used + bytes.count])
     unsafe bytes.withUnsafeBytes { bytes in unsafe place.copyMemory(from: bytes) }
     let start = unsafe place.baseAddress?.assumingMemoryBound(to: UInt8.self)
@@ -164,6 +176,7 @@ import Glibc
   /// - Throws: Why the first was not sent. If it is another one, those before it are sent, and the next batch, which begins
   ///   with it, says why.
   package func send(on socket: Socket) throws(SystemError) -> Int {
+    // SAFETY: as above.
     let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
     if sent == -Int(EAGAIN) { return 0 }
     if sent < 0 { throw SystemError(call: "sendmmsg", errno: Int32(-sent)) }

@@ -46,6 +46,7 @@ extension DatagramMetadata {
   /// The kernel's form of what is to be sent along.
   ///
   /// - Parameter isIPv6: The family of the datagram, which may be the other one than the socket's.
+  /// - Returns: The form.
   func kernelForm(isIPv6: Bool) -> clinux_metadata {
     var kernel = clinux_metadata()
     kernel.is_ipv6 = isIPv6 ? 1 : 0

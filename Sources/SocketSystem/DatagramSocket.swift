@@ -19,6 +19,7 @@ extension Socket {
   ///   - group: The group.
   ///   - source: The only host whose datagrams are wanted, of the same family; `nil` for any.
   ///   - interface: The index of the interface; 0 for the one that the routing table names.
+  /// - Throws: What the call reports.
   package func changeMembership(
     joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
   ) throws(SystemError) {
@@ -38,7 +39,9 @@ extension Socket {
   ///
   /// - Parameters:
   ///   - interface: Its index; 0 for the one that the routing table names.
-  ///   - families: Whether it is to be set for IPv4, for IPv6.
+  ///   - ipv4: Whether it is to be set for IPv4.
+  ///   - ipv6: Whether it is to be set for IPv6.
+  /// - Throws: What the call reports.
   package func setMulticastInterface(_ interface: UInt32, ipv4: Bool, ipv6: Bool) throws(SystemError) {
     let index = Int32(bitPattern: interface).kernelBytes
     // A struct ip_mreqn, of which only the index counts here.

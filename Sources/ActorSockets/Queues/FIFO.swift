@@ -36,8 +36,7 @@ struct FIFO<Element> {
 
   /// Changes the element at `index` in its place.
   mutating func change(_ index: Int, _ body: (inout Element) -> Void) {
-    if lone != nil {
-      precondition(index == 0, "there is one element only")
+    if index == 0, lone != nil {
       lone.mutate(body)
     } else {
       storage[head + index].mutate(body)

@@ -77,6 +77,7 @@ struct ReceiveQueue<Tag> {
   /// What to do next.
   ///
   /// - Parameter mayFetch: Whether there may be something to receive.
+  /// - Returns: What to do.
   mutating func step(mayFetch: Bool) -> Step {
     guard !isLooking, let first = waiting.first else { return .idle }
     if !first.hasBegun {

@@ -128,8 +128,12 @@ extension UDPEndpoint {
     let there = interface.map { " on \($0)" } ?? ""
     let (code, detail): (SocketError.Code, String)
     switch error.errno {
-    case Errno.addressInUse: (code, detail) = (.alreadyJoined, "the endpoint is in the group \(group)\(there) already")
-    case Errno.addressNotAvailable: (code, detail) = (.notJoined, "the endpoint is not in the group \(group)\(there)")
+    case Errno.addressInUse, Errno.addressNotAvailable, Errno.invalidArgument:
+      // The numbers differ with the family, and with whether there is a source.
+      (code, detail) =
+        operation == "join"
+        ? (.alreadyJoined, "the endpoint is in the group \(group)\(there) already")
+        : (.notJoined, "the endpoint is not in the group \(group)\(there), or has joined it otherwise")
     case Errno.noDevice:
       (code, detail) = (
         .interfaceNotFound,
@@ -137,12 +141,6 @@ extension UDPEndpoint {
           ? "no route names an interface for the group \(group), say which one" : "\(group) cannot be joined\(there)"
       )
     case Errno.noBuffers: (code, detail) = (.limitExceeded, "the endpoint is in as many groups as the system allows")
-    case Errno.invalidArgument where operation == "leave":
-      (code, detail) = (.notJoined, "the endpoint is not in the group \(group)\(there), or has joined it otherwise")
-    case Errno.invalidArgument:
-      (code, detail) = (
-        .alreadyJoined, "the endpoint is in the group \(group)\(there) already, for any source or for certain ones"
-      )
     default: return SocketError(error, operation: operation, address: group.socketAddress(port: 0))
     }
     return SocketError(code, operation: operation, detail: detail, errno: error.errno)

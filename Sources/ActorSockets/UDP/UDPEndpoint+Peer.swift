@@ -48,7 +48,9 @@ extension UDPEndpoint {
           }
           throw SocketError(error, operation: "connect", address: address)
         }
-        connected(index, address, (try? socket.localAddress())?.unmapped)
+        // As the kernel spells it from now on, with the scope of a link-local address.
+        let peer = (try? socket.remoteAddress())?.unmapped ?? address
+        connected(index, peer, (try? socket.localAddress())?.unmapped)
         return .success(())
       } catch {
         failure = failure ?? error
@@ -61,9 +63,8 @@ extension UDPEndpoint {
     peer = address
     connectedSocket = index
     reportedError = nil
-    // What the others have got is from somebody else.
+    // What the others have got is from somebody else, and so may be what this one has got before.
     for (other, socket) in sockets.enumerated() where other != index { socket.leave() }
-    mayHaveStrangers = true
     receives.keepFetched { $0.remoteAddress == address }
     identity.withLock {
       $0.remoteAddress = address

@@ -239,7 +239,6 @@ extension UDPEndpoint {
         // Less than there is room for: nothing is left. What comes from now on is an event.
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
           mayReceive[index] = false
-          mayHaveStrangers = mayHaveStrangers && mayReceive.contains(true)
         }
         return count > 0 ? (batch, count) : nil
       } catch {
@@ -284,7 +283,7 @@ extension UDPEndpoint {
 
   /// It came before the endpoint was connected, from somebody else than its peer.
   private func isStranger(_ address: SocketAddress?) -> Bool {
-    mayHaveStrangers && peer != nil && address != peer
+    peer != nil && address != peer
   }
 
   // MARK: Looking

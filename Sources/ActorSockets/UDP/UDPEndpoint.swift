@@ -66,8 +66,6 @@ public actor UDPEndpoint: ReactorActor {
 
   var peer: SocketAddress?
   var connectedSocket: Int?
-  /// What was received before connect(2) may still wait.
-  var mayHaveStrangers = false
   /// What was reported about the peer, for the next call.
   var reportedError: SocketError?
   var errorReports = ErrorReports()

@@ -1,0 +1,77 @@
+import ActorSockets
+import Foundation
+import SocketSystem
+import TestSupport
+import Testing
+
+@Suite struct FloodTests {
+  /// So many datagrams; five million in a soak.
+  private static let total = rounds >= 1_000_000 ? 5_000_000 : rounds * 2
+
+  @Test func `Of a flood what is received and what was dropped is all that was sent, and memory stays`() async throws {
+    try await within("it ends", seconds: 300) {
+      let server = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+      let client = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+      let address = server.localAddresses[0]
+      let total = Self.total
+      let sending = Task {
+        var number = 0
+        while number < total {
+          let count = min(50, total - number)
+          try await client.send((0..<count).map { Datagram(Self.bytes(number + $0), to: address) })
+          number += count
+        }
+        // The last one says so; it may be dropped, so it is sent until somebody has it.
+        return number
+      }
+      let hasEnded = Gate()
+      let receiving = Task {
+        var count = 0
+        var last = -1
+        for try await datagram in server.datagrams {
+          let number = datagram.bytes.prefix(8).reduce(0) { $0 << 8 | Int($1) }
+          if number == Int.max >> 8 { break }
+          if number <= last { Issue.record("\(number) after \(last)") }
+          last = number
+          count += 1
+          // Now and then it is slow, so that some are dropped.
+          if count % 5000 == 0 { try await letTimePass(milliseconds: 1) }
+        }
+        hasEnded.open()
+        return count
+      }
+      try await eventually("memory is measured") { await server.metrics.datagramsReceived > 1000 }
+      let before = residentMemory()
+      #expect(try await sending.value == total)
+      var ends = 0
+      while !hasEnded.isOpen {
+        try await client.send(Self.bytes(Int.max >> 8), to: address)
+        ends += 1
+        try await letTimePass(milliseconds: 5)
+      }
+      let received = try await receiving.value
+      try await eventually("all ends are accounted for") {
+        let metrics = await server.metrics
+        return metrics.datagramsReceived + metrics.datagramsDropped == UInt64(total + ends)
+          || metrics.fetchedAhead < 32
+      }
+      // What the receiver has not fetched waits in the kernel.
+      while (try? await server.receive(timeout: .zero)) != nil {}
+      let metrics = await server.metrics
+      #expect(metrics.datagramsReceived + metrics.datagramsDropped == UInt64(total + ends), "\(metrics)")
+      #expect(received <= total && received > 0)
+      #expect(await client.metrics.datagramsSent == UInt64(total + ends))
+      #expect(residentMemory() - before < 64 << 20, "\(before) bytes became \(residentMemory())")
+    }
+  }
+
+  private static func bytes(_ number: Int) -> [UInt8] {
+    (0..<64).map { $0 < 8 ? UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) : UInt8($0) }
+  }
+}
+
+/// The bytes of memory that this process has.
+private func residentMemory() -> Int {
+  let text = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? ""
+  return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * 4096
+}

@@ -1,0 +1,195 @@
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// Carries out what a queue of sends says, onto a list.
+private struct SendDriver {
+  var queue = SendQueue<Int>()
+  /// The first byte of each datagram that was sent.
+  var sent: [UInt8] = []
+  var begun: [Int] = []
+  var connects: [[SocketAddress]] = []
+  var outcomes: [Int: String] = [:]
+
+  static let error = SocketError(.unreachable, operation: "send")
+
+  /// Runs until the queue has nothing to do, sending at most so many at a time; those in `bad` cannot be sent.
+  mutating func run(batch: Int = .max, limit: Int = .max, bad: Set<UInt8> = []) {
+    var left = limit
+    while true {
+      switch queue.step() {
+      case .idle: return
+      case .begin(_, let tag): begun.append(tag)
+      case .connect(let addresses):
+        connects.append(addresses)
+        queue.connected(addresses.isEmpty ? .failure(Self.error) : .success(()))
+      case .finish(let tag, let result):
+        #expect(outcomes[tag] == nil, "two outcomes")
+        switch result {
+        case .success: outcomes[tag] = "sent"
+        case .failure(let error as DatagramBatchError):
+          outcomes[tag] = "\(error.sent) sent, failed \(error.failures.map(\.index))"
+        case .failure(let error): outcomes[tag] = "\((error as? SocketError)?.code ?? .system)"
+        }
+      case .send:
+        var cursor = SendQueue<Int>.Cursor()
+        var taken: [UInt8] = []
+        while taken.count < min(batch, left), let datagram = queue.unsent(&cursor), let first = datagram.bytes.first {
+          if bad.contains(first) {
+            if taken.isEmpty {
+              queue.failed(Self.error)
+              left -= 1
+            }
+            break
+          }
+          taken.append(first)
+        }
+        queue.sent(taken.count)
+        sent += taken
+        left -= taken.count
+        if left <= 0 { return }
+      }
+    }
+  }
+}
+
+private func datagrams(_ numbers: [UInt8]) -> [Datagram] { numbers.map { Datagram([$0]) } }
+
+@Suite struct SendQueueTests {
+  private static let somewhere = SocketAddress.ipv4(.loopback, port: 9)
+
+  @Test func `Entries leave in order, whole, and each once`() {
+    for batch in [1, 2, 3, 100] {
+      var driver = SendDriver()
+      _ = driver.queue.admit(.datagrams(datagrams([1, 2, 3])), 0)
+      _ = driver.queue.admit(.datagrams([]), 1)
+      _ = driver.queue.admit(.datagrams(datagrams([4])), 2)
+      driver.run(batch: batch)
+      #expect(driver.sent == [1, 2, 3, 4])
+      #expect(driver.begun == [0, 1, 2] && driver.outcomes == [0: "sent", 1: "sent", 2: "sent"])
+      #expect(driver.queue.isEmpty && driver.queue.queuedBytes == 0)
+    }
+  }
+
+  @Test func `A datagram that cannot be sent does not keep its neighbours`() {
+    for batch in [1, 2, 100] {
+      var driver = SendDriver()
+      _ = driver.queue.admit(.datagrams(datagrams([1, 2, 3, 4, 5])), 0)
+      _ = driver.queue.admit(.datagrams(datagrams([6])), 1)
+      _ = driver.queue.admit(.datagrams(datagrams([7])), 2)
+      driver.run(batch: batch, bad: [1, 4, 6])
+      #expect(driver.sent == [2, 3, 5, 7])
+      #expect(driver.outcomes == [0: "3 sent, failed [0, 3]", 1: "unreachable", 2: "sent"])
+      #expect(driver.queue.queuedBytes == 0)
+    }
+  }
+
+  @Test func `A name holds up what is behind it, and not what is before`() {
+    var driver = SendDriver()
+    _ = driver.queue.admit(.datagrams(datagrams([1])), 0)
+    let name = driver.queue.admit(.lookingUp(Datagram([2])), 1)
+    let other = driver.queue.admit(.lookingUp(Datagram([3])), 2)
+    _ = driver.queue.admit(.datagrams(datagrams([4])), 3)
+    driver.run()
+    #expect(driver.sent == [1] && driver.begun == [0, 1])
+    driver.queue.resolve(other, .success([Self.somewhere]))
+    driver.run()
+    #expect(driver.sent == [1] && driver.queue.queuedBytes == 3)
+    driver.queue.resolve(name, .success([Self.somewhere]))
+    driver.run()
+    #expect(driver.sent == [1, 2, 3, 4])
+  }
+
+  @Test func `A name that is not found fails its own datagram`() {
+    var driver = SendDriver()
+    let name = driver.queue.admit(.lookingUp(Datagram([1])), 0)
+    _ = driver.queue.admit(.datagrams(datagrams([2])), 1)
+    driver.queue.resolve(name, .failure(SocketError(.hostNotFound, operation: "look up")))
+    // A second answer is no matter, nor is one for who has left.
+    driver.queue.resolve(name, .success([Self.somewhere]))
+    driver.queue.resolve(99, .success([Self.somewhere]))
+    driver.run()
+    #expect(driver.sent == [2] && driver.outcomes == [0: "hostNotFound", 1: "sent"])
+    #expect(driver.queue.queuedBytes == 0)
+  }
+
+  @Test func `A peer is changed in its turn`() {
+    var driver = SendDriver()
+    _ = driver.queue.admit(.datagrams(datagrams([1])), 0)
+    let peer = driver.queue.admit(.lookingUpPeer, 1)
+    _ = driver.queue.admit(.datagrams(datagrams([2])), 2)
+    _ = driver.queue.admit(.peer([]), 3)
+    driver.run()
+    #expect(driver.sent == [1] && driver.connects.isEmpty)
+    driver.queue.resolve(peer, .success([Self.somewhere]))
+    driver.run()
+    #expect(driver.sent == [1, 2] && driver.connects == [[Self.somewhere], []])
+    #expect(driver.outcomes == [0: "sent", 1: "sent", 2: "sent", 3: "unreachable"])
+  }
+
+  @Test func `What is removed takes only what is not sent with it`() {
+    var driver = SendDriver()
+    let first = driver.queue.admit(.datagrams(datagrams([1, 2, 3])), 0)
+    let second = driver.queue.admit(.datagrams(datagrams([4])), 1)
+    _ = driver.queue.admit(.datagrams(datagrams([5])), 2)
+    driver.run(limit: 2)
+    #expect(driver.queue.remove(second)?.sentBytes == 0)
+    let removed = driver.queue.remove(first)
+    #expect(removed?.tag == 0 && removed?.sentBytes == 2)
+    #expect(driver.queue.remove(first) == nil)
+    driver.run()
+    #expect(driver.sent == [1, 2, 5] && driver.outcomes == [2: "sent"])
+    #expect(driver.queue.queuedBytes == 0)
+  }
+
+  @Test(arguments: 0..<200)
+  func `In any order of events nothing is lost, doubled or out of order`(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    var driver = SendDriver()
+    var next: UInt8 = 0
+    var contents: [Int: [UInt8]] = [:]
+    var ids: [Int: UInt64] = [:]
+    var lookingUp: [Int] = []
+    var removed: Set<Int> = []
+    let bad = Set((0..<40).map { _ in UInt8.random(in: 0...255, using: &random) })
+    for tag in 0..<60 where next < 240 {
+      let count = Int.random(in: 0...4, using: &random)
+      let numbers = (0..<count).map { next + UInt8($0) }
+      next += UInt8(count)
+      contents[tag] = numbers
+      if count == 1, Bool.random(using: &random) {
+        ids[tag] = driver.queue.admit(.lookingUp(Datagram(numbers)), tag)
+        lookingUp.append(tag)
+      } else {
+        ids[tag] = driver.queue.admit(.datagrams(datagrams(numbers)), tag)
+      }
+      switch Int.random(in: 0..<5, using: &random) {
+      case 0:
+        if let tag = lookingUp.randomElement(using: &random), let id = ids[tag] {
+          driver.queue.resolve(id, .success([Self.somewhere]))
+        }
+      case 1:
+        if let id = ids[Int.random(in: 0...tag, using: &random)], let tag = driver.queue.remove(id)?.tag {
+          removed.insert(tag)
+        }
+      case 2:
+        driver.run(batch: Int.random(in: 1...5, using: &random), limit: Int.random(in: 1...6, using: &random), bad: bad)
+      default: break
+      }
+    }
+    for tag in lookingUp { ids[tag].map { driver.queue.resolve($0, .success([Self.somewhere])) } }
+    driver.run(bad: bad)
+    #expect(driver.sent == driver.sent.sorted() && Set(driver.sent).count == driver.sent.count)
+    #expect(driver.queue.isEmpty && driver.queue.queuedBytes == 0)
+    for (tag, numbers) in contents {
+      #expect((driver.outcomes[tag] != nil) != removed.contains(tag))
+      guard let outcome = driver.outcomes[tag] else { continue }
+      let failed = numbers.filter { bad.contains($0) }
+      #expect((outcome == "sent") == failed.isEmpty)
+      #expect(Set(numbers).subtracting(failed).isSubset(of: driver.sent))
+      #expect(Set(failed).isDisjoint(with: driver.sent))
+    }
+  }
+}

@@ -1,0 +1,200 @@
+import ActorSockets
+import ActorSocketsTesting
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+@Suite struct SendingTests {
+  /// Two unix endpoints, of which the second one's room is full: nothing more can be sent to it.
+  private static func stuck(
+    on reactor: Reactor = .shared, _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
+  ) async throws -> (client: UDPEndpoint, server: UDPEndpoint, address: SocketAddress, sent: Int) {
+    var configuration = UDPEndpoint.Configuration()
+    change(&configuration)
+    let server = try DatagramTransport.unix.bind(reactor: reactor)
+    let client = try DatagramTransport.unix.bind(configuration: configuration, reactor: reactor)
+    let address = server.localAddresses[0]
+    var sent = 0
+    while true {
+      do {
+        try await client.send([UInt8(sent)], to: address, timeout: .zero)
+        sent += 1
+      } catch let error as SocketError where error.code == .timedOut {
+        return (client, server, address, sent)
+      }
+    }
+  }
+
+  @Test func `Sends wait for room, in their order, connected or not`() async throws {
+    try await within("all arrive") {
+      for isConnected in [true, false] {
+        let (client, server, address, sent) = try await Self.stuck()
+        if isConnected { try await client.connect(to: .address(address)) }
+        let tasks = (0..<20).map { number in
+          Task.immediate { try await client.send([UInt8(sent + number)], to: address) }
+        }
+        try await eventually("they wait") { await client.metrics.pendingSends == 20 }
+        var seen: [UInt8] = []
+        while seen.count < sent + 20 { seen += try await server.receive(upTo: 3).map { $0.bytes[0] } }
+        #expect(seen == Array(0..<UInt8(sent + 20)))
+        for task in tasks { try await task.value }
+        let metrics = await client.metrics
+        #expect(metrics.datagramsSent == UInt64(sent + 20) && metrics.pendingSends == 0)
+      }
+    }
+  }
+
+  @Test func `A time-out or a cancellation takes a send back`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let (client, server, address, sent) = try await Self.stuck(on: time.reactor)
+      let late = Task.immediate { try await client.send([100], to: address, timeout: .seconds(1)) }
+      let cancelled = Task.immediate { try await client.send([101], to: address) }
+      let good = Task.immediate { try await client.send([102], to: address) }
+      let immediate = Task.immediate { try await client.send([103], to: address, timeout: .zero) }
+      let handle = client.enqueueSend(Datagram([104], to: address))
+      let other = client.enqueueSend(Datagram([105], to: address))
+      await time.advance(by: .seconds(1))
+      await expectError(.timedOut) { try await late.value }
+      cancelled.cancel()
+      handle.cancel()
+      await #expect(throws: CancellationError.self) { try await cancelled.value }
+      await #expect(throws: CancellationError.self) { try await handle.value }
+      var seen: [UInt8] = []
+      while seen.count < sent + 3 {
+        seen += try await server.receive(upTo: 100).map { $0.bytes[0] }
+        await time.advance(by: .seconds(1))
+      }
+      #expect(seen == Array(0..<UInt8(sent)) + [102, 103, 105])
+      try await good.value
+      try await immediate.value
+      try await other.value
+    }
+  }
+
+  @Test func `Enqueued sends keep the order of the calls, and have a budget`() async throws {
+    try await within("all return") {
+      let (client, server, address, sent) = try await Self.stuck { $0.sendBudget = 10 }
+      let first = client.enqueueSend(Datagram(pattern(8), to: address))
+      let second = client.enqueueSend(Datagram(pattern(3), to: address))
+      let third = client.enqueueSend(Datagram(pattern(2), to: address))
+      let error = await expectError(.limitExceeded) { try await second.value }
+      #expect("\(error)".contains("8 bytes wait"))
+      // A send that waits for its turn has no budget: its task is what waits.
+      let fourth = Task.immediate { try await client.send(pattern(1000), to: address) }
+      var seen: [Int] = []
+      while seen.count < sent + 3 { seen.append(try await server.receive().bytes.count) }
+      #expect(Array(seen.suffix(3)) == [8, 2, 1000])
+      try await first.value
+      try await third.value
+      try await fourth.value
+    }
+  }
+
+  @Test(arguments: DatagramTransport.allCases)
+  func `Batches arrive whole and in order, and one that fails does not keep its neighbours`(
+    transport: DatagramTransport
+  ) async throws {
+    try await within("all arrive") {
+      let server = try transport.bind()
+      let client = try transport.bind()
+      let address = try transport.address(of: server)
+      try await client.send([] as [Datagram])
+      let sending = Task.immediate { try await client.send((0..<200).map { Datagram([UInt8($0)], to: address) }) }
+      var seen: [UInt8] = []
+      while seen.count < 200 { seen += try await server.receive(upTo: 50).map { $0.bytes[0] } }
+      try await sending.value
+      #expect(seen == Array(0..<200))
+      var mixed = (0..<10).map { Datagram([UInt8($0)], to: address) }
+      mixed[0].bytes = pattern(65_536)
+      mixed[4].bytes = pattern(transport.isUnix ? 70_000 : 65_530)
+      mixed[7].remoteAddress = transport.isUnix ? .ipv4(.loopback, port: 9) : address.with(port: 0)
+      do {
+        try await client.send(mixed)
+        Issue.record("nothing was thrown")
+      } catch let error as DatagramBatchError {
+        #expect(error.sent == 7 && error.failures.map(\.index) == [0, 4, 7], "\(error)")
+        let codes: [SocketError.Code] = [
+          .limitExceeded, .limitExceeded, transport.isUnix ? .familyNotSupported : .invalidArgument,
+        ]
+        #expect(error.failures.map(\.error.code) == codes)
+      }
+      seen = []
+      while seen.count < 7 { seen += try await server.receive(upTo: 50).map { $0.bytes[0] } }
+      #expect(seen == [1, 2, 3, 5, 6, 8, 9])
+    }
+  }
+
+  @Test func `Closing fails what waits, or lets it leave`() async throws {
+    try await within("all return") {
+      let (client, full, address, _) = try await Self.stuck()
+      let waiting = Task.immediate { try await client.send([1], to: address) }
+      let handle = client.enqueueSend(Datagram([2], to: address))
+      await client.close()
+      await expectError(.closed) { try await waiting.value }
+      await expectError(.closed) { try await handle.value }
+      await full.close()
+
+      let (other, server, there, sent) = try await Self.stuck()
+      let last = Task.immediate { try await other.send([200], to: there) }
+      let receiving = Task.immediate { try await other.receive() }
+      let closing = Task.immediate { await other.close(after: .pendingSends) }
+      let given = Task.immediate { await other.close(after: .pendingSends) }
+      given.cancel()
+      await given.value
+      await expectError(.closed) { _ = try await receiving.value }
+      await expectError(.closed) { try await other.send([1], to: there) }
+      var seen: [UInt8] = []
+      while seen.count < sent + 1 { seen += try await server.receive(upTo: 100).map { $0.bytes[0] } }
+      #expect(seen.last == 200)
+      try await last.value
+      await closing.value
+      #expect(await other.isClosed)
+    }
+  }
+
+  @Test func `Closing after the sends has a time limit`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let (client, full, address, _) = try await Self.stuck(on: time.reactor)
+      let waiting = Task.immediate { try await client.send([1], to: address) }
+      let closing = Task.immediate { await client.close(after: .pendingSends, within: .seconds(5)) }
+      await time.advance(by: .seconds(5))
+      await closing.value
+      await expectError(.closed) { try await waiting.value }
+      await full.close()
+    }
+  }
+
+  @Test func `An endpoint that nobody has any more sends what was enqueued`() async throws {
+    try await within("it arrives") {
+      let server = try DatagramTransport.ipv4.bind()
+      func leave() throws {
+        let client = try DatagramTransport.ipv4.bind()
+        for number in 0..<5 as Range<UInt8> {
+          client.enqueueSend(Datagram([number], to: server.localAddresses[0]))
+        }
+      }
+      try leave()
+      for number in 0..<5 as Range<UInt8> { #expect(try await server.receive().bytes == [number]) }
+    }
+  }
+
+  @Test func `The end of a reactor is the end of its endpoints`() async throws {
+    try await within("all return") {
+      let reactor = Reactor()
+      let (client, server, address, _) = try await Self.stuck(on: reactor)
+      let sending = Task.immediate { try await client.send([1], to: address) }
+      let errors = Task.immediate { for await _ in client.errors {} }
+      let receiving = Task.immediate { try await client.receive() }
+      reactor.shutdown()
+      await expectError(.reactorShutDown) { try await sending.value }
+      await expectError(.reactorShutDown) { _ = try await receiving.value }
+      await errors.value
+      await expectError(.reactorShutDown) { _ = try await server.receive() }
+      let late = try UDPEndpoint.bind(reactor: reactor)
+      await expectError(.reactorShutDown) { _ = try await late.receive() }
+    }
+  }
+}
