@@ -41,6 +41,14 @@ public protocol ReactorObserver: Sendable {
   ///   - report: How. That of a connection whose last reference was dropped says `.byUs`.
   func closed(_ connection: ObservedConnection, _ report: CloseReport)
 
+  /// The kernel has dropped datagrams for an endpoint, because it was slower than they came. Looked at when as many come as can be
+  /// fetched at a time, and when the endpoint is closed.
+  ///
+  /// - Parameters:
+  ///   - count: How many since the last time.
+  ///   - endpoint: Which one.
+  func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection)
+
   /// How long a turn of the reactor's loop takes at least for ``lagged(_:)`` to be called. Looked at once, when the observer
   /// is set. 100 milliseconds by default.
   var lagThreshold: Duration { get }
@@ -57,15 +65,16 @@ extension ReactorObserver {
   public func accepted(_ connection: ObservedConnection) {}
   public func connectFailed(_ connection: ObservedConnection, _ error: SocketError) {}
   public func closed(_ connection: ObservedConnection, _ report: CloseReport) {}
+  public func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) {}
   public var lagThreshold: Duration { .milliseconds(100) }
   public func lagged(_ lag: Duration) {}
 }
 
-/// What an observer hears of a connection: values, so that keeping them keeps no connection alive.
+/// What an observer hears of a connection, or of an endpoint for datagrams: values, so that keeping them keeps nothing alive.
 public struct ObservedConnection: Hashable, Sendable, CustomStringConvertible {
-  /// Its ``TCPConnection/id``.
+  /// Its ``TCPConnection/id`` or ``UDPEndpoint/id``.
   public let id: UInt64
-  /// Its ``TCPConnection/label`` at that time.
+  /// Its ``TCPConnection/label`` or ``UDPEndpoint/label`` at that time.
   public let label: String?
   /// This side's address, if there is one.
   public let localAddress: SocketAddress?

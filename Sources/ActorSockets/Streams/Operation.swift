@@ -41,6 +41,22 @@ final class Operation {
   /// Where to wait, if the outcome is not there.
   var waiting: Parked? { outcome == nil ? parked : nil }
 
+  /// Gives it its outcome, which is the first and only one.
+  ///
+  /// - Returns: Whether it has a handle.
+  func finish(_ registration: Registration, _ outcome: consuming Result<OperationOutcome, any Error>) -> Bool {
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+    switch waiter {
+    case .call:
+      self.outcome = outcome
+      parked?.resume()
+      return false
+    case .handle(let resolve):
+      resolve(outcome)
+      return true
+    }
+  }
+
   /// What a finished read brought.
   func readOutcome() throws -> ReadOutcome {
     guard case .read(let outcome)? = try outcome?.get() else { return .endOfStream }

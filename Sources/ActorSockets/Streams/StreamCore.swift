@@ -353,15 +353,7 @@ public final class StreamCore {
   }
 
   func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
-    if let deadline = operation.deadline.take() { registration.disarm(deadline) }
-    switch operation.waiter {
-    case .call:
-      operation.outcome = outcome
-      operation.parked?.resume()
-    case .handle(let resolve):
-      pendingHandles -= 1
-      resolve(outcome)
-    }
+    if operation.finish(registration, outcome) { pendingHandles -= 1 }
   }
 
   // MARK: Admission

@@ -79,8 +79,7 @@ extension UDPEndpoint {
     metrics.datagramsSent = counts.datagramsSent
     metrics.bytesSent = counts.bytesSent
     metrics.datagramsFiltered = counts.filtered
-    metrics.datagramsDropped =
-      counts.droppedAtEnd ?? sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
+    metrics.datagramsDropped = dropped
     metrics.pendingSends = sends.count
     metrics.pendingReceives = receives.count
     metrics.fetchedAhead = receives.fetchedCount

@@ -236,9 +236,11 @@ extension UDPEndpoint {
       do throws(SystemError) {
         let count = try batch.receive(
           from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty)
-        // Less than there is room for: nothing is left. What comes from now on is an event.
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
+          // Less than there is room for: nothing is left. What comes from now on is an event.
           mayReceive[index] = false
+        } else {
+          tellDropped()
         }
         return count > 0 ? (batch, count) : nil
       } catch {

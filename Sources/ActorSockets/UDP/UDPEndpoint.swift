@@ -76,6 +76,9 @@ public actor UDPEndpoint: ReactorActor {
   private var closeDeadline: DeadlineKey?
   private var closedWaiters = Waiters<Void>()
   var counts = Counts()
+  /// Who hears of what was dropped.
+  private let observer: (any ReactorObserver)?
+  private var droppedAndTold: UInt64 = 0
 
   /// What it is made of, as seen from the addresses that it reaches.
   enum SocketKind {
@@ -145,6 +148,7 @@ public actor UDPEndpoint: ReactorActor {
     receiveFilter = configuration.receiveFilter
     sendFilter = configuration.sendFilter
     mayReceive = sockets.map { _ in true }
+    observer = reactor.observer
     let (label, address) = (configuration.label, made.addresses.first)
     identity.withLock {
       $0.label = label
@@ -320,7 +324,8 @@ public actor UDPEndpoint: ReactorActor {
   /// The end of it, whatever the cause.
   func end(_ error: SocketError) {
     if failure != nil { return }
-    counts.droppedAtEnd = sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
+    tellDropped()
+    counts.droppedAtEnd = dropped
     failure = error
     file.take()?.remove()
     for lookUp in lookUps.values { lookUp.cancel() }
@@ -335,17 +340,24 @@ public actor UDPEndpoint: ReactorActor {
     registration.leave()
   }
 
+  /// How many datagrams the kernel has dropped.
+  var dropped: UInt64 {
+    counts.droppedAtEnd ?? sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
+  }
+
+  /// Tells the observer what was dropped since the last time.
+  func tellDropped() {
+    guard let observer else { return }
+    let dropped = dropped
+    if dropped > droppedAndTold {
+      observer.datagramsDropped(dropped - droppedAndTold, at: ObservedConnection(id, identity.withLock { $0 }))
+    }
+    droppedAndTold = dropped
+  }
+
   /// Gives an operation its outcome, once.
   func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
-    if let deadline = operation.deadline.take() { registration.disarm(deadline) }
-    switch operation.waiter {
-    case .call:
-      operation.outcome = outcome
-      operation.parked?.resume()
-    case .handle(let resolve):
-      pendingHandles -= 1
-      resolve(outcome)
-    }
+    if operation.finish(registration, outcome) { pendingHandles -= 1 }
   }
 
   /// A call is about to suspend, unless its outcome is there.

@@ -10,7 +10,10 @@ import Testing
 
   @Test func `Of a flood what is received and what was dropped is all that was sent, and memory stays`() async throws {
     try await within("it ends", seconds: 300) {
-      let server = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+      let reactor = Reactor()
+      let told = Dropped()
+      reactor.observer = told
+      let server = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
       let client = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
       let address = server.localAddresses[0]
       let total = Self.total
@@ -60,6 +63,9 @@ import Testing
       let metrics = await server.metrics
       #expect(metrics.datagramsReceived + metrics.datagramsDropped == UInt64(total + ends), "\(metrics)")
       #expect(received <= total && received > 0)
+      await server.close()
+      #expect(told.count.withLock { $0 } == metrics.datagramsDropped)
+      #expect(await server.metrics == metrics)
       #expect(await client.metrics.datagramsSent == UInt64(total + ends))
       #expect(residentMemory() - before < 64 << 20, "\(before) bytes became \(residentMemory())")
     }
@@ -68,6 +74,13 @@ import Testing
   private static func bytes(_ number: Int) -> [UInt8] {
     (0..<64).map { $0 < 8 ? UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) : UInt8($0) }
   }
+}
+
+/// Counts what an observer hears.
+private final class Dropped: ReactorObserver {
+  let count = Guarded<UInt64>(0)
+
+  func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) { self.count.withLock { $0 += count } }
 }
 
 /// The bytes of memory that this process has.
