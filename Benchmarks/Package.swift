@@ -9,14 +9,28 @@ let warnings: [CSetting] = [.unsafeFlags(["-Wall", "-Wextra"])]
 let package = Package(
   name: "ActorSocketsBenchmarks",
   dependencies: [
-    .package(name: "ActorSockets", path: "..")
+    .package(name: "ActorSockets", path: ".."),
+    // What the UDP benchmark compares with.
+    .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
   ],
   targets: [
     .executableTarget(name: "raw-c-echo", cSettings: warnings),
+    .executableTarget(name: "raw-c-udp", cSettings: warnings),
     .executableTarget(name: "load", cSettings: warnings),
     .executableTarget(
       name: "swift-echo",
       dependencies: [.product(name: "ActorSockets", package: "ActorSockets")]
+    ),
+    .executableTarget(
+      name: "swift-udp-echo",
+      dependencies: [.product(name: "ActorSockets", package: "ActorSockets")]
+    ),
+    .executableTarget(
+      name: "nio-udp-echo",
+      dependencies: [
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ]
     ),
   ],
   swiftLanguageModes: [.v6],

@@ -13,6 +13,7 @@
 #include "options.h"
 #include "pattern.h"
 #include "process.h"
+#include "report.h"
 
 enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20, LARGEST = 16 * 1024 };
 
@@ -111,40 +112,26 @@ static void run_until(struct churn *churn, uint64_t deadline) {
   }
 }
 
-static void print_result(const struct churn *churn, struct sample start, struct sample end,
-                         const struct histogram *measured, unsigned unanswered) {
-  double seconds = (double)(end.time - start.time) / 1e9;
-  printf("{\"connections\": %u, \"size\": %u, \"requests\": %" PRIu64 ", \"seconds\": %.6f"
-         ", \"requests_per_second\": %.1f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"p99.9_us\": %.2f",
-         churn->options->connections, churn->options->size, measured->total, seconds,
-         (double)measured->total / seconds, histogram_percentile(measured, 0.5) / 1e3,
-         histogram_percentile(measured, 0.99) / 1e3, histogram_percentile(measured, 0.999) / 1e3);
-  printf(", \"server_cpu_us_per_request\": %.4f, \"server_cpu_share\": %.4f, \"total_requests\": %" PRIu64
-         ", \"errors\": %" PRIu64 "}\n",
-         (double)(end.cpu - start.cpu) / 1e3 / (double)measured->total,
-         (double)(end.cpu - start.cpu) / (double)(end.time - start.time), churn->completed,
-         churn->failed + unanswered);
-}
-
 static int measure(struct churn *churn) {
-  struct sample start, end;
+  static struct measured measured;
+  struct sample *start = &measured.start, *end = &measured.end;
   churn->opening = true;
   for (unsigned i = 0; i < churn->options->connections; i++) come(churn, &churn->places[i]);
   run_until(churn, monotonic_ns() + (uint64_t)(churn->options->warmup * (double)SECOND));
   histogram_clear(&churn->times);
-  if (!take_sample(churn->options->pid, &start)) return 1;
-  run_until(churn, start.time + (uint64_t)(churn->options->seconds * (double)SECOND));
-  if (!take_sample(churn->options->pid, &end)) return 1;
+  if (!take_sample(churn->options->pid, start)) return 1;
+  run_until(churn, start->time + (uint64_t)(churn->options->seconds * (double)SECOND));
+  if (!take_sample(churn->options->pid, end)) return 1;
+  measured.latencies = churn->times;
 
-  static struct histogram measured;
-  measured = churn->times;
   churn->opening = false;
-  run_until(churn, end.time + LAST_ANSWERS_WITHIN);
-  if (measured.total == 0) {
+  run_until(churn, end->time + LAST_ANSWERS_WITHIN);
+  if (measured.latencies.total == 0) {
     fprintf(stderr, "load: nothing came back\n");
     return 1;
   }
-  print_result(churn, start, end, &measured, churn->open);
+  print_measured(churn->options, &measured, churn->completed);
+  printf(", \"errors\": %" PRIu64 "}\n", churn->failed + churn->open);
   return churn->failed == 0 && churn->open == 0 ? 0 : 1;
 }
 

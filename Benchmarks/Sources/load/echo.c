@@ -14,6 +14,7 @@
 #include "options.h"
 #include "pattern.h"
 #include "process.h"
+#include "report.h"
 
 enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20, RECEIVE_SIZE = 64 * 1024 + 1 };
 
@@ -82,13 +83,6 @@ static bool send_some(struct load *load, struct connection *connection) {
   }
   connection->sent += (unsigned)n;
   return connection->sent < load->options->size;
-}
-
-static uint64_t count_differences(const char *a, const char *b, size_t count) {
-  if (memcmp(a, b, count) == 0) return 0;
-  uint64_t differences = 0;
-  for (size_t i = 0; i < count; i++) differences += a[i] != b[i];
-  return differences;
 }
 
 // False if the bytes are not those that were sent and are still to come back.
@@ -166,45 +160,31 @@ static void run_until(struct load *load, uint64_t deadline) {
   }
 }
 
-static void print_result(const struct load *load, struct sample start, struct sample end,
-                         const struct histogram *measured, unsigned unanswered) {
-  double seconds = (double)(end.time - start.time) / 1e9;
+static void print_result(const struct load *load, const struct measured *measured, unsigned unanswered) {
   uint64_t errors = load->wrong_bytes + load->failed_connections + unanswered;
-  printf("{\"connections\": %u, \"size\": %u, \"requests\": %" PRIu64 ", \"seconds\": %.6f"
-         ", \"requests_per_second\": %.1f",
-         load->options->connections, load->options->size, measured->total, seconds,
-         (double)measured->total / seconds);
-  printf(", \"p50_us\": %.2f, \"p99_us\": %.2f, \"p99.9_us\": %.2f", histogram_percentile(measured, 0.5) / 1e3,
-         histogram_percentile(measured, 0.99) / 1e3, histogram_percentile(measured, 0.999) / 1e3);
-  if (load->options->pid && measured->total > 0) {
-    printf(", \"server_cpu_us_per_request\": %.4f, \"server_cpu_share\": %.4f",
-           (double)(end.cpu - start.cpu) / 1e3 / (double)measured->total,
-           (double)(end.cpu - start.cpu) / (double)(end.time - start.time));
-  } else {
-    printf(", \"server_cpu_us_per_request\": null, \"server_cpu_share\": null");
-  }
-  printf(", \"total_requests\": %" PRIu64 ", \"wrong_bytes\": %" PRIu64 ", \"failed_connections\": %" PRIu64
-         ", \"unanswered\": %u, \"errors\": %" PRIu64 "}\n",
-         load->completed, load->wrong_bytes, load->failed_connections, unanswered, errors);
+  print_measured(load->options, measured, load->completed);
+  printf(", \"wrong_bytes\": %" PRIu64 ", \"failed_connections\": %" PRIu64 ", \"unanswered\": %u, \"errors\": %" PRIu64
+         "}\n",
+         load->wrong_bytes, load->failed_connections, unanswered, errors);
 }
 
 static int measure(struct load *load) {
-  struct sample start, end;
+  static struct measured measured;
+  struct sample *start = &measured.start, *end = &measured.end;
   begin_all(load);
   run_until(load, monotonic_ns() + (uint64_t)(load->options->warmup * (double)SECOND));
   histogram_clear(&load->latencies);
-  if (!take_sample(load->options->pid, &start)) return 1;
-  run_until(load, start.time + (uint64_t)(load->options->seconds * (double)SECOND));
-  if (!take_sample(load->options->pid, &end)) return 1;
+  if (!take_sample(load->options->pid, start)) return 1;
+  run_until(load, start->time + (uint64_t)(load->options->seconds * (double)SECOND));
+  if (!take_sample(load->options->pid, end)) return 1;
+  measured.latencies = load->latencies;
 
-  static struct histogram measured;
-  measured = load->latencies;
   // What is still in flight must come back too, whole, though it is outside the measured time.
   load->sending = false;
-  run_until(load, end.time + LAST_ANSWERS_WITHIN);
+  run_until(load, end->time + LAST_ANSWERS_WITHIN);
 
-  print_result(load, start, end, &measured, load->in_flight);
-  bool good = load->failed_connections == 0 && load->in_flight == 0 && measured.total > 0;
+  print_result(load, &measured, load->in_flight);
+  bool good = load->failed_connections == 0 && load->in_flight == 0 && measured.latencies.total > 0;
   return good ? 0 : 1;
 }
 

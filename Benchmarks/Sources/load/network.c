@@ -78,6 +78,16 @@ int target_connect(const struct target *target) {
   return -1;
 }
 
+int target_connect_datagrams(const struct target *target) {
+  int fd = socket(target->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, (const struct sockaddr *)&target->address, target->length) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
 bool allow_descriptors(unsigned count) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return false;

@@ -19,6 +19,9 @@ int target_connect(const struct target *target);
 // 127.0.1.250, so that closed connections do not use up the ports.
 int target_begin_connecting(const struct target *target, unsigned turn);
 
+// A connected, non-blocking datagram socket, or -1 with errno set.
+int target_connect_datagrams(const struct target *target);
+
 // Raises the limit to what is allowed; false if that is less than `count` descriptors.
 bool allow_descriptors(unsigned count);
 

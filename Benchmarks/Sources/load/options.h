@@ -7,7 +7,8 @@
 
 struct options {
   struct target target;
-  unsigned connections;
+  unsigned connections;  // or sockets
+  unsigned in_flight;    // requests of a socket
   unsigned size;   // bytes in a request
   double warmup;   // seconds that are not measured
   double seconds;  // seconds that are
@@ -19,5 +20,6 @@ struct options {
 int run_echo(const struct options *options);
 int run_churn(const struct options *options);
 int run_idle(const struct options *options);
+int run_udp(const struct options *options);
 
 #endif

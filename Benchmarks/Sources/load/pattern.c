@@ -16,3 +16,10 @@ void fill_pattern(uint64_t *state, char *buffer, size_t size) {
     memcpy(buffer + i, &word, PATTERN_WORD);
   }
 }
+
+uint64_t count_differences(const char *a, const char *b, size_t count) {
+  if (memcmp(a, b, count) == 0) return 0;
+  uint64_t differences = 0;
+  for (size_t i = 0; i < count; i++) differences += a[i] != b[i];
+  return differences;
+}

@@ -10,4 +10,7 @@ enum { PATTERN_WORD = 8 };
 // earlier request, differs from what is expected. The buffer has room for PATTERN_WORD bytes more than `size`.
 void fill_pattern(uint64_t *state, char *buffer, size_t size);
 
+// How many bytes differ.
+uint64_t count_differences(const char *a, const char *b, size_t count);
+
 #endif

@@ -1,0 +1,26 @@
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void print_cpu(const struct measured *measured) {
+  double cpu = (double)(measured->end.cpu - measured->start.cpu);
+  printf(", \"server_cpu_us_per_request\": %.4f, \"server_cpu_share\": %.4f",
+         cpu / 1e3 / (double)measured->latencies.total, cpu / (double)(measured->end.time - measured->start.time));
+}
+
+void print_measured(const struct options *options, const struct measured *measured, uint64_t completed) {
+  const struct histogram *latencies = &measured->latencies;
+  double seconds = (double)(measured->end.time - measured->start.time) / 1e9;
+  printf("{\"connections\": %u, \"size\": %u, \"requests\": %" PRIu64 ", \"seconds\": %.6f"
+         ", \"requests_per_second\": %.1f",
+         options->connections, options->size, latencies->total, seconds, (double)latencies->total / seconds);
+  printf(", \"p50_us\": %.2f, \"p99_us\": %.2f, \"p99.9_us\": %.2f", histogram_percentile(latencies, 0.5) / 1e3,
+         histogram_percentile(latencies, 0.99) / 1e3, histogram_percentile(latencies, 0.999) / 1e3);
+  if (options->pid && latencies->total > 0) {
+    print_cpu(measured);
+  } else {
+    printf(", \"server_cpu_us_per_request\": null, \"server_cpu_share\": null");
+  }
+  printf(", \"total_requests\": %" PRIu64, completed);
+}

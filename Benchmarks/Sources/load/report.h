@@ -1,0 +1,23 @@
+// What all measurements of requests print alike.
+
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stdint.h>
+
+#include "histogram.h"
+#include "options.h"
+#include "process.h"
+
+// A stretch of time, and the requests that ended in it.
+struct measured {
+  struct sample start;
+  struct sample end;
+  struct histogram latencies;
+};
+
+// Begins a line of JSON that the caller ends, without a comma at its end. `completed` are all requests, also those outside the
+// measured time.
+void print_measured(const struct options *options, const struct measured *measured, uint64_t completed);
+
+#endif

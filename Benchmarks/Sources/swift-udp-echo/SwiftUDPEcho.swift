@@ -1,0 +1,91 @@
+import ActorSockets
+import Glibc
+
+/// A UDP echo server on ActorSockets, written as a user would write it, in three ways.
+@main
+struct SwiftUDPEcho {
+  static func main() async throws {
+    guard let options = Options(CommandLine.arguments.dropFirst()) else {
+      printError("usage: swift-udp-echo [--on reactor|pool] [--mode single|batch|scoped] [PORT]")
+      exit(2)
+    }
+    let endpoint = try UDPEndpoint.bind(to: options.endpoint)
+    for address in endpoint.localAddresses { printError("listening on \(address)") }
+
+    let handler = Task(executorPreference: options.runsOnReactor ? endpoint.executor.reactor : nil) {
+      switch options.mode {
+      case .single: try await echoSingly(endpoint)
+      case .batch: try await echoInBatches(endpoint)
+      case .scoped: try await echoInPlace(endpoint)
+      }
+    }
+    try await handler.value
+  }
+
+  /// One datagram after the other.
+  private static func echoSingly(_ endpoint: UDPEndpoint) async throws {
+    for try await datagram in endpoint.datagrams {
+      guard let sender = datagram.remoteAddress else { continue }
+      try await endpoint.send(datagram.bytes, to: sender)
+    }
+  }
+
+  /// What there is, at once: a datagram that was received goes back to where it came from.
+  private static func echoInBatches(_ endpoint: UDPEndpoint) async throws {
+    while true {
+      try await endpoint.send(endpoint.receive(upTo: 32))
+    }
+  }
+
+  /// Without copies: the bytes leave from where they were received. In the endpoint's isolation, as `sendNow` is.
+  private static func echoInPlace(_ endpoint: isolated UDPEndpoint) async throws {
+    while true {
+      try await endpoint.withDatagrams { bytes, sender in
+        try endpoint.sendNow(bytes, to: sender)
+      }
+    }
+  }
+}
+
+/// What the command line asks for.
+struct Options {
+  enum Mode: String {
+    case single, batch, scoped
+  }
+
+  /// Where the handler runs.
+  var runsOnReactor = false
+  var mode = Mode.single
+  /// 0 lets the kernel choose.
+  private var port: UInt16 = 0
+
+  var endpoint: Endpoint { .host("127.0.0.1", port: port) }
+
+  init?(_ arguments: some Sequence<String>) {
+    var remaining = arguments.makeIterator()
+    while let argument = remaining.next() {
+      switch argument {
+      case "--on":
+        switch remaining.next() {
+        case "reactor": runsOnReactor = true
+        case "pool": runsOnReactor = false
+        default: return nil
+        }
+      case "--mode":
+        guard let mode = remaining.next().flatMap(Mode.init) else { return nil }
+        self.mode = mode
+      default:
+        guard let number = UInt16(argument) else { return nil }
+        port = number
+      }
+    }
+  }
+}
+
+/// Writes a line to standard error, unbuffered: the benchmark waits for it.
+func printError(_ line: String) {
+  var text = line + "\n"
+  text.withUTF8 { bytes in
+    _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count)
+  }
+}

@@ -1,0 +1,151 @@
+"""Datagrams: what one costs an echo server on ActorSockets, beside plain C, SwiftNIO and, where it is installed, Go."""
+
+import shutil
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness import (
+    BUILD_TIMEOUT,
+    HERE,
+    Failure,
+    print_system_calls,
+    print_table,
+    run_load,
+    running_server,
+    spread,
+    trace,
+)
+
+SERVERS = {
+    "c-single": ["raw-c-udp", "--single"],
+    "c-batch": ["raw-c-udp", "--batch"],
+    "nio": ["nio-udp-echo"],
+    "go": ["go-udp-echo"],
+    "reactor-single": ["swift-udp-echo", "--on", "reactor", "--mode", "single"],
+    "reactor-batch": ["swift-udp-echo", "--on", "reactor", "--mode", "batch"],
+    "reactor-scoped": ["swift-udp-echo", "--on", "reactor", "--mode", "scoped"],
+    "pool-single": ["swift-udp-echo", "--on", "pool", "--mode", "single"],
+    "pool-batch": ["swift-udp-echo", "--on", "pool", "--mode", "batch"],
+}
+# What each is compared with: a ratio of processor times.
+BASELINES = ["c-single", "c-batch", "nio"]
+
+SOCKETS = 8
+IN_FLIGHT = 16
+SIZE = 64
+WARMUP_SECONDS = 0.3
+MEASURED_SECONDS = 1.0
+STRACE_SECONDS = 1.0
+
+
+def products(names):
+    """What SwiftPM builds for these servers."""
+    return {SERVERS[name][0] for name in names if name != "go"}
+
+
+def build_go(directory):
+    """The server on Go; None without Go."""
+    if not shutil.which("go"):
+        return None
+    program = Path(directory) / "go-udp-echo"
+    command = ["go", "build", "-o", program, "main.go"]
+    if subprocess.run(command, cwd=HERE / "Sources" / "go-udp-echo", timeout=BUILD_TIMEOUT).returncode != 0:
+        raise Failure("the build of go-udp-echo failed")
+    return program
+
+
+def load(binaries, host, port, **options):
+    return run_load(
+        binaries, "udp", host, port, **{"sockets": SOCKETS, "in-flight": IN_FLIGHT, "size": SIZE}, **options
+    )
+
+
+def measure_echo(commands, binaries, rounds):
+    """Interleaved, so that whatever else the machine does hits all of them alike."""
+    results = {name: [] for name in commands}
+    for number in range(rounds):
+        for name, command in commands.items():
+            with running_server(name, command) as (server, host, port):
+                result = load(
+                    binaries, host, port, warmup=WARMUP_SECONDS, seconds=MEASURED_SECONDS, pid=server.pid
+                )
+            results[name].append(result)
+            print(
+                f"  round {number + 1}: {name:14} {result['server_cpu_us_per_request']:6.3f} us CPU,"
+                f" {result['requests_per_second']:8.0f} datagrams/s, {result['lost']} lost",
+                flush=True,
+            )
+    return results
+
+
+def trace_echo(name, command, binaries):
+    """All system calls of the server, with those of its threads that wait."""
+    with running_server(name, command) as (server, host, port):
+        return trace(server, lambda: load(binaries, host, port, warmup=0, seconds=STRACE_SECONDS))
+
+
+def summarize(results):
+    """Medians and spreads over the rounds, and the median of each round's ratios to the baselines."""
+    keys = ["server_cpu_us_per_request", "server_cpu_share", "requests_per_second", "p50_us", "p99_us", "p99.9_us"]
+    cpu = {name: [r["server_cpu_us_per_request"] for r in rounds] for name, rounds in results.items()}
+    summary = {}
+    for name, rounds in results.items():
+        row = {key: spread([r[key] for r in rounds]) for key in keys}
+        row["lost"] = sum(r["total_lost"] for r in rounds)
+        row["cpu_ratios"] = {
+            base: statistics.median(mine / its for mine, its in zip(cpu[name], cpu[base]))
+            for base in BASELINES
+            if base in results
+        }
+        summary[name] = row
+    return summary
+
+
+def print_echo(summary):
+    bases = [base for base in BASELINES if base in summary]
+    header = ["server", "CPU us/datagram", "min..max", *[f"to {base}" for base in bases]]
+    header += ["busy", "datagrams/s", "p50 us", "p99 us", "lost"]
+    rows = []
+    for name, row in summary.items():
+        cpu = row["server_cpu_us_per_request"]
+        rows.append(
+            [
+                name,
+                f"{cpu['median']:.3f}",
+                f"{cpu['min']:.3f}..{cpu['max']:.3f}",
+                *[f"{row['cpu_ratios'][base]:.2f}" for base in bases],
+                f"{row['server_cpu_share']['median']:.0%}",
+                f"{row['requests_per_second']['median']:.0f}",
+                f"{row['p50_us']['median']:.0f}",
+                f"{row['p99_us']['median']:.0f}",
+                str(row["lost"]),
+            ]
+        )
+    print(f"\n{SIZE}-byte datagrams, {SOCKETS} sockets with {IN_FLIGHT} in flight each, medians (ratios of CPU by round)\n")
+    print_table(header, rows)
+
+
+def measure(names, binaries, rounds):
+    """Measures and prints; returns what belongs into the results."""
+    with tempfile.TemporaryDirectory() as directory:
+        commands = {name: [binaries / SERVERS[name][0], *SERVERS[name][1:]] for name in names if name != "go"}
+        if "go" in names:
+            program = build_go(directory)
+            if program:
+                commands["go"] = [program]
+            else:
+                print("\ngo is not installed: its UDP server is left out", flush=True)
+        echo = measure_echo(commands, binaries, rounds)
+        summary = summarize(echo)
+        print_echo(summary)
+
+        traces = None
+        if shutil.which("strace"):
+            traces = {name: trace_echo(name, command, binaries) for name, command in commands.items()}
+            print("\nSystem calls per datagram that was echoed (strace; not timed)\n")
+            print_system_calls(traces)
+        else:
+            print("\nSystem calls per datagram: not counted, strace is not installed")
+    return {"summary": summary, "rounds": echo, "system_calls": traces}
