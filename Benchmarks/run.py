@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures ActorSockets against an echo server in plain C, on this machine, over loopback.
 
-Three things: the processor time of an echo, its system calls, and the memory of an idle connection; of datagrams (udp.py) the
-first two. With --sharing another one: how several reactors share the connections of one port.
+Three things: the processor time of an echo, its system calls, and the memory of an idle connection; of datagrams
+(udp.py) the first two. With --sharing another one: how several reactors share the connections of one port.
 The README beside this file says how to read them. Needs Python 3.9, Swift and, for the system calls, strace.
 """
 
@@ -96,7 +96,14 @@ def trace_echo(name, binaries):
 
         def load():
             return run_load(
-                binaries, "echo", host, port, connections=CONNECTIONS, size=REQUEST_SIZE, warmup=0, seconds=STRACE_SECONDS
+                binaries,
+                "echo",
+                host,
+                port,
+                connections=CONNECTIONS,
+                size=REQUEST_SIZE,
+                warmup=0,
+                seconds=STRACE_SECONDS,
             )
 
         return {"connections": CONNECTIONS, **trace(server, load)}

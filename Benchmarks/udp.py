@@ -24,6 +24,7 @@ SERVERS = {
     "nio": ["nio-udp-echo"],
     "go": ["go-udp-echo"],
     "reactor-single": ["swift-udp-echo", "--on", "reactor", "--mode", "single"],
+    "reactor-isolated": ["swift-udp-echo", "--on", "reactor", "--mode", "isolated"],
     "reactor-batch": ["swift-udp-echo", "--on", "reactor", "--mode", "batch"],
     "reactor-scoped": ["swift-udp-echo", "--on", "reactor", "--mode", "scoped"],
     "pool-single": ["swift-udp-echo", "--on", "pool", "--mode", "single"],
@@ -35,9 +36,9 @@ BASELINES = ["c-single", "c-batch", "nio"]
 SOCKETS = 8
 IN_FLIGHT = 16
 SIZE = 64
-WARMUP_SECONDS = 0.3
+WARMUP_SECONDS = 0.2
 MEASURED_SECONDS = 1.0
-STRACE_SECONDS = 1.0
+STRACE_SECONDS = 0.5
 
 
 def products(names):
@@ -73,7 +74,7 @@ def measure_echo(commands, binaries, rounds):
                 )
             results[name].append(result)
             print(
-                f"  round {number + 1}: {name:14} {result['server_cpu_us_per_request']:6.3f} us CPU,"
+                f"  round {number + 1}: {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
                 f" {result['requests_per_second']:8.0f} datagrams/s, {result['lost']} lost",
                 flush=True,
             )
@@ -123,7 +124,7 @@ def print_echo(summary):
                 str(row["lost"]),
             ]
         )
-    print(f"\n{SIZE}-byte datagrams, {SOCKETS} sockets with {IN_FLIGHT} in flight each, medians (ratios of CPU by round)\n")
+    print(f"\n{SIZE}-byte datagrams, {SOCKETS} sockets with {IN_FLIGHT} in flight each, medians (ratios: CPU, by round)\n")
     print_table(header, rows)
 
 

@@ -16,8 +16,8 @@ struct measured {
   struct histogram latencies;
 };
 
-// Begins a line of JSON that the caller ends, without a comma at its end. `completed` are all requests, also those outside the
-// measured time.
+// Begins a line of JSON that the caller ends, without a comma at its end. `completed` are all requests, also those
+// outside the measured time.
 void print_measured(const struct options *options, const struct measured *measured, uint64_t completed);
 
 #endif

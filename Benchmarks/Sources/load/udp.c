@@ -1,8 +1,8 @@
 // Datagram load: connected sockets, each with several requests in flight. Every datagram that comes back is checked.
 //
-// A request begins with its number, which no other request of its socket has; the rest is a pattern that follows from the number,
-// so that also one that comes late can be checked. One that does not come back within LOST_AFTER is counted as lost, and another
-// takes its place: datagrams may be lost.
+// A request begins with its number, which no other request of its socket has; the rest is a pattern that follows from
+// the number, so that also one that comes late can be checked. One that does not come back within LOST_AFTER is counted as
+// lost, and another takes its place: datagrams may be lost.
 
 #define _GNU_SOURCE
 
@@ -235,9 +235,10 @@ static int measure(struct udp *udp) {
   uint64_t twice = udp->late > udp->lost ? udp->late - udp->lost : 0;
 
   print_measured(udp->options, &measured, udp->completed);
-  printf(", \"in_flight\": %u, \"lost\": %" PRIu64 ", \"total_lost\": %" PRIu64 ", \"late\": %" PRIu64 ", \"wrong_bytes\": %"
-         PRIu64 ", \"errors\": %" PRIu64 "}\n",
-         udp->options->in_flight, lost, udp->lost, udp->late, udp->wrong_bytes, udp->wrong_bytes + udp->failures + twice);
+  printf(", \"in_flight\": %u, \"lost\": %" PRIu64 ", \"total_lost\": %" PRIu64 ", \"late\": %" PRIu64
+         ", \"wrong_bytes\": %" PRIu64 ", \"errors\": %" PRIu64 "}\n",
+         udp->options->in_flight, lost, udp->lost, udp->late, udp->wrong_bytes,
+         udp->wrong_bytes + udp->failures + twice);
   bool good = udp->wrong_bytes == 0 && udp->failures == 0 && twice == 0 && measured.latencies.total > 0;
   return good ? 0 : 1;
 }

@@ -6,7 +6,7 @@ import Glibc
 struct SwiftUDPEcho {
   static func main() async throws {
     guard let options = Options(CommandLine.arguments.dropFirst()) else {
-      printError("usage: swift-udp-echo [--on reactor|pool] [--mode single|batch|scoped] [PORT]")
+      printError("usage: swift-udp-echo [--on reactor|pool] [--mode single|isolated|batch|scoped] [PORT]")
       exit(2)
     }
     let endpoint = try UDPEndpoint.bind(to: options.endpoint)
@@ -15,6 +15,7 @@ struct SwiftUDPEcho {
     let handler = Task(executorPreference: options.runsOnReactor ? endpoint.executor.reactor : nil) {
       switch options.mode {
       case .single: try await echoSingly(endpoint)
+      case .isolated: try await echoIsolated(endpoint)
       case .batch: try await echoInBatches(endpoint)
       case .scoped: try await echoInPlace(endpoint)
       }
@@ -24,6 +25,14 @@ struct SwiftUDPEcho {
 
   /// One datagram after the other.
   private static func echoSingly(_ endpoint: UDPEndpoint) async throws {
+    for try await datagram in endpoint.datagrams {
+      guard let sender = datagram.remoteAddress else { continue }
+      try await endpoint.send(datagram.bytes, to: sender)
+    }
+  }
+
+  /// One datagram after the other, in the endpoint's isolation: no call has to be taken there.
+  private static func echoIsolated(_ endpoint: isolated UDPEndpoint) async throws {
     for try await datagram in endpoint.datagrams {
       guard let sender = datagram.remoteAddress else { continue }
       try await endpoint.send(datagram.bytes, to: sender)
@@ -50,7 +59,7 @@ struct SwiftUDPEcho {
 /// What the command line asks for.
 struct Options {
   enum Mode: String {
-    case single, batch, scoped
+    case single, isolated, batch, scoped
   }
 
   /// Where the handler runs.
