@@ -163,6 +163,10 @@ package final class EventLoop: @unchecked Sendable {
 
   private func runJobs() {
     var ran = 0
+    // In a variable, which nobody else can reach: the accesses need no checks.
+    var batch: [JobQueue.Item] = []
+    swap(&batch, &self.batch)
+    defer { swap(&batch, &self.batch) }
     repeat {
       jobs.take(into: &batch)
       if batch.isEmpty { return }

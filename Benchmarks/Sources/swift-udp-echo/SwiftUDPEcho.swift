@@ -46,10 +46,10 @@ struct SwiftUDPEcho {
     }
   }
 
-  /// Without copies: the bytes leave from where they were received. In the endpoint's isolation, as `sendNow` is.
-  private static func echoInPlace(_ endpoint: isolated UDPEndpoint) async throws {
+  /// Without copies: the bytes leave from where they were received.
+  private static func echoInPlace(_ endpoint: UDPEndpoint) async throws {
     while true {
-      try await endpoint.withDatagrams { bytes, sender in
+      try await endpoint.withDatagrams { endpoint, bytes, sender in
         try endpoint.sendNow(bytes, to: sender)
       }
     }

@@ -11,8 +11,8 @@ struct FIFO<Element> {
   private var storage: [Element?] = []
   private var head = 0
 
-  /// Room that an empty queue may keep.
-  private static var keptCapacity: Int { 16 }
+  /// Room that an empty queue may keep: that of a batch of datagrams.
+  private static var keptCapacity: Int { 64 }
 
   var count: Int { lone == nil ? storage.count - head : 1 }
   var isEmpty: Bool { lone == nil && storage.count == head }

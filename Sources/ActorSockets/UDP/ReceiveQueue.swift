@@ -63,8 +63,10 @@ struct ReceiveQueue<Tag> {
     return nextID
   }
 
-  /// A datagram was received, behind those fetched before.
-  mutating func arrived(_ datagram: Datagram) { fetched.append(datagram) }
+  /// Datagrams were received, behind those fetched before.
+  mutating func arrived(_ datagrams: some Sequence<Datagram>) {
+    for datagram in datagrams { fetched.append(datagram) }
+  }
 
   /// Drops those that were fetched and that nobody is to get any more.
   mutating func keepFetched(_ isWanted: (Datagram) -> Bool) {
@@ -73,6 +75,13 @@ struct ReceiveQueue<Tag> {
 
   /// Takes the first of those that were fetched.
   mutating func takeFetched() -> Datagram? { fetched.popFirst() }
+
+  /// Takes the first of them, several.
+  mutating func takeFetched(upTo limit: Int) -> [Datagram] {
+    var datagrams: [Datagram] = []
+    while datagrams.count < limit, let datagram = fetched.popFirst() { datagrams.append(datagram) }
+    return datagrams
+  }
 
   /// What to do next.
   ///
@@ -90,10 +99,8 @@ struct ReceiveQueue<Tag> {
       return .look(first.id, first.tag)
     }
     if fetched.isEmpty { return .fetch }
-    var datagrams: [Datagram] = []
-    while datagrams.count < first.limit, let datagram = fetched.popFirst() { datagrams.append(datagram) }
     _ = waiting.popFirst()
-    return .finish(first.tag, datagrams)
+    return .finish(first.tag, takeFetched(upTo: first.limit))
   }
 
   /// The look is over: the call leaves, or waits for more in its place.

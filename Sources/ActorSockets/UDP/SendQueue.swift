@@ -127,23 +127,17 @@ struct SendQueue<Tag> {
     return .finish(first.tag, result)
   }
 
-  /// A place among the datagrams that wait.
-  struct Cursor {
-    fileprivate var entry = 0
-    fileprivate var datagram = 0
-  }
-
-  /// The next of the datagrams that are to be sent; `nil` at the end, and where something else has to be done first.
-  func unsent(_ cursor: inout Cursor) -> Datagram? {
-    while cursor.entry < entries.count, case .datagrams(let datagrams) = entries[cursor.entry].content {
-      let place = max(cursor.datagram, entries[cursor.entry].done)
-      if place < datagrams.count {
-        cursor.datagram = place + 1
-        return datagrams[place]
-      }
-      cursor = Cursor(entry: cursor.entry + 1)
+  /// The datagrams that are to be sent next, up to something else that has to be done before.
+  ///
+  /// Mutating, so that nothing is copied.
+  mutating func unsent(atMost limit: Int) -> ArraySlice<Datagram> {
+    var unsent: ArraySlice<Datagram> = []
+    for index in 0..<entries.count where unsent.count < limit {
+      guard case .datagrams(let datagrams) = entries[index].content else { break }
+      let these = datagrams[entries[index].done...].prefix(limit - unsent.count)
+      if unsent.isEmpty { unsent = these } else { unsent += these }
     }
-    return nil
+    return unsent
   }
 
   /// So many of the first datagrams are sent.

@@ -26,20 +26,20 @@ extension UDPEndpoint {
     ///
     /// - Returns: The datagram; `nil` when the endpoint is closed.
     /// - Throws: What broke the endpoint, and `CancellationError` when the task is cancelled; no datagram is lost then.
-    public func next() async throws -> Datagram? {
-      do {
-        return try await endpoint.receive(nil, hearsErrors: false)
-      } catch let error as SocketError where error.code == .closed {
-        return nil
-      }
-    }
+    public func next() async throws -> Datagram? { try await next(isolation: #isolation) }
 
     /// Receives the next datagram, from any isolation.
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The datagram; `nil` when the endpoint is closed.
     /// - Throws: What broke the endpoint, and `CancellationError` when the task is cancelled.
-    public func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? { try await next() }
+    public func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
+      do {
+        return try await endpoint.receive(nil, hearsErrors: false)
+      } catch let error as SocketError where error.code == .closed {
+        return nil
+      }
+    }
   }
 
   // MARK: Figures

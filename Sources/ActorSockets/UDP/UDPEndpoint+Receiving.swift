@@ -42,15 +42,15 @@ extension UDPEndpoint {
   public func receive(upTo limit: Int, timeout: Timeout? = nil) async throws -> [Datagram] {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     if executor.callOvertakes() { await goBehind() }
-    if let first = try takeNow(hearsErrors: true) { return takeMore([first], upTo: limit) }
-    let datagrams = try await receive(begin(upTo: limit, timeout, hearsErrors: true))
-    return takeMore(datagrams, upTo: limit)
+    var datagrams = try takeNow(upTo: limit, hearsErrors: true)
+    if datagrams.isEmpty { datagrams = try await receive(begin(upTo: limit, timeout, hearsErrors: true)) }
+    while datagrams.count < limit, let more = takeMore(upTo: limit - datagrams.count) { datagrams += more }
+    return datagrams
   }
 
   /// Looks at datagrams where they were received, without copies: the closure is called once for each.
   ///
-  /// It is called on the reactor's thread, so keep it short. ``sendNow(_:to:)`` can be called in it. A receive filter does not
-  /// see these datagrams.
+  /// It is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams.
   ///
   /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
   ///
@@ -90,29 +90,69 @@ extension UDPEndpoint {
     }
   }
 
+  /// Looks at datagrams where they were received, and may answer them on the spot.
+  ///
+  /// ```swift
+  /// try await endpoint.withDatagrams { endpoint, bytes, sender in
+  ///   try endpoint.sendNow(bytes, to: sender)
+  /// }
+  /// ```
+  ///
+  /// As ``withDatagrams(upTo:timeout:_:)``, but that the closure is in the endpoint's isolation.
+  ///
+  /// - Parameters:
+  ///   - limit: The most datagrams, 1 to 32.
+  ///   - timeout: How long to wait for the first.
+  ///   - body: Gets the endpoint, looks at the bytes of one datagram, and hears where it came from.
+  /// - Returns: How many it has looked at, at least one.
+  /// - Throws: What ``withDatagrams(upTo:timeout:_:)`` throws.
+  @discardableResult
+  public func withDatagrams(
+    upTo limit: Int = 32, timeout: Timeout? = nil,
+    _ body: @Sendable (_ endpoint: isolated UDPEndpoint, _ bytes: Span<UInt8>, _ from: SocketAddress?) throws -> Void
+  ) async throws -> Int {
+    try await withDatagrams(upTo: limit, timeout: timeout) { bytes, from in try body(self, bytes, from) }
+  }
+
   // MARK: At once
 
   /// Takes a datagram that is there, if nobody waits before.
   private func takeNow(hearsErrors: Bool) throws -> Datagram? {
-    try Task.checkCancellation()
-    guard receives.isFree else { return nil }
-    if hearsErrors { try throwReportedError() }
+    guard try mayTake(hearsErrors: hearsErrors) else { return nil }
     if let datagram = receives.takeFetched() { return datagram }
     if let refusal { throw refusal.during("receive") }
-    return fetch() ? receives.takeFetched() : nil
+    let datagrams = fetch(upTo: Self.fetchSize)
+    receives.arrived(datagrams.dropFirst())
+    return datagrams.first
   }
 
-  /// Adds what more there is, if nobody waits for it.
-  private func takeMore(_ datagrams: [Datagram], upTo limit: Int) -> [Datagram] {
-    var datagrams = datagrams
-    while datagrams.count < limit, receives.isFree {
-      if let datagram = receives.takeFetched() {
-        datagrams.append(datagram)
-      } else if failure != nil || !fetch() {
-        break
+  /// Takes datagrams that are there, if nobody waits before.
+  private func takeNow(upTo limit: Int, hearsErrors: Bool) throws -> [Datagram] {
+    guard try mayTake(hearsErrors: hearsErrors) else { return [] }
+    if receives.fetchedCount > 0 { return receives.takeFetched(upTo: limit) }
+    if let refusal { throw refusal.during("receive") }
+    return fetch(upTo: limit)
+  }
+
+  private func mayTake(hearsErrors: Bool) throws -> Bool {
+    try Task.checkCancellation()
+    guard receives.isFree else { return false }
+    if hearsErrors { try throwReportedError() }
+    return true
+  }
+
+  /// What more there is, if nobody waits for it; `nil` if there is none.
+  private func takeMore(upTo limit: Int) -> [Datagram]? {
+    guard receives.isFree else { return nil }
+    let datagrams =
+      if receives.fetchedCount > 0 {
+        receives.takeFetched(upTo: limit)
+      } else if failure == nil {
+        fetch(upTo: limit)
+      } else {
+        [] as [Datagram]
       }
-    }
-    return datagrams
+    return datagrams.isEmpty ? nil : datagrams
   }
 
   func throwReportedError() throws {
@@ -190,7 +230,9 @@ extension UDPEndpoint {
       case .begin(let id, let operation):
         receiveIsImmediate = operation.begin(registration, .read(id))
       case .fetch:
-        if !fetch(), !receiveIsImmediate, mayReceive.contains(true) { return }
+        let datagrams = fetch(upTo: Self.fetchSize)
+        receives.arrived(datagrams)
+        if datagrams.isEmpty, !receiveIsImmediate, mayReceive.contains(true) { return }
       case .finish(let operation, let datagrams):
         receiveIsImmediate = false
         finish(operation, .success(.datagrams(datagrams)))
@@ -204,27 +246,30 @@ extension UDPEndpoint {
     }
   }
 
-  /// Fetches a batch; false if nothing came of it, for now or for this turn.
-  func fetch() -> Bool {
+  /// Fetches a batch of at most 32; empty if nothing came of it, for now or for this turn.
+  private func fetch(upTo limit: Int) -> [Datagram] {
     var dropped = 0
+    var datagrams: [Datagram] = []
     for step in sockets.indices {
       // In turns, so that a flood on one address does not shut the others out.
       let index = (nextSocket + step) % sockets.count
       while mayReceive[index] {
-        guard let (batch, count) = receiveBatch(index, upTo: Self.fetchSize) else { break }
+        guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
         nextSocket = index + 1
-        var arrived = 0
-        for number in 0..<count where take(number, of: batch) { arrived += 1 }
-        if arrived > 0 { return true }
+        datagrams.reserveCapacity(count)
+        for number in 0..<count {
+          if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
+        }
+        if !datagrams.isEmpty { return datagrams }
         // A flood of those that are dropped must not hold the others up.
         dropped += count
         if dropped >= Self.dropsPerTurn {
           registration.askForTurn()
-          return false
+          return []
         }
       }
     }
-    return false
+    return []
   }
 
   /// recvmmsg(2) on one socket; `nil` when nothing waits there.
@@ -255,8 +300,8 @@ extension UDPEndpoint {
     return nil
   }
 
-  /// Takes one of a batch; false if it is dropped.
-  private func take(_ number: Int, of batch: DatagramBatch) -> Bool {
+  /// One of a batch; `nil` if it is dropped.
+  private func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
     let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
     let address = batch.address(number)?.unmapped
     let length = batch.length(number)
@@ -270,13 +315,12 @@ extension UDPEndpoint {
         received: batch.bytes(number), from: address, isTruncated: batch.isTruncated(number), metadata)
     }
     counts.received(length, isTruncated: datagram.isTruncated)
-    if isStranger(address) { return false }
+    if isStranger(address) { return nil }
     if let receiveFilter, receiveFilter(&datagram) == .drop {
       counts.filtered += 1
-      return false
+      return nil
     }
-    receives.arrived(datagram)
-    return true
+    return datagram
   }
 
   private func maximumSize(from address: SocketAddress?) -> Int {
@@ -317,7 +361,7 @@ extension UDPEndpoint {
               try body(bytes.extracting(first: maximumSize(from: address)), address)
             }
           } catch {
-            for rest in number + 1..<received { _ = take(rest, of: batch) }
+            receives.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
             throw error
           }
         }

@@ -22,7 +22,7 @@ extension UDPEndpoint {
   public func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
-    try await finish(sending(Datagram(bytes), timeout))
+    if let operation = try sending(Datagram(bytes), timeout) { try await finish(operation) }
   }
 
   /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken it.
@@ -39,7 +39,7 @@ extension UDPEndpoint {
   public func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
-    try await finish(sending(Datagram(bytes, to: address), timeout))
+    if let operation = try sending(Datagram(bytes, to: address), timeout) { try await finish(operation) }
   }
 
   /// Sends a datagram to a name, or to whatever else an endpoint is. Returns when the kernel has taken it.
@@ -56,19 +56,19 @@ extension UDPEndpoint {
   public func send(_ bytes: [UInt8], to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
-    let operation: Operation?
     switch try target(endpoint, "send") {
     case .addresses(let addresses):
-      operation = try sending(Datagram(bytes, to: firstReachable(of: addresses)), timeout)
+      let datagram = Datagram(bytes, to: firstReachable(of: addresses))
+      if let operation = try sending(datagram, timeout) { try await finish(operation) }
     case .name(let name, let port):
       try checkSendable()
       try checkSize(bytes.count)
-      operation = admitSend(.lookingUp(Datagram(bytes)), timeout)
-      if let operation { lookUp(name, port, for: operation.id) }
+      let operation = admitSend(.lookingUp(Datagram(bytes)), timeout)
+      lookUp(name, port, for: operation.id)
       pumpSends()
-      if let operation { park(operation) }
+      park(operation)
+      try await finish(operation)
     }
-    try await finish(operation)
   }
 
   /// Sends a datagram with all that belongs to it: where it goes, where it comes from, the traffic class, the hop limit.
@@ -82,7 +82,7 @@ extension UDPEndpoint {
   public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
-    try await finish(sending(datagram, timeout))
+    if let operation = try sending(datagram, timeout) { try await finish(operation) }
   }
 
   /// Sends several datagrams, with as few system calls as possible: sendmmsg(2). Returns when the kernel has taken them.
@@ -259,8 +259,7 @@ extension UDPEndpoint {
   }
 
   /// Waits for a send that has begun.
-  func finish(_ operation: Operation?) async throws {
-    guard let operation else { return }
+  func finish(_ operation: Operation) async throws {
     if let parked = operation.waiting {
       let id = operation.id
       await wait(for: parked) { submit { $0.cancelSend(id) } }
@@ -361,10 +360,9 @@ extension UDPEndpoint {
       return 1
     }
     batch.clear()
-    var cursor = SendQueue<Operation>.Cursor()
     var chosen: Int?
     var first: (address: SocketAddress?, count: Int) = (nil, 0)
-    while let datagram = sends.unsent(&cursor) {
+    for datagram in sends.unsent(atMost: DatagramBatch.capacity) {
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
         let (index, destination) = try route(datagram.remoteAddress)

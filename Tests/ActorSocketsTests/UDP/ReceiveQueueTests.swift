@@ -15,7 +15,7 @@ import Testing
       case .idle: return nil
       case .begin: break
       case .fetch:
-        for byte in kernel.prefix(batch) { queue.arrived(Datagram([byte])) }
+        queue.arrived(kernel.prefix(batch).map { Datagram([$0]) })
         kernel.removeFirst(min(batch, kernel.count))
       case .finish(let tag, let datagrams): got.append((tag, datagrams.flatMap(\.bytes)))
       case .look(let id, _): return id

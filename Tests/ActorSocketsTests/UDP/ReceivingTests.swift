@@ -198,6 +198,21 @@ import Testing
     }
   }
 
+  @Test func `Datagrams are answered where they are looked at`() async throws {
+    try await within("the answers arrive") {
+      let (client, server, address) = try Self.pair()
+      let serving = Task {
+        while true { try await server.withDatagrams { server, bytes, sender in try server.sendNow(bytes, to: sender) } }
+      }
+      for number in 0..<100 as Range<UInt8> {
+        try await client.send([number], to: address)
+        #expect(try await client.receive().bytes == [number])
+      }
+      await server.close()
+      await expectError(.closed) { try await serving.value }
+    }
+  }
+
   @Test func `Senseless arguments are refused`() async throws {
     let (_, server, address) = try Self.pair()
     await expectError(.invalidArgument) { _ = try await server.receive(upTo: 0) }

@@ -34,17 +34,14 @@ private struct SendDriver {
         case .failure(let error): outcomes[tag] = "\((error as? SocketError)?.code ?? .system)"
         }
       case .send:
-        var cursor = SendQueue<Int>.Cursor()
         var taken: [UInt8] = []
-        while taken.count < min(batch, left), let datagram = queue.unsent(&cursor), let first = datagram.bytes.first {
-          if bad.contains(first) {
-            if taken.isEmpty {
-              queue.failed(Self.error)
-              left -= 1
-            }
-            break
-          }
+        for datagram in queue.unsent(atMost: min(batch, left)) {
+          guard let first = datagram.bytes.first, !bad.contains(first) else { break }
           taken.append(first)
+        }
+        if taken.isEmpty {
+          queue.failed(Self.error)
+          left -= 1
         }
         queue.sent(taken.count)
         sent += taken
