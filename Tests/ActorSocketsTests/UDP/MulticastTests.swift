@@ -219,6 +219,28 @@ struct MulticastTests {
     }
   }
 
+  @Test(arguments: AddressFamily.allCases)
+  func `An interface without multicast does no harm`(family: AddressFamily) async throws {
+    try await within("all return") {
+      let network = try await Network(family)
+      let endpoint = try await network.near.bind()
+      let port = try #require(endpoint.localAddresses[0].port)
+      try await network.near.namespace.ip("link set cable multicast off", "link set more multicast off")
+      // Linux does not mind, as long as the interface has an address.
+      for interface in ["cable", "more"] as [InterfaceSelector] {
+        try await endpoint.join(network.group, on: interface)
+        try await endpoint.setMulticastInterface(interface)
+        do {
+          try await endpoint.send([1], to: network.other.socketAddress(port: 9))
+        } catch let error as SocketError {
+          #expect(error.code == .addressNotAvailable || error.code == .unreachable, "\(error)")
+        }
+        try await endpoint.send([2], to: .ipv4(.loopback, port: port))
+        #expect(try await endpoint.receive().bytes == [2])
+      }
+    }
+  }
+
   @Test func `A broadcast reaches everybody, if it is allowed`() async throws {
     try await within("it arrives") {
       let network = try await Network(.ipv4)
