@@ -7,6 +7,8 @@ enum Command: Equatable {
   case demo
   case connect(ConnectOptions)
   case listen(ListenOptions)
+  case udpListen(UDPListenOptions)
+  case udpSend(UDPSendOptions)
 }
 
 /// What `sockcat connect` was told.
@@ -64,7 +66,7 @@ extension Command {
   /// - Throws: What is wrong, for people.
   init(parsing words: [String]) throws(Failure) {
     var words = Words(words)
-    guard let first = words.next() else { throw .usage("say what to do: connect, listen, proxy or demo") }
+    guard let first = words.next() else { throw .usage("say what to do: \(Self.names)") }
     switch first {
     case .option("--help", nil), .option("-h", nil), .operand("help"): self = .help
     case .option("--version", nil): self = .version
@@ -72,10 +74,14 @@ extension Command {
     case .operand("connect"): self = try Self.connect(&words)
     case .operand("listen"): self = try Self.listen(&words)
     case .operand("proxy"): self = try Self.proxy(&words)
-    case .operand(let text): throw .usage("\(text.debugDescription) is no command: connect, listen, proxy or demo")
+    case .operand("udp-listen"): self = try Self.udpListen(&words)
+    case .operand("udp-send"): self = try Self.udpSend(&words)
+    case .operand(let text): throw .usage("\(text.debugDescription) is no command: \(Self.names)")
     case .option: throw .usage("\(first) is no option here")
     }
   }
+
+  private static let names = "connect, listen, proxy, udp-listen, udp-send or demo"
 
   private static func demo(_ words: inout Words) throws(Failure) -> Command {
     guard let word = words.next() else { return .demo }
@@ -105,7 +111,7 @@ extension Command {
   }
 
   /// An address or an interface, with or without a port.
-  private static func source(_ text: String) throws(Failure) -> Endpoint {
+  static func source(_ text: String) throws(Failure) -> Endpoint {
     if IPv6Address(text) != nil || !text.contains(":") { return .host(text, port: 0) }
     return try endpoint(text, after: nil)
   }
@@ -122,7 +128,7 @@ extension Command {
       case .option("--once", nil): options.once = true
       case .option("--on", let value): options.place = try place(try words.value(of: "--on", value))
       case .option("--max-connections", let value):
-        options.maximumConnections = try count(try words.value(of: "--max-connections", value))
+        options.maximumConnections = try words.count(of: "--max-connections", value)
       case .option("--timeout", let value): options.timeout = try words.seconds(of: "--timeout", value)
       case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
       case .option(let name, nil):
@@ -161,7 +167,7 @@ extension Command {
         endpoints.append(try endpoint(text, after: nil))
       case .option("--on", let value): options.place = try place(try words.value(of: "--on", value))
       case .option("--max-connections", let value):
-        options.maximumConnections = try count(try words.value(of: "--max-connections", value))
+        options.maximumConnections = try words.count(of: "--max-connections", value)
       case .option("--timeout", let value): timeout = try words.seconds(of: "--timeout", value)
       case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
       case .option: throw .usage("\(word) is no option of proxy")
@@ -175,7 +181,7 @@ extension Command {
     return .listen(options)
   }
 
-  private static func endpoint(_ text: String, after first: Endpoint?) throws(Failure) -> Endpoint {
+  static func endpoint(_ text: String, after first: Endpoint?) throws(Failure) -> Endpoint {
     if first != nil { throw .usage("one endpoint is enough, \(text.debugDescription) is too much") }
     do {
       return try Endpoint(parsing: text)
@@ -200,13 +206,6 @@ extension Command {
     case "reactor": return .reactor
     default: throw .usage("--on takes pool or reactor, not \(text.debugDescription)")
     }
-  }
-
-  private static func count(_ text: String) throws(Failure) -> Int {
-    guard let count = Int(text), count >= 1 else {
-      throw .usage("--max-connections takes a number from 1, not \(text.debugDescription)")
-    }
-    return count
   }
 }
 

@@ -28,6 +28,8 @@ extension Command {
     case .demo: try await Demo().run()
     case .connect(let options): try await Connect(options: options).run()
     case .listen(let options): try await Listen(options: options).run()
+    case .udpListen(let options): try await UDPListen(options: options).run()
+    case .udpSend(let options): try await UDPSend(options: options).run()
     }
   }
 }

@@ -39,6 +39,30 @@ enum Usage {
           --timeout S           gives up connecting to TARGET after S seconds
           --idle-timeout S      ends a pair that has moved nothing for S seconds
 
+    sockcat udp-listen ENDPOINT [options]
+        Prints "listening on ADDRESS" on standard error, and each datagram as a line on
+        standard output: the sender's address, the length, the bytes. Bytes that are not
+        printable ASCII are written as \\n, \\r, \\t or \\xNN, the backslash as \\\\. A "+" behind
+        the length says that there were more. SIGTERM and SIGINT end it.
+          --echo                sends each datagram back as well
+          --join GROUP          receives what is sent to a multicast group; may be repeated.
+                                Several programs may then listen on the port
+          --interface I         the interface to join groups on: its name or an address
+          --count N             ends after N datagrams
+          --idle-timeout S      gives up when nothing has arrived for S seconds
+
+    sockcat udp-send ENDPOINT [options]
+        Sends each line of standard input as a datagram, without its newline.
+          --whole               sends all of standard input as one datagram
+          --wait S              prints answers, as udp-listen does, until S seconds after
+                                the last datagram was sent
+          --broadcast           allows sending to broadcast addresses
+          --ttl N               how many routers the datagrams may pass
+          --interface I         the interface that datagrams to a multicast group leave by
+          -4, -6                sends over IPv4 or IPv6 alone
+          --source SOURCE       sends from an address or an interface, as for connect; from
+                                unix:/path or unix:@name
+
     sockcat demo                shows the library at work, on this machine
     sockcat --help, sockcat --version
 

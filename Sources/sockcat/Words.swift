@@ -48,4 +48,16 @@ struct Words {
     }
     return .seconds(seconds)
   }
+
+  /// The value of an option that takes a whole number from 1.
+  mutating func count(
+    of option: String, _ attached: String?, atMost limit: Int = .max
+  ) throws(Failure) -> Int {
+    let text = try value(of: option, attached)
+    guard let count = Int(text), count >= 1, count <= limit else {
+      let range = limit == .max ? "from 1" : "from 1 to \(limit)"
+      throw .usage("\(option) takes a number \(range), not \(text.debugDescription)")
+    }
+    return count
+  }
 }

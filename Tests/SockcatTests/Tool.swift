@@ -4,21 +4,27 @@ import Testing
 /// A program to run.
 struct Tool: Sendable {
   let name: String
+  /// The Debian package that has it.
+  let package: String
   let url: URL
   let isInstalled: Bool
 
-  /// A program from the search path.
-  init(_ name: String) {
+  /// A program from the search path, or from where the system's own are.
+  init(_ name: String, package: String? = nil) {
     self.name = name
+    self.package = package ?? name
     let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
-    let found = path.split(separator: ":").map { URL(fileURLWithPath: String($0)).appendingPathComponent(name) }
-      .first { FileManager.default.isExecutableFile(atPath: $0.path) }
+    let found = "\(path):/usr/sbin:/sbin".split(separator: ":").map {
+      URL(fileURLWithPath: String($0)).appendingPathComponent(name)
+    }
+    .first { FileManager.default.isExecutableFile(atPath: $0.path) }
     isInstalled = found != nil
     url = found ?? URL(fileURLWithPath: "/nonexistent/\(name)")
   }
 
   private init(name: String, url: URL) {
     self.name = name
+    package = name
     self.url = url
     isInstalled = FileManager.default.isExecutableFile(atPath: url.path)
   }
@@ -31,6 +37,8 @@ struct Tool: Sendable {
   static let perl = Tool("perl")
   static let prlimit = Tool("prlimit")
   static let strace = Tool("strace")
+  static let dnsmasq = Tool("dnsmasq", package: "dnsmasq-base")
+  static let nsenter = Tool("nsenter", package: "util-linux")
   static let sha256sum = Tool("sha256sum")
 
   /// What was built beside these tests.
@@ -44,7 +52,7 @@ struct Tool: Sendable {
 extension Trait where Self == ConditionTrait {
   /// Runs the test if a tool is there, and says so if not.
   static func needs(_ tool: Tool) -> Self {
-    .enabled(if: tool.isInstalled, "\(tool.name) is not installed: apt-get install \(tool.name)")
+    .enabled(if: tool.isInstalled, "\(tool.name) is not installed: apt-get install \(tool.package)")
   }
 }
 
@@ -101,7 +109,13 @@ extension Program {
   ///
   /// - Returns: The program, and the address it listens on.
   static func listening(_ arguments: [String], input: Input = .nothing) async throws -> (Program, String) {
-    let server = try await Program(.sockcat, ["listen"] + arguments, input: input)
+    try await announced(Program(.sockcat, ["listen"] + arguments, input: input))
+  }
+
+  /// Waits until a sockcat that was started says that it listens.
+  ///
+  /// - Returns: The program, and the address it listens on.
+  static func announced(_ server: Program) async throws -> (Program, String) {
     try await server.waitForError("\n")
     let line = await server.errors.text.prefix { $0 != "\n" }
     guard line.hasPrefix("listening on ") else { throw Disappointment(description: "\(server) printed: \(line)") }

@@ -24,8 +24,8 @@ package final class Namespace: Sendable {
 
   deinit { close(descriptor) }
 
-  /// How commands name it.
-  private var path: String { "/proc/\(getpid())/fd/\(descriptor)" }
+  /// How commands name it, for example `nsenter --net=…`.
+  package var path: String { "/proc/\(getpid())/fd/\(descriptor)" }
 
   /// Runs a call that may block in this network, on a thread of its own.
   package func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
