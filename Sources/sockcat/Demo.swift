@@ -17,6 +17,10 @@ struct Demo {
     try await scene { try await timeout() }
     try await title("A server that stops: graceful where it can be, bounded where it cannot")
     try await scene { try await draining() }
+    try await title("Datagrams: questions, answers, and one that nobody takes")
+    try await scene { try await datagrams() }
+    try await title("A multicast group: sent once, received by all of its members")
+    try await scene { try await multicast() }
     try await output.write(utf8: "\nAll of it went as it should.\n")
   }
 
