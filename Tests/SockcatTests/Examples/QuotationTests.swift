@@ -1,0 +1,43 @@
+import Foundation
+import Testing
+
+/// The code in the article about datagrams is compiled and tested: it is quoted from the files here.
+struct QuotationTests {
+  private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+  private static let article = folder.appending(path: "../../../Docs/ActorSockets.docc/Datagrams.md")
+
+  @Test
+  func `Every example in the article is here, word for word`() throws {
+    let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path(percentEncoded: false))
+    let sources = try names.filter { $0.hasSuffix(".swift") }.map {
+      lines(of: try text(Self.folder.appending(path: $0)))
+    }
+    let blocks = quotations(in: lines(of: try text(Self.article)))
+    #expect(blocks.count >= 5)
+    for block in blocks {
+      #expect(sources.contains { $0.contains(block) }, "no file has:\n\(block.joined(separator: "\n"))")
+    }
+  }
+
+  private func text(_ file: URL) throws -> String { String(decoding: try Data(contentsOf: file), as: UTF8.self) }
+
+  private func lines(of text: String) -> [String] {
+    text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+  }
+
+  private func quotations(in lines: [String]) -> [[String]] {
+    var blocks: [[String]] = []
+    var block: [String]?
+    for line in lines {
+      if line == "```swift" {
+        block = []
+      } else if line == "```" {
+        if let block { blocks.append(block) }
+        block = nil
+      } else {
+        block?.append(line)
+      }
+    }
+    return blocks
+  }
+}
