@@ -33,6 +33,9 @@ struct UDPSendOptions: Equatable {
 
   /// Whether the endpoint is a multicast group.
   var isToGroup: Bool { endpoint.numericAddress?.isMulticast ?? false }
+
+  /// Whether the kernel may refuse to send because this is a broadcast address.
+  var mayNeedBroadcast: Bool { !broadcast && !endpoint.isUnix }
 }
 
 extension Command {

@@ -19,7 +19,7 @@ struct UDPSend {
         // Not `waitForAll`, which would wait for the other one when the first fails.
         while try await group.next() != nil {}
       }
-    } catch let error as SocketError where error.code == .permissionDenied && !options.broadcast {
+    } catch let error as SocketError where error.code == .permissionDenied && options.mayNeedBroadcast {
       throw Failure(.inputOutput, "\(error) (a broadcast address needs --broadcast)")
     }
   }
