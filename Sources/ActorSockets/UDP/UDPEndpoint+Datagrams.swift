@@ -10,7 +10,7 @@ extension UDPEndpoint {
   ///
   /// Each turn of the loop receives one, and nothing is received in between: not asking is pausing, and what comes meanwhile
   /// waits in the kernel's buffer, as long as there is room. What is reported about a peer does not end the loop, but goes to the
-  /// next ``send(_:timeout:)`` and to ``errors``. Several loops share the datagrams.
+  /// next ``send(_:timeout:)-([UInt8],_)`` and to ``errors``. Several loops share the datagrams.
   public nonisolated var datagrams: Datagrams { Datagrams(endpoint: self) }
 
   /// The datagrams of an endpoint, received as they are asked for.
@@ -35,7 +35,7 @@ extension UDPEndpoint {
     /// - Throws: What broke the endpoint, and `CancellationError` when the task is cancelled.
     public func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
       do {
-        return try await endpoint.receive(nil, hearsErrors: false)
+        return try await endpoint.receiveNext()
       } catch let error as SocketError where error.code == .closed {
         return nil
       }

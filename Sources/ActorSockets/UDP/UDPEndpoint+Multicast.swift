@@ -53,7 +53,8 @@ extension UDPEndpoint {
   ///
   /// Groups are received by an endpoint for all addresses, or by one that is bound to the group itself. Several programs of a
   /// machine receive the same group and port with ``Configuration/reuseAddress``. Groups that other sockets of the machine have
-  /// joined do not come: IP_MULTICAST_ALL is off.
+  /// joined do not come: IP_MULTICAST_ALL is off. Of an IPv6 group Linux gives an endpoint that joined it on one interface also
+  /// what comes through another one that has a member.
   ///
   /// - Parameters:
   ///   - group: The group; its scope (`ff02::1%eth0`) names an interface, too.

@@ -19,15 +19,16 @@ extension UDPEndpoint {
   /// - Throws: `.timedOut`, `.closed`, `.reactorShutDown`; when connected, also what was reported about the peer, for example
   ///   `.connectionRefused`, after which the endpoint lives on.
   public func receive(timeout: Timeout? = nil) async throws -> Datagram {
-    try await receive(timeout, hearsErrors: true)
+    if executor.callOvertakes() { await goBehind() }
+    if let datagram = try takeNow(hearsErrors: true) { return datagram }
+    return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: true))
   }
 
-  func receive(_ timeout: Timeout?, hearsErrors: Bool) async throws -> Datagram {
+  /// Receives the next datagram of a loop, which does not hear of what is reported.
+  func receiveNext() async throws -> Datagram {
     if executor.callOvertakes() { await goBehind() }
-    if let datagram = try takeNow(hearsErrors: hearsErrors) { return datagram }
-    let datagrams = try await receive(begin(upTo: 1, timeout, hearsErrors: hearsErrors))
-    guard let datagram = datagrams.first else { throw SocketError(.closed, operation: "receive") }
-    return datagram
+    if let datagram = try takeNow(hearsErrors: false) { return datagram }
+    return try await receiveOne(begin(upTo: 1, nil, hearsErrors: false))
   }
 
   /// Receives what there is, several datagrams at once.
@@ -66,27 +67,10 @@ extension UDPEndpoint {
     upTo limit: Int = 32, timeout: Timeout? = nil,
     _ body: (_ bytes: Span<UInt8>, _ from: SocketAddress?) throws -> Void
   ) async throws -> Int {
-    if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     if executor.callOvertakes() { await goBehind() }
-    try Task.checkCancellation()
-    if receives.isFree {
-      try throwReportedError()
-      receives.beginLook()
-      defer { endLook(0, isDone: true) }
-      if let count = try look(upTo: limit, body) { return count }
-      if let refusal { throw refusal.during("receive") }
-    }
-    let operation = try begin(upTo: 0, timeout, hearsErrors: true)
-    while true {
-      _ = try await receive(operation)
-      // The turn is ours until the look is over, whatever happened meanwhile.
-      var isDone = true
-      defer { endLook(operation.id, isDone: isDone) }
-      if let count = try look(upTo: limit, body) { return count }
-      if let failure { throw failure.during("receive") }
-      isDone = false
-      operation.outcome = nil
-      park(operation)
+    switch try beginLook(upTo: limit, timeout, body) {
+    case .done(let count): return count
+    case .waiting(let operation): return try await look(operation, upTo: limit, body)
     }
   }
 
@@ -98,20 +82,25 @@ extension UDPEndpoint {
   /// }
   /// ```
   ///
-  /// As ``withDatagrams(upTo:timeout:_:)``, but that the closure is in the endpoint's isolation.
+  /// As `withDatagrams`, but that the closure is in the endpoint's isolation.
   ///
   /// - Parameters:
   ///   - limit: The most datagrams, 1 to 32.
   ///   - timeout: How long to wait for the first.
   ///   - body: Gets the endpoint, looks at the bytes of one datagram, and hears where it came from.
   /// - Returns: How many it has looked at, at least one.
-  /// - Throws: What ``withDatagrams(upTo:timeout:_:)`` throws.
+  /// - Throws: What `withDatagrams` throws.
   @discardableResult
   public func withDatagrams(
     upTo limit: Int = 32, timeout: Timeout? = nil,
     _ body: @Sendable (_ endpoint: isolated UDPEndpoint, _ bytes: Span<UInt8>, _ from: SocketAddress?) throws -> Void
   ) async throws -> Int {
-    try await withDatagrams(upTo: limit, timeout: timeout) { bytes, from in try body(self, bytes, from) }
+    if executor.callOvertakes() { await goBehind() }
+    switch try beginLook(upTo: limit, timeout, { bytes, from in try body(self, bytes, from) }) {
+    case .done(let count): return count
+    case .waiting(let operation):
+      return try await look(operation, upTo: limit) { bytes, from in try body(self, bytes, from) }
+    }
   }
 
   // MARK: At once
@@ -162,6 +151,8 @@ extension UDPEndpoint {
   // MARK: Waiting
 
   private func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool) throws -> Operation {
+    // What the fetch before has found.
+    if hearsErrors { try throwReportedError() }
     if let refusal { throw refusal.during("receive") }
     let operation = Operation(
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
@@ -181,6 +172,13 @@ extension UDPEndpoint {
     }
     guard case .datagrams(let datagrams)? = try operation.outcome?.get() else { return [] }
     return datagrams
+  }
+
+  private func receiveOne(_ operation: Operation) async throws -> Datagram {
+    guard let datagram = try await receive(operation).first else {
+      throw SocketError(.closed, operation: "receive")
+    }
+    return datagram
   }
 
   private func cancelReceive(_ id: UInt64) {
@@ -333,6 +331,43 @@ extension UDPEndpoint {
   }
 
   // MARK: Looking
+
+  private enum Look {
+    case done(Int)
+    case waiting(Operation)
+  }
+
+  /// Looks at once, if nobody waits before and something is there; otherwise the call waits from now on.
+  private func beginLook(
+    upTo limit: Int, _ timeout: Timeout?, _ body: (Span<UInt8>, SocketAddress?) throws -> Void
+  ) throws -> Look {
+    if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
+    if try mayTake(hearsErrors: true) {
+      receives.beginLook()
+      // Nobody has that number.
+      defer { endLook(0, isDone: true) }
+      if let count = try look(upTo: limit, body) { return .done(count) }
+    }
+    return .waiting(try begin(upTo: 0, timeout, hearsErrors: true))
+  }
+
+  /// Looks as soon as it is the call's turn and something is there.
+  private func look(
+    _ operation: Operation, upTo limit: Int, _ body: (Span<UInt8>, SocketAddress?) throws -> Void
+  ) async throws -> Int {
+    while true {
+      _ = try await receive(operation)
+      // The turn is ours until the look is over, whatever happened meanwhile.
+      var isDone = true
+      defer { endLook(operation.id, isDone: isDone) }
+      if let count = try look(upTo: limit, body) { return count }
+      // Who closed it has taken the call out of the queue.
+      if let refusal { throw refusal.during("receive") }
+      isDone = false
+      operation.outcome = nil
+      park(operation)
+    }
+  }
 
   /// Calls the closure for what is there; `nil` if nothing is.
   private func look(

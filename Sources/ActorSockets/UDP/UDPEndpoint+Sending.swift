@@ -27,7 +27,7 @@ extension UDPEndpoint {
 
   /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken it.
   ///
-  /// *Cancellation* and *Ordering* as ``send(_:timeout:)``.
+  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes; none is a datagram, too.
@@ -46,13 +46,13 @@ extension UDPEndpoint {
   ///
   /// The look-up of the name begins at once; sends behind it wait for it, so its timeout is theirs to fear.
   ///
-  /// *Cancellation* and *Ordering* as ``send(_:timeout:)``.
+  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes; none is a datagram, too.
   ///   - endpoint: Where to. Of several addresses of a name, the first that this endpoint reaches.
   ///   - timeout: How long it may wait for the name and for room.
-  /// - Throws: What ``send(_:to:timeout:)`` throws for an address, `.hostNotFound`, `.resolverFailed`.
+  /// - Throws: What ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws for an address, `.hostNotFound`, `.resolverFailed`.
   public func send(_ bytes: [UInt8], to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
@@ -73,12 +73,12 @@ extension UDPEndpoint {
 
   /// Sends a datagram with all that belongs to it: where it goes, where it comes from, the traffic class, the hop limit.
   ///
-  /// *Cancellation* and *Ordering* as ``send(_:timeout:)``.
+  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
   ///   - datagram: The datagram, for example a ``Datagram/reply(_:)``.
   ///   - timeout: How long it may wait for room.
-  /// - Throws: What ``send(_:timeout:)`` and ``send(_:to:timeout:)`` throw.
+  /// - Throws: What ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)`` throw.
   public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
@@ -112,7 +112,7 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - datagram: The datagram.
   ///   - timeout: How long it may wait for room.
-  /// - Returns: The outcome to come: what ``send(_:timeout:)`` throws, and `.limitExceeded` if more bytes wait already than
+  /// - Returns: The outcome to come: what ``send(_:timeout:)-([UInt8],_)`` throws, and `.limitExceeded` if more bytes wait already than
   ///   ``Configuration/sendBudget``.
   @discardableResult
   public nonisolated func enqueueSend(_ datagram: Datagram, timeout: Timeout? = nil) -> Pending<Void> {
@@ -123,7 +123,7 @@ extension UDPEndpoint {
   }
 
   /// Sends a datagram if that can be done at once, without waiting: sendto(2). For code that is in the endpoint's isolation, as
-  /// the closure of ``withDatagrams(upTo:timeout:_:)`` is.
+  /// the closure of `withDatagrams` is.
   ///
   /// A send filter does not see it.
   ///
@@ -131,7 +131,7 @@ extension UDPEndpoint {
   ///   - bytes: The bytes.
   ///   - address: Where to; `nil` for the peer that the endpoint is connected to.
   /// - Returns: Whether it was sent: not if others wait before it, or if there is no room.
-  /// - Throws: What ``send(_:to:timeout:)`` throws.
+  /// - Throws: What ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws.
   @discardableResult
   public func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress? = nil) throws -> Bool {
     executor.callGoesOn()

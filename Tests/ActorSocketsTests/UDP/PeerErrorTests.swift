@@ -80,6 +80,22 @@ import Testing
     }
   }
 
+  @Test(arguments: [true, false])
+  func `A refusal is heard by the first receive, wherever it is found`(isOnReactor: Bool) async throws {
+    try await within("all return") {
+      for _ in 0..<20 {
+        let nobody = try await Self.nobody(.ipv4)
+        let client = try await UDPEndpoint.connect(to: .address(nobody))
+        _ = await withTaskExecutorPreference(isOnReactor ? Reactor.shared : nil) {
+          await expectError(.connectionRefused) {
+            try await client.send([1])
+            _ = try await client.receive()
+          }
+        }
+      }
+    }
+  }
+
   @Test func `A peer is the only one that is heard and spoken to`() async throws {
     try await within("all return") {
       let (client, friend, stranger) = try (
