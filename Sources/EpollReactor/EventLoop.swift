@@ -47,7 +47,15 @@ package final class EventLoop: @unchecked Sendable {
   private var moreScratches: [ScratchMemory] = []
   private var lentScratches = 0
   /// Memory for datagrams, from when the first are received or sent.
-  private(set) lazy var datagramBatch = DatagramBatch()
+  var datagramBatch: DatagramBatch? {
+    if lentBatches < batches.count { return batches[lentBatches] }
+    guard let batch = DatagramBatch() else { return nil }
+    batches.append(batch)
+    return batch
+  }
+  /// More of it, which is needed only where somebody looks at the first and sends or receives meanwhile.
+  private var batches: [DatagramBatch] = []
+  var lentBatches = 0
   /// Counts the turns: the share of a socket is that of a turn.
   private(set) var turnNumber = 0
   var isShutDown = false

@@ -171,6 +171,13 @@ package final class Registration: @unchecked Sendable {
     return loop.datagramBatch
   }
 
+  /// Runs code of the user's that sees the batch: what is sent or received meanwhile goes elsewhere.
+  package func whileBatchIsRead<Result>(_ body: () throws -> Result) rethrows -> Result {
+    loop.lentBatches += 1
+    defer { loop.lentBatches -= 1 }
+    return try body()
+  }
+
   /// The most bytes that one receive into the scratch memory brings.
   package var scratchCapacity: Int { EventLoop.scratchSize }
 

@@ -61,6 +61,15 @@ extension Socket {
     return UInt32(bitPattern: Int32(kernelBytes: Array(values[offset...])))
   }
 
+  /// connect(2) to AF_UNSPEC: a socket without a peer.
+  package func disconnect() throws(SystemError) {
+    var address = sockaddr()
+    address.sa_family = sa_family_t(AF_UNSPEC)
+    // SAFETY: the address is valid for the call, which reads it.
+    let length = socklen_t(MemoryLayout<sockaddr>.size)
+    _ = try check(unsafe withUnsafePointer(to: address) { unsafe Glibc.connect(number, $0, length) }, "connect")
+  }
+
   /// bind(2) of a unix socket to an abstract name that the kernel chooses: unix(7), autobind.
   package func bindToFreeName() throws(SystemError) {
     var address = sockaddr()

@@ -49,8 +49,8 @@ struct SwiftUDPEcho {
   /// Without copies: the bytes leave from where they were received.
   private static func echoInPlace(_ endpoint: UDPEndpoint) async throws {
     while true {
-      try await endpoint.withDatagrams { endpoint, bytes, sender in
-        try endpoint.sendNow(bytes, to: sender)
+      try await endpoint.withDatagrams { endpoint, bytes, header in
+        try endpoint.sendNow(bytes, to: header.remoteAddress)
       }
     }
   }

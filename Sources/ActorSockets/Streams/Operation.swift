@@ -24,6 +24,8 @@ final class Operation {
   var parked: Parked?
   /// A receive that is told what was reported about the peer.
   var hearsErrors = false
+  /// Its time was over while it had the turn to look.
+  var isOverdue = false
   /// It is of a call that hands it back.
   var isReusable = false
   /// Its entry, once it has left the queue, to be used again.

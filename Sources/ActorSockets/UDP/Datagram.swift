@@ -113,6 +113,21 @@ public struct Datagram: Sendable {
   }
 }
 
+extension Datagram {
+  /// What belongs to a datagram that is looked at in place.
+  public struct Header: Hashable, Sendable {
+    /// Where it came from; `nil` for a unix socket without a name.
+    public let remoteAddress: SocketAddress?
+    /// Whether it was longer than the endpoint receives: then these are its first bytes.
+    public let isTruncated: Bool
+
+    init(_ remoteAddress: SocketAddress?, isTruncated: Bool) {
+      self.remoteAddress = remoteAddress
+      self.isTruncated = isTruncated
+    }
+  }
+}
+
 extension Datagram: CustomStringConvertible {
   /// One line for logs, without the bytes.
   public var description: String {

@@ -48,6 +48,8 @@ struct SendQueue<Tag> {
     let id: UInt64
     let tag: Tag
     var content: Content
+    /// Its failures are those of a batch, also if it has one datagram only.
+    let isBatch: Bool
     var hasBegun = false
     /// The datagrams that are sent, or have failed.
     var done = 0
@@ -77,9 +79,9 @@ struct SendQueue<Tag> {
   /// Puts an entry at the end.
   ///
   /// - Returns: Its number.
-  mutating func admit(_ content: Content, _ tag: Tag) -> UInt64 {
+  mutating func admit(_ content: Content, isBatch: Bool = false, _ tag: Tag) -> UInt64 {
     nextID += 1
-    entries.append(Entry(id: nextID, tag: tag, content: content))
+    entries.append(Entry(id: nextID, tag: tag, content: content, isBatch: isBatch))
     queuedBytes += content.bytes
     return nextID
   }
@@ -102,6 +104,20 @@ struct SendQueue<Tag> {
     }
   }
 
+  /// The datagram of an entry whose name is being looked up.
+  func datagram(ofName id: UInt64) -> Datagram? {
+    guard let index = entries.index(of: id), case .lookingUp(let datagram) = entries[index].content else { return nil }
+    return datagram
+  }
+
+  /// What is sent once the name is known; `nil` if a filter drops it.
+  mutating func resolve(_ id: UInt64, to datagram: Datagram?) {
+    guard let index = entries.index(of: id) else { return }
+    let old = entries[index].content.bytes
+    entries.change(index) { $0.content = .datagrams(datagram.map { [$0] } ?? []) }
+    queuedBytes += entries[index].content.bytes - old
+  }
+
   /// What to do next; to be carried out before it is asked again.
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
@@ -116,7 +132,7 @@ struct SendQueue<Tag> {
     case .datagrams(let datagrams):
       if first.done < datagrams.count { return .send }
       if first.failures.isEmpty { return finish(.success(())) }
-      if datagrams.count == 1 { return finish(.failure(first.failures[0].error)) }
+      if !first.isBatch { return finish(.failure(first.failures[0].error)) }
       return finish(
         .failure(DatagramBatchError(sent: first.done - first.failures.count, failures: first.failures)))
     }
@@ -229,6 +245,13 @@ public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
   public let sent: Int
   /// The others, in order; at least one.
   public let failures: [Failure]
+
+  /// The same of an array of which only the datagrams at these places were sent; of all of them if there are none.
+  func renumbered(_ places: [Int]) -> DatagramBatchError {
+    if places.isEmpty { return self }
+    let renumbered = failures.map { Failure(index: places[$0.index], error: $0.error) }
+    return DatagramBatchError(sent: sent, failures: renumbered)
+  }
 
   /// One sentence, with the first failure.
   public var description: String {

@@ -36,7 +36,8 @@ extension UDPEndpoint {
     public var receiveBufferSize: Int?
     /// The bytes that the kernel keeps of those on their way out: SO_SNDBUF. `nil`, the default, leaves it to the system.
     public var sendBufferSize: Int?
-    /// The bytes that may wait to be sent before ``UDPEndpoint/enqueueSend(_:timeout:)`` refuses more. 1 MiB by default.
+    /// The bytes that may wait to be sent before ``UDPEndpoint/enqueueSend(_:timeout:)`` refuses more; a datagram counts
+    /// at least 256. 1 MiB by default.
     public var sendBudget = 1 << 20
     /// The permission bits of the file of a unix socket, for example `0o660`; sending to it needs the right to write. `nil`
     /// leaves them to the umask, and is the default.

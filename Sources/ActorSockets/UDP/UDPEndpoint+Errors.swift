@@ -66,7 +66,8 @@ extension UDPEndpoint {
   @discardableResult
   func takeReportedErrors() -> Int {
     var count = 0
-    for registration in sockets {
+    // A unix socket has no error queue, and would give a datagram away instead.
+    for (index, registration) in sockets.enumerated() where kinds[index] != .unix {
       guard let socket = registration.socket else { continue }
       var ofSocket = 0
       // As many as the kernel may keep; a flood of them must not hold the others up.

@@ -37,10 +37,19 @@ extension UDPEndpoint {
     for address in addresses {
       do throws(SocketError) {
         let (index, destination) = try socketIndex(for: address)
-        guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "connect") }
+        guard let socket = sockets[index].socket else {
+          // It went when the endpoint got a peer of the other family.
+          throw SocketError(
+            .familyNotSupported, operation: "connect", detail: "the endpoint has had a peer of another family",
+            address: address)
+        }
         do throws(SystemError) {
+          try leavePeer(socket, index)
           _ = try socket.connect(to: destination)
         } catch {
+          if let old = peer, let (index, old) = try? socketIndex(for: old) {
+            _ = try? sockets[index].socket?.connect(to: old)
+          }
           if error.errno == Errno.wrongType {
             throw SocketError(
               .system, operation: "connect", detail: "the socket there is not for datagrams", errno: error.errno,
@@ -57,6 +66,14 @@ extension UDPEndpoint {
       }
     }
     return .failure(failure ?? SocketError(.hostNotFound, operation: "connect"))
+  }
+
+  /// A connected socket keeps the address that it sends from, which may be no way to another peer. Without a peer it is free
+  /// again, and without the port that the kernel chose for it.
+  private func leavePeer(_ socket: Socket, _ index: Int) throws(SystemError) {
+    if peer == nil || kinds[index] == .unix { return }
+    try socket.disconnect()
+    if try socket.localAddress()?.port != localAddresses[index].port { try socket.bind(to: localAddresses[index]) }
   }
 
   private func connected(_ index: Int, _ address: SocketAddress, _ local: SocketAddress?) {
@@ -142,7 +159,13 @@ extension UDPEndpoint {
 
   private func found(_ addresses: Result<[SocketAddress], SocketError>, for id: UInt64) {
     lookUps[id] = nil
-    sends.resolve(id, addresses)
+    if case .success(let addresses) = addresses, var datagram = sends.datagram(ofName: id) {
+      datagram.remoteAddress = addresses.first
+      // The filter is not to be asked within the queue, for it may send.
+      sends.resolve(id, to: filtered(datagram))
+    } else {
+      sends.resolve(id, addresses)
+    }
     pumpSends()
   }
 }

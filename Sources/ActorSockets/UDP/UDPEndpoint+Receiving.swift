@@ -1,5 +1,5 @@
 internal import EpollReactor
-public import SocketSystem
+internal import SocketSystem
 
 extension UDPEndpoint {
   /// The most datagrams that are fetched with one call.
@@ -44,7 +44,8 @@ extension UDPEndpoint {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     if executor.callOvertakes() { await goBehind() }
     var datagrams = try takeNow(upTo: limit, hearsErrors: true)
-    if datagrams.isEmpty { datagrams = try await receive(begin(upTo: limit, timeout, hearsErrors: true)) }
+    // What comes after the waiting is for those who have called meanwhile.
+    if datagrams.isEmpty { return try await receive(begin(upTo: limit, timeout, hearsErrors: true)) }
     while datagrams.count < limit, let more = takeMore(upTo: limit - datagrams.count) { datagrams += more }
     return datagrams
   }
@@ -58,14 +59,14 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - limit: The most datagrams, 1 to 32.
   ///   - timeout: How long to wait for the first.
-  ///   - body: Looks at the bytes of one, and hears where it came from. If it throws, the datagrams behind the one that it was
+  ///   - body: Looks at the bytes of one, and hears what belongs to it. If it throws, the datagrams behind the one that it was
   ///     called for go to the next call.
   /// - Returns: How many it has looked at, at least one.
   /// - Throws: What the closure throws, what ``receive(timeout:)`` throws, `.invalidArgument` for a limit below 1.
   @discardableResult
   public func withDatagrams(
     upTo limit: Int = 32, timeout: Timeout? = nil,
-    _ body: (_ bytes: Span<UInt8>, _ from: SocketAddress?) throws -> Void
+    _ body: (_ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
   ) async throws -> Int {
     if executor.callOvertakes() { await goBehind() }
     switch try beginLook(upTo: limit, timeout, body) {
@@ -77,8 +78,8 @@ extension UDPEndpoint {
   /// Looks at datagrams where they were received, and may answer them on the spot.
   ///
   /// ```swift
-  /// try await endpoint.withDatagrams { endpoint, bytes, sender in
-  ///   try endpoint.sendNow(bytes, to: sender)
+  /// try await endpoint.withDatagrams { endpoint, bytes, header in
+  ///   try endpoint.sendNow(bytes, to: header.remoteAddress)
   /// }
   /// ```
   ///
@@ -87,19 +88,19 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - limit: The most datagrams, 1 to 32.
   ///   - timeout: How long to wait for the first.
-  ///   - body: Gets the endpoint, looks at the bytes of one datagram, and hears where it came from.
+  ///   - body: Gets the endpoint, looks at the bytes of one datagram, and hears what belongs to it.
   /// - Returns: How many it has looked at, at least one.
   /// - Throws: What `withDatagrams` throws.
   @discardableResult
   public func withDatagrams(
     upTo limit: Int = 32, timeout: Timeout? = nil,
-    _ body: @Sendable (_ endpoint: isolated UDPEndpoint, _ bytes: Span<UInt8>, _ from: SocketAddress?) throws -> Void
+    _ body: @Sendable (_ endpoint: isolated UDPEndpoint, _ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
   ) async throws -> Int {
     if executor.callOvertakes() { await goBehind() }
-    switch try beginLook(upTo: limit, timeout, { bytes, from in try body(self, bytes, from) }) {
+    switch try beginLook(upTo: limit, timeout, { bytes, header in try body(self, bytes, header) }) {
     case .done(let count): return count
     case .waiting(let operation):
-      return try await look(operation, upTo: limit) { bytes, from in try body(self, bytes, from) }
+      return try await look(operation, upTo: limit) { bytes, header in try body(self, bytes, header) }
     }
   }
 
@@ -160,6 +161,8 @@ extension UDPEndpoint {
     operation.id = receives.admit(upTo: limit, operation)
     operation.armIfWithin(registration, .read(operation.id))
     pumpReceives()
+    // What was reported before somebody wanted to hear of it, perhaps by the receiving just now.
+    tellReceivers()
     park(operation)
     return operation
   }
@@ -190,9 +193,16 @@ extension UDPEndpoint {
   }
 
   func expireReceive(_ id: UInt64) {
-    guard let operation = receives.tag(of: id), operation.outcome == nil else { return }
+    guard let operation = receives.tag(of: id) else { return }
+    // One that has the turn may still find something.
+    operation.isOverdue = operation.outcome != nil
+    if operation.isOverdue {
+      operation.deadline = nil
+      return
+    }
     if operation.extend(registration, .read(id), done: 0) { return }
-    _ = receives.remove(id)
+    // The closure that was asked for more time may have closed the endpoint.
+    guard receives.remove(id) != nil else { return }
     finish(operation, .failure(SocketError(.timedOut, operation: "receive")))
     pumpReceives()
   }
@@ -209,7 +219,8 @@ extension UDPEndpoint {
       guard let operation = receives.tag(of: id), operation.hearsErrors, operation.outcome == nil else { continue }
       reportedError = nil
       _ = receives.remove(id)
-      return finish(operation, .failure(error.during("receive")))
+      finish(operation, .failure(error.during("receive")))
+      return pumpReceives()
     }
   }
 
@@ -230,13 +241,19 @@ extension UDPEndpoint {
       case .fetch:
         let datagrams = fetch(upTo: Self.fetchSize)
         receives.arrived(datagrams)
-        if datagrams.isEmpty, !receiveIsImmediate, mayReceive.contains(true) { return }
+        if !datagrams.isEmpty { continue }
+        if receiveIsImmediate, let id = receives.firstID {
+          receiveIsImmediate = false
+          expireReceive(id)
+        } else if mayReceive.contains(true) {
+          return
+        }
       case .finish(let operation, let datagrams):
         receiveIsImmediate = false
         finish(operation, .success(.datagrams(datagrams)))
       case .look(_, let operation):
+        operation.isOverdue = receiveIsImmediate
         receiveIsImmediate = false
-        if let deadline = operation.deadline.take() { registration.disarm(deadline) }
         operation.outcome = .success(.datagrams([]))
         operation.parked?.resume()
         return
@@ -255,8 +272,10 @@ extension UDPEndpoint {
         guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
         nextSocket = index + 1
         datagrams.reserveCapacity(count)
-        for number in 0..<count {
-          if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
+        registration.whileBatchIsRead {
+          for number in 0..<count {
+            if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
+          }
         }
         if !datagrams.isEmpty { return datagrams }
         // A flood of those that are dropped must not hold the others up.
@@ -283,7 +302,7 @@ extension UDPEndpoint {
           // Less than there is room for: nothing is left. What comes from now on is an event.
           mayReceive[index] = false
         } else {
-          tellDropped()
+          registration.whileBatchIsRead { tellDropped() }
         }
         return count > 0 ? (batch, count) : nil
       } catch {
@@ -339,13 +358,12 @@ extension UDPEndpoint {
 
   /// Looks at once, if nobody waits before and something is there; otherwise the call waits from now on.
   private func beginLook(
-    upTo limit: Int, _ timeout: Timeout?, _ body: (Span<UInt8>, SocketAddress?) throws -> Void
+    upTo limit: Int, _ timeout: Timeout?, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Look {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     if try mayTake(hearsErrors: true) {
       receives.beginLook()
-      // Nobody has that number.
-      defer { endLook(0, isDone: true) }
+      defer { endLook(nil, isDone: true) }
       if let count = try look(upTo: limit, body) { return .done(count) }
     }
     return .waiting(try begin(upTo: 0, timeout, hearsErrors: true))
@@ -353,51 +371,56 @@ extension UDPEndpoint {
 
   /// Looks as soon as it is the call's turn and something is there.
   private func look(
-    _ operation: Operation, upTo limit: Int, _ body: (Span<UInt8>, SocketAddress?) throws -> Void
+    _ operation: Operation, upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) async throws -> Int {
     while true {
       _ = try await receive(operation)
       // The turn is ours until the look is over, whatever happened meanwhile.
       var isDone = true
-      defer { endLook(operation.id, isDone: isDone) }
+      defer { endLook(operation, isDone: isDone) }
       if let count = try look(upTo: limit, body) { return count }
       // Who closed it has taken the call out of the queue.
       if let refusal { throw refusal.during("receive") }
+      try throwReportedError()
       isDone = false
       operation.outcome = nil
       park(operation)
+      if operation.isOverdue { expireReceive(operation.id) }
     }
   }
 
   /// Calls the closure for what is there; `nil` if nothing is.
   private func look(
-    upTo limit: Int, _ body: (Span<UInt8>, SocketAddress?) throws -> Void
+    upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Int? {
     var count = 0
     while count < limit, let datagram = receives.takeFetched() {
       count += 1
-      try body(datagram.bytes.span, datagram.remoteAddress)
+      try body(datagram.bytes.span, Datagram.Header(datagram.remoteAddress, isTruncated: datagram.isTruncated))
     }
     if count > 0 { return count }
     for step in sockets.indices {
       let index = (nextSocket + step) % sockets.count
-      while failure == nil, mayReceive[index] {
+      while refusal == nil, mayReceive[index] {
         guard let (batch, received) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
         nextSocket = index + 1
-        for number in 0..<received {
-          let address = batch.address(number)?.unmapped
-          counts.received(batch.length(number), isTruncated: batch.isTruncated(number))
-          // Nobody sees it here, but it may have brought descriptors, which are to be closed.
-          if !configuration.metadata.isEmpty { _ = batch.metadata(number) }
-          if isStranger(address) { continue }
-          count += 1
-          do {
-            try batch.withBytes(number) { bytes in
-              try body(bytes.extracting(first: maximumSize(from: address)), address)
+        try registration.whileBatchIsRead {
+          for number in 0..<received {
+            let address = batch.address(number)?.unmapped
+            let limit = maximumSize(from: address)
+            let isTruncated = batch.isTruncated(number) || batch.length(number) > limit
+            counts.received(batch.length(number), isTruncated: isTruncated)
+            // Nobody sees it here, but it may have brought descriptors, which are to be closed.
+            if !configuration.metadata.isEmpty { _ = batch.metadata(number) }
+            if isStranger(address) { continue }
+            count += 1
+            do {
+              let header = Datagram.Header(address, isTruncated: isTruncated)
+              try batch.withBytes(number) { bytes in try body(bytes.extracting(first: limit), header) }
+            } catch {
+              receives.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
+              throw error
             }
-          } catch {
-            receives.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
-            throw error
           }
         }
         if count > 0 { return count }
@@ -406,8 +429,9 @@ extension UDPEndpoint {
     return nil
   }
 
-  private func endLook(_ id: UInt64, isDone: Bool) {
-    receives.endLook(id, isDone: isDone)
+  private func endLook(_ operation: Operation?, isDone: Bool) {
+    if isDone, let deadline = operation?.deadline.take() { registration.disarm(deadline) }
+    receives.endLook(operation?.id ?? 0, isDone: isDone)
     pumpReceives()
   }
 }

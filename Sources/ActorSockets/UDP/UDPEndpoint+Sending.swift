@@ -4,6 +4,8 @@ public import SocketSystem
 extension UDPEndpoint {
   static var firstRetryDelay: Int64 { 1_000_000 }
   private static var longestRetryDelay: Int64 { 100_000_000 }
+  /// What a send counts at least in the budget: an empty datagram takes memory, too.
+  private static var leastCharge: Int { 256 }
   /// The datagrams that are sent before others on the reactor have their turn.
   private static var sendsPerTurn: Int { 512 }
 
@@ -98,10 +100,16 @@ extension UDPEndpoint {
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
     try checkSendable()
-    let operation = admitSend(.datagrams(filtered(datagrams)), timeout)
+    let (kept, places) = filtered(datagrams)
+    let operation = admitSend(.datagrams(kept), timeout, isBatch: true)
     pumpSends()
     park(operation)
-    try await finish(operation)
+    do {
+      try await finish(operation)
+    } catch let error as DatagramBatchError {
+      // By their places in what the caller gave.
+      throw error.renumbered(places)
+    }
   }
 
   /// Sends a datagram, in its place behind all calls made before, without waiting for it.
@@ -125,7 +133,8 @@ extension UDPEndpoint {
   /// Sends a datagram if that can be done at once, without waiting: sendto(2). For code that is in the endpoint's isolation, as
   /// the closure of `withDatagrams` is.
   ///
-  /// A send filter does not see it.
+  /// A send filter does not see it. It does not wait for its turn in the reactor's queue, as ``enqueueSend(_:timeout:)`` does: what
+  /// the same piece of code has enqueued just before leaves after it.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
@@ -175,7 +184,7 @@ extension UDPEndpoint {
   }
 
   /// What the filter leaves of a datagram.
-  private func filtered(_ datagram: Datagram) -> Datagram? {
+  func filtered(_ datagram: Datagram) -> Datagram? {
     guard let sendFilter else { return datagram }
     var datagram = datagram
     if sendFilter(&datagram) == .pass { return datagram }
@@ -183,8 +192,16 @@ extension UDPEndpoint {
     return nil
   }
 
-  private func filtered(_ datagrams: [Datagram]) -> [Datagram] {
-    sendFilter == nil ? datagrams : datagrams.compactMap { filtered($0) }
+  /// What it leaves of several, and the places of these; none if all are there.
+  private func filtered(_ datagrams: [Datagram]) -> ([Datagram], places: [Int]) {
+    if sendFilter == nil { return (datagrams, []) }
+    var (kept, places): ([Datagram], [Int]) = ([], [])
+    for (place, datagram) in datagrams.enumerated() {
+      guard let datagram = filtered(datagram) else { continue }
+      kept.append(datagram)
+      places.append(place)
+    }
+    return (kept, places)
   }
 
   /// sendto(2); false if there is no room.
@@ -204,7 +221,7 @@ extension UDPEndpoint {
           waitToSend(index)
           return false
         }
-        if attempt < 3, takeReportedErrors() > 0 {
+        if attempt < 3, takeReportedErrors() > 0 || isStale(error) {
           if let error = reportedError.take() { throw error.during("send") }
           continue
         }
@@ -212,6 +229,11 @@ extension UDPEndpoint {
       }
     }
     return false
+  }
+
+  /// Only somebody else's refusal can fail a send that has no peer; its entry of the error queue may be a moment late.
+  private func isStale(_ error: SystemError) -> Bool {
+    peer == nil && error.errno == Errno.connectionRefused && kinds[0] != .unix
   }
 
   /// Room to send is short: an event or a deadline will tell when to try again.
@@ -250,10 +272,12 @@ extension UDPEndpoint {
 
   // MARK: Waiting
 
-  func admitSend(_ content: SendQueue<Operation>.Content, _ timeout: Timeout?) -> Operation {
+  func admitSend(
+    _ content: SendQueue<Operation>.Content, _ timeout: Timeout?, isBatch: Bool = false
+  ) -> Operation {
     let operation = Operation(
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
-    operation.id = sends.admit(content, operation)
+    operation.id = sends.admit(content, isBatch: isBatch, operation)
     operation.armIfWithin(registration, .write(operation.id))
     return operation
   }
@@ -270,10 +294,10 @@ extension UDPEndpoint {
   private func enqueue(
     _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
   ) {
-    let queued = sends.queuedBytes
+    let queued = max(sends.queuedBytes, sends.count * Self.leastCharge)
     do {
       try checkSendable()
-      if queued > 0, queued + datagram.bytes.count > configuration.sendBudget {
+      if queued > 0, queued + max(datagram.bytes.count, Self.leastCharge) > configuration.sendBudget {
         throw SocketError(
           .limitExceeded, operation: "enqueueSend",
           detail: "\(queued) bytes wait already, the budget is \(configuration.sendBudget)")
@@ -354,7 +378,7 @@ extension UDPEndpoint {
   /// Sends the first datagrams of the queue, those that one socket sends, with one call; 0 if nothing can be sent now.
   ///
   /// - Returns: How many are sent, or have failed.
-  private func sendQueued() -> Int {
+  private func sendQueued(attempts: Int = 3) -> Int {
     guard let batch = registration.datagramBatch else {
       sends.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
       return 1
@@ -369,7 +393,13 @@ extension UDPEndpoint {
         if let chosen, chosen != index { break }
         let address = destination?.unmapped ?? peer
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
-        guard batch.add(datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true) else { break }
+        guard batch.add(datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true) else {
+          if chosen != nil { break }
+          // No batch has room for it.
+          let error = SystemError(call: "sendmmsg", errno: Errno.messageTooLong)
+          sends.failed(failure(error, address, datagram.bytes.count))
+          return 1
+        }
         if chosen == nil { first = (address, datagram.bytes.count) }
         chosen = index
       } catch {
@@ -379,7 +409,11 @@ extension UDPEndpoint {
         return 1
       }
     }
-    guard let chosen, let socket = sockets[chosen].socket else { return 0 }
+    guard let chosen else { return 0 }
+    guard let socket = sockets[chosen].socket else {
+      sends.failed(failure?.during("send") ?? SocketError(.closed, operation: "send"))
+      return 1
+    }
     do throws(SystemError) {
       let sent = try batch.send(on: socket)
       if sent == 0 {
@@ -395,20 +429,19 @@ extension UDPEndpoint {
         waitToSend(chosen)
         return 0
       }
-      if takeReportedErrors() > 0 {
-        guard let reported = reportedError.take() else { return sendQueuedAgain() }
+      if takeReportedErrors() > 0 || attempts > 0 && isStale(error) {
+        guard let reported = reportedError.take() else {
+          // The call has failed for an error that was reported before, and is of no other consequence.
+          if attempts > 0 { return sendQueued(attempts: attempts - 1) }
+          registration.askForTurn()
+          return 0
+        }
         sends.failed(reported.during("send"))
       } else {
         sends.failed(failure(error, first.address, first.count))
       }
       return 1
     }
-  }
-
-  /// The call has failed for an error that was reported before, and is of no other consequence.
-  private func sendQueuedAgain() -> Int {
-    registration.askForTurn()
-    return 0
   }
 }
 

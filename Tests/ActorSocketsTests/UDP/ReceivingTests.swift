@@ -172,8 +172,8 @@ import Testing
       for number in 0..<10 as Range<UInt8> { try await client.send([number, number], to: address) }
       var seen: [UInt8] = []
       await #expect(throws: Stop.self) {
-        try await server.withDatagrams(upTo: 8) { bytes, from in
-          #expect(bytes.count == 2 && from != nil)
+        try await server.withDatagrams(upTo: 8) { bytes, header in
+          #expect(bytes.count == 2 && header.remoteAddress != nil && !header.isTruncated)
           seen.append(bytes[0])
           if seen.count == 3 { throw Stop() }
         }
@@ -202,7 +202,10 @@ import Testing
     try await within("the answers arrive") {
       let (client, server, address) = try Self.pair()
       let serving = Task {
-        while true { try await server.withDatagrams { server, bytes, sender in try server.sendNow(bytes, to: sender) } }
+        while true {
+          try await server.withDatagrams { server, bytes, header in try server.sendNow(bytes, to: header.remoteAddress)
+          }
+        }
       }
       for number in 0..<100 as Range<UInt8> {
         try await client.send([number], to: address)

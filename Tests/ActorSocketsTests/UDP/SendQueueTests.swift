@@ -73,7 +73,7 @@ private func datagrams(_ numbers: [UInt8]) -> [Datagram] { numbers.map { Datagra
   @Test func `A datagram that cannot be sent does not keep its neighbours`() {
     for batch in [1, 2, 100] {
       var driver = SendDriver()
-      _ = driver.queue.admit(.datagrams(datagrams([1, 2, 3, 4, 5])), 0)
+      _ = driver.queue.admit(.datagrams(datagrams([1, 2, 3, 4, 5])), isBatch: true, 0)
       _ = driver.queue.admit(.datagrams(datagrams([6])), 1)
       _ = driver.queue.admit(.datagrams(datagrams([7])), 2)
       driver.run(batch: batch, bad: [1, 4, 6])
@@ -160,7 +160,7 @@ private func datagrams(_ numbers: [UInt8]) -> [Datagram] { numbers.map { Datagra
         ids[tag] = driver.queue.admit(.lookingUp(Datagram(numbers)), tag)
         lookingUp.append(tag)
       } else {
-        ids[tag] = driver.queue.admit(.datagrams(datagrams(numbers)), tag)
+        ids[tag] = driver.queue.admit(.datagrams(datagrams(numbers)), isBatch: true, tag)
       }
       switch Int.random(in: 0..<5, using: &random) {
       case 0:

@@ -75,17 +75,17 @@ import Testing
 
   @Test func `Enqueued sends keep the order of the calls, and have a budget`() async throws {
     try await within("all return") {
-      let (client, server, address, sent) = try await Self.stuck { $0.sendBudget = 10 }
-      let first = client.enqueueSend(Datagram(pattern(8), to: address))
-      let second = client.enqueueSend(Datagram(pattern(3), to: address))
-      let third = client.enqueueSend(Datagram(pattern(2), to: address))
+      let (client, server, address, sent) = try await Self.stuck { $0.sendBudget = 2000 }
+      let first = client.enqueueSend(Datagram(pattern(1500), to: address))
+      let second = client.enqueueSend(Datagram(pattern(600), to: address))
+      let third = client.enqueueSend(Datagram(pattern(100), to: address))
       let error = await expectError(.limitExceeded) { try await second.value }
-      #expect("\(error)".contains("8 bytes wait"))
+      #expect("\(error)".contains("1500 bytes wait"))
       // A send that waits for its turn has no budget: its task is what waits.
       let fourth = Task.immediate { try await client.send(pattern(1000), to: address) }
       var seen: [Int] = []
       while seen.count < sent + 3 { seen.append(try await server.receive().bytes.count) }
-      #expect(Array(seen.suffix(3)) == [8, 2, 1000])
+      #expect(Array(seen.suffix(3)) == [1500, 100, 1000])
       try await first.value
       try await third.value
       try await fourth.value
