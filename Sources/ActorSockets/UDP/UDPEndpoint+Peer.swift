@@ -111,6 +111,7 @@ extension UDPEndpoint {
   private func socketIndex(for address: SocketAddress) throws(SocketError) -> (Int, SocketAddress) {
     let address = address.unmapped
     if address.port == 0 { throw .invalid("send", "port 0 is nobody's: \(address)") }
+    if case .unix(let path) = address, path.isUnnamed { throw .invalid("send", "a socket without a name is nobody's") }
     // The one whose scope fits; without one, any of its family.
     var found: Int?
     for index in kinds.indices where kinds[index].reaches(address) {

@@ -137,7 +137,7 @@ extension UDPEndpoint {
     let datagrams =
       if receives.fetchedCount > 0 {
         receives.takeFetched(upTo: limit)
-      } else if failure == nil {
+      } else if refusal == nil {
         fetch(upTo: limit)
       } else {
         [] as [Datagram]

@@ -151,6 +151,7 @@ import Testing
       let stream = try RawSocket.listening(on: .unix(UnixPath(parsing: folder("stream"))))
       let other = try UDPEndpoint.bind(to: .unix(path: "@\(path)"))
       await expectError(.pathNotFound) { try await other.send([5], to: .unix(path: folder("none"))) }
+      await expectError(.invalidArgument) { try await other.send([5], to: .unix(UnixPath(parsing: ""))) }
       let error = await expectError(.system) { try await other.send([1], to: .unix(path: folder("stream"))) }
       #expect("\(error)".contains("is not for datagrams"))
       withExtendedLifetime(stream) {}
