@@ -93,6 +93,15 @@ extension UDPEndpoint.Configuration {
   /// The most bytes that any datagram may have.
   var receiveSize: Int { min(max(1, maximumReceiveSizeIPv4, maximumReceiveSizeIPv6), 65_535) }
 
+  /// What an endpoint keeps of it.
+  var withoutClosures: UDPEndpoint.Configuration {
+    var configuration = self
+    configuration.receiveFilter = nil
+    configuration.sendFilter = nil
+    configuration.prepare = nil
+    return configuration
+  }
+
   /// Sets all that a fresh socket gets before bind(2).
   func prepare(_ socket: Socket, for address: SocketAddress, isDual: Bool) throws(SocketError) {
     if reuseAddress, !address.isUnix { try socket.set(.reuseAddress, to: true) }

@@ -144,7 +144,8 @@ public actor UDPEndpoint: ReactorActor {
     localAddresses = made.addresses
     kinds = made.kinds
     file = made.file
-    self.configuration = configuration
+    // Closures are kept where closing lets go of them: they may hold whoever holds the endpoint.
+    self.configuration = configuration.withoutClosures
     receiveFilter = configuration.receiveFilter
     sendFilter = configuration.sendFilter
     mayReceive = sockets.map { _ in true }
@@ -327,6 +328,8 @@ public actor UDPEndpoint: ReactorActor {
     tellDropped()
     counts.droppedAtEnd = dropped
     failure = error
+    receiveFilter = nil
+    sendFilter = nil
     file.take()?.remove()
     for lookUp in lookUps.values { lookUp.cancel() }
     lookUps = [:]
