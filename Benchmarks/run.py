@@ -64,23 +64,28 @@ def server_of(name, binaries, *more_arguments):
     return running_server(name, [binaries / program, *arguments, *more_arguments])
 
 
+def load(binaries, mode, host, port, warmup=WARMUP_SECONDS, seconds=MEASURED_SECONDS, **options):
+    """Requests on all connections at once."""
+    return run_load(
+        binaries,
+        mode,
+        host,
+        port,
+        connections=CONNECTIONS,
+        size=REQUEST_SIZE,
+        warmup=warmup,
+        seconds=seconds,
+        **options,
+    )
+
+
 def measure_echo(names, binaries, rounds):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
     results = {name: [] for name in names}
     for number in range(rounds):
         for name in names:
             with server_of(name, binaries) as (server, host, port):
-                result = run_load(
-                    binaries,
-                    "echo",
-                    host,
-                    port,
-                    connections=CONNECTIONS,
-                    size=REQUEST_SIZE,
-                    warmup=WARMUP_SECONDS,
-                    seconds=MEASURED_SECONDS,
-                    pid=server.pid,
-                )
+                result = load(binaries, "echo", host, port, pid=server.pid)
             results[name].append(result)
             print(
                 f"  round {number + 1}: {name:14} {result['server_cpu_us_per_request']:6.2f} us CPU,"
@@ -93,20 +98,8 @@ def measure_echo(names, binaries, rounds):
 def trace_echo(name, binaries):
     """All system calls of the server from before the first connection to after the last one."""
     with server_of(name, binaries) as (server, host, port):
-
-        def load():
-            return run_load(
-                binaries,
-                "echo",
-                host,
-                port,
-                connections=CONNECTIONS,
-                size=REQUEST_SIZE,
-                warmup=0,
-                seconds=STRACE_SECONDS,
-            )
-
-        return {"connections": CONNECTIONS, **trace(server, load)}
+        traced = trace(server, lambda: load(binaries, "echo", host, port, warmup=0, seconds=STRACE_SECONDS))
+        return {"connections": CONNECTIONS, **traced}
 
 
 def measure_idle(names, binaries):
@@ -132,20 +125,10 @@ def measure_sharing(binaries, rounds):
         for name, result in results.items():
             for mode in ["churn", "echo"]:
                 with server_of(name, binaries) as (server, host, port):
-                    load = run_load(
-                        binaries,
-                        mode,
-                        host,
-                        port,
-                        connections=CONNECTIONS,
-                        size=REQUEST_SIZE,
-                        warmup=WARMUP_SECONDS,
-                        seconds=MEASURED_SECONDS,
-                        pid=server.pid,
-                    )
-                result[mode].append(load["server_cpu_us_per_request"])
+                    measured = load(binaries, mode, host, port, pid=server.pid)
+                result[mode].append(measured["server_cpu_us_per_request"])
             with server_of(name, binaries, "--report") as (server, host, port):
-                run_load(binaries, "echo", host, port, connections=CONNECTIONS, size=REQUEST_SIZE, seconds=0.1)
+                load(binaries, "echo", host, port, warmup=0, seconds=0.1)
                 text = Path(server.log).read_text(errors="replace")
             accepted = re.findall(r"^accepted (.+)$", text, re.MULTILINE)
             counts = [accepted.count(reactor) for reactor in set(accepted)]

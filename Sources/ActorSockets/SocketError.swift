@@ -227,7 +227,7 @@ extension SocketError.Code {
       case Errno.processDescriptors, Errno.systemDescriptors: .tooManyOpenFiles
       case Errno.permissionDenied, Errno.notPermitted, Errno.readOnly: .permissionDenied
       case Errno.notSocket: .notASocket
-      case Errno.tooManyReferences: .limitExceeded
+      case Errno.tooManyReferences, Errno.messageTooLong: .limitExceeded
       default: .system
       }
   }

@@ -1,9 +1,10 @@
 // The facts about epoll that shape this file:
 //
 // - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached and not
-//   touched again, but once if it connected beside others (`takeDescriptor`): no epoll_ctl per operation. In return an event comes only when something *changes*, so whoever
-//   stops before EAGAIN must remember that there is more. Sockets do (`isReadable`, `isWritable`), and one that stops
-//   because it had its share asks for another turn here, for no edge will come.
+//   touched again, but once if it connected beside others (`takeDescriptor`): no epoll_ctl per operation. In return an
+//   event comes only when something *changes*, so whoever stops before EAGAIN must remember that there is more. Sockets
+//   do (`isReadable`, `isWritable`), and one that stops because it had its share asks for another turn here, for no edge
+//   will come.
 // - epoll knows open file descriptions, not numbers. An event fetched in one batch may be for a number that was closed
 //   and used again within that batch. So events carry a token of place and generation, and descriptors are closed on
 //   this thread alone.

@@ -112,11 +112,11 @@ import Glibc
     return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
   }
 
-  /// The bytes of a received datagram.
-  package func bytes(_ index: Int) -> [UInt8] {
+  /// The first bytes of a received datagram.
+  package func bytes(_ index: Int, atMost limit: Int) -> [UInt8] {
     let start = index * size
     // SAFETY: as above.
-    return unsafe Array(UnsafeRawBufferPointer(rebasing: memory[start..<start + length(index)]))
+    return unsafe Array(UnsafeRawBufferPointer(rebasing: memory[start..<start + min(limit, length(index))]))
   }
 
   // MARK: Sending

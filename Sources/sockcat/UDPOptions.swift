@@ -115,13 +115,6 @@ extension UDPSendOptions {
 }
 
 extension Endpoint {
-  var isUnix: Bool {
-    switch self {
-    case .unix, .address(.unix): true
-    case .host, .address: false
-    }
-  }
-
   /// The address that it is, if that is known without asking anybody.
   var numericAddress: SocketAddress? {
     switch self {

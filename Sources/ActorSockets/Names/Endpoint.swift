@@ -62,6 +62,14 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Endpoint {
+  /// Whether it is a unix socket.
+  package var isUnix: Bool {
+    switch self {
+    case .unix, .address(.unix): true
+    case .host, .address: false
+    }
+  }
+
   /// What connecting or sending begins with.
   enum Target {
     case addresses([SocketAddress])

@@ -54,13 +54,6 @@ struct SendQueue<Tag> {
     /// The datagrams that are sent, or have failed.
     var done = 0
     var failures: [DatagramBatchError.Failure] = []
-    var count: Int { if case .datagrams(let datagrams) = content { datagrams.count } else { 1 } }
-    var isWaiting: Bool {
-      switch content {
-      case .lookingUp, .lookingUpPeer: true
-      case .datagrams, .peer, .failed: false
-      }
-    }
   }
 
   private var entries = FIFO<Entry>()

@@ -73,11 +73,10 @@ extension UDPEndpoint {
       // As many as the kernel may keep; a flood of them must not hold the others up.
       while ofSocket < 64, let entry = socket.takeReportedError() {
         ofSocket += 1
-        let error = SystemError(call: "send", errno: entry.errno)
         let failure = SocketError(
-          SocketError.Code(reported: entry.errno), operation: "send",
+          SocketError.Code(errno: entry.errno), operation: "send",
           detail: entry.errno == Errno.messageTooLong ? "the datagram is too large for a part of the way" : "",
-          errno: error.errno, address: entry.destination)
+          errno: entry.errno, address: entry.destination)
         report(failure, from: entry.reporter, largestPacket: entry.largestPacket)
       }
       // What the kernel would otherwise tell the next call, whatever that is for.
@@ -114,12 +113,5 @@ struct ErrorReports {
 
   mutating func end(_ error: SocketError) {
     for waiter in waiters.takeAll() { waiter.resume(.failure(error)) }
-  }
-}
-
-extension SocketError.Code {
-  /// The code of a reported error.
-  fileprivate init(reported errno: Int32) {
-    self = errno == Errno.messageTooLong ? .limitExceeded : SocketError.Code(errno: errno)
   }
 }

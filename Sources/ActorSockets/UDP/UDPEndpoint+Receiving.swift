@@ -321,17 +321,10 @@ extension UDPEndpoint {
   private func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
     let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
     let address = batch.address(number)?.unmapped
-    let length = batch.length(number)
-    var datagram: Datagram
-    let limit = maximumSize(from: address)
-    if length > limit {
-      datagram = Datagram(
-        received: Array(batch.bytes(number).prefix(limit)), from: address, isTruncated: true, metadata)
-    } else {
-      datagram = Datagram(
-        received: batch.bytes(number), from: address, isTruncated: batch.isTruncated(number), metadata)
-    }
-    counts.received(length, isTruncated: datagram.isTruncated)
+    var datagram = Datagram(
+      received: batch.bytes(number, atMost: maximumSize(from: address)), from: address,
+      isTruncated: isTruncated(number, of: batch, from: address), metadata)
+    counts.received(batch.length(number), isTruncated: datagram.isTruncated)
     if isStranger(address) { return nil }
     if let receiveFilter, receiveFilter(&datagram) == .drop {
       counts.filtered += 1
@@ -342,6 +335,11 @@ extension UDPEndpoint {
 
   private func maximumSize(from address: SocketAddress?) -> Int {
     address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
+  }
+
+  /// Whether one of a batch was longer than it may be.
+  private func isTruncated(_ number: Int, of batch: DatagramBatch, from address: SocketAddress?) -> Bool {
+    batch.isTruncated(number) || batch.length(number) > maximumSize(from: address)
   }
 
   /// It came before the endpoint was connected, from somebody else than its peer.
@@ -407,16 +405,16 @@ extension UDPEndpoint {
         try registration.whileBatchIsRead {
           for number in 0..<received {
             let address = batch.address(number)?.unmapped
-            let limit = maximumSize(from: address)
-            let isTruncated = batch.isTruncated(number) || batch.length(number) > limit
-            counts.received(batch.length(number), isTruncated: isTruncated)
+            let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, from: address))
+            counts.received(batch.length(number), isTruncated: header.isTruncated)
             // Nobody sees it here, but it may have brought descriptors, which are to be closed.
             if !configuration.metadata.isEmpty { _ = batch.metadata(number) }
             if isStranger(address) { continue }
             count += 1
             do {
-              let header = Datagram.Header(address, isTruncated: isTruncated)
-              try batch.withBytes(number) { bytes in try body(bytes.extracting(first: limit), header) }
+              try batch.withBytes(number) { bytes in
+                try body(bytes.extracting(first: maximumSize(from: address)), header)
+              }
             } catch {
               receives.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
               throw error

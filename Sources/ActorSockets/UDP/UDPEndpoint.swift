@@ -116,6 +116,8 @@ public actor UDPEndpoint: ReactorActor {
 
   /// Makes an endpoint on a free port, and connects it.
   ///
+  /// *Cancellation* ends the look-up, and closes what was made.
+  ///
   /// - Parameters:
   ///   - endpoint: Where to.
   ///   - configuration: What to do differently.
@@ -127,12 +129,8 @@ public actor UDPEndpoint: ReactorActor {
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = .within(.seconds(30)),
     reactor: Reactor = .shared
   ) async throws -> UDPEndpoint {
-    var isUnix = false
-    switch endpoint {
-    case .unix, .address(.unix): isUnix = true
-    case .host, .address: break
-    }
-    let local = try bind(to: isUnix ? .unix(path: "") : .port(0), configuration: configuration, reactor: reactor)
+    let local = try bind(
+      to: endpoint.isUnix ? .unix(path: "") : .port(0), configuration: configuration, reactor: reactor)
     try await local.connect(to: endpoint, timeout: timeout)
     return local
   }
@@ -210,7 +208,7 @@ public actor UDPEndpoint: ReactorActor {
     executor.callGoesOn()
     if let failure { throw failure.during(operation) }
     guard let socket = sockets[connectedSocket ?? 0].socket else {
-      throw SocketError(.closed, operation: operation, detail: "the endpoint is closed")
+      throw Self.closed.during(operation)
     }
     return socket
   }
@@ -271,7 +269,7 @@ public actor UDPEndpoint: ReactorActor {
   /// already can still be received.
   public func close() {
     executor.callGoesOn()
-    end(SocketError(.closed, operation: "", detail: "the endpoint is closed"))
+    end(Self.closed)
   }
 
   /// What closing waits for.
@@ -302,7 +300,7 @@ public actor UDPEndpoint: ReactorActor {
   private func beginClosing(_ limit: Duration) {
     if !isClosing {
       isClosing = true
-      failReceives(SocketError(.closed, operation: "receive", detail: "the endpoint is closed"))
+      failReceives(Self.closed.during("receive"))
       closeDeadline = registration.arm(
         at: instant(registration.now, plus: limit.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
     }
@@ -311,14 +309,17 @@ public actor UDPEndpoint: ReactorActor {
 
   /// Why no operation is taken any more, if so.
   var refusal: SocketError? {
-    failure ?? (isClosing ? SocketError(.closed, operation: "", detail: "the endpoint is closed") : nil)
+    failure ?? (isClosing ? Self.closed : nil)
+  }
+
+  /// It was closed on this side.
+  private static var closed: SocketError {
+    SocketError(.closed, operation: "", detail: "the endpoint is closed")
   }
 
   /// Looks after what depends on the sends having run dry.
   func settle() {
-    if isClosing, sends.isEmpty, failure == nil {
-      end(SocketError(.closed, operation: "", detail: "the endpoint is closed"))
-    }
+    if isClosing, sends.isEmpty { end(Self.closed) }
     keepAlive = pendingHandles > 0 ? self : nil
   }
 
