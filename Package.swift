@@ -16,6 +16,7 @@ let package = Package(
   name: "ActorSockets",
   products: [
     .library(name: "ActorSockets", targets: ["ActorSockets"]),
+    .library(name: "ActorSocketsTLS", targets: ["ActorSocketsTLS"]),
     .library(name: "ActorSocketsTesting", targets: ["ActorSocketsTesting"]),
     .executable(name: "sockcat", targets: ["sockcat"]),
   ],
@@ -24,10 +25,14 @@ let package = Package(
     .target(name: "SocketSystem", dependencies: ["CLinux"], swiftSettings: strict),
     .target(name: "EpollReactor", dependencies: ["SocketSystem"], swiftSettings: strict),
     .target(name: "ActorSockets", dependencies: ["EpollReactor", "SocketSystem"], swiftSettings: strict),
+    .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev", "pkg-config"])]),
+    .target(
+      name: "ActorSocketsTLS", dependencies: ["ActorSockets", "EpollReactor", "SocketSystem", "COpenSSL"],
+      swiftSettings: strict),
     .target(
       name: "ActorSocketsTesting", dependencies: ["ActorSockets", "EpollReactor"],
       swiftSettings: strict),
-    .executableTarget(name: "sockcat", dependencies: ["ActorSockets"], swiftSettings: strict),
+    .executableTarget(name: "sockcat", dependencies: ["ActorSockets", "ActorSocketsTLS"], swiftSettings: strict),
     .target(
       name: "TestSupport", dependencies: ["SocketSystem"], path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
@@ -38,7 +43,16 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "ActorSocketsTests",
-      dependencies: ["ActorSockets", "ActorSocketsTesting", "EpollReactor", "SocketSystem", "TestSupport"],
+      dependencies: [
+        "ActorSockets", "ActorSocketsTLS", "ActorSocketsTesting", "EpollReactor", "SocketSystem", "TestSupport",
+      ],
+      swiftSettings: strict),
+    .testTarget(
+      name: "ActorSocketsTLSTests",
+      dependencies: [
+        "ActorSockets", "ActorSocketsTLS", "ActorSocketsTesting", "COpenSSL", "EpollReactor", "SocketSystem",
+        "TestSupport",
+      ],
       swiftSettings: strict),
     .testTarget(name: "SourceRulesTests", swiftSettings: strict),
     .testTarget(name: "SockcatTests", dependencies: ["sockcat", "ActorSockets", "TestSupport"], swiftSettings: strict),

@@ -3,7 +3,7 @@
 #
 #   setup.sh PROBE:PACKAGE...
 #
-# A probe is what the package brings: a command, or a shared library (lib….so.N). It counts as there wherever it comes
+# A probe is what the package brings: a command, or a shared library (lib….so, lib….so.N). It counts as there wherever it comes
 # from, so nothing is installed beside what a machine has of its own.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
@@ -11,7 +11,7 @@ PATH=$PATH:/usr/sbin:/sbin
 is_there() {
   case $1 in
     # Not with grep --quiet, which would end ldconfig by SIGPIPE.
-    lib*.so.*) ldconfig -p | grep --fixed-strings "$1 " >/dev/null ;;
+    lib*.so | lib*.so.*) ldconfig -p | grep --fixed-strings "$1 " >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }

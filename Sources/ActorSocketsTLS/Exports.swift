@@ -1,0 +1,2 @@
+// The streams and errors that TLS is about need no second import.
+@_exported public import ActorSockets
