@@ -5,11 +5,13 @@
 #define COPENSSL_H
 
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/rand.h>
+#include <openssl/rsa.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
@@ -17,6 +19,39 @@
 
 static inline long copenssl_SSL_set_mode(SSL *ssl, long mode) { return SSL_set_mode(ssl, mode); }
 
+static const uint64_t copenssl_SSL_OP_NO_RENEGOTIATION = SSL_OP_NO_RENEGOTIATION;
+static const uint64_t copenssl_SSL_OP_NO_COMPRESSION = SSL_OP_NO_COMPRESSION;
+static const uint64_t copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE = SSL_OP_CIPHER_SERVER_PREFERENCE;
+static const uint64_t copenssl_SSL_OP_NO_TICKET = SSL_OP_NO_TICKET;
+
+static const unsigned long copenssl_XN_FLAG_RFC2253 = XN_FLAG_RFC2253;
+
+static inline long copenssl_SSL_CTX_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
+static inline int copenssl_SSL_CTX_set_min_proto_version(SSL_CTX *ctx, int version) { return (int)SSL_CTX_set_min_proto_version(ctx, version); }
+static inline int copenssl_SSL_CTX_set_max_proto_version(SSL_CTX *ctx, int version) { return (int)SSL_CTX_set_max_proto_version(ctx, version); }
+static inline int copenssl_SSL_CTX_set1_groups_list(SSL_CTX *ctx, const char *list) { return (int)SSL_CTX_set1_groups_list(ctx, list); }
+static inline long copenssl_SSL_CTX_set_session_cache_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_session_cache_mode(ctx, mode); }
+static inline long copenssl_SSL_CTX_sess_set_cache_size(SSL_CTX *ctx, long size) { return SSL_CTX_sess_set_cache_size(ctx, size); }
+static inline long copenssl_SSL_CTX_set_tlsext_servername_callback(SSL_CTX *ctx, int (*callback)(SSL *, int *, void *)) { return SSL_CTX_set_tlsext_servername_callback(ctx, callback); }
+static inline int copenssl_SSL_set_tlsext_host_name(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
+static inline int copenssl_SSL_get_negotiated_group(SSL *ssl) { return (int)SSL_get_negotiated_group(ssl); }
+static inline int copenssl_SSL_get_extms_support(SSL *ssl) { return (int)SSL_get_extms_support(ssl); }
+static inline int copenssl_SSL_set_retry_verify(SSL *ssl) { return (int)SSL_set_retry_verify(ssl); }
+
+static inline EVP_PKEY *copenssl_EVP_EC_gen(const char *curve) { return EVP_EC_gen(curve); }
+static inline EVP_PKEY *copenssl_EVP_RSA_gen(size_t bits) { return EVP_RSA_gen(bits); }
+
+// Parameters keep pointers to their names, which have to outlive the call that makes them.
+static inline int copenssl_HMAC_set_key(EVP_MAC_CTX *mac, const unsigned char *key, size_t length) {
+  OSSL_PARAM parameters[] = {
+    OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)key, length),
+    OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, "SHA256", 0),
+    OSSL_PARAM_construct_end(),
+  };
+  return EVP_MAC_CTX_set_params(mac, parameters);
+}
+
+static inline size_t copenssl_BIO_get_mem_data(BIO *bio, char **data) { return (size_t)BIO_get_mem_data(bio, data); }
 static inline size_t copenssl_BIO_pending(BIO *bio) { return BIO_ctrl_pending(bio); }
 static inline int copenssl_BIO_shutdown_wr(BIO *bio) { return (int)BIO_shutdown_wr(bio); }
 static inline int copenssl_BIO_set_write_buf_size(BIO *bio, long size) { return (int)BIO_set_write_buf_size(bio, size); }

@@ -1,0 +1,131 @@
+internal import COpenSSL
+internal import SocketSystem
+
+// What OpenSSL calls in the middle of a handshake, besides the verification. It calls on the thread that drives the
+// connection, within a call on it. Callbacks neither throw nor wait; what they find out they leave in the connection's
+// state, which lives longer than the connection.
+//
+// SAFETY (in this file): pointers that OpenSSL passes are valid during the callback, and nothing here keeps them; the
+// counts that it passes belong to them.
+
+/// Finds out what a server shows to a client (`SSL_CTX_set_tlsext_servername_callback`). It is called whether the client
+/// sent a name or not, before anything is answered.
+func chooseIdentity(
+  _ ssl: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _: UnsafeMutableRawPointer?
+) -> Int32 {
+  // SAFETY: as above.
+  guard let state = unsafe TLSHandshakeState.of(ssl) else { return SSL_TLSEXT_ERR_NOACK }
+  let name = unsafe serverName(of: ssl)
+  if state.identity == nil { state.identity = state.context.identity(for: name) }
+  guard state.identity == nil else { return SSL_TLSEXT_ERR_OK }
+  let who = name.map { "asks for \(AddressError.quote($0))" } ?? "sent no server name"
+  state.failure = TLSError(.noIdentity, detail: "the client \(who), and there is no certificate for that")
+  unsafe alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
+  return SSL_TLSEXT_ERR_ALERT_FATAL
+}
+
+/// The name that the client sent.
+func serverName(of ssl: OpaquePointer?) -> String? {
+  // SAFETY: as above; the text ends with a NUL and is copied.
+  unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name).map { unsafe String(cString: $0) }
+}
+
+/// Gives the connection its certificate and key (`SSL_CTX_set_cert_cb`): a server's when it is about to answer, a client's
+/// when the server asked for one.
+func showIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
+  // SAFETY: as above; OpenSSL takes references of its own to what it is given.
+  guard let ssl = unsafe ssl, let state = unsafe TLSHandshakeState.of(ssl) else { return 0 }
+  let identity = state.isServer ? state.identity : state.context.identity(for: state.serverName?.text)
+  // A client without one says so, and the server decides.
+  guard let identity else { return state.isServer ? 0 : 1 }
+  let own = unsafe identity.certificate.certificate.pointer
+  let key = unsafe identity.key.pointer
+  let isDone = unsafe SSL_use_cert_and_key(ssl, own, key, identity.chain.pointer, 1) == 1
+  if !isDone {
+    state.failure = TLSError(
+      .weakCertificate, detail: "OpenSSL does not take the certificate of this side", reason: OpenSSLErrors.take().text,
+      certificate: identity.certificate.subject)
+  }
+  return isDone ? 1 : 0
+}
+
+/// Chooses the application protocol on servers (`SSL_CTX_set_alpn_select_cb`): the first of ours that the client offers.
+func chooseProtocol(
+  _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+  _ chosenLength: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?, _ length: UInt32,
+  _: UnsafeMutableRawPointer?
+) -> Int32 {
+  // SAFETY: as above; what is chosen points into what was offered, which OpenSSL copies when this returns.
+  guard let state = unsafe TLSHandshakeState.of(ssl) else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+  let bytes = unsafe UnsafeBufferPointer(start: offered, count: Int(length))
+  let places = unsafe ApplicationProtocols.names(in: bytes.span)
+  for name in state.context.protocols.names {
+    guard let place = places.first(where: { unsafe bytes[$0].elementsEqual(name) }) else { continue }
+    unsafe chosen?.pointee = unsafe offered.map { unsafe $0 + place.lowerBound }
+    unsafe chosenLength?.pointee = UInt8(place.count)
+    return SSL_TLSEXT_ERR_OK
+  }
+  let names = places.prefix(8).map { unsafe AddressError.quote(String(decoding: bytes[$0], as: UTF8.self)) }
+  state.failure = TLSError(
+    .noApplicationProtocol,
+    detail: "the client offers the application protocols \(names.joined(separator: ", ")), none of which this side speaks")
+  return SSL_TLSEXT_ERR_ALERT_FATAL
+}
+
+/// Keeps a session that a client can resume (`SSL_CTX_sess_set_new_cb`). With TLS 1.3 it comes after the handshake.
+///
+/// - Returns: 1 if the reference that it is given was taken over.
+func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
+  // SAFETY: as above; the reference is taken over, and returned with 1.
+  guard let state = unsafe TLSHandshakeState.of(ssl), let session = unsafe session, let name = state.serverName,
+    state.failure == nil, unsafe SSL_SESSION_is_resumable(session) == 1
+  else { return 0 }
+  guard let owned = try? unsafe OpenSSLObject(session, { unsafe SSL_SESSION_free($0) }) else { return 0 }
+  state.context.sessions.add(owned, for: name)
+  return 1
+}
+
+/// Passes on a line of a key log (`SSL_CTX_set_keylog_callback`).
+func logKey(_ ssl: OpaquePointer?, _ line: UnsafePointer<CChar>?) {
+  // SAFETY: as above; the line ends with a NUL.
+  guard let state = unsafe TLSHandshakeState.of(ssl), let line = unsafe line else { return }
+  unsafe state.context.configuration.keyLog?(String(cString: line))
+}
+
+/// Watches alerts, and counts what a peer sends besides data once the handshake is done (`SSL_CTX_set_msg_callback`).
+func watchMessage(
+  _ isSent: Int32, _ version: Int32, _ kind: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ ssl: OpaquePointer?,
+  _: UnsafeMutableRawPointer?
+) {
+  // SAFETY: as above.
+  guard length > 0, let state = unsafe TLSHandshakeState.of(ssl), let bytes = unsafe bytes else { return }
+  let message = unsafe UnsafeRawBufferPointer(start: bytes, count: length)
+  if kind == SSL3_RT_ALERT, length == 2 {
+    if isSent == 1 { state.sentAlert = unsafe message[1] } else { state.receivedAlert = unsafe message[1] }
+  }
+  guard isSent == 0 else { return }
+  let type = unsafe message[0]
+  if unsafe SSL_version(ssl) == TLS1_3_VERSION {
+    switch kind {
+    case SSL3_RT_INNER_CONTENT_TYPE where type == SSL3_RT_APPLICATION_DATA: state.idleMessages = 0
+    case SSL3_RT_HANDSHAKE where type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET:
+      state.countIdleMessage(.tooManyKeyUpdates)
+    default: break
+    }
+  } else if kind == SSL3_RT_HEADER, unsafe SSL_is_init_finished(ssl) == 1 {
+    // Of TLS 1.2 the headers of records show it: what asks for another handshake is refused before it is a message.
+    switch Int32(type) {
+    case SSL3_RT_APPLICATION_DATA: state.idleMessages = 0
+    case SSL3_RT_HANDSHAKE: state.countIdleMessage(.renegotiationRefused)
+    default: break
+    }
+  }
+}
+
+extension TLSHandshakeState {
+  fileprivate func countIdleMessage(_ code: TLSError.Code) {
+    idleMessages += 1
+    guard idleMessages > context.configuration.keyUpdateLimit, failure == nil else { return }
+    failure = TLSError(code, detail: "\(code.sentence), \(idleMessages) in a row without data")
+  }
+}

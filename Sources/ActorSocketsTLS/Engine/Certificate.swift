@@ -1,0 +1,168 @@
+internal import COpenSSL
+internal import SocketSystem
+
+/// A certificate in OpenSSL's hands (`X509`).
+final class Certificate: Sendable {
+  let object: OpenSSLObject
+
+  // SAFETY: the caller gives away a reference.
+  /// Takes over a reference to a certificate.
+  init(owning pointer: OpaquePointer?) throws(TLSError) {
+    object = try unsafe OpenSSLObject(pointer) { unsafe X509_free($0) }
+  }
+
+  // SAFETY: the caller's certificate lives during the call, and gets one more reference.
+  /// Shares a certificate that somebody else holds.
+  convenience init(sharing pointer: OpaquePointer) throws(TLSError) {
+    unsafe X509_up_ref(pointer)
+    try unsafe self.init(owning: pointer)
+  }
+
+  // SAFETY: the pointer is used while `self` lives; whoever keeps it takes a reference of its own.
+  var pointer: OpaquePointer { unsafe object.pointer }
+}
+
+// MARK: - Reading
+
+extension Certificate {
+  /// All certificates of a text in PEM form, or the one in DER form.
+  static func read(_ bytes: [UInt8], from source: Source) throws(TLSError) -> [Certificate] {
+    if PEM.isPEM(bytes) { return try read(pem: bytes, from: source) }
+    return [try read(der: bytes, from: source)]
+  }
+
+  static func read(pem bytes: [UInt8], from source: Source) throws(TLSError) -> [Certificate] {
+    guard PEM.isPEM(bytes) else { throw source.bad("has no certificate in PEM form") }
+    return try unsafe withBIO(reading: bytes) { bio throws(TLSError) in
+      var certificates: [Certificate] = []
+      OpenSSLErrors.clear()
+      // SAFETY: the BIO lives during the call, and each certificate is owned by what it is put into. A certificate is
+      // never encrypted, the callback keeps OpenSSL from asking at the terminal if it says so nevertheless.
+      while let found = unsafe PEM_read_bio_X509(bio, nil, { _, _, _, _ in -1 }, nil) {
+        certificates.append(try unsafe Certificate(owning: found))
+      }
+      let errors = OpenSSLErrors.take()
+      let isAtEnd = errors.contains(library: Int32(ERR_LIB_PEM), reason: PEM_R_NO_START_LINE)
+      guard isAtEnd else {
+        throw source.bad("has a certificate that cannot be read, number \(certificates.count + 1)", reason: errors.text)
+      }
+      guard !certificates.isEmpty else { throw source.bad("has no certificate in PEM form") }
+      return certificates
+    }
+  }
+
+  static func read(der bytes: [UInt8], from source: Source) throws(TLSError) -> Certificate {
+    OpenSSLErrors.clear()
+    // SAFETY: the bytes live during the call, which moves its copy of the pointer within them.
+    let (found, isWhole) = unsafe bytes.withUnsafeBufferPointer { buffer in
+      var place = buffer.baseAddress
+      let found = unsafe d2i_X509(nil, &place, buffer.count)
+      return unsafe (found, place == buffer.baseAddress.map { unsafe $0 + buffer.count })
+    }
+    guard let found = unsafe found else {
+      throw source.bad("has no certificate in PEM or DER form", reason: OpenSSLErrors.take().text)
+    }
+    let certificate = try unsafe Certificate(owning: found)
+    guard isWhole else { throw source.bad("has something behind the certificate") }
+    return certificate
+  }
+}
+
+// MARK: - What it says
+
+extension Certificate {
+  // SAFETY (in this extension): what is read belongs to the certificate, which lives as long as `self`, and is copied.
+
+  var subject: String { unsafe Self.text(of: X509_get_subject_name(pointer)) }
+
+  var issuer: String { unsafe Self.text(of: X509_get_issuer_name(pointer)) }
+
+  var der: [UInt8] { unsafe encoded { unsafe i2d_X509(pointer, $0) } }
+
+  var pem: String {
+    unsafe String(decoding: written { unsafe PEM_write_bio_X509($0, pointer) }, as: UTF8.self)
+  }
+
+  var publicKeySHA256: [UInt8] {
+    unsafe Digest.sha256(encoded { unsafe i2d_X509_PUBKEY(X509_get_X509_PUBKEY(pointer), $0) })
+  }
+
+  var notBefore: Int { unsafe Self.seconds(X509_get0_notBefore(pointer)) }
+
+  var notAfter: Int { unsafe Self.seconds(X509_get0_notAfter(pointer)) }
+
+  var serial: String {
+    let number = unsafe ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil)
+    defer { unsafe BN_free(number) }
+    guard let digits = unsafe BN_bn2hex(number) else { return "" }
+    defer { unsafe CRYPTO_free(digits, #file, #line) }
+    return unsafe String(cString: digits)
+  }
+
+  /// SHA-256 of the certificate would do, but comparing is a matter of one call.
+  func isSame(as other: Certificate) -> Bool { unsafe X509_cmp(pointer, other.pointer) == 0 }
+
+  private static func text(of name: OpaquePointer?) -> String {
+    // SAFETY: the name belongs to a certificate that its caller keeps.
+    guard let name = unsafe name else { return "" }
+    let flags = copenssl_XN_FLAG_RFC2253 & ~UInt(ASN1_STRFLGS_ESC_MSB)
+    let text = unsafe written { unsafe X509_NAME_print_ex($0, name, 0, flags) }
+    return String(decoding: text, as: UTF8.self)
+  }
+
+  /// Seconds since 1970.
+  private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int {
+    // SAFETY: the time belongs to a certificate that its caller keeps; the other one is freed here.
+    guard let epoch = unsafe ASN1_TIME_set(nil, 0) else { return 0 }
+    defer { unsafe ASN1_STRING_free(epoch) }
+    var days: Int32 = 0
+    var seconds: Int32 = 0
+    guard unsafe ASN1_TIME_diff(&days, &seconds, epoch, time) == 1 else {
+      OpenSSLErrors.clear()
+      return 0
+    }
+    return Int(days) * 86400 + Int(seconds)
+  }
+}
+
+// MARK: - The names that it is for
+
+extension Certificate {
+  struct AlternativeNames {
+    var dns: [String] = []
+    var addresses: [String] = []
+  }
+
+  /// The extension subjectAltName, as far as it is about hosts.
+  var alternativeNames: AlternativeNames {
+    var names = AlternativeNames()
+    // SAFETY: the names are a copy, which is freed here after what is wanted of them was copied. Which field of the union
+    // is there its type tells.
+    let stack = unsafe X509_get_ext_d2i(pointer, NID_subject_alt_name, nil, nil)
+    guard let stack = unsafe stack.map({ OpaquePointer($0) }) else { return names }
+    defer { unsafe GENERAL_NAMES_free(stack) }
+    for unsafe element in unsafe elements(of: stack) {
+      let name = unsafe UnsafeMutablePointer<GENERAL_NAME>(element)
+      switch unsafe name.pointee.type {
+      case GEN_DNS: unsafe names.dns.append(String(decoding: Self.bytes(of: name.pointee.d.dNSName), as: UTF8.self))
+      case GEN_IPADD: unsafe names.addresses.append(Self.address(Self.bytes(of: name.pointee.d.iPAddress)))
+      default: break
+      }
+    }
+    return names
+  }
+
+  private static func bytes(of string: UnsafeMutablePointer<ASN1_STRING>?) -> [UInt8] {
+    // SAFETY: the string belongs to the caller, and is copied.
+    guard let string = unsafe string, let data = unsafe ASN1_STRING_get0_data(string) else { return [] }
+    return unsafe UnsafeBufferPointer(start: data, count: Int(ASN1_STRING_length(string))).map { $0 }
+  }
+
+  private static func address(_ bytes: [UInt8]) -> String {
+    switch bytes.count {
+    case 4: IPv4Address(bytes[0], bytes[1], bytes[2], bytes[3]).description
+    case 16: IPv6Address(bytes: bytes)?.description ?? ""
+    default: bytes.map(String.init).joined(separator: ".")
+    }
+  }
+}

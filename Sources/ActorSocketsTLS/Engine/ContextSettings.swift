@@ -1,0 +1,134 @@
+internal import COpenSSL
+internal import SocketSystem
+
+/// Makes the `SSL_CTX` of clients and of servers from a configuration that was checked.
+struct ContextSettings {
+  /// 112 bits: RSA with 2048, no SHA-1 in signatures (SSL_CTX_set_security_level(3)). It is Debian's default; here it is
+  /// set, so that it is the same everywhere. `@SECLEVEL=1` in the configuration's ciphers lowers it.
+  static let securityLevel: Int32 = 2
+
+  private let configuration: TLSConfiguration
+  private let trust: TrustStore
+  private let protocols: ApplicationProtocols
+
+  init(_ configuration: TLSConfiguration, _ trust: TrustStore, _ protocols: ApplicationProtocols) {
+    self.configuration = configuration
+    self.trust = trust
+    self.protocols = protocols
+  }
+
+  func makeClient() throws(TLSError) -> OpenSSLObject {
+    let context = try makeCommon()
+    // SAFETY (in this type): the context is new and nobody else's yet; texts and bytes live during the calls, which copy
+    // them.
+    let pointer = unsafe context.pointer
+    unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
+    let offered = protocols.encoded
+    // This one returns 0 when it is done.
+    if !offered.isEmpty, unsafe SSL_CTX_set_alpn_protos(pointer, offered, UInt32(offered.count)) != 0 {
+      throw OpenSSLErrors.take().failure()
+    }
+    let keepsSessions = configuration.allowsResumption && configuration.sessionCacheSize > 0
+    let mode = keepsSessions ? SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL : SSL_SESS_CACHE_OFF
+    unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(mode))
+    unsafe SSL_CTX_sess_set_new_cb(pointer, keepSession)
+    return context
+  }
+
+  func makeServer() throws(TLSError) -> OpenSSLObject {
+    let context = try makeCommon()
+    let pointer = unsafe context.pointer
+    unsafe SSL_CTX_set_verify(pointer, verifyMode, nil)
+    unsafe copenssl_SSL_CTX_set_tlsext_servername_callback(pointer, chooseIdentity)
+    if !protocols.names.isEmpty { unsafe SSL_CTX_set_alpn_select_cb(pointer, chooseProtocol, nil) }
+    // So that no session of another context is taken for one of this, whose clients may have been verified differently.
+    let id = try RandomBytes.make(Int(SSL_MAX_SID_CTX_LENGTH))
+    guard unsafe SSL_CTX_set_session_id_context(pointer, id, UInt32(id.count)) == 1 else {
+      throw OpenSSLErrors.take().failure()
+    }
+    if resumes {
+      let (seconds, _) = configuration.sessionLifetime.components
+      unsafe SSL_CTX_set_timeout(pointer, Int(max(1, min(seconds, 7 * 24 * 60 * 60))))
+      unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_SERVER))
+      unsafe copenssl_SSL_CTX_sess_set_cache_size(pointer, max(1, configuration.sessionCacheSize))
+      unsafe SSL_CTX_set_tlsext_ticket_key_evp_cb(pointer, useTicketKey)
+    } else {
+      unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_OFF))
+      unsafe SSL_CTX_set_options(pointer, copenssl_SSL_OP_NO_TICKET)
+      unsafe SSL_CTX_set_num_tickets(pointer, 0)
+    }
+    try unsafe nameRoots(to: pointer)
+    return context
+  }
+
+  /// A closure that decides about clients comes after the handshake, and tickets are sent in it. So that a client that is
+  /// refused has none, there are none.
+  private var resumes: Bool {
+    if case .custom = configuration.verification, configuration.clientCertificates != .none { return false }
+    return configuration.allowsResumption
+  }
+
+  private var verifyMode: Int32 {
+    switch configuration.clientCertificates {
+    case .none: SSL_VERIFY_NONE
+    case .optional: SSL_VERIFY_PEER
+    case .required: SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+    }
+  }
+
+  /// What clients and servers have in common.
+  private func makeCommon() throws(TLSError) -> OpenSSLObject {
+    OpenSSLErrors.clear()
+    let context = try unsafe OpenSSLObject(SSL_CTX_new(TLS_method())) { unsafe SSL_CTX_free($0) }
+    let pointer = unsafe context.pointer
+    unsafe SSL_CTX_set_options(
+      pointer,
+      copenssl_SSL_OP_NO_RENEGOTIATION | copenssl_SSL_OP_NO_COMPRESSION | copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE)
+    unsafe copenssl_SSL_CTX_set_mode(
+      pointer,
+      Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS))
+    try unsafe set(pointer, configuration.minimumVersion, configuration.maximumVersion)
+    try unsafe setCiphers(pointer)
+    unsafe X509_STORE_up_ref(trust.store.pointer)
+    unsafe SSL_CTX_set_cert_store(pointer, trust.store.pointer)
+    unsafe SSL_CTX_set_verify_depth(pointer, Int32(clamping: configuration.maximumChainDepth))
+    unsafe SSL_CTX_set_cert_verify_callback(pointer, verifyPeer, nil)
+    unsafe SSL_CTX_set_cert_cb(pointer, showIdentity, nil)
+    unsafe SSL_CTX_set_msg_callback(pointer, watchMessage)
+    if configuration.keyLog != nil { unsafe SSL_CTX_set_keylog_callback(pointer, logKey) }
+    return context
+  }
+
+  private func set(_ pointer: OpaquePointer, _ minimum: TLSVersion, _ maximum: TLSVersion) throws(TLSError) {
+    let isDone =
+      unsafe copenssl_SSL_CTX_set_min_proto_version(pointer, Int32(minimum.rawValue)) == 1
+      && copenssl_SSL_CTX_set_max_proto_version(pointer, Int32(maximum.rawValue)) == 1
+    guard isDone else { throw OpenSSLErrors.take().failure() }
+  }
+
+  private func setCiphers(_ pointer: OpaquePointer) throws(TLSError) {
+    unsafe SSL_CTX_set_security_level(pointer, Self.securityLevel)
+    if let list = configuration.ciphers, unsafe SSL_CTX_set_cipher_list(pointer, list) != 1 {
+      throw invalid("the ciphers \(AddressError.quote(list)) leave none")
+    }
+    if let list = configuration.cipherSuites, unsafe SSL_CTX_set_ciphersuites(pointer, list) != 1 {
+      throw invalid("the cipher suites \(AddressError.quote(list)) cannot be used")
+    }
+    if let list = configuration.groups, unsafe copenssl_SSL_CTX_set1_groups_list(pointer, list) != 1 {
+      throw invalid("the groups \(AddressError.quote(list)) have one that OpenSSL does not know")
+    }
+  }
+
+  private func invalid(_ detail: String) -> TLSError {
+    TLSError(.invalidConfiguration, detail: detail, reason: OpenSSLErrors.take().text)
+  }
+
+  /// Tells clients whose certificates are accepted, so that one with several shows the right one. Only the roots that were
+  /// given one by one: those of the system are more than a handshake should carry.
+  private func nameRoots(to pointer: OpaquePointer) throws(TLSError) {
+    guard configuration.clientCertificates != .none else { return }
+    for root in trust.roots.prefix(64) {
+      guard unsafe SSL_CTX_add_client_CA(pointer, root.pointer) == 1 else { throw OpenSSLErrors.take().failure() }
+    }
+  }
+}

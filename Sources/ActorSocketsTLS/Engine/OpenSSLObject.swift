@@ -1,0 +1,74 @@
+internal import COpenSSL
+
+/// An object of OpenSSL's, of which this holds one reference.
+///
+/// It is for objects that do not change once they are here, so any thread may use them; OpenSSL counts their references
+/// atomically.
+@safe final class OpenSSLObject: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is only read, which OpenSSL allows to
+  // any number of threads.
+  let pointer: OpaquePointer
+  private let release: @Sendable (OpaquePointer) -> Void
+
+  // SAFETY: the caller gives away one reference, and `release` is what gives it back, once.
+  /// Takes over a reference to `pointer`, or throws if memory ran out.
+  init(_ pointer: OpaquePointer?, _ release: @escaping @Sendable (OpaquePointer) -> Void) throws(TLSError) {
+    guard let pointer = unsafe pointer else { throw OpenSSLErrors.take().failure() }
+    unsafe self.pointer = pointer
+    unsafe self.release = release
+  }
+
+  // SAFETY: as above.
+  deinit { unsafe release(pointer) }
+}
+
+/// Elements of a stack of OpenSSL's (`STACK_OF`), which keeps them.
+// SAFETY: the caller's stack holds pointers, and lives during the call.
+func elements(of stack: OpaquePointer?) -> [OpaquePointer] {
+  guard let stack = unsafe stack else { return unsafe [] }
+  var elements = unsafe [OpaquePointer]()
+  for index in 0..<max(0, unsafe OPENSSL_sk_num(stack)) {
+    if let element = unsafe OPENSSL_sk_value(stack, index) { unsafe elements.append(OpaquePointer(element)) }
+  }
+  return unsafe elements
+}
+
+/// Memory as a BIO that can be read from, for the time of `body`.
+func withBIO<Result>(
+  reading bytes: [UInt8], _ body: (OpaquePointer) throws(TLSError) -> Result
+) throws(TLSError) -> Result {
+  // SAFETY: the BIO reads from memory that is allocated here and outlives it, and is freed once.
+  let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: max(1, bytes.count))
+  defer { unsafe copy.deallocate() }
+  _ = unsafe copy.update(fromContentsOf: bytes)
+  guard let bio = unsafe BIO_new_mem_buf(copy.baseAddress, Int32(clamping: bytes.count)) else {
+    throw OpenSSLErrors.take().failure()
+  }
+  defer { unsafe BIO_free(bio) }
+  return try unsafe body(bio)
+}
+
+/// The bytes that `body` writes into a BIO.
+func written(by body: (OpaquePointer) -> Void) -> [UInt8] {
+  // SAFETY: the memory belongs to the BIO and is copied before that is freed.
+  guard let bio = unsafe BIO_new(BIO_s_mem()) else { return [] }
+  defer { unsafe BIO_free(bio) }
+  unsafe body(bio)
+  var data: UnsafeMutablePointer<CChar>?
+  let count = unsafe copenssl_BIO_get_mem_data(bio, &data)
+  guard let data = unsafe data else { return [] }
+  return unsafe UnsafeRawBufferPointer(start: data, count: count).map { $0 }
+}
+
+/// The bytes that one of OpenSSL's `i2d` functions encodes something as.
+///
+/// - Parameter encode: Calls it, with the place where the bytes go, or without to learn how many there are.
+func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8] {
+  // SAFETY: the function writes as many bytes as it said, into memory of that size, and moves our copy of the pointer.
+  let count = Int(encode(nil))
+  guard count > 0 else { return [] }
+  return unsafe [UInt8](unsafeUninitializedCapacity: count) { memory, initialized in
+    var place = memory.baseAddress
+    initialized = max(0, Int(unsafe encode(&place)))
+  }
+}

@@ -1,0 +1,71 @@
+internal import COpenSSL
+
+/// Certificates and key in one file that is encrypted as a whole, RFC 7292.
+enum PKCS12 {
+  /// - Returns: The certificates, the key's own first, and the key.
+  static func read(
+    _ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?
+  ) throws(TLSError) -> ([Certificate], PrivateKey) {
+    OpenSSLErrors.clear()
+    // SAFETY: what is read is freed here; the reader moves its copy of the pointer within the bytes, which live meanwhile.
+    let parsed = unsafe bytes.withUnsafeBufferPointer { buffer in
+      var place = buffer.baseAddress
+      return unsafe d2i_PKCS12(nil, &place, buffer.count)
+    }
+    guard let file = unsafe parsed else { throw source.bad("is no PKCS#12 file", reason: OpenSSLErrors.take().text) }
+    defer { unsafe PKCS12_free(file) }
+
+    let answer = passphrase?()
+    let text = try unsafe Self.passphrase(opening: file, answer, source)
+    return try unsafe contents(of: file, passphrase: text, source)
+  }
+
+  /// What opens the file. None and an empty one are written in different ways, and mean the same.
+  private static func passphrase(
+    opening file: OpaquePointer, _ answer: String?, _ source: Source
+  ) throws(TLSError) -> String? {
+    // SAFETY: the caller's file and the text live during the calls.
+    let candidates: [String?] = answer?.isEmpty ?? true ? [nil, ""] : [answer]
+    for candidate in candidates where unsafe PKCS12_verify_mac(file, candidate, -1) == 1 { return candidate }
+    let reason = OpenSSLErrors.take().text
+    let clause = answer == nil ? "is encrypted, and there is no passphrase" : "is encrypted with another passphrase"
+    throw TLSError(.wrongPassphrase, detail: "\(source.name) \(clause)", reason: reason)
+  }
+
+  private static func contents(
+    of file: OpaquePointer, passphrase: String?, _ source: Source
+  ) throws(TLSError) -> ([Certificate], PrivateKey) {
+    var key: OpaquePointer?
+    var own: OpaquePointer?
+    var others: OpaquePointer?
+    // SAFETY: what comes out is ours, and goes to owners or is freed here.
+    guard unsafe PKCS12_parse(file, passphrase, &key, &own, &others) == 1 else {
+      throw source.bad("has something that cannot be read", reason: OpenSSLErrors.take().text)
+    }
+    defer { unsafe OPENSSL_sk_pop_free(others) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
+    let ownedKey = try unsafe key.map { pointer throws(TLSError) in try unsafe PrivateKey(owning: pointer) }
+    let ownedCertificate = try unsafe own.map { pointer throws(TLSError) in try unsafe Certificate(owning: pointer) }
+    guard let ownedKey else { throw source.bad("has no private key") }
+    guard let ownedCertificate else { throw source.bad("has no certificate for its key") }
+    var rest: [Certificate] = []
+    for unsafe element in unsafe elements(of: others) { rest.append(try unsafe Certificate(sharing: element)) }
+    return (ordered(ownedCertificate, rest), ownedKey)
+  }
+
+  /// Each certificate behind the one that it has signed: such files keep no order. Those that belong nowhere are left out.
+  static func ordered(_ own: Certificate, _ others: [Certificate]) -> [Certificate] {
+    var chain = [own]
+    var rest = others
+    while let next = rest.firstIndex(where: { $0.isIssuer(of: chain[chain.count - 1]) }) {
+      chain.append(rest.remove(at: next))
+    }
+    return chain
+  }
+}
+
+extension Certificate {
+  fileprivate func isIssuer(of other: Certificate) -> Bool {
+    // SAFETY: both live during the call.
+    unsafe X509_check_issued(pointer, other.pointer) == X509_V_OK && !isSame(as: other)
+  }
+}

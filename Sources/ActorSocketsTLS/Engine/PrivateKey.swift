@@ -1,0 +1,142 @@
+internal import COpenSSL
+
+/// A private key in OpenSSL's hands (`EVP_PKEY`).
+final class PrivateKey: Sendable {
+  let object: OpenSSLObject
+
+  // SAFETY: the caller gives away a reference.
+  /// Takes over a reference to a key.
+  init(owning pointer: OpaquePointer?) throws(TLSError) {
+    object = try unsafe OpenSSLObject(pointer) { unsafe EVP_PKEY_free($0) }
+  }
+
+  // SAFETY: the pointer is used while `self` lives; whoever keeps it takes a reference of its own.
+  var pointer: OpaquePointer { unsafe object.pointer }
+
+  /// Reads a key in PEM or DER form, asking for the passphrase if it is encrypted.
+  convenience init(_ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?) throws(TLSError) {
+    let question = PassphraseQuestion(passphrase)
+    OpenSSLErrors.clear()
+    let found = try unsafe Self.read(bytes, question)
+    let errors = OpenSSLErrors.take()
+    guard unsafe found != nil else {
+      if question.wasAsked { throw question.failure(source, reason: errors.text) }
+      throw Self.failure(bytes, source, errors)
+    }
+    // SAFETY: `read` gives its reference away.
+    try unsafe self.init(owning: found)
+  }
+
+  private static func failure(_ bytes: [UInt8], _ source: Source, _ errors: OpenSSLErrors) -> TLSError {
+    guard PEM.isPEM(bytes) else { return source.bad("has no private key in PEM or DER form", reason: errors.text) }
+    let isMissing = errors.contains(library: Int32(ERR_LIB_PEM), reason: PEM_R_NO_START_LINE)
+    return isMissing
+      ? source.bad("has no private key") : source.bad("has a private key that cannot be read", reason: errors.text)
+  }
+
+  private static func read(_ bytes: [UInt8], _ question: PassphraseQuestion) throws(TLSError) -> OpaquePointer? {
+    // SAFETY: the question outlives the calls that it is given to, unretained; what they return is the caller's.
+    let context = unsafe Unmanaged.passUnretained(question).toOpaque()
+    if PEM.isPEM(bytes) {
+      return try unsafe withBIO(reading: bytes) { unsafe PEM_read_bio_PrivateKey($0, nil, answerPassphrase, context) }
+    }
+    let plain = try unsafe withBIO(reading: bytes) { unsafe d2i_PrivateKey_bio($0, nil) }
+    if let plain = unsafe plain { return unsafe plain }
+    OpenSSLErrors.clear()
+    return try unsafe withBIO(reading: bytes) { unsafe d2i_PKCS8PrivateKey_bio($0, nil, answerPassphrase, context) }
+  }
+}
+
+/// Asks the program for a passphrase when OpenSSL asks for one.
+///
+/// There is always somebody to ask: without a callback of ours, OpenSSL would ask at the terminal.
+final class PassphraseQuestion {
+  private let closure: (() -> String?)?
+  private(set) var wasAsked = false
+  private var answer: [UInt8]?
+
+  init(_ closure: (() -> String?)?) { self.closure = closure }
+
+  /// The passphrase, for which the program is asked once.
+  func ask() -> [UInt8]? {
+    if !wasAsked { answer = closure?().map { Array($0.utf8) } }
+    wasAsked = true
+    return answer
+  }
+
+  /// Why the key could not be read, once the question was asked.
+  func failure(_ source: Source, reason: String) -> TLSError {
+    let clause = answer == nil ? "is encrypted, and there is no passphrase" : "is encrypted with another passphrase"
+    return TLSError(.wrongPassphrase, detail: "\(source.name) \(clause)", reason: answer == nil ? "" : reason)
+  }
+}
+
+/// Gives OpenSSL the passphrase (`pem_password_cb`).
+private func answerPassphrase(
+  _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int32, _ isWriting: Int32, _ context: UnsafeMutableRawPointer?
+) -> Int32 {
+  // SAFETY: the context is the question, which its owner keeps during the call that asks; no more than fits is written.
+  guard let context = unsafe context, let buffer = unsafe buffer else { return -1 }
+  let question = unsafe Unmanaged<PassphraseQuestion>.fromOpaque(context).takeUnretainedValue()
+  guard let answer = question.ask(), answer.count <= Int(size) else { return -1 }
+  unsafe UnsafeMutableRawPointer(buffer).copyMemory(from: answer, byteCount: answer.count)
+  return Int32(answer.count)
+}
+
+// MARK: - Key and certificates together
+
+extension PrivateKey {
+  /// Whether it is the key of the first of the certificates, and strong enough. Otherwise the handshake would fail.
+  func check(belongsTo certificates: [Certificate], from source: Source) throws(TLSError) {
+    guard let own = certificates.first else { throw source.bad("has no certificate") }
+    guard matches(own) else {
+      let other = certificates.firstIndex(where: matches)
+      let hint = other.map { ", but to number \($0 + 1) of them, which has to be the first" } ?? ""
+      throw TLSError(
+        .keyMismatch,
+        detail: "the private key of \(source.name) does not belong to the \(other == nil ? "" : "first ")certificate\(hint)",
+        certificate: own.subject)
+    }
+    try checkStrength(with: certificates, from: source)
+  }
+
+  private func matches(_ certificate: Certificate) -> Bool {
+    defer { OpenSSLErrors.clear() }
+    // SAFETY: both live during the call.
+    return unsafe X509_check_private_key(certificate.pointer, pointer) == 1
+  }
+
+  /// Tries them on a context that is thrown away.
+  private func checkStrength(with certificates: [Certificate], from source: Source) throws(TLSError) {
+    // SAFETY: the context is freed here, and takes references of its own to what it is given.
+    guard let trial = unsafe SSL_CTX_new(TLS_method()) else { throw OpenSSLErrors.take().failure() }
+    defer { unsafe SSL_CTX_free(trial) }
+    unsafe SSL_CTX_set_security_level(trial, ContextSettings.securityLevel)
+    let chain = try CertificateStack(certificates.dropFirst())
+    OpenSSLErrors.clear()
+    guard unsafe SSL_CTX_use_cert_and_key(trial, certificates[0].pointer, pointer, chain.pointer, 1) != 1 else { return }
+    throw TLSError(
+      .weakCertificate, detail: "the certificates of \(source.name) are not accepted at security level 2",
+      reason: OpenSSLErrors.take().text, certificate: certificates[0].subject)
+  }
+}
+
+/// Certificates as a stack of OpenSSL's (`STACK_OF(X509)`).
+@safe final class CertificateStack: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): nothing changes it after `init`.
+  let pointer: OpaquePointer
+
+  /// A stack that shares these certificates.
+  init(_ certificates: some Sequence<Certificate>) throws(TLSError) {
+    // SAFETY: each certificate gets one more reference, which the stack gives back when it is freed.
+    guard let stack = unsafe OPENSSL_sk_new_null() else { throw OpenSSLErrors.take().failure() }
+    unsafe pointer = stack
+    for certificate in certificates {
+      unsafe X509_up_ref(certificate.pointer)
+      unsafe OPENSSL_sk_push(stack, UnsafeRawPointer(certificate.pointer))
+    }
+  }
+
+  // SAFETY: nobody else has the stack, and each of its certificates was shared by `init`.
+  deinit { unsafe OPENSSL_sk_pop_free(pointer) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
+}

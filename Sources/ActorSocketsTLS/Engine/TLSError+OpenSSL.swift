@@ -1,0 +1,85 @@
+internal import COpenSSL
+internal import SocketSystem
+
+extension TLSError {
+  /// Why a call on a connection failed. It empties the thread's queue of errors.
+  ///
+  /// - Parameters:
+  ///   - ssl: The connection.
+  ///   - state: What its callbacks have left.
+  ///   - result: What SSL_get_error(3) said.
+  static func taken(from ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32) -> TLSError {
+    let errors = OpenSSLErrors.take()
+    var error: TLSError
+    if let failure = state.failure {
+      error = failure
+    } else {
+      error = unsafe cause(errors, ssl, state, result)
+    }
+    if error.alert == nil { error.alert = state.sentAlert.flatMap { $0 == 0 ? nil : TLSAlert.name($0) } }
+    if error.reason.isEmpty, state.failure == nil { error.reason = errors.text }
+    return error
+  }
+
+  private static func cause(
+    _ errors: OpenSSLErrors, _ ssl: OpaquePointer, _ state: TLSHandshakeState, _ result: Int32
+  ) -> TLSError {
+    // SAFETY: the connection is the caller's.
+    guard let first = errors.entries.first(where: { $0.library == Int32(ERR_LIB_SSL) }) ?? errors.entries.first else {
+      return TLSError(result == SSL_ERROR_SYSCALL || result == SSL_ERROR_ZERO_RETURN ? .truncated : .protocolError)
+    }
+    guard first.library == Int32(ERR_LIB_SSL) else { return TLSError(Code(library: first.library)) }
+    if let alert = UInt8(exactly: first.reason - SSL_AD_REASON_OFFSET) { return received(alert) }
+    if first.reason == SSL_R_CERTIFICATE_VERIFY_FAILED {
+      let finding = unsafe VerificationFinding(Int32(clamping: SSL_get_verify_result(ssl)))
+      return state.verdict?.error ?? finding.error(serverName: state.serverName)
+    }
+    return TLSError(Code(reason: first.reason, isServer: state.isServer))
+  }
+
+  private static func received(_ alert: UInt8) -> TLSError {
+    let code: Code =
+      switch Int32(alert) {
+      case SSL_AD_PROTOCOL_VERSION: .protocolVersion
+      case SSL_AD_CERTIFICATE_REQUIRED: .clientCertificateRequired
+      case SSL_AD_NO_APPLICATION_PROTOCOL: .noApplicationProtocol
+      default: .alertReceived
+      }
+    return TLSError(code, detail: TLSAlert.sentence(alert), alert: TLSAlert.name(alert))
+  }
+}
+
+extension TLSError.Code {
+  /// What a reason of libssl's (`SSL_R_…`) means.
+  fileprivate init(reason: Int32, isServer: Bool) {
+    self =
+      switch reason {
+      case SSL_R_UNEXPECTED_EOF_WHILE_READING: .truncated
+      case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW, SSL_R_VERSION_TOO_HIGH, SSL_R_NO_PROTOCOLS_AVAILABLE,
+        SSL_R_UNKNOWN_PROTOCOL, SSL_R_INAPPROPRIATE_FALLBACK:
+        .protocolVersion
+      case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST: .notTLS
+      case SSL_R_NO_SHARED_CIPHER, SSL_R_NO_CIPHERS_AVAILABLE, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM,
+        SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS, SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SUITABLE_GROUPS,
+        SSL_R_UNSUPPORTED_ELLIPTIC_CURVE, SSL_R_WRONG_CIPHER_RETURNED, SSL_R_UNKNOWN_CIPHER_RETURNED:
+        .noSharedCipher
+      case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: .clientCertificateRequired
+      case SSL_R_NO_CERTIFICATE_SET, SSL_R_NO_CERTIFICATE_ASSIGNED, SSL_R_CERT_CB_ERROR: .noIdentity
+      case SSL_R_NO_APPLICATION_PROTOCOL: .noApplicationProtocol
+      case SSL_R_EE_KEY_TOO_SMALL, SSL_R_CA_KEY_TOO_SMALL, SSL_R_CA_MD_TOO_WEAK, SSL_R_DH_KEY_TOO_SMALL:
+        .weakCertificate
+      case SSL_R_NO_RENEGOTIATION: .renegotiationRefused
+      default: .protocolError
+      }
+  }
+
+  /// What failed in another library: only certificates and keys are read there that came from the peer.
+  fileprivate init(library: Int32) {
+    self =
+      switch library {
+      case Int32(ERR_LIB_X509), Int32(ERR_LIB_X509V3), Int32(ERR_LIB_ASN1), Int32(ERR_LIB_PEM): .badCertificate
+      case Int32(ERR_LIB_SYS): .internalError
+      default: .protocolError
+      }
+  }
+}

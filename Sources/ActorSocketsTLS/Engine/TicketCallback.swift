@@ -1,0 +1,29 @@
+internal import COpenSSL
+internal import SocketSystem
+
+/// Sets the keys that a ticket is sealed or opened with (`SSL_CTX_set_tlsext_ticket_key_evp_cb`).
+///
+/// - Returns: 1 if it can be done, 2 if it can and the client should get a new ticket, 0 if the ticket is of no use (then
+///   there is a full handshake), -1 if something failed.
+func useTicketKey(
+  _ ssl: OpaquePointer?, _ name: UnsafeMutablePointer<UInt8>?, _ vector: UnsafeMutablePointer<UInt8>?,
+  _ cipher: OpaquePointer?, _ mac: OpaquePointer?, _ isSealing: Int32
+) -> Int32 {
+  // SAFETY: OpenSSL passes room for a name of 16 bytes and for a vector of up to 16, and both contexts live during the
+  // callback.
+  guard let state = unsafe TLSHandshakeState.of(ssl), let name = unsafe name, let vector = unsafe vector else { return -1 }
+  let now = continuousNanoseconds()
+  if isSealing == 1 {
+    guard let key = try? state.context.ticketKeys.withLock({ try $0.sealing(at: now, RandomBytes.make) }),
+      unsafe RAND_bytes(vector, 16) == 1
+    else { return -1 }
+    unsafe UnsafeMutableRawPointer(name).copyMemory(from: key.name, byteCount: key.name.count)
+    let isDone = unsafe EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
+    return unsafe isDone && copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 ? 1 : -1
+  }
+  let wanted = unsafe UnsafeBufferPointer(start: name, count: 16)
+  guard let (key, isPrevious) = state.context.ticketKeys.withLock({ unsafe $0.opening(wanted, at: now) }) else { return 0 }
+  let isDone = unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
+  guard isDone, unsafe copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 else { return -1 }
+  return isPrevious ? 2 : 1
+}

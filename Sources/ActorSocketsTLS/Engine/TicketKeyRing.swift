@@ -1,0 +1,61 @@
+internal import SocketSystem
+
+/// The keys that a server seals tickets with: the current one, and the one before, which only opens.
+///
+/// A key seals for one lifetime and opens for one more. So a stolen key opens what was recorded in that time at most, and
+/// no ticket is refused before it is a lifetime old. A value without a clock: the caller says what time it is.
+struct TicketKeyRing: Sendable {
+  struct Key: Sendable {
+    /// By which a ticket says what it was sealed with: 16 bytes.
+    let name: [UInt8]
+    /// For AES-256 in CBC mode.
+    let cipherKey: [UInt8]
+    /// For HMAC with SHA-256.
+    let macKey: [UInt8]
+    fileprivate let start: Int64
+  }
+
+  private let lifetime: Int64
+  private var current: Key?
+  private var previous: Key?
+
+  /// - Parameter lifetime: How long a key seals.
+  init(lifetime: Duration) {
+    let (seconds, attoseconds) = lifetime.components
+    let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+    self.lifetime = overflow ? .max / 4 : min(.max / 4, nanoseconds + attoseconds / 1_000_000_000)
+  }
+
+  /// The key to seal with, which is a new one if the last is too old.
+  ///
+  /// - Parameters:
+  ///   - now: Nanoseconds of a clock that only goes forward.
+  ///   - random: Makes bytes that nobody can guess.
+  mutating func sealing(
+    at now: Int64, _ random: (Int) throws(TLSError) -> [UInt8]
+  ) throws(TLSError) -> Key {
+    retire(at: now)
+    if let current { return current }
+    let bytes = try random(80)
+    let key = Key(
+      name: Array(bytes[0..<16]), cipherKey: Array(bytes[16..<48]), macKey: Array(bytes[48..<80]), start: now)
+    current = key
+    return key
+  }
+
+  /// The key with a name, and whether it is the previous one, so that a new ticket should replace the old.
+  mutating func opening(_ name: some Sequence<UInt8>, at now: Int64) -> (key: Key, isPrevious: Bool)? {
+    retire(at: now)
+    if let current, name.elementsEqual(current.name) { return (current, false) }
+    if let previous, name.elementsEqual(previous.name) { return (previous, true) }
+    return nil
+  }
+
+  private mutating func retire(at now: Int64) {
+    if let key = current, now - key.start >= lifetime {
+      previous = key
+      current = nil
+    }
+    if let key = previous, now - key.start >= 2 * lifetime { previous = nil }
+  }
+}

@@ -1,0 +1,100 @@
+internal import COpenSSL
+internal import SocketSystem
+
+/// What a context trusts: OpenSSL's store (`X509_STORE`) and the pins.
+///
+/// Files are read here and now, so what is wrong with them is said when the context is made. Of the system's directory
+/// alone, OpenSSL reads what it needs when it needs it: there are many, and most are never asked for.
+struct TrustStore {
+  let store: OpenSSLObject
+  /// SHA-256 hashes of public keys.
+  private(set) var pins: Set<[UInt8]> = []
+  /// Whether nothing but pins was given, so that they stand for authorities.
+  private(set) var isPinsAlone = false
+  /// The roots that were given one by one; servers name them to clients.
+  private(set) var roots: [Certificate] = []
+  /// Why no certificate could be verified with it, if that is so.
+  private(set) var emptiness: TLSError?
+
+  init(_ configuration: TLSConfiguration) throws(TLSError) {
+    // SAFETY: the store is new, and its reference is given away.
+    store = try unsafe OpenSSLObject(X509_STORE_new()) { unsafe X509_STORE_free($0) }
+    var hasSystem = false
+    for source in configuration.trustRoots {
+      switch source {
+      case .system: hasSystem = true
+      case .file(let path): roots += try Self.certificates(file: path)
+      case .directory(let path): roots += try Self.certificates(directory: path)
+      case .pem(let bytes): roots += try Certificate.read(pem: bytes, from: .bytes)
+      case .der(let bytes): roots.append(try Certificate.read(der: bytes, from: .bytes))
+      case .certificates(let certificates): roots += certificates.map(\.certificate)
+      case .publicKeys(let hashes): pins.formUnion(try Self.checked(hashes))
+      }
+    }
+    try add(roots)
+    if hasSystem { try addSystem() }
+    isPinsAlone = !hasSystem && roots.isEmpty && !pins.isEmpty
+    if !hasSystem, roots.isEmpty, pins.isEmpty {
+      emptiness = TLSError(.noTrustRoots, detail: "the configuration has no trust roots, so nobody could be trusted")
+    } else if hasSystem, roots.isEmpty, !SystemRoots.exist {
+      emptiness = TLSError(
+        .noTrustRoots,
+        detail: "the system has no trusted roots in \(SystemRoots.places), install the package ca-certificates")
+    }
+  }
+
+  private func add(_ certificates: [Certificate]) throws(TLSError) {
+    for certificate in certificates {
+      OpenSSLErrors.clear()
+      // SAFETY: both live during the call; the store takes a reference of its own. One that is there already is no error.
+      guard unsafe X509_STORE_add_cert(store.pointer, certificate.pointer) == 1 else {
+        throw OpenSSLErrors.take().failure()
+      }
+    }
+  }
+
+  private func addSystem() throws(TLSError) {
+    OpenSSLErrors.clear()
+    // SAFETY: the store lives during the call. That a place is not there leaves its error behind, which is nobody's.
+    guard unsafe X509_STORE_set_default_paths(store.pointer) == 1 else { throw OpenSSLErrors.take().failure() }
+    OpenSSLErrors.clear()
+  }
+
+  private static func certificates(file path: String) throws(TLSError) -> [Certificate] {
+    let source = Source.file(path)
+    return try Certificate.read(source.read(), from: source)
+  }
+
+  private static func certificates(directory path: String) throws(TLSError) -> [Certificate] {
+    let source = Source.file(path)
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw source.bad("is not a path") }
+    let names: [String]
+    do throws(SystemError) {
+      names = try Directory.names(in: path)
+    } catch {
+      throw source.bad("cannot be read as a directory: \(SystemError.message(error.errno))")
+    }
+    var certificates: [Certificate] = []
+    for name in names {
+      let file = Source.file("\(path)/\(name)")
+      // What is no file of certificates may be there, too.
+      guard let contents = try? file.read(), let found = try? Certificate.read(contents, from: file) else { continue }
+      certificates += found
+    }
+    guard !certificates.isEmpty else {
+      throw TLSError(.noTrustRoots, detail: "no file in \(source.name) has a certificate")
+    }
+    return certificates
+  }
+
+  private static func checked(_ hashes: [[UInt8]]) throws(TLSError) -> [[UInt8]] {
+    if hashes.isEmpty {
+      throw TLSError(.invalidConfiguration, detail: "the list of pinned public keys is empty")
+    }
+    if let wrong = hashes.first(where: { $0.count != Int(SHA256_DIGEST_LENGTH) }) {
+      throw TLSError(
+        .invalidConfiguration, detail: "a pin is a SHA-256 hash of 32 bytes, and one of those given has \(wrong.count)")
+    }
+    return hashes
+  }
+}

@@ -1,0 +1,106 @@
+internal import COpenSSL
+internal import SocketSystem
+
+// How the certificate of a peer is judged. OpenSSL checks it (X509_verify_cert(3)); pins are checked here; then the
+// configuration says what follows from the verdict. A resumed session has been through this when it was made.
+//
+// A client whose program has to be asked stops in the middle of the handshake: the callback says so to OpenSSL, which
+// returns SSL_ERROR_WANT_RETRY_VERIFY, and calls it again when the engine goes on with the answer. OpenSSL 3.0 has nothing
+// like it for servers. There the handshake goes on, and the engine holds everything back until there is an answer.
+
+/// Called in place of OpenSSL's own verification (`SSL_CTX_set_cert_verify_callback`).
+///
+/// - Returns: 1 if the handshake goes on, 0 if it fails.
+func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
+  // SAFETY: OpenSSL passes what it verifies with, and the connection that it is for; both live during the callback.
+  guard let store = unsafe store,
+    let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
+    let state = unsafe TLSHandshakeState.of(OpaquePointer(ssl))
+  else { return 0 }
+  if state.verdict == nil { unsafe judge(store, state) }
+  unsafe X509_STORE_CTX_set_error(store, state.verifyResult)
+  switch state.context.configuration.verification {
+  case .dangerouslyNone:
+    return 1
+  case .full:
+    state.failure = state.verdict?.error
+    return state.failure == nil ? 1 : 0
+  case .custom:
+    return unsafe askProgram(store, OpaquePointer(ssl), state)
+  }
+}
+
+private func askProgram(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Int32 {
+  // SAFETY: as above.
+  switch state.answer {
+  case .success:
+    return 1
+  case .failure(let refusal):
+    state.failure = refusal
+    // So that an alert says it is the certificate.
+    if state.verifyResult == X509_V_OK { unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED) }
+    return 0
+  case nil:
+    let shown = unsafe elements(of: X509_STORE_CTX_get0_untrusted(store))
+    let certificates = unsafe shown.compactMap { unsafe try? Certificate(sharing: $0) }
+    state.question = TLSPeer(
+      certificates: certificates.map(TLSCertificate.init), verdict: state.verdict ?? .noCertificate, role: state.role)
+    return state.isServer ? 1 : unsafe copenssl_SSL_set_retry_verify(ssl)
+  }
+}
+
+/// Runs the checks, and leaves the verdict in the state.
+private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
+  // SAFETY: as above.
+  let trust = state.context.trust
+  OpenSSLErrors.clear()
+  let isTrusted = unsafe trust.isPinsAlone ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
+  if isTrusted, !trust.pins.isEmpty {
+    let chain = unsafe elements(of: X509_STORE_CTX_get0_chain(store))
+    if unsafe !chain.contains(where: { unsafe isPinned($0, trust.pins) }) {
+      unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED)
+      state.verifyResult = X509_V_ERR_CERT_UNTRUSTED
+      state.verdict = .untrusted(unsafe notPinned(store))
+      return
+    }
+  }
+  state.verifyResult = unsafe isTrusted ? X509_V_OK : X509_STORE_CTX_get_error(store)
+  if isTrusted {
+    state.verdict = .trusted
+  } else if trust.isPinsAlone, state.verifyResult == X509_V_ERR_CERT_UNTRUSTED {
+    state.verdict = .untrusted(unsafe notPinned(store))
+  } else {
+    if state.verifyResult == X509_V_OK { state.verifyResult = X509_V_ERR_UNSPECIFIED }
+    let finding = unsafe VerificationFinding(store, state.verifyResult)
+    state.verdict = .untrusted(finding.error(serverName: state.serverName))
+  }
+  OpenSSLErrors.clear()
+}
+
+/// Verifies with the certificates as roots that are shown and have a pinned key. Nobody else can use such a key, so its
+/// certificate may be signed by anyone; what it says is checked as that of any other.
+private func verify(_ store: OpaquePointer, byPins pins: Set<[UInt8]>) -> Bool {
+  // SAFETY: as above; the stack lives until the verification is done.
+  let shown = unsafe elements(of: X509_STORE_CTX_get0_untrusted(store))
+  let pinned = unsafe shown.filter { unsafe isPinned($0, pins) }.compactMap { unsafe try? Certificate(sharing: $0) }
+  guard !pinned.isEmpty, let roots = try? CertificateStack(pinned) else {
+    unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED)
+    return false
+  }
+  return withExtendedLifetime(roots) {
+    unsafe X509_STORE_CTX_set0_trusted_stack(store, roots.pointer)
+    unsafe X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(store), UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    return unsafe X509_verify_cert(store) == 1
+  }
+}
+
+private func isPinned(_ certificate: OpaquePointer, _ pins: Set<[UInt8]>) -> Bool {
+  // SAFETY: as above.
+  unsafe (try? Certificate(sharing: certificate)).map { pins.contains($0.publicKeySHA256) } ?? false
+}
+
+private func notPinned(_ store: OpaquePointer) -> TLSError {
+  // SAFETY: as above.
+  let own = unsafe X509_STORE_CTX_get0_cert(store).flatMap { unsafe try? Certificate(sharing: $0) }
+  return TLSError(.publicKeyNotPinned, certificate: own?.subject)
+}

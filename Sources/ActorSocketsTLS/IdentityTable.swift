@@ -1,0 +1,38 @@
+/// Which certificate a server shows, by the name that the client asks for.
+struct IdentityTable: Sendable {
+  private var exact: [String: TLSIdentity] = [:]
+  /// By what is behind the asterisk's dot.
+  private var wildcards: [String: TLSIdentity] = [:]
+  private let standard: TLSIdentity?
+
+  /// - Throws: `TLSError` with the code `.invalidServerName` if a name is none.
+  init(standard: TLSIdentity?, named identities: [String: TLSIdentity]) throws(TLSError) {
+    self.standard = standard
+    for (name, identity) in identities {
+      let isWildcard = name.hasPrefix("*.")
+      let host = try ServerName(parsing: isWildcard ? String(name.dropFirst(2)) : name).text
+      if isWildcard { wildcards[host] = identity } else { exact[host] = identity }
+    }
+  }
+
+  var isEmpty: Bool { standard == nil && exact.isEmpty && wildcards.isEmpty }
+
+  /// All of them.
+  var all: [TLSIdentity] { Array(exact.values) + Array(wildcards.values) + (standard.map { [$0] } ?? []) }
+
+  /// The one for a name: exactly that, or a wildcard in place of its first label, or the one for all.
+  func identity(for name: String?) -> TLSIdentity? {
+    guard let name = name.map(Self.normalized) else { return standard }
+    if let identity = exact[name] { return identity }
+    if let dot = name.firstIndex(of: "."), let identity = wildcards[String(name[name.index(after: dot)...])] {
+      return identity
+    }
+    return standard
+  }
+
+  /// As `ServerName` writes names; a client's may be anything, and is then in no table.
+  private static func normalized(_ name: String) -> String {
+    let bytes = name.utf8.map(ServerName.lowercased)
+    return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)
+  }
+}

@@ -1,0 +1,69 @@
+internal import SocketSystem
+
+/// The name of a server, as certificates are checked for it.
+enum ServerName: Hashable, Sendable {
+  /// A host name in lower case, without a dot at its end.
+  case host(String)
+  /// The bytes of an address in network order, and its text.
+  case address([UInt8], String)
+
+  /// - Throws: `TLSError` with the code `.invalidServerName`.
+  init(parsing text: String) throws(TLSError) {
+    if let address = IPv4Address(text) {
+      let value = address.rawValue
+      let bytes = [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: value >> UInt32($0)) }
+      self = .address(bytes, address.description)
+    } else if text.utf8.contains(UInt8(ascii: ":")), let address = IPv6Address(Self.withoutScope(text)) {
+      self = .address(address.bytes, address.description)
+    } else {
+      self = .host(try Self.host(text))
+    }
+  }
+
+  /// What sessions are kept under, and what is shown.
+  var text: String {
+    switch self {
+    case .host(let name): name
+    case .address(_, let text): text
+    }
+  }
+
+  /// The interface on which an address is meant is no part of what a certificate says.
+  private static func withoutScope(_ text: String) -> String { String(text.prefix { $0 != "%" }) }
+
+  private static func host(_ text: String) throws(TLSError) -> String {
+    func invalid(_ detail: String) -> TLSError {
+      TLSError(.invalidServerName, detail: "\(AddressError.quote(text)) is not the name of a server: \(detail)")
+    }
+    var bytes = Array(text.utf8)
+    // A leading dot would make OpenSSL accept every host below; without the name it would check none.
+    if bytes.last == UInt8(ascii: ".") { bytes.removeLast() }
+    guard !bytes.isEmpty else { throw invalid("it is empty") }
+    guard bytes.count <= 253 else { throw invalid("it has more than 253 bytes") }
+    guard bytes.allSatisfy({ $0 < 0x80 }) else {
+      throw invalid("it has characters outside of ASCII, write it in its \"xn--\" form")
+    }
+    guard bytes.allSatisfy(Self.isAllowed) else {
+      throw invalid("it has a character other than letters, digits, hyphens, underscores and dots")
+    }
+    let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    guard labels.allSatisfy({ !$0.isEmpty }) else { throw invalid("a part between dots is empty") }
+    guard labels.allSatisfy({ $0.count <= 63 }) else { throw invalid("a part between dots has more than 63 bytes") }
+    if let last = labels.last, last.allSatisfy(Self.isDigit) {
+      throw invalid("it ends with a number, as addresses do, but is no address")
+    }
+    return String(decoding: bytes.map(Self.lowercased), as: UTF8.self)
+  }
+
+  private static func isDigit(_ byte: UInt8) -> Bool { byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9") }
+
+  private static func isAllowed(_ byte: UInt8) -> Bool {
+    let lower = lowercased(byte)
+    return lower >= UInt8(ascii: "a") && lower <= UInt8(ascii: "z") || isDigit(byte) || byte == UInt8(ascii: "-")
+      || byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".")
+  }
+
+  static func lowercased(_ byte: UInt8) -> UInt8 {
+    byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+  }
+}

@@ -1,0 +1,119 @@
+import COpenSSL
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// One end of a connection that has no socket: OpenSSL's `SSL`, driven by hand.
+@safe final class End {
+  enum Progress {
+    /// The handshake is done.
+    case done
+    /// It waits for the other end.
+    case waiting
+    /// A closure has to be asked.
+    case asking(TLSPeer)
+    case failed(TLSError)
+  }
+
+  let state: TLSHandshakeState
+  let ssl: OpaquePointer
+  private(set) var error: TLSError?
+
+  // SAFETY (in this type): the connection is freed once, with the BIO that it was given, after all calls on it.
+  init(_ context: TLSContext, _ role: TLSRole, over bio: OpaquePointer?) throws(TLSError) {
+    state = TLSHandshakeState(context, role)
+    unsafe ssl = try context.makeSSL(for: state)
+    unsafe SSL_set_bio(ssl, bio, bio)
+  }
+
+  deinit { unsafe SSL_free(ssl) }
+
+  var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
+
+  func handshake() -> Progress {
+    if let error { return .failed(error) }
+    ERR_clear_error()
+    let result = unsafe SSL_do_handshake(ssl)
+    if result == 1, state.failure == nil { return .done }
+    return progress(result)
+  }
+
+  /// All that has come; nil if there is nothing yet.
+  func read() throws(TLSError) -> [UInt8]? {
+    if let error { throw error }
+    var bytes = [UInt8](repeating: 0, count: 16384)
+    var count = 0
+    ERR_clear_error()
+    let result = unsafe SSL_read_ex(ssl, &bytes, bytes.count, &count)
+    if result == 1, state.failure == nil { return Array(bytes.prefix(count)) }
+    if case .failed(let error) = progress(result) { throw error }
+    return nil
+  }
+
+  func write(_ bytes: [UInt8]) throws(TLSError) {
+    if let error { throw error }
+    var count = 0
+    ERR_clear_error()
+    let result = unsafe SSL_write_ex(ssl, bytes, bytes.count, &count)
+    if result == 1 { return }
+    if case .failed(let error) = progress(result) { throw error }
+  }
+
+  private func progress(_ result: Int32) -> Progress {
+    let kind = unsafe SSL_get_error(ssl, result)
+    if state.failure == nil {
+      switch kind {
+      case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .waiting
+      case SSL_ERROR_WANT_RETRY_VERIFY: if let question = state.question { return .asking(question) }
+      default: break
+      }
+    }
+    let error = unsafe TLSError.taken(from: ssl, state, result: kind)
+    self.error = error
+    return .failed(error)
+  }
+}
+
+/// Both ends of a connection, face to face.
+final class TwoEnds {
+  let client: End
+  let server: End
+
+  init(client: TLSContext, server: TLSContext, serverName: String = "example.org") throws(TLSError) {
+    var one: OpaquePointer?
+    var other: OpaquePointer?
+    // SAFETY: each half goes to the end that frees it.
+    unsafe BIO_new_bio_pair(&one, 0, &other, 0)
+    self.client = try unsafe End(client, .client(serverName: serverName), over: one)
+    self.server = try unsafe End(server, .server, over: other)
+  }
+
+  /// Goes on until both are done, one has failed and the other has heard of it, or a closure has to be asked.
+  ///
+  /// - Parameter decide: Stands in for the engine: what becomes of a question.
+  @discardableResult
+  func handshake(
+    decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .failure(TLSError(.rejected)) }
+  ) -> (client: TLSError?, server: TLSError?) {
+    for _ in 0..<50 {
+      let progress = client.handshake()
+      let other = server.handshake()
+      switch (progress, other) {
+      case (.asking(let peer), _): client.state.answer = decide(peer)
+      case (.done, .done): settle(); return (client.error, server.error)
+      case (.failed, .failed): return (client.error, server.error)
+      case (.failed, .done), (.done, .failed): settle(); return (client.error, server.error)
+      default: break
+      }
+    }
+    return (client.error, server.error)
+  }
+
+  /// Lets both hear of what comes after the handshake: tickets, and alerts of a server that refuses.
+  func settle() {
+    for _ in 0..<3 {
+      _ = try? client.read()
+      _ = try? server.read()
+    }
+  }
+}
