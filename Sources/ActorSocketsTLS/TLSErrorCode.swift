@@ -117,7 +117,8 @@ extension TLSError.Code {
     .truncated: "the connection ended without notice from the peer, the last bytes may be missing",
     .plaintextBeforeTLS: "bytes had arrived in plain text before the handshake began",
     .alertReceived: "the peer ended the connection with an alert",
-    .notTLS: "what the peer sends is not TLS; it may be another port that speaks it, or TLS begins only after a command",
+    .notTLS:
+      "what the peer sends is not TLS; it may be another port that speaks it, or TLS begins only after a command",
     .tooManyKeyUpdates: "the peer sent too many messages without data",
     .renegotiationRefused: "the peer wanted another handshake on this connection, which is refused",
     .protocolError: "the peer broke the rules of the protocol",

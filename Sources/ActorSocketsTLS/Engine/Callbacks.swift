@@ -68,7 +68,8 @@ func chooseProtocol(
   let names = places.prefix(8).map { unsafe AddressError.quote(String(decoding: bytes[$0], as: UTF8.self)) }
   state.failure = TLSError(
     .noApplicationProtocol,
-    detail: "the client offers the application protocols \(names.joined(separator: ", ")), none of which this side speaks")
+    detail:
+      "the client offers the application protocols \(names.joined(separator: ", ")), none of which this side speaks")
   return SSL_TLSEXT_ERR_ALERT_FATAL
 }
 

@@ -18,6 +18,12 @@ final class Certificate: Sendable {
     try unsafe self.init(owning: pointer)
   }
 
+  // SAFETY: the caller's stack lives during the call, and its certificates get one more reference each.
+  /// Shares the certificates of a stack.
+  static func shared(from stack: OpaquePointer?) -> [Certificate] {
+    unsafe elements(of: stack).compactMap { unsafe try? Certificate(sharing: $0) }
+  }
+
   // SAFETY: the pointer is used while `self` lives; whoever keeps it takes a reference of its own.
   var pointer: OpaquePointer { unsafe object.pointer }
 }
@@ -141,7 +147,7 @@ extension Certificate {
     let stack = unsafe X509_get_ext_d2i(pointer, NID_subject_alt_name, nil, nil)
     guard let stack = unsafe stack.map({ OpaquePointer($0) }) else { return names }
     defer { unsafe GENERAL_NAMES_free(stack) }
-    for unsafe element in unsafe elements(of: stack) {
+    unsafe elements(of: stack).forEach { element in
       let name = unsafe UnsafeMutablePointer<GENERAL_NAME>(element)
       switch unsafe name.pointee.type {
       case GEN_DNS: unsafe names.dns.append(String(decoding: Self.bytes(of: name.pointee.d.dNSName), as: UTF8.self))

@@ -11,7 +11,8 @@ enum ConfigurationCheck {
     }
     guard configuration.minimumVersion <= configuration.maximumVersion else {
       throw invalid(
-        "the oldest version, \(configuration.minimumVersion), is newer than the newest, \(configuration.maximumVersion)")
+        "the oldest version, \(configuration.minimumVersion), is newer than the newest, \(configuration.maximumVersion)"
+      )
     }
     guard (0...100).contains(configuration.maximumChainDepth) else {
       throw invalid("the chain depth \(configuration.maximumChainDepth) is not between 0 and 100")
@@ -42,7 +43,8 @@ enum CipherLists {
       OpenSSLErrors.clear()
     }
     for (what, list) in [
-      ("ciphers", configuration.ciphers), ("cipher suites", configuration.cipherSuites), ("groups", configuration.groups),
+      ("ciphers", configuration.ciphers), ("cipher suites", configuration.cipherSuites),
+      ("groups", configuration.groups),
     ] {
       guard let list else { continue }
       guard !list.isEmpty else { throw ConfigurationCheck.invalid("the list of \(what) is empty") }
@@ -64,7 +66,9 @@ enum CipherLists {
 
   private static func hasSuite(_ context: OpaquePointer, _ name: String) -> Bool {
     // SAFETY: the stack belongs to the context, which is the caller's; names of ciphers are static.
-    unsafe elements(of: SSL_CTX_get_ciphers(context)).contains { unsafe String(cString: SSL_CIPHER_get_name($0)) == name }
+    unsafe elements(of: SSL_CTX_get_ciphers(context)).contains {
+      unsafe String(cString: SSL_CIPHER_get_name($0)) == name
+    }
   }
 
   /// The names in a list in the notation of openssl-ciphers(1), without those that are excluded: what is not there need

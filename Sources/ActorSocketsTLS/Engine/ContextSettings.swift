@@ -19,7 +19,7 @@ struct ContextSettings {
 
   func makeClient() throws(TLSError) -> OpenSSLObject {
     let context = try makeCommon()
-    // SAFETY (in this type): the context is new and nobody else's yet; texts and bytes live during the calls, which copy
+    // SAFETY (here and below): the context is new and nobody else's yet; texts and bytes live during the calls, which copy
     // them.
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
@@ -37,6 +37,7 @@ struct ContextSettings {
 
   func makeServer() throws(TLSError) -> OpenSSLObject {
     let context = try makeCommon()
+    // SAFETY: as above.
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_verify(pointer, verifyMode, nil)
     unsafe copenssl_SSL_CTX_set_tlsext_servername_callback(pointer, chooseIdentity)
@@ -79,6 +80,7 @@ struct ContextSettings {
   /// What clients and servers have in common.
   private func makeCommon() throws(TLSError) -> OpenSSLObject {
     OpenSSLErrors.clear()
+    // SAFETY: as above.
     let context = try unsafe OpenSSLObject(SSL_CTX_new(TLS_method())) { unsafe SSL_CTX_free($0) }
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_options(
@@ -100,6 +102,7 @@ struct ContextSettings {
   }
 
   private func set(_ pointer: OpaquePointer, _ minimum: TLSVersion, _ maximum: TLSVersion) throws(TLSError) {
+    // SAFETY: as above.
     let isDone =
       unsafe copenssl_SSL_CTX_set_min_proto_version(pointer, Int32(minimum.rawValue)) == 1
       && copenssl_SSL_CTX_set_max_proto_version(pointer, Int32(maximum.rawValue)) == 1
@@ -107,6 +110,7 @@ struct ContextSettings {
   }
 
   private func setCiphers(_ pointer: OpaquePointer) throws(TLSError) {
+    // SAFETY: as above.
     unsafe SSL_CTX_set_security_level(pointer, Self.securityLevel)
     if let list = configuration.ciphers, unsafe SSL_CTX_set_cipher_list(pointer, list) != 1 {
       throw invalid("the ciphers \(AddressError.quote(list)) leave none")
@@ -126,6 +130,7 @@ struct ContextSettings {
   /// Tells clients whose certificates are accepted, so that one with several shows the right one. Only the roots that were
   /// given one by one: those of the system are more than a handshake should carry.
   private func nameRoots(to pointer: OpaquePointer) throws(TLSError) {
+    // SAFETY: as above.
     guard configuration.clientCertificates != .none else { return }
     for root in trust.roots.prefix(64) {
       guard unsafe SSL_CTX_add_client_CA(pointer, root.pointer) == 1 else { throw OpenSSLErrors.take().failure() }

@@ -63,6 +63,7 @@ func written(by body: (OpaquePointer) -> Void) -> [UInt8] {
 /// The bytes that one of OpenSSL's `i2d` functions encodes something as.
 ///
 /// - Parameter encode: Calls it, with the place where the bytes go, or without to learn how many there are.
+/// - Returns: The bytes, or none if it fails.
 func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8] {
   // SAFETY: the function writes as many bytes as it said, into memory of that size, and moves our copy of the pointer.
   let count = Int(encode(nil))

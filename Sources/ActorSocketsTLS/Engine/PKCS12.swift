@@ -47,8 +47,7 @@ enum PKCS12 {
     let ownedCertificate = try unsafe own.map { pointer throws(TLSError) in try unsafe Certificate(owning: pointer) }
     guard let ownedKey else { throw source.bad("has no private key") }
     guard let ownedCertificate else { throw source.bad("has no certificate for its key") }
-    var rest: [Certificate] = []
-    for unsafe element in unsafe elements(of: others) { rest.append(try unsafe Certificate(sharing: element)) }
+    let rest = unsafe Certificate.shared(from: others)
     return (ordered(ownedCertificate, rest), ownedKey)
   }
 

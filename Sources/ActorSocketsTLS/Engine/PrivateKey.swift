@@ -94,7 +94,8 @@ extension PrivateKey {
       let hint = other.map { ", but to number \($0 + 1) of them, which has to be the first" } ?? ""
       throw TLSError(
         .keyMismatch,
-        detail: "the private key of \(source.name) does not belong to the \(other == nil ? "" : "first ")certificate\(hint)",
+        detail:
+          "the private key of \(source.name) does not belong to the \(other == nil ? "" : "first ")certificate\(hint)",
         certificate: own.subject)
     }
     try checkStrength(with: certificates, from: source)
@@ -114,29 +115,11 @@ extension PrivateKey {
     unsafe SSL_CTX_set_security_level(trial, ContextSettings.securityLevel)
     let chain = try CertificateStack(certificates.dropFirst())
     OpenSSLErrors.clear()
-    guard unsafe SSL_CTX_use_cert_and_key(trial, certificates[0].pointer, pointer, chain.pointer, 1) != 1 else { return }
+    guard unsafe SSL_CTX_use_cert_and_key(trial, certificates[0].pointer, pointer, chain.pointer, 1) != 1 else {
+      return
+    }
     throw TLSError(
       .weakCertificate, detail: "the certificates of \(source.name) are not accepted at security level 2",
       reason: OpenSSLErrors.take().text, certificate: certificates[0].subject)
   }
-}
-
-/// Certificates as a stack of OpenSSL's (`STACK_OF(X509)`).
-@safe final class CertificateStack: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): nothing changes it after `init`.
-  let pointer: OpaquePointer
-
-  /// A stack that shares these certificates.
-  init(_ certificates: some Sequence<Certificate>) throws(TLSError) {
-    // SAFETY: each certificate gets one more reference, which the stack gives back when it is freed.
-    guard let stack = unsafe OPENSSL_sk_new_null() else { throw OpenSSLErrors.take().failure() }
-    unsafe pointer = stack
-    for certificate in certificates {
-      unsafe X509_up_ref(certificate.pointer)
-      unsafe OPENSSL_sk_push(stack, UnsafeRawPointer(certificate.pointer))
-    }
-  }
-
-  // SAFETY: nobody else has the stack, and each of its certificates was shared by `init`.
-  deinit { unsafe OPENSSL_sk_pop_free(pointer) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
 }

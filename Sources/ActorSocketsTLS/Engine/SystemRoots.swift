@@ -37,6 +37,7 @@ enum SystemRoots {
   /// Files that OpenSSL finds in a directory are called as the hash of their subject: eight digits, a dot and a number.
   private static func isHash(_ name: String) -> Bool {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-    return parts.count == 2 && parts[0].count == 8 && parts[0].allSatisfy(\.isHexDigit) && parts[1].allSatisfy(\.isNumber)
+    return parts.count == 2 && parts[0].count == 8 && parts[0].allSatisfy(\.isHexDigit)
+      && parts[1].allSatisfy(\.isNumber)
   }
 }

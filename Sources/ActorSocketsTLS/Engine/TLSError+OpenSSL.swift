@@ -8,7 +8,9 @@ extension TLSError {
   ///   - ssl: The connection.
   ///   - state: What its callbacks have left.
   ///   - result: What SSL_get_error(3) said.
+  /// - Returns: The cause that is known best.
   static func taken(from ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32) -> TLSError {
+    // SAFETY: the connection is the caller's.
     let errors = OpenSSLErrors.take()
     var error: TLSError
     if let failure = state.failure {
@@ -24,7 +26,7 @@ extension TLSError {
   private static func cause(
     _ errors: OpenSSLErrors, _ ssl: OpaquePointer, _ state: TLSHandshakeState, _ result: Int32
   ) -> TLSError {
-    // SAFETY: the connection is the caller's.
+    // SAFETY: as above.
     guard let first = errors.entries.first(where: { $0.library == Int32(ERR_LIB_SSL) }) ?? errors.entries.first else {
       return TLSError(result == SSL_ERROR_SYSCALL || result == SSL_ERROR_ZERO_RETURN ? .truncated : .protocolError)
     }

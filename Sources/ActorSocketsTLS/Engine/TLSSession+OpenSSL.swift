@@ -43,9 +43,11 @@ extension TLSSession {
     // SAFETY: as above; certificates are shared. On a client the peer's own is the first of the chain, on a server it is
     // none of it.
     guard let own = unsafe SSL_get0_peer_certificate(ssl) else { return [] }
-    let chain = unsafe elements(of: SSL_get_peer_cert_chain(ssl))
-    let pointers = unsafe state.isServer || chain.isEmpty ? [own] + chain : chain
-    return unsafe pointers.compactMap { unsafe try? Certificate(sharing: $0) }.map(TLSCertificate.init)
+    var certificates = unsafe Certificate.shared(from: SSL_get_peer_cert_chain(ssl))
+    if state.isServer || certificates.isEmpty, let own = try? unsafe Certificate(sharing: own) {
+      certificates.insert(own, at: 0)
+    }
+    return certificates.map(TLSCertificate.init)
   }
 
   /// RFC 9266, section 2. Of TLS 1.2 it holds only what it should with the extended master secret.

@@ -11,7 +11,9 @@ func useTicketKey(
 ) -> Int32 {
   // SAFETY: OpenSSL passes room for a name of 16 bytes and for a vector of up to 16, and both contexts live during the
   // callback.
-  guard let state = unsafe TLSHandshakeState.of(ssl), let name = unsafe name, let vector = unsafe vector else { return -1 }
+  guard let state = unsafe TLSHandshakeState.of(ssl), let name = unsafe name, let vector = unsafe vector else {
+    return -1
+  }
   let now = continuousNanoseconds()
   if isSealing == 1 {
     guard let key = try? state.context.ticketKeys.withLock({ try $0.sealing(at: now, RandomBytes.make) }),
@@ -22,7 +24,9 @@ func useTicketKey(
     return unsafe isDone && copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 ? 1 : -1
   }
   let wanted = unsafe UnsafeBufferPointer(start: name, count: 16)
-  guard let (key, isPrevious) = state.context.ticketKeys.withLock({ unsafe $0.opening(wanted, at: now) }) else { return 0 }
+  guard let (key, isPrevious) = state.context.ticketKeys.withLock({ unsafe $0.opening(wanted, at: now) }) else {
+    return 0
+  }
   let isDone = unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
   guard isDone, unsafe copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 else { return -1 }
   return isPrevious ? 2 : 1

@@ -31,6 +31,8 @@ struct TicketKeyRing: Sendable {
   /// - Parameters:
   ///   - now: Nanoseconds of a clock that only goes forward.
   ///   - random: Makes bytes that nobody can guess.
+  /// - Returns: The key.
+  /// - Throws: What `random` throws.
   mutating func sealing(
     at now: Int64, _ random: (Int) throws(TLSError) -> [UInt8]
   ) throws(TLSError) -> Key {

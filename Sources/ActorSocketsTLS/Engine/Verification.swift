@@ -41,8 +41,7 @@ private func askProgram(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: T
     if state.verifyResult == X509_V_OK { unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED) }
     return 0
   case nil:
-    let shown = unsafe elements(of: X509_STORE_CTX_get0_untrusted(store))
-    let certificates = unsafe shown.compactMap { unsafe try? Certificate(sharing: $0) }
+    let certificates = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))
     state.question = TLSPeer(
       certificates: certificates.map(TLSCertificate.init), verdict: state.verdict ?? .noCertificate, role: state.role)
     return state.isServer ? 1 : unsafe copenssl_SSL_set_retry_verify(ssl)
@@ -56,8 +55,8 @@ private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   OpenSSLErrors.clear()
   let isTrusted = unsafe trust.isPinsAlone ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
   if isTrusted, !trust.pins.isEmpty {
-    let chain = unsafe elements(of: X509_STORE_CTX_get0_chain(store))
-    if unsafe !chain.contains(where: { unsafe isPinned($0, trust.pins) }) {
+    let chain = unsafe Certificate.shared(from: X509_STORE_CTX_get0_chain(store))
+    if !chain.contains(where: { trust.pins.contains($0.publicKeySHA256) }) {
       unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED)
       state.verifyResult = X509_V_ERR_CERT_UNTRUSTED
       state.verdict = .untrusted(unsafe notPinned(store))
@@ -81,8 +80,8 @@ private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
 /// certificate may be signed by anyone; what it says is checked as that of any other.
 private func verify(_ store: OpaquePointer, byPins pins: Set<[UInt8]>) -> Bool {
   // SAFETY: as above; the stack lives until the verification is done.
-  let shown = unsafe elements(of: X509_STORE_CTX_get0_untrusted(store))
-  let pinned = unsafe shown.filter { unsafe isPinned($0, pins) }.compactMap { unsafe try? Certificate(sharing: $0) }
+  let shown = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))
+  let pinned = shown.filter { pins.contains($0.publicKeySHA256) }
   guard !pinned.isEmpty, let roots = try? CertificateStack(pinned) else {
     unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED)
     return false
@@ -92,11 +91,6 @@ private func verify(_ store: OpaquePointer, byPins pins: Set<[UInt8]>) -> Bool {
     unsafe X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(store), UInt(X509_V_FLAG_PARTIAL_CHAIN))
     return unsafe X509_verify_cert(store) == 1
   }
-}
-
-private func isPinned(_ certificate: OpaquePointer, _ pins: Set<[UInt8]>) -> Bool {
-  // SAFETY: as above.
-  unsafe (try? Certificate(sharing: certificate)).map { pins.contains($0.publicKeySHA256) } ?? false
 }
 
 private func notPinned(_ store: OpaquePointer) -> TLSError {

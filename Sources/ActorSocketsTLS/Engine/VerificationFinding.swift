@@ -46,7 +46,8 @@ struct VerificationFinding {
     switch code {
     case .expired:
       guard let certificate else { return "" }
-      return "\(whose) was valid until \(certificate.notAfterText); it has to be renewed, or this machine's clock is wrong"
+      return
+        "\(whose) was valid until \(certificate.notAfterText); it has to be renewed, or this machine's clock is wrong"
     case .notYetValid:
       guard let certificate else { return "" }
       return "\(whose) is not valid before \(certificate.notBeforeText); this machine's clock may be wrong"
@@ -99,13 +100,13 @@ extension TLSError.Code {
 }
 
 extension Certificate {
-  // SAFETY (in this extension): the times belong to the certificate, which lives as long as `self`.
-
+  // SAFETY (here and below): the times belong to the certificate, which lives as long as `self`.
   /// As people write it.
   fileprivate var notAfterText: String {
     unsafe String(decoding: written { unsafe ASN1_TIME_print($0, X509_get0_notAfter(pointer)) }, as: UTF8.self)
   }
 
+  // SAFETY: as above.
   fileprivate var notBeforeText: String {
     unsafe String(decoding: written { unsafe ASN1_TIME_print($0, X509_get0_notBefore(pointer)) }, as: UTF8.self)
   }

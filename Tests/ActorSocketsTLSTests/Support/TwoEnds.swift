@@ -91,6 +91,7 @@ final class TwoEnds {
   /// Goes on until both are done, one has failed and the other has heard of it, or a closure has to be asked.
   ///
   /// - Parameter decide: Stands in for the engine: what becomes of a question.
+  /// - Returns: Why each failed, if it did.
   @discardableResult
   func handshake(
     decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .failure(TLSError(.rejected)) }
