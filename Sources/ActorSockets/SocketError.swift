@@ -63,6 +63,9 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let invalidUTF8 = Code("invalidUTF8")
     /// A closure of the program's refused; ``SocketError/underlyingError`` says why.
     public static let rejected = Code("rejected")
+    /// A layer above the stream failed, TLS for example; ``SocketError/underlyingError`` says why. In a ``CloseReport`` alone:
+    /// operations throw the layer's own error.
+    public static let layerFailed = Code("layerFailed")
     /// The reactor was shut down.
     public static let reactorShutDown = Code("reactorShutDown")
     /// Any other failure; ``SocketError/errno`` tells.
@@ -208,6 +211,7 @@ extension SocketError.Code {
     case .invalidArgument: "an argument makes no sense"
     case .invalidUTF8: "the text is not UTF-8"
     case .rejected: "a closure of the program's refused"
+    case .layerFailed: "a layer above the stream failed"
     case .reactorShutDown: "the reactor was shut down"
     default: "the system call failed"
     }
@@ -241,6 +245,17 @@ extension SocketError {
     let detail = cause?.detail ?? (code == .system ? "\(error.call) failed" : "")
     self.init(cause?.code ?? code, operation: operation, detail: detail, errno: error.errno, address: address)
   }
+
+  /// What a layer above the stream failed with: operations throw it as it is.
+  package init(layer error: any Error, operation: String) {
+    self.init(.layerFailed, operation: operation, detail: "\(error)", underlyingError: error)
+  }
+
+  /// What a layer failed with, if it did.
+  var layerError: (any Error)? { code == .layerFailed ? underlyingError : nil }
+
+  /// What an operation throws that failed with this.
+  var thrown: any Error { layerError ?? self }
 
   /// The same error, said of another operation.
   package func during(_ operation: String) -> SocketError {

@@ -94,7 +94,7 @@ extension Duration {
 }
 
 /// The instant that lies `nanoseconds` after `start`, or the end of time.
-func instant(_ start: Int64, plus nanoseconds: Int64) -> Int64 {
+package func instant(_ start: Int64, plus nanoseconds: Int64) -> Int64 {
   let (sum, overflow) = start.addingReportingOverflow(nanoseconds)
   return overflow ? .max : sum
 }

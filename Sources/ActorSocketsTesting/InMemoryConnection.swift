@@ -179,20 +179,22 @@ private final class MemoryTransport: StreamTransport {
 
   func tryAnyway() {}
 
-  func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
+  func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer { receive(atMost: .max, into: &buffer) }
+
+  private func receive(atMost limit: Int, into buffer: inout ByteQueue) -> Transfer {
     if pipe.arrived.isEmpty {
       if pipe.isReset { return .failed(SystemError(call: "recv", errno: Errno.connectionReset)) }
       return pipe.hasEnded ? .bytes(0) : .wouldBlock
     }
-    let bytes = pipe.take(.max)
+    let bytes = pipe.take(limit)
     buffer.append(bytes.span)
     peer.send { $0.granted(bytes.count) }
     return .bytes(bytes.count)
   }
 
-  func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
+  func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
     var arrived = ByteQueue()
-    let result = receive(into: &arrived, wanted: 1)
+    let result = receive(atMost: limit, into: &arrived)
     if case .bytes(let count) = result, count > 0 {
       let used = arrived.withBytes(body)
       arrived.drop(used)

@@ -146,10 +146,10 @@ package final class Registration: @unchecked Sendable {
   }
 
   /// recv(2) into the reactor's scratch memory; see `withScratch`.
-  package func receiveIntoScratch() -> Transfer {
+  package func receiveIntoScratch(atMost limit: Int = .max) -> Transfer {
     loop.assertCurrent()
     guard let socket else { return .failed(SystemError(call: "recv", errno: Errno.badDescriptor)) }
-    return loop.scratch.receive(from: socket)
+    return loop.scratch.receive(from: socket, atMost: limit)
   }
 
   /// recvmsg(2) into the reactor's scratch memory; descriptors that come along go to the inbox.

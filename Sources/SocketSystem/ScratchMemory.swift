@@ -21,9 +21,11 @@ import Glibc
   // SAFETY: no memory is touched.
   package var count: Int { unsafe memory.count }
 
-  /// recv(2) into the front.
-  // SAFETY: the memory lives as long as this value, so for the call.
-  package func receive(from socket: Socket) -> Transfer { unsafe socket.receive(into: memory) }
+  /// recv(2) of at most so many bytes into the front.
+  package func receive(from socket: Socket, atMost limit: Int) -> Transfer {
+    // SAFETY: the memory lives as long as this value, so for the call.
+    unsafe socket.receive(into: UnsafeMutableRawBufferPointer(rebasing: memory.prefix(limit)))
+  }
 
   /// recvmsg(2) into the front; descriptors that come along go to the inbox.
   // SAFETY: as above.

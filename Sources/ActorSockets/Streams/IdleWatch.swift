@@ -71,6 +71,12 @@ extension StreamCore {
   func idleDeadlineReached() {
     guard let idleWatch, idleWatch.isOver() else { return }
     let error = SocketError(.timedOut, operation: "connection", detail: "no byte moved for \(idleWatch.limit)")
+    if let layer = carriedLayer { return layer.carrierIsIdle(error) }
+    endIdle(error)
+  }
+
+  /// No byte moved for too long.
+  package func endIdle(_ error: SocketError) {
     switch closing {
     case .leaving, .done: break
     case .no, .after: if writes.isEmpty { endQuietly(error) } else { terminate(error, .timedOut) }

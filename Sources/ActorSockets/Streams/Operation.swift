@@ -8,6 +8,8 @@ final class Operation {
     case call
     /// The handle of an `enqueue…` method.
     case handle(@Sendable (Result<OperationOutcome, any Error>) -> Void)
+    /// The upgrade that has one of its entries here.
+    case upgrade(Upgrade)
   }
 
   /// Its number in its queue.
@@ -48,6 +50,9 @@ final class Operation {
   /// - Returns: Whether it has a handle.
   func finish(_ registration: Registration, _ outcome: consuming Result<OperationOutcome, any Error>) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
+    if case .failure(let error as SocketError) = outcome, let layerError = error.layerError {
+      outcome = .failure(layerError)
+    }
     switch waiter {
     case .call:
       self.outcome = outcome
@@ -55,6 +60,9 @@ final class Operation {
       return false
     case .handle(let resolve):
       resolve(outcome)
+      return true
+    case .upgrade(let upgrade):
+      upgrade.reached(outcome)
       return true
     }
   }
@@ -66,7 +74,7 @@ final class Operation {
   }
 
   var isEnqueued: Bool {
-    if case .handle = waiter { true } else { false }
+    if case .call = waiter { false } else { true }
   }
 }
 

@@ -38,7 +38,7 @@ extension QueuedByteStream {
   public func write(_ bytes: [UInt8], timeout: Timeout?, progress: Progress?) async throws {
     if executor.callOvertakes() { await goBehind() }
     let sent = try core.sendAtOnce(bytes.span)
-    if sent == bytes.count, sent > 0 { return }
+    if sent == bytes.count, sent > 0, !core.transport.holdsBack { return }
     let rest = sent == 0 ? bytes : Array(bytes[sent...])
     try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, progress, executor))
   }
@@ -46,7 +46,7 @@ extension QueuedByteStream {
   public func write(_ bytes: Span<UInt8>, timeout: Timeout?) async throws {
     if executor.callOvertakes() { await goBehind() }
     let sent = try core.sendAtOnce(bytes)
-    if sent == bytes.count, sent > 0 { return }
+    if sent == bytes.count, sent > 0, !core.transport.holdsBack { return }
     let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
     try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, nil, executor))
   }
@@ -122,7 +122,7 @@ extension QueuedByteStream {
     get async throws {
       executor.callGoesOn()
       if core.peerIsFinished { return }
-      if core.report != nil { throw core.endError.during("peerFinishedWriting") }
+      if core.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
       try await wait(for: park(in: \.peerFinishedWaiters), in: \.peerFinishedWaiters)
     }
   }
@@ -139,6 +139,13 @@ extension QueuedByteStream {
     core.userCloses()
     core.beginClose(after: condition)
     await waitUntilGone()
+  }
+
+  /// Waits until the stream is up; throws why it does not come up.
+  package func waitUntilOpen() async throws {
+    if core.state == .open { return }
+    if core.report != nil { throw core.endError.during("connect").thrown }
+    try await wait(for: park(in: \.openWaiters), in: \.openWaiters)
   }
 
   private func waitUntilGone() async {
@@ -201,7 +208,7 @@ extension StreamCore {
   ) {
     do {
       try request.kind.validate()
-      if let refusal, !closesAtEnd { throw refusal.during("read") }
+      if let refusal, !closesAtEnd { throw refusal.during("read").thrown }
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }

@@ -14,8 +14,8 @@ extension StreamCore {
     flushUntil target: FlushTarget, _ timeout: Timeout?, _ executor: ReactorExecutor
   ) throws -> Operation {
     try Task.checkCancellation()
-    if let refusal { throw refusal.during("flush") }
-    if let brokenBy { throw brokenBy.during("flush") }
+    if let refusal { throw refusal.during("flush").thrown }
+    if let brokenBy { throw brokenBy.during("flush").thrown }
     return begin(target == .sent ? .pieces([]) : .acknowledgement, timeout, nil, executor)
   }
 

@@ -33,13 +33,15 @@ enum Closing {
 
 extension StreamCore {
   /// Refuses what is new, fails the reads, flushes the writes, and then lets go.
-  func beginClose() {
+  package func beginClose() {
+    if let upgrade { return upgrade.layer.close(after: nil) }
     switch closing {
     case .no, .after: break
     case .flushing, .leaving, .done: return
     }
     if state == .connecting || brokenBy != nil {
-      return terminate(SocketError(.closed, operation: ""), state == .connecting ? .byUs : nil)
+      return terminate(
+        SocketError(.closed, operation: ""), state == .connecting ? .byUs : nil, givingUp: state == .connecting)
     }
     closing = .flushing
     state = .closing
@@ -58,7 +60,8 @@ extension StreamCore {
   }
 
   /// Refuses what is new, and closes when what waits is finished.
-  func beginClose(after condition: CloseCondition) {
+  package func beginClose(after condition: CloseCondition) {
+    if let upgrade { return upgrade.layer.close(after: condition) }
     guard case .no = closing else { return }
     closing = .after(condition)
     if state == .open { state = .closing }
@@ -119,17 +122,19 @@ extension StreamCore {
   /// - Parameters:
   ///   - error: What the operations throw.
   ///   - reason: What the report says, unless there is one already.
-  package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?) {
+  ///   - givingUp: It was not up, and the peer need not see a reset.
+  package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false) {
     if case .done = closing { return }
     let unsent = writes.queuedBytes
     closing = .done
     if endedBy == nil { endedBy = error }
     idleWatch?.stop()
-    transport.abort()
+    if givingUp { transport.giveUp() } else { transport.abort() }
     failFlushes(error)
     conclude(reason ?? .byUs, unsent: unsent)
     refuseAll(reads: error.during("read"), writes: error.during("write"))
     finishClosing()
+    upgrade.take()?.layer.carrierEnded(error, reason ?? .byUs)
   }
 
   /// The reactor shuts down.
@@ -146,9 +151,9 @@ extension StreamCore {
     self.report = report
     state = .closed
     for waiter in closedWaiters.takeAll() { waiter.resume(.success(report)) }
-    for waiter in openWaiters.takeAll() { waiter.resume(.failure(endError.during("connect"))) }
+    for waiter in openWaiters.takeAll() { waiter.resume(.failure(endError.during("connect").thrown)) }
     for waiter in peerFinishedWaiters.takeAll() {
-      waiter.resume(.failure(endError.during("peerFinishedWriting")))
+      waiter.resume(.failure(endError.during("peerFinishedWriting").thrown))
     }
     if let observation = observation.take() {
       observation.ended(wasUp ? .success(report) : .failure(endError.during("connect")))
@@ -170,13 +175,14 @@ extension StreamCore {
     disarmRest()
     transport.discard()
     for waiter in goneWaiters.takeAll() { waiter.resume(.success(())) }
+    whenGone.take()?()
     keepAlive = nil
   }
 }
 
 extension CloseReport.Reason {
   /// What broke the connection.
-  init(_ error: SocketError) {
+  package init(_ error: SocketError) {
     self =
       switch error.code {
       case .connectionReset: .reset

@@ -12,7 +12,7 @@ extension StreamCore {
   ) throws -> Operation {
     try kind.validate()
     try Task.checkCancellation()
-    if let refusal, !closesAtEnd { throw refusal.during("read") }
+    if let refusal, !closesAtEnd { throw refusal.during("read").thrown }
     if timeout == nil, progress == nil { return begin(kind, executor) }
     let operation = operation(.call, timeout, progress)
     operation.id = admit(kind, operation)
@@ -53,9 +53,9 @@ extension StreamCore {
     case .wouldBlock: return 0
     case .failed(let error):
       // The kernel says it once: what is queued instead would hear of something else.
-      let failure = SocketError(error, operation: "write")
+      let failure = failure(error, "write")
       broke(failure)
-      throw brokenBy ?? failure
+      throw (brokenBy ?? failure).thrown
     }
     moved(sent: count)
     writeShare.operations -= 1
@@ -65,11 +65,14 @@ extension StreamCore {
 
   /// Throws if no write is taken any more.
   func checkWritable() throws {
-    if let refusal { throw refusal.during("write") }
-    if let brokenBy { throw brokenBy.during("write") }
-    if writes.isFinishing {
-      throw SocketError(.closed, operation: "write", detail: "the writing side was finished before")
-    }
+    if let error = writeRefusal { throw error.during("write").thrown }
+  }
+
+  /// Why no write is taken any more, if so.
+  var writeRefusal: SocketError? {
+    if let error = refusal ?? brokenBy { return error }
+    if !writes.isFinishing { return nil }
+    return SocketError(.closed, operation: "write", detail: "the writing side was finished before")
   }
 
   func operation(_ waiter: Operation.Waiter, _ timeout: Timeout?, _ progress: Progress?) -> Operation {
@@ -84,7 +87,7 @@ extension StreamCore {
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
     try Task.checkCancellation()
-    if let refusal, !closesAtEnd { throw refusal.during("withBytes") }
+    if let refusal, !closesAtEnd { throw refusal.during("withBytes").thrown }
     let operation = operation(.call, timeout, nil)
     operation.id = admit(.turn(moreThan: 0), operation)
     park(operation, owner.executor)
@@ -120,7 +123,7 @@ extension StreamCore {
     // The stream may have ended between the granting of the turn and this look.
     if let refusal = reads.refusal {
       _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: true)
-      return .done(.failure(refusal.during("withBytes")))
+      return .done(.failure(refusal.during("withBytes").thrown))
     }
     var consumed = 0
     var shown = 0
@@ -143,7 +146,7 @@ extension StreamCore {
       return endTurnAtEnd(id)
     } else {
       var buffer = reads.lendBuffer()
-      let received = transport.receive(restInto: &buffer, showing: look)
+      let received = transport.receive(atMost: .max, restInto: &buffer, showing: look)
       reads.giveBack(buffer)
       switch received {
       case .wouldBlock:
@@ -153,7 +156,7 @@ extension StreamCore {
         receivedEnd()
         return endTurnAtEnd(id)
       case .failed(let error):
-        endedBroken(SocketError(error, operation: "withBytes"))
+        endedBroken(failure(error, "withBytes"))
         return endTurnAtEnd(id)
       case .bytes(let count):
         moved(received: count)
@@ -183,7 +186,7 @@ extension StreamCore {
     if case .failed = reads.ending { isFailure = true }
     _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: isFailure)
     switch reads.ending {
-    case .failed(let error): return .done(.failure(error.during("withBytes")))
+    case .failed(let error): return .done(.failure(error.during("withBytes").thrown))
     case _ where isClean: return .end
     default: return .done(.failure(SocketError(.endOfStream, operation: "withBytes", bytesTransferred: left)))
     }

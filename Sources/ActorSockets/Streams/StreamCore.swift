@@ -23,7 +23,7 @@ public final class StreamCore {
 
   let transport: any StreamTransport
   let registration: Registration
-  let options: Options
+  package var options: Options
   private(set) weak var owner: (any QueuedByteStream)?
   /// Holds the actor while something is under way that nobody awaits.
   var keepAlive: (any QueuedByteStream)?
@@ -65,6 +65,10 @@ public final class StreamCore {
   var writeIsImmediate = false
   var readHasProgress = false
   var writeHasProgress = false
+  /// What has taken the stream over, or is about to.
+  var upgrade: Upgrade?
+  /// Called when the descriptor is gone, for a layer that has let go.
+  var whenGone: (() -> Void)?
   /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
   private var isPumpingReads = false
   private var readShare = Share()
@@ -115,6 +119,7 @@ public final class StreamCore {
 
   /// There may be something to receive or room to send.
   package func transportIsReady() {
+    if let layer = carriedLayer { return layer.carrierIsReady() }
     if !pumpLoneRead() { pumpReads() }
     if !writes.isEmpty { pumpWrites() }
   }
@@ -130,7 +135,13 @@ public final class StreamCore {
 
   /// The connection broke. Bytes that came before can still be received.
   package func transportBroke(_ error: SystemError) {
-    broke(SocketError(error, operation: "connection"))
+    transportBroke(SocketError(error, operation: "connection"))
+  }
+
+  /// The same, said in full.
+  package func transportBroke(_ error: SocketError) {
+    broke(error)
+    if let layer = carriedLayer { return layer.carrierBroke(error) }
     pumpReads()
     pumpWrites()
   }
@@ -241,7 +252,7 @@ public final class StreamCore {
     case .wouldBlock:
       return false
     case .failed(let error):
-      endedBroken(SocketError(error, operation: "read"))
+      endedBroken(failure(error, "read"))
     }
     return true
   }
@@ -268,6 +279,8 @@ public final class StreamCore {
         if registration.askForTurn() { return }
         writeShare = Share()
       }
+      // What the transport took is done when it is sent.
+      if transport.holdsBack, !writes.isRefusing, !expireImmediateWrite() { return }
       switch writes.step() {
       case .idle:
         return
@@ -319,14 +332,20 @@ public final class StreamCore {
     case .wouldBlock:
       return false
     case .failed(let error):
-      broke(SocketError(error, operation: "write"))
+      broke(failure(error, "write"))
     }
     return true
+  }
+
+  /// What a transfer failed with.
+  func failure(_ error: SystemError, _ operation: String) -> SocketError {
+    transport.failure?.during(operation) ?? SocketError(error, operation: operation)
   }
 
   /// Looks after what depends on the queues having run dry.
   func settle() {
     if isQuiet { return }
+    continueUpgrade()
     continueClosing()
     settleRest()
     let isNeeded = pendingHandles > 0 || !writes.isEmpty && !restIsLetGo || closing.isUnderWay
@@ -339,7 +358,9 @@ public final class StreamCore {
 
   /// Nothing is under way that a queue's running dry could bring on: so it is after most steps.
   private var isQuiet: Bool {
-    guard case .no = closing, keepAlive == nil, pendingHandles == 0, writes.isEmpty else { return false }
+    guard case .no = closing, keepAlive == nil, pendingHandles == 0, writes.isEmpty, upgrade == nil else {
+      return false
+    }
     return restDeadline == nil && !restIsLetGo && !(peerIsFinished && options.closesOnEndOfStream)
   }
 
@@ -420,7 +441,8 @@ public final class StreamCore {
 
   /// Why no operation is taken any more, if so.
   var refusal: SocketError? {
-    if case .no = closing { nil } else { endError }
+    guard case .no = closing else { return endError }
+    return upgrade == nil ? nil : SocketError(.upgraded, operation: "")
   }
 
   // MARK: Taking back

@@ -18,7 +18,13 @@ package protocol StreamTransport: AnyObject {
   /// - Returns: How many bytes came, or why none did.
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer
   /// Shows bytes that arrived without copying them; `body` says how many it used up, the rest goes to the buffer.
-  func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer
+  ///
+  /// - Parameters:
+  ///   - limit: The most bytes to receive; no more than one receive buffer come in any case.
+  ///   - buffer: Where the rest goes.
+  ///   - body: Sees the bytes.
+  /// - Returns: How many bytes came, or why none did.
+  func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer
   /// Sends bytes.
   func send(_ bytes: Span<UInt8>) -> Transfer
   /// Sends the pieces, the first from `offset` on.
@@ -27,6 +33,10 @@ package protocol StreamTransport: AnyObject {
   func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer
   /// Sends bytes, and a descriptor with the first of them.
   func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer
+  /// What a transfer failed with, where an error number does not say it.
+  var failure: SocketError? { get }
+  /// Whether it took bytes that it has not sent: a write is not done before they are.
+  var holdsBack: Bool { get }
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
   /// The bytes that were sent and that the peer's side has not acknowledged; an end that was sent counts as one.
@@ -42,12 +52,17 @@ package protocol StreamTransport: AnyObject {
   func close(_ done: @escaping @Sendable () -> Void) -> Bool
   /// Lets go of everything now; the peer sees a reset.
   func abort()
+  /// Lets go of everything now, of a stream that was not up yet.
+  func giveUp()
   /// The stream has ended for good: what waits for nobody is dropped.
   func discard()
 }
 
 extension StreamTransport {
   package var tcpInfo: TCPInfo? { nil }
+  package var failure: SocketError? { nil }
+  package var holdsBack: Bool { false }
+  package func giveUp() { abort() }
 
   /// What was sent is in the peer's buffer at once.
   package var unacknowledgedBytes: Int { 0 }

@@ -64,9 +64,10 @@ final class SocketTransport: StreamTransport {
     return noteReceived(result, asked: asked)
   }
 
-  func receive(restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
+  func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
     if !isReadable { return .wouldBlock }
-    let result = noteReceived(receiveIntoScratch(), asked: registration.scratchCapacity)
+    let asked = min(limit, registration.scratchCapacity)
+    let result = noteReceived(receiveIntoScratch(atMost: asked), asked: asked)
     if case .bytes(let count) = result, count > 0 {
       registration.withScratch(count) { bytes in
         let used = body(bytes)
@@ -76,9 +77,9 @@ final class SocketTransport: StreamTransport {
     return result
   }
 
-  private func receiveIntoScratch() -> Transfer {
+  private func receiveIntoScratch(atMost limit: Int = .max) -> Transfer {
     if let inbox { return registration.receiveIntoScratch(inbox) }
-    return registration.receiveIntoScratch()
+    return registration.receiveIntoScratch(atMost: limit)
   }
 
   private func noteReceived(_ result: Transfer, asked: Int) -> Transfer {

@@ -288,12 +288,6 @@ extension TCPConnection {
     if !isTCP { transport.isNotTCP() }
     if enter() { core.open() }
   }
-
-  private func waitUntilOpen() async throws {
-    if core.state == .open { return }
-    if core.report != nil { throw core.endError.during("connect") }
-    try await wait(for: park(in: \.openWaiters), in: \.openWaiters)
-  }
 }
 
 // MARK: - Events

@@ -1,4 +1,5 @@
 import ActorSockets
+import ActorSocketsTLS
 import ActorSocketsTesting
 import Glibc
 import SocketSystem
@@ -10,15 +11,43 @@ enum Transport: String, CaseIterable, CustomTestStringConvertible {
   case tcpOverIPv4 = "TCP over IPv4"
   case tcpOverIPv6 = "TCP over IPv6"
   case inMemory = "in memory"
+  case tls = "TLS 1.3 over TCP"
+  case tls12InMemory = "TLS 1.2 in memory"
 
   var testDescription: String { rawValue }
-  var isTCP: Bool { self != .inMemory }
 }
 
 /// Two ends of one connection.
 struct Pair: Sendable {
   let client: any ByteStream
   let server: any ByteStream
+}
+
+extension Pair {
+  /// The same two ends, upgraded; the handshake goes on by itself.
+  fileprivate func encrypted(_ version: TLSVersion) throws -> Pair {
+    let context = try TestContexts.context(version)
+    return Pair(
+      client: TLSConnection.over(client, context: context, as: .client(serverName: "server.test")),
+      server: TLSConnection.over(server, context: context, as: .server))
+  }
+}
+
+/// Contexts for both ends, made once: making a key takes a while.
+enum TestContexts {
+  private static let made = Result {
+    let identity = try TLSIdentity.selfSigned(for: ["server.test"])
+    return try [TLSVersion.v12, .v13].map { version in
+      var configuration = TLSConfiguration()
+      configuration.minimumVersion = version
+      configuration.maximumVersion = version
+      configuration.identity = identity
+      configuration.trustRoots = [.certificates([identity.certificate])]
+      return try TLSContext(configuration)
+    }
+  }
+
+  static func context(_ version: TLSVersion) throws -> TLSContext { try made.get()[version == .v12 ? 0 : 1] }
 }
 
 /// What a pair does differently: what the configurations of all transports have in common.
@@ -43,6 +72,10 @@ extension Transport {
     switch self {
     case .tcpOverIPv4: return try await tcpPair(.ipv4(.loopback, port: 0), reactor, options)
     case .tcpOverIPv6: return try await tcpPair(.ipv6(.loopback, port: 0), reactor, options)
+    case .tls:
+      return try await Transport.tcpOverIPv4.pair(on: reactor, change).encrypted(.v13)
+    case .tls12InMemory:
+      return try await Transport.inMemory.pair(on: reactor, change).encrypted(.v12)
     case .inMemory:
       var configuration = InMemoryConnection.Configuration()
       configuration.writeBudget = options.writeBudget

@@ -1,0 +1,344 @@
+// One side of a TLS connection: OpenSSL between two rings of memory, a BIO pair. It has no input or output of its own.
+//
+//                 feed                                  output
+//    ciphertext ────────▶ ring ──▶ SSL ──▶ ring ────────────────▶ ciphertext
+//                                  │ ▲
+//                             read ▼ │ write
+//                                plaintext
+//
+// What OpenSSL asks of its caller, and how it is kept to:
+// - The error queue is the thread's: it is cleared before a call, and read in the same function.
+// - After a fatal failure nothing is called any more, SSL_shutdown least of all. The alert waits in the ring and is sent.
+// - Every call may leave something in the ring for the peer, reading too (an alert, a ticket, the answer to a key update). Whoever calls
+//   looks at `hasOutput` afterwards.
+// - A write is never cut by a full ring: only as much is written as it has room for as a whole record. So SSL never holds back what it
+//   was given, and no write need be repeated with the same bytes.
+// - Decrypted bytes raise no event: reading goes on until OpenSSL has nothing more.
+// - The end of the input is said to OpenSSL (BIO_shutdown_wr), which would wait for ever otherwise.
+// - `SSL_free` frees the half of the pair that it was given; the other one is freed here.
+//
+// The rings are as large as what is under way needs: a connection that idles has two small ones. A pair whose rings are empty is taken
+// apart, sized and put together again.
+
+internal import ActorSockets
+internal import COpenSSL
+
+/// OpenSSL's state of one connection and the two rings, owned by whoever holds this value.
+@safe struct TLSEngine: ~Copyable {
+  /// What came of a step of the handshake.
+  enum HandshakeStep {
+    case done
+    /// The peer's next bytes are needed.
+    case needsInput
+    /// The ring is full.
+    case needsOutput
+    /// A closure has to judge the peer: see `TLSHandshakeState.question`.
+    case needsAnswer
+    case failed(TLSError)
+  }
+
+  /// What ended a run of reading.
+  enum ReadStep {
+    case needsInput
+    case needsOutput
+    /// There is no room for more.
+    case full
+    /// The peer said that no more comes.
+    case ended
+    case failed(TLSError)
+  }
+
+  let state: TLSHandshakeState
+  private let ssl: OpaquePointer
+  /// SSL's half of the pair, which SSL owns.
+  private let inner: OpaquePointer
+  /// The other half.
+  private let outer: OpaquePointer
+  private(set) var failure: TLSError?
+  private var inputIsOver = false
+  private var sizes = Sizes.large
+  /// Bytes written since the keys were changed.
+  private var writtenWithKeys = 0
+
+  /// The sizes of the rings.
+  private struct Sizes: Equatable {
+    var input: Int
+    var output: Int
+
+    /// A ring of any size takes what there is piece by piece.
+    static let small = Sizes(input: 1_024, output: 1_024)
+    /// Room for the largest record, which RFC 8446 limits to 2^14 bytes and a bit.
+    static let large = Sizes(input: 17_408, output: 17_408)
+    /// The most room to write to: four records go out in one system call.
+    static let largestOutput = 4 * (TLSEngine.longestRecord + TLSEngine.overhead)
+  }
+
+  /// The most plaintext of a record.
+  private static let longestRecord = 16_384
+  /// What a record has beside its plaintext, at most: the header, an initialisation vector, padding, a check sum.
+  private static let overhead = 256
+  /// Keys of AES-GCM are good for 2^24.5 full records, RFC 8446, section 5.5; they are changed long before that.
+  private static let bytesWithKeys = 1 << 36
+
+  /// An engine that has not begun.
+  init(_ context: TLSContext, as role: TLSRole) throws(TLSError) {
+    state = TLSHandshakeState(context, role)
+    let ssl = try unsafe context.makeSSL(for: state)
+    var inner: OpaquePointer?
+    var outer: OpaquePointer?
+    // SAFETY: both are set if the call succeeds; SSL takes one over, `deinit` frees the other.
+    _ = unsafe BIO_new_bio_pair(&inner, Sizes.large.output, &outer, Sizes.large.input)
+    guard let inner = unsafe inner, let outer = unsafe outer else {
+      unsafe SSL_free(ssl)
+      throw TLSError(.internalError, detail: "there is no memory for a TLS connection")
+    }
+    unsafe SSL_set_bio(ssl, inner, inner)
+    unsafe self.ssl = ssl
+    unsafe self.inner = inner
+    unsafe self.outer = outer
+  }
+
+  deinit {
+    // SAFETY: both are freed once. The callbacks' state outlives SSL, for it is a property of this value.
+    unsafe SSL_free(ssl)
+    unsafe BIO_free(outer)
+  }
+
+  // MARK: The handshake
+
+  /// Goes on with the handshake as far as it gets.
+  mutating func handshake() -> HandshakeStep {
+    if let failure { return .failed(failure) }
+    // SAFETY: `ssl` is this value's.
+    ERR_clear_error()
+    let result = unsafe SSL_do_handshake(ssl)
+    if result == 1 {
+      if let error = callbackFailure() { return .failed(error) }
+      return .done
+    }
+    switch unsafe SSL_get_error(ssl, result) {
+    case SSL_ERROR_WANT_READ: return .needsInput
+    case SSL_ERROR_WANT_WRITE: return .needsOutput
+    case SSL_ERROR_WANT_RETRY_VERIFY: return .needsAnswer
+    case let error: return .failed(fail(error))
+    }
+  }
+
+  /// Whether the handshake is done, as far as OpenSSL is concerned.
+  // SAFETY: `ssl` is this value's.
+  var isUp: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
+
+  /// What can be asked of the connection once it is up.
+  // SAFETY: `ssl` is this value's.
+  var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
+
+  // MARK: Ciphertext in
+
+  /// Takes ciphertext in and appends what it decrypts, until all is used up or it cannot go on.
+  ///
+  /// - Parameters:
+  ///   - ciphertext: From the peer.
+  ///   - fed: How much of it is taken in; the rest is to be given again.
+  ///   - plaintext: Where the bytes go.
+  /// - Returns: Why it stopped.
+  mutating func read(
+    feeding ciphertext: Span<UInt8>, _ fed: inout Int, appendingTo plaintext: inout [UInt8]
+  ) -> ReadStep {
+    if let failure { return .failed(failure) }
+    makeRoom(input: ciphertext.count)
+    defer { giveRoomBack() }
+    while true {
+      // What is decrypted is shorter than what it was, but for a record of which the beginning came before.
+      // SAFETY: `ssl` and `inner` are this value's.
+      let pending = unsafe Int(SSL_pending(ssl)) + copenssl_BIO_pending(inner)
+      var step = ReadStep.needsInput
+      plaintext.append(addingCapacity: max(pending + ciphertext.count - fed, 64)) { tail in
+        // SAFETY: the memory is valid for its capacity, and the count that is set is what OpenSSL wrote.
+        unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
+          repeat {
+            fed += feed(ciphertext.extracting(fed..<ciphertext.count))
+            step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
+          } while step.needsInput && fed < ciphertext.count
+        }
+      }
+      if case .full = step { continue }
+      return step
+    }
+  }
+
+  /// Puts as much ciphertext into the ring as it has room for.
+  mutating func feed(_ ciphertext: Span<UInt8>) -> Int {
+    if ciphertext.isEmpty || inputIsOver { return 0 }
+    // SAFETY: the pointer is valid for the count during the call, which only reads.
+    let written = unsafe ciphertext.withUnsafeBytes { bytes in
+      unsafe BIO_write(outer, bytes.baseAddress, Int32(clamping: bytes.count))
+    }
+    return max(0, Int(written))
+  }
+
+  /// Whether there is ciphertext that was not looked at: what came behind the end of the handshake.
+  // SAFETY: `inner` is this value's.
+  var hasInput: Bool { unsafe copenssl_BIO_pending(inner) > 0 }
+
+  /// No more ciphertext comes.
+  mutating func endInput() {
+    if inputIsOver { return }
+    inputIsOver = true
+    // SAFETY: `outer` is this value's.
+    _ = unsafe copenssl_BIO_shutdown_wr(outer)
+  }
+
+  /// Decrypts into the memory until it is full or OpenSSL cannot go on.
+  private mutating func read(_ memory: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> ReadStep {
+    while true {
+      if filled == memory.count { return .full }
+      // SAFETY: `ssl` is this value's, and the memory is valid for its count.
+      ERR_clear_error()
+      var count = 0
+      let result = unsafe SSL_read_ex(ssl, memory.baseAddress.map { unsafe $0 + filled }, memory.count - filled, &count)
+      filled += count
+      if result == 1 {
+        // A call that would only say that there is no more is left out.
+        if unsafe SSL_pending(ssl) == 0 && copenssl_BIO_pending(inner) == 0, !inputIsOver { return .needsInput }
+        continue
+      }
+      let error = unsafe SSL_get_error(ssl, result)
+      if let failure = callbackFailure() { return .failed(failure) }
+      switch error {
+      case SSL_ERROR_WANT_READ: return .needsInput
+      case SSL_ERROR_WANT_WRITE: return .needsOutput
+      case SSL_ERROR_ZERO_RETURN: return .ended
+      default: break
+      }
+      let failure = fail(error)
+      let isBetweenRecords = unsafe SSL_has_pending(ssl) == 0
+      if failure.code == .truncated, state.context.configuration.allowsTruncation, isBetweenRecords { return .ended }
+      return .failed(failure)
+    }
+  }
+
+  // MARK: Plaintext in
+
+  /// Encrypts plaintext into the ring, record by record, as far as there is room.
+  ///
+  /// - Returns: How many bytes were taken, or why it failed.
+  mutating func write(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
+    if let failure { return .failure(failure) }
+    makeRoom(output: plaintext.count)
+    var written = 0
+    while written < plaintext.count {
+      // SAFETY: `ssl` and `inner` are this value's, and the pointer is valid for the count during the call, which only reads.
+      let room = unsafe Int(BIO_ctrl_get_write_guarantee(inner)) - Self.overhead
+      let length = min(plaintext.count - written, Self.longestRecord, room)
+      // A short record for want of room would be a waste, unless the ring is empty.
+      if length <= 0 || length < plaintext.count - written && length < Self.longestRecord && hasOutput { break }
+      changeKeysIfDue()
+      var count = 0
+      ERR_clear_error()
+      let result = unsafe plaintext.extracting(written..<written + length).withUnsafeBytes { bytes in
+        unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count)
+      }
+      if result != 1 {
+        let error = unsafe SSL_get_error(ssl, result)
+        if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { break }
+        return .failure(fail(error))
+      }
+      written += count
+      writtenWithKeys += count
+    }
+    return .success(written)
+  }
+
+  private mutating func changeKeysIfDue() {
+    if writtenWithKeys < Self.bytesWithKeys { return }
+    writtenWithKeys = 0
+    // SAFETY: `ssl` is this value's. Of a version that has none, it fails, and nothing changes.
+    unsafe SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED)
+  }
+
+  /// Says that no more plaintext comes: close_notify. The peer may go on.
+  mutating func finishWriting() {
+    if failure != nil { return }
+    // SAFETY: `ssl` is this value's.
+    ERR_clear_error()
+    let result = unsafe SSL_shutdown(ssl)
+    if result < 0, unsafe SSL_get_error(ssl, result) == SSL_ERROR_SSL { _ = fail(SSL_ERROR_SSL) }
+  }
+
+  // MARK: Ciphertext out
+
+  /// Whether there is something to send.
+  // SAFETY: `outer` is this value's.
+  var hasOutput: Bool { unsafe copenssl_BIO_pending(outer) > 0 }
+
+  /// Shows what is next to be sent; `body` says how much of it was.
+  mutating func withOutput<Failure>(_ body: (Span<UInt8>) throws(Failure) -> Int) throws(Failure) {
+    var start: UnsafeMutablePointer<CChar>?
+    // SAFETY: the memory is the ring's, valid until the next call on the pair, and `body` makes none.
+    let count = unsafe BIO_nread0(outer, &start)
+    guard count > 0, let start = unsafe start else { return }
+    let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(count)).assumingMemoryBound(to: UInt8.self)
+    let sent = try body(unsafe Span(_unsafeElements: bytes))
+    var ignored: UnsafeMutablePointer<CChar>?
+    if sent > 0 { _ = unsafe BIO_nread(outer, &ignored, Int32(clamping: min(sent, Int(count)))) }
+  }
+
+  /// Takes everything out that is to be sent.
+  mutating func takeOutput() -> [UInt8] {
+    var output: [UInt8] = []
+    while hasOutput {
+      withOutput { bytes in
+        output.append(copying: bytes)
+        return bytes.count
+      }
+    }
+    return output
+  }
+
+  // MARK: The rings
+
+  private mutating func makeRoom(input: Int = 0, output: Int = 0) {
+    var wanted = sizes
+    if input > sizes.input { wanted.input = Sizes.large.input }
+    if output + Self.overhead > sizes.output {
+      let records = (output - 1) / Self.longestRecord + 1
+      wanted.output = min(max(Sizes.large.output, records * (Self.longestRecord + Self.overhead)), Sizes.largestOutput)
+    }
+    if wanted != sizes { resize(to: wanted) }
+  }
+
+  /// Makes the rings small if they are empty.
+  mutating func giveRoomBack() {
+    if sizes != .small { resize(to: .small) }
+  }
+
+  private mutating func resize(to wanted: Sizes) {
+    // SAFETY: both halves are this value's. Nothing is lost: the rings are empty.
+    guard !inputIsOver, unsafe copenssl_BIO_pending(inner) == 0, !hasOutput else { return }
+    unsafe copenssl_BIO_destroy_bio_pair(outer)
+    unsafe copenssl_BIO_set_write_buf_size(outer, wanted.input)
+    unsafe copenssl_BIO_set_write_buf_size(inner, wanted.output)
+    // Without memory the rings would be none: nothing can be taken in or out, which the first use finds.
+    if unsafe copenssl_BIO_make_bio_pair(inner, outer) == 1 { sizes = wanted }
+  }
+
+  // MARK: Failures
+
+  /// A callback found a reason to fail that OpenSSL has not.
+  private mutating func callbackFailure() -> TLSError? {
+    guard let error = state.failure else { return nil }
+    failure = error
+    return error
+  }
+
+  private mutating func fail(_ error: Int32) -> TLSError {
+    // SAFETY: `ssl` is this value's.
+    let failure = unsafe TLSError.taken(from: ssl, state, result: error)
+    self.failure = failure
+    return failure
+  }
+}
+
+extension TLSEngine.ReadStep {
+  fileprivate var needsInput: Bool { if case .needsInput = self { true } else { false } }
+}

@@ -1,0 +1,152 @@
+// A stream that is none of this package's as a carrier, by its public methods.
+//
+// - One read at a time, begun when somebody wants to receive and nothing is there. What it brought is in `arrived`.
+// - One write at a time. What it has been given stays where it came from until the stream has taken it: only then does `send` say so,
+//   and it says so once (`taken`). So a write of the encrypted stream is done when this one's is.
+// - Each is a task, which reports in the reactor's queue.
+
+internal import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+final class ForeignCarrier: Carrier {
+  weak var layer: TLSTransport?
+  private let stream: any ByteStream
+  private var arrived = ByteQueue()
+  private var hasEnded = false
+  private var failure: SystemError?
+  private var reading: Task<Void, Never>?
+  /// The bytes of the write under way.
+  private var inFlight = 0
+  /// The bytes of the last one, which `send` has not told yet.
+  private var taken = 0
+
+  private static let longestRead = 65_536
+
+  init(_ stream: any ByteStream) { self.stream = stream }
+
+  private var reactor: Reactor { stream.executor.reactor }
+
+  var isReadable: Bool { !arrived.isEmpty || hasEnded || failure != nil || reading == nil }
+  var unacknowledgedBytes: Int { 0 }
+  var tcpInfo: TCPInfo? { nil }
+  func tryAnyway() {}
+  func takeEarlyBytes() -> [UInt8] { [] }
+
+  /// Hands over what nobody had read of the stream, and then begins.
+  func start(_ begin: @escaping @Sendable (_ early: [UInt8]) -> Void) {
+    let (stream, reactor) = (stream, reactor)
+    Task.detached {
+      let early = await stream.takeBuffered()
+      reactor.submit { begin(early) }
+    }
+  }
+
+  // MARK: Receiving
+
+  func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {
+    if !arrived.isEmpty {
+      let count = min(limit, arrived.count)
+      arrived.withBytes { body($0.extracting(first: count)) }
+      arrived.drop(count)
+      return .bytes(count)
+    }
+    if let failure { return .failed(failure) }
+    if hasEnded { return .bytes(0) }
+    if reading == nil { read() }
+    return .wouldBlock
+  }
+
+  private func read() {
+    let carrier = ReactorBound(self, on: reactor)
+    reading = Self.report(stream) { stream in
+      try await stream.read(upTo: Self.longestRead, timeout: nil)
+    } to: { result in
+      carrier.reactor.submit { carrier.value.received(result) }
+    }
+  }
+
+  /// Does something with the stream, and says what came of it.
+  private static func report<Value: Sendable>(
+    _ stream: any ByteStream, _ body: @escaping @Sendable (any ByteStream) async throws -> Value,
+    to report: @escaping @Sendable (Result<Value, any Error>) -> Void
+  ) -> Task<Void, Never> {
+    Task.detached {
+      do {
+        let value = try await body(stream)
+        report(.success(value))
+      } catch {
+        report(.failure(error))
+      }
+    }
+  }
+
+  private func received(_ result: Result<[UInt8]?, any Error>) {
+    reading = nil
+    switch result {
+    case .success(let bytes?): arrived.append(bytes.span)
+    case .success(nil): hasEnded = true
+    case .failure(let error): return broke(error, "read")
+    }
+    layer?.carrierIsReady()
+  }
+
+  private func broke(_ error: any Error, _ call: String) {
+    if failure != nil { return }
+    let error = error as? SocketError ?? SocketError(.system, operation: call, detail: "\(error)")
+    failure = SystemError(call: call, errno: error.errno == 0 ? Errno.connectionReset : error.errno)
+    layer?.carrierBroke(error)
+  }
+
+  // MARK: Sending
+
+  func send(_ bytes: Span<UInt8>) -> Transfer {
+    if let failure { return .failed(failure) }
+    if taken > 0 {
+      let count = taken
+      taken = 0
+      return .bytes(count)
+    }
+    if inFlight == 0, !bytes.isEmpty { write([UInt8](copying: bytes)) }
+    return .wouldBlock
+  }
+
+  private func write(_ bytes: [UInt8]) {
+    inFlight = bytes.count
+    let carrier = ReactorBound(self, on: reactor)
+    _ = Self.report(stream) { stream in
+      try await stream.write(bytes, timeout: nil, progress: nil)
+    } to: { result in
+      carrier.reactor.submit { carrier.value.wrote(result) }
+    }
+  }
+
+  private func wrote(_ result: Result<Void, any Error>) {
+    taken = inFlight
+    inFlight = 0
+    if case .failure(let error) = result { broke(error, "write") } else { layer?.carrierIsReady() }
+  }
+
+  // MARK: The end
+
+  func close(sending rest: [UInt8], _ done: (@Sendable () -> Void)?) -> Bool {
+    layer = nil
+    reading?.cancel()
+    // Its front is what the write under way has, or the last one had.
+    let rest = Array(rest.dropFirst(inFlight + taken))
+    let (stream, reactor) = (stream, reactor)
+    Task.detached {
+      if !rest.isEmpty { try? await stream.write(rest, timeout: nil, progress: nil) }
+      await stream.close()
+      if let done { reactor.submit(done) }
+    }
+    return false
+  }
+
+  func abort() {
+    layer = nil
+    reading?.cancel()
+    let stream = stream
+    Task.detached { await stream.abort() }
+  }
+}

@@ -1,0 +1,466 @@
+// TLS as a stream's transport: the engine, driven over a carrier.
+//
+//    waiting ──begin()──▶ handshaking ──▶ judging ──▶ up ──▶ detached
+//       │                      │             │         │         ▲
+//       └──────────────────────┴─────────────┴─────────┴─────────┘
+//                     failed, given up, closed, aborted
+//
+// - `waiting`: what was queued on the plain stream is not done.
+// - `handshaking`: the engine says what it needs. Bytes of the peer that come with the end of the handshake stay in `unfed`.
+// - `judging`: a closure of the program's decides about the peer. Nothing is sent or taken meanwhile but what the handshake itself
+//   sends. On a server the handshake is over by then; no byte of the application passes before the answer all the same.
+// - `up`: the stream is open.
+// - `detached`: the carrier closes by itself, behind what the engine had to send; or it was reset.
+//
+// Invariants:
+// - Ciphertext leaves in the order in which the engine made it: nothing is encrypted while some of it waits (`holdsBack`).
+// - A write is done when its last record was taken by the carrier.
+// - Received bytes are in one place at a time, in this order: `early` plaintext that nobody asked for, the engine, `unfed`, the carrier.
+// - Without a read that waits, ciphertext is received as long as less than a record of plaintext lies in `early`: tickets, key
+//   updates, alerts and the peer's end are found though nobody reads.
+// - What ends the bytes is found once (`ending`), and told behind the bytes.
+
+internal import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+/// The engine and its carrier, as the queues of a `TLSConnection` see them.
+final class TLSTransport: StreamTransport, StreamLayer {
+  enum Phase {
+    case waiting
+    case handshaking
+    case judging
+    case up
+    case detached
+  }
+
+  /// How the plaintext ends.
+  private enum Ending {
+    case endOfStream
+    case failed
+  }
+
+  /// What a transport tells the stream above it.
+  weak var core: StreamCore?
+  private(set) var phase = Phase.waiting
+  private(set) var failure: SocketError?
+  /// Ciphertext waits for room.
+  private(set) var holdsBack = false
+  private var carrier: (any Carrier)?
+  /// From the beginning of the handshake on.
+  private var engine: TLSEngine?
+  private let context: TLSContext
+  private let role: TLSRole
+  private let early: EarlyBytes
+  private let registration: Registration
+  private var plain = ByteQueue()
+  private var unfed = ByteQueue()
+  private var ending: Ending?
+  private var deadline: DeadlineKey?
+  /// The closure that judges the peer.
+  private var judge: Task<Void, Never>?
+  /// Whoever hears of the verdict.
+  var judgeReports: (@Sendable (Result<Void, TLSError>) -> Void)?
+  /// What could be asked when the handshake was done.
+  private(set) var session: TLSSession?
+
+  /// Less than so much plaintext is kept that nobody asked for, and another record.
+  private static let keptPlaintext = 16_384
+  /// What is received at a time that nobody asked for: a record.
+  private static let record = 17_408
+  /// The most that one call encrypts.
+  private static let longestSend = 262_144
+  /// What bytes of the handshake are for, among the registration's deadlines. Those of the stream have other tags.
+  static let deadlineTag: UInt64 = 3
+
+  init(_ context: TLSContext, as role: TLSRole, _ early: EarlyBytes, _ registration: Registration) {
+    self.context = context
+    self.role = role
+    self.early = early
+    self.registration = registration
+  }
+
+  /// Says what carries this: before anything else.
+  func setCarrier(_ carrier: any Carrier) { self.carrier = carrier }
+
+  // MARK: Events from the carrier
+
+  func begin() { begin(after: carrier?.takeEarlyBytes() ?? []) }
+
+  /// Begins the handshake; so many bytes had arrived before.
+  func begin(after bytes: [UInt8]) {
+    guard phase == .waiting else { return }
+    do throws(TLSError) {
+      engine = try TLSEngine(context, as: role)
+    } catch {
+      return fail(error)
+    }
+    phase = .handshaking
+    deadline = registration.arm(
+      at: instant(registration.now, plus: context.configuration.handshakeTimeout.clampedNanoseconds), tag: Self.deadlineTag)
+    if !bytes.isEmpty {
+      if early == .refused {
+        let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
+        return fail(TLSError(.plaintextBeforeTLS, detail: "\(count) had arrived in plain text before the handshake began"))
+      }
+      unfed.append(bytes.span)
+    }
+    shakeHands()
+  }
+
+  func carrierIsReady() {
+    switch phase {
+    case .waiting, .detached: return
+    case .handshaking: shakeHands()
+    case .judging: _ = flush()
+    case .up:
+      _ = flush()
+      core?.transportIsReady()
+      if ending == nil { receiveUnasked() }
+    }
+  }
+
+  func carrierBroke(_ error: SocketError) {
+    switch phase {
+    case .waiting, .detached: return
+    // What came before the break may be an alert that says why.
+    case .handshaking: shakeHands()
+    case .judging: end(error, CloseReport.Reason(error))
+    case .up: core?.transportBroke(error)
+    }
+  }
+
+  func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason) {
+    detach()
+    end(error, reason)
+  }
+
+  func carrierIsIdle(_ error: SocketError) {
+    if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
+  }
+
+  func close(after condition: CloseCondition?) {
+    if let condition { core?.beginClose(after: condition) } else { core?.beginClose() }
+  }
+
+  // MARK: The handshake
+
+  private func shakeHands() {
+    while phase == .handshaking, let step = engine?.handshake() {
+      let isFlushed = flush()
+      switch step {
+      case .done: return handshakeIsDone()
+      case .needsAnswer: return askJudge()
+      case .needsOutput: if !isFlushed { return }
+      case .needsInput: if !feedHandshake() { return }
+      case .failed(let error): return fail(error)
+      }
+    }
+  }
+
+  /// Gives the handshake more of the peer's bytes; false if there are none now.
+  private func feedHandshake() -> Bool {
+    if !unfed.isEmpty {
+      unfed.drop(unfed.withBytes { engine?.feed($0) ?? $0.count })
+      return true
+    }
+    guard let carrier else { return false }
+    let result = carrier.receive(atMost: Self.record) { bytes in
+      let fed = engine?.feed(bytes) ?? bytes.count
+      if fed < bytes.count { unfed.append(bytes.extracting(fed..<bytes.count)) }
+    }
+    switch result {
+    case .bytes(0): engine?.endInput()
+    case .bytes: break
+    case .wouldBlock: return false
+    case .failed(let error):
+      let failure = SocketError(error, operation: "handshake")
+      end(failure, CloseReport.Reason(failure))
+    }
+    return true
+  }
+
+  private func handshakeIsDone() {
+    if let state = engine?.state, state.question != nil, state.answer == nil { return askJudge() }
+    open()
+  }
+
+  private func open() {
+    phase = .up
+    disarm()
+    engine?.giveRoomBack()
+    session = engine?.session
+    core?.open()
+    receiveUnasked()
+  }
+
+  /// Asks the program's closure about the peer.
+  private func askJudge() {
+    guard let peer = engine?.state.question, case .custom(let decide) = context.configuration.verification,
+      let report = judgeReports
+    else { return fail(TLSError(.internalError, detail: "there is nobody to judge the peer")) }
+    phase = .judging
+    judge = Task.detached {
+      do {
+        report(try await decide(peer) ? .success(()) : .failure(TLSError(.rejected)))
+      } catch {
+        let detail = "the program refused the peer's certificate: \(error)"
+        report(.failure(TLSError(.rejected, detail: detail, underlyingError: error)))
+      }
+    }
+  }
+
+  /// The closure has decided.
+  func judged(_ answer: Result<Void, TLSError>) {
+    guard phase == .judging else { return }
+    judge = nil
+    engine?.state.answer = answer
+    phase = .handshaking
+    switch answer {
+    case .failure(let error) where engine?.isUp == true: fail(error)
+    default: shakeHands()
+    }
+  }
+
+  /// The handshake's time is over.
+  func deadlineReached() {
+    deadline = nil
+    fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(context.configuration.handshakeTimeout)"))
+  }
+
+  private func fail(_ error: TLSError) {
+    let failure = SocketError(layer: error, operation: "handshake")
+    self.failure = failure
+    end(failure, .error(failure))
+  }
+
+  private func end(_ error: SocketError, _ reason: CloseReport.Reason) { core?.terminate(error, reason, givingUp: true) }
+
+  private func disarm() { if let deadline = deadline.take() { registration.disarm(deadline) } }
+
+  // MARK: Receiving
+
+  var isReadable: Bool { !plain.isEmpty || ending != nil || hasCiphertext || carrier?.isReadable ?? false }
+  /// Whether there are received bytes that are not decrypted.
+  private var hasCiphertext: Bool { engine?.hasInput == true || !unfed.isEmpty }
+  var isAtEnd: Bool { plain.isEmpty && ending != nil }
+
+  func tryAnyway() {
+    carrier?.tryAnyway()
+    _ = flush()
+  }
+
+  func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
+    if !plain.isEmpty {
+      let count = plain.count
+      plain.withBytes { buffer.append($0) }
+      plain.drop(count)
+      return .bytes(count)
+    }
+    return receive(atMost: .max, into: &buffer)
+  }
+
+  func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
+    var arrived = ByteQueue()
+    let result = receive(into: &arrived, wanted: 1)
+    if case .bytes(let count) = result, count > 0 {
+      arrived.drop(arrived.withBytes(body))
+      arrived.withBytes { buffer.append($0) }
+    }
+    return result
+  }
+
+  /// Decrypts what the carrier has, of which it receives at most so much at a time, until there are bytes.
+  private func receive(atMost limit: Int, into buffer: inout ByteQueue) -> Transfer {
+    let before = buffer.count
+    while true {
+      if let ending { return told(ending) }
+      guard let carrier else { return .wouldBlock }
+      if hasCiphertext {
+        var waiting = ByteQueue()
+        swap(&waiting, &unfed)
+        waiting.withBytes { decrypt($0, into: &buffer) }
+      } else {
+        let result = carrier.receive(atMost: limit) { decrypt($0, into: &buffer) }
+        switch result {
+        case .bytes(0): inputIsOver(&buffer)
+        case .bytes: break
+        case .wouldBlock: return .wouldBlock
+        case .failed(let error): return .failed(error)
+        }
+      }
+      if buffer.count > before { return .bytes(buffer.count - before) }
+      // Nothing more is taken in before what the engine has to say can be said.
+      if hasCiphertext, holdsBack { return .wouldBlock }
+    }
+  }
+
+  private func told(_ ending: Ending) -> Transfer {
+    switch ending {
+    case .endOfStream: .bytes(0)
+    case .failed: .failed(SystemError(call: "SSL_read", errno: Errno.protocolError))
+    }
+  }
+
+  /// Decrypts ciphertext; what cannot be taken in now goes to `unfed`.
+  private func decrypt(_ ciphertext: Span<UInt8>, into buffer: inout ByteQueue) {
+    var fed = 0
+    while let step = buffer.append({ engine?.read(feeding: ciphertext, &fed, appendingTo: &$0) }) {
+      // Reading may have made something to send: the answer to a key update, an alert.
+      let isFlushed = flush()
+      switch step {
+      case .needsInput, .full: return
+      case .needsOutput:
+        if isFlushed { continue }
+        if fed < ciphertext.count { unfed.append(ciphertext.extracting(fed..<ciphertext.count)) }
+        return
+      case .ended:
+        ending = .endOfStream
+        return
+      case .failed(let error):
+        failure = SocketError(layer: error, operation: "read")
+        ending = .failed
+        return
+      }
+    }
+  }
+
+  /// The carrier has ended: the engine says whether the peer had said so.
+  private func inputIsOver(_ buffer: inout ByteQueue) {
+    engine?.endInput()
+    let nothing: [UInt8] = []
+    decrypt(nothing.span, into: &buffer)
+    // It neither had more nor found the end, which it does not.
+    if ending == nil { ending = .endOfStream }
+  }
+
+  /// Takes in what comes though nobody reads: up to a record.
+  private func receiveUnasked() {
+    while phase == .up, plain.count < Self.keptPlaintext, carrier?.isReadable == true || hasCiphertext {
+      let result = receive(atMost: Self.record, into: &plain)
+      if case .failed(let error) = result, ending == nil {
+        // The carrier says it once, and the bytes that came before are to be read first.
+        failure = SocketError(error, operation: "connection")
+        ending = .failed
+      }
+      switch ending {
+      case .endOfStream: return core?.peerFinished() ?? ()
+      case .failed: return core?.transportBroke(failure ?? SocketError(.closed, operation: "connection")) ?? ()
+      case nil: if case .wouldBlock = result { return }
+      }
+    }
+  }
+
+  // MARK: Sending
+
+  func send(_ bytes: Span<UInt8>) -> Transfer {
+    guard phase == .up, ending != .failed, engine != nil else { return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected)) }
+    if !flush() { return .wouldBlock }
+    var sent = 0
+    let end = min(bytes.count, Self.longestSend)
+    while sent < end {
+      switch engine?.write(bytes.extracting(sent..<end)) {
+      case nil, .success(0): return sent > 0 ? .bytes(sent) : .wouldBlock
+      case .success(let count): sent += count
+      case .failure(let error):
+        failure = SocketError(layer: error, operation: "write")
+        return .failed(SystemError(call: "SSL_write", errno: Errno.protocolError))
+      }
+      if !flush() { break }
+    }
+    engine?.giveRoomBack()
+    if let sendFailure = sendFailure.take() { return .failed(sendFailure) }
+    return .bytes(sent)
+  }
+
+  /// Why the carrier took nothing, if that was the last that it said.
+  private var sendFailure: SystemError?
+
+  func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    var gathered: [UInt8] = []
+    var skipped = offset
+    for piece in pieces {
+      let rest = piece.span.extracting(skipped..<piece.count)
+      // What makes a record of its own need not be copied.
+      if gathered.isEmpty, rest.count >= Self.keptPlaintext { return send(rest) }
+      skipped = 0
+      gathered.append(copying: rest)
+      if gathered.count >= Self.keptPlaintext { break }
+    }
+    return send(gathered.span)
+  }
+
+  /// Sends what the engine has made; false if some of it waits for room.
+  private func flush() -> Bool {
+    guard let carrier else { return true }
+    while engine?.hasOutput == true {
+      var result = Transfer.wouldBlock
+      engine?.withOutput { bytes in
+        result = carrier.send(bytes)
+        // What cannot be sent any more is dropped.
+        if case .failed = result { return bytes.count }
+        if case .bytes(let count) = result { return count }
+        return 0
+      }
+      switch result {
+      case .bytes: continue
+      case .wouldBlock:
+        holdsBack = true
+        return false
+      case .failed(let error): sendFailure = error
+      }
+    }
+    holdsBack = false
+    return true
+  }
+
+  func finishWriting() -> SystemError? {
+    engine?.finishWriting()
+    _ = flush()
+    return sendFailure.take()
+  }
+
+  var unacknowledgedBytes: Int { carrier?.unacknowledgedBytes ?? 0 }
+  var tcpInfo: TCPInfo? { carrier?.tcpInfo }
+
+  // MARK: The end
+
+  private func detach() {
+    phase = .detached
+    disarm()
+    judge?.cancel()
+    judge = nil
+    judgeReports = nil
+    carrier = nil
+    registration.leave()
+  }
+
+  func close(_ done: @escaping @Sendable () -> Void) -> Bool {
+    engine?.finishWriting()
+    return letGo(done)
+  }
+
+  /// Leaves what is to be sent to the carrier, which closes behind it.
+  private func letGo(_ done: (@Sendable () -> Void)? = nil) -> Bool {
+    guard let carrier else { return true }
+    let rest = engine?.takeOutput() ?? []
+    detach()
+    return carrier.close(sending: rest, done)
+  }
+
+  func giveUp() { _ = letGo() }
+
+  func abort() {
+    // The peer is told why: the alert must not be lost in a reset.
+    if failure != nil, carrier != nil { return giveUp() }
+    guard let carrier else { return }
+    detach()
+    carrier.abort()
+  }
+
+  /// The connection was dropped: it closes as if it had been told to.
+  func dropped(resetting: Bool) {
+    if phase == .up, !resetting { engine?.finishWriting() }
+    if resetting { abort() } else { giveUp() }
+  }
+}
