@@ -15,8 +15,8 @@
 // Invariants:
 // - Ciphertext leaves in the order in which the engine made it: nothing is encrypted while some of it waits (`holdsBack`).
 // - A write is done when its last record was taken by the carrier.
-// - Received bytes are in one place at a time, in this order: `early` plaintext that nobody asked for, the engine, `unfed`, the carrier.
-// - Without a read that waits, ciphertext is received as long as less than a record of plaintext lies in `early`: tickets, key
+// - Received bytes are in one place at a time, in this order: `plain`, which nobody asked for, the engine, `unfed`, the carrier.
+// - Without a read that waits, ciphertext is received as long as less than a record of plaintext lies in `plain`: tickets, key
 //   updates, alerts and the peer's end are found though nobody reads.
 // - What ends the bytes is found once (`ending`), and told behind the bytes.
 
@@ -64,8 +64,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// What could be asked when the handshake was done.
   private(set) var session: TLSSession?
 
-  /// Less than so much plaintext is kept that nobody asked for, and another record.
+  /// Less than so much plaintext is kept that nobody asked for, and another record; more if somebody waits for the peer's end.
   private static let keptPlaintext = 16_384
+  private static let keptUntilEnd = 65_536
   /// What is received at a time that nobody asked for: a record.
   private static let record = 17_408
   /// The most that one call encrypts.
@@ -334,9 +335,12 @@ final class TLSTransport: StreamTransport, StreamLayer {
     if ending == nil { ending = .endOfStream }
   }
 
+  func lookForEnd() { if ending == nil { receiveUnasked() } }
+
   /// Takes in what comes though nobody reads: up to a record.
   private func receiveUnasked() {
-    while phase == .up, plain.count < Self.keptPlaintext, carrier?.isReadable == true || hasCiphertext {
+    let limit = core?.isEndAwaited == true ? Self.keptUntilEnd : Self.keptPlaintext
+    while phase == .up, plain.count < limit, carrier?.isReadable == true || hasCiphertext {
       let result = receive(atMost: Self.record, into: &plain)
       if case .failed(let error) = result, ending == nil {
         // The carrier says it once, and the bytes that came before are to be read first.

@@ -101,6 +101,8 @@ struct WriteQueue<Tag> {
   var isEmpty: Bool { entries.isEmpty }
   /// Whether all that waits fails.
   var isRefusing: Bool { refusal != nil }
+  /// Whether the first write has begun, and nothing ends it.
+  var isUnderWay: Bool { refusal == nil && entries.first?.isBegun == true }
   /// The first write.
   var first: Entry? { entries.first }
   /// All writes that wait, in order.

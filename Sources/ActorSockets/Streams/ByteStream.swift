@@ -149,6 +149,8 @@ public protocol ByteStream: ReactorActor {
 
   /// Waits until the peer has finished writing, whether or not everything is read. Writing to it may go on.
   ///
+  /// Over TLS the end lies behind the bytes before it: it is found as long as no more than 64 KiB of them wait to be read.
+  ///
   /// Throws `.closed` or what broke the connection if that comes first.
   var peerFinishedWriting: Void { get async throws }
 

@@ -123,7 +123,9 @@ extension QueuedByteStream {
       executor.callGoesOn()
       if core.peerIsFinished { return }
       if core.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
-      try await wait(for: park(in: \.peerFinishedWaiters), in: \.peerFinishedWaiters)
+      let waiter = try park(in: \.peerFinishedWaiters)
+      core.transport.lookForEnd()
+      try await wait(for: waiter, in: \.peerFinishedWaiters)
     }
   }
 

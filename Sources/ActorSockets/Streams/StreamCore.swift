@@ -124,6 +124,9 @@ public final class StreamCore {
     if !writes.isEmpty { pumpWrites() }
   }
 
+  /// Whether somebody waits for the peer's end.
+  package var isEndAwaited: Bool { !peerFinishedWaiters.isEmpty }
+
   /// The peer finished; what it sent before may not have been received yet.
   package func peerFinished() {
     // A reset announces the end of everything, which is not the same.
@@ -280,7 +283,7 @@ public final class StreamCore {
         writeShare = Share()
       }
       // What the transport took is done when it is sent.
-      if transport.holdsBack, !writes.isRefusing, !expireImmediateWrite() { return }
+      if transport.holdsBack, writes.isUnderWay, !expireImmediateWrite() { return }
       switch writes.step() {
       case .idle:
         return

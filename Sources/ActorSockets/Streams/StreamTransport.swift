@@ -52,6 +52,8 @@ package protocol StreamTransport: AnyObject {
   func close(_ done: @escaping @Sendable () -> Void) -> Bool
   /// Lets go of everything now; the peer sees a reset.
   func abort()
+  /// Somebody waits for the peer's end without reading: where no event tells it, it is looked for.
+  func lookForEnd()
   /// Lets go of everything now, of a stream that was not up yet.
   func giveUp()
   /// The stream has ended for good: what waits for nobody is dropped.
@@ -62,6 +64,7 @@ extension StreamTransport {
   package var tcpInfo: TCPInfo? { nil }
   package var failure: SocketError? { nil }
   package var holdsBack: Bool { false }
+  package func lookForEnd() {}
   package func giveUp() { abort() }
 
   /// What was sent is in the peer's buffer at once.

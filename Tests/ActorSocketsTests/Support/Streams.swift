@@ -24,12 +24,14 @@ struct Pair: Sendable {
 }
 
 extension Pair {
-  /// The same two ends, upgraded; the handshake goes on by itself.
-  fileprivate func encrypted(_ version: TLSVersion) throws -> Pair {
+  /// The same two ends, upgraded.
+  fileprivate func encrypted(_ version: TLSVersion) async throws -> Pair {
     let context = try TestContexts.context(version)
-    return Pair(
-      client: TLSConnection.over(client, context: context, as: .client(serverName: "server.test")),
-      server: TLSConnection.over(server, context: context, as: .server))
+    let client = TLSConnection.over(client, context: context, as: .client(serverName: "server.test"))
+    let server = TLSConnection.over(server, context: context, as: .server)
+    try await client.handshake()
+    try await server.handshake()
+    return Pair(client: client, server: server)
   }
 }
 
