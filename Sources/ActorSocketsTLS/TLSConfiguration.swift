@@ -51,8 +51,8 @@ public struct TLSConfiguration: Sendable {
 
   /// How long a handshake may take, its waiting for a closure of ``TLSVerification/custom(_:)`` included.
   public var handshakeTimeout: Duration = .seconds(10)
-  /// How many key updates, tickets and other messages without application data a peer may send in a row after the
-  /// handshake.
+  /// How many key updates, tickets and requests for another handshake a peer may send after the handshake with no data in
+  /// between, in either direction.
   public var keyUpdateLimit = 64
   /// Whether a peer may end the connection without saying so in TLS. An attacker can then cut off the end of what it sends.
   public var allowsTruncation = false

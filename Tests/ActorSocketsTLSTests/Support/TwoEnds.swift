@@ -28,6 +28,9 @@ import Testing
 
   deinit { unsafe SSL_free(ssl) }
 
+  /// Says that it ends. OpenSSL does not resume what ended without that.
+  func finish() { if error == nil { unsafe SSL_shutdown(ssl) } }
+
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
 
   func handshake() -> Progress {
@@ -108,6 +111,11 @@ final class TwoEnds {
       }
     }
     return (client.error, server.error)
+  }
+
+  deinit {
+    client.finish()
+    server.finish()
   }
 
   /// Lets both hear of what comes after the handshake: tickets, and alerts of a server that refuses.
