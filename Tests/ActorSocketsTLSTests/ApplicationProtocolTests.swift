@@ -19,7 +19,8 @@ import Testing
     Case(client: ["h2"], server: [], chosen: nil),
     Case(client: [], server: ["h2"], chosen: nil),
     Case(client: ["h2c", "h", "h2"], server: ["h2"], chosen: "h2"),
-    Case(client: [String(repeating: "x", count: 255)], server: [String(repeating: "x", count: 255)],
+    Case(
+      client: [String(repeating: "x", count: 255)], server: [String(repeating: "x", count: 255)],
       chosen: String(repeating: "x", count: 255)),
   ])
   func `The server takes the first of its own that the client offers`(choice: Case) throws {

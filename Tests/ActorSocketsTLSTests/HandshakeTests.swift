@@ -6,7 +6,9 @@ import Testing
 
 /// Contexts and identities that are made once for all tests here.
 enum Made {
-  static let identity = Result { try TLSIdentity.selfSigned(for: ["example.org", "*.example.org", "192.0.2.1", "::1"]) }
+  static let identity = Result {
+    try TLSIdentity.selfSigned(for: ["example.org", "*.example.org", "192.0.2.1", "::1"])
+  }
   static let other = Result { try TLSIdentity.selfSigned(for: ["other.example"], key: .rsa2048) }
   static let client = Result { try TLSIdentity.selfSigned(for: ["client.example"]) }
 
