@@ -50,8 +50,14 @@ import Testing
   @Test(arguments: [
     ("", "has no certificate in PEM or DER form"),
     ("garbage", "has no certificate in PEM or DER form"),
-    ("-----BEGIN CERTIFICATE-----\nMIIgarbage!\n-----END CERTIFICATE-----\n", "has a certificate that cannot be read, number 1"),
-    ("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "has a certificate that cannot be read, number 1"),
+    (
+      "-----BEGIN CERTIFICATE-----\nMIIgarbage!\n-----END CERTIFICATE-----\n",
+      "has a certificate that cannot be read, number 1"
+    ),
+    (
+      "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+      "has a certificate that cannot be read, number 1"
+    ),
     ("-----BEGIN CERTIFICATE-----\nMIIB", "has a certificate that cannot be read, number 1"),
     ("-----BEGIN NOTHING-----\nMIIB\n-----END NOTHING-----\n", "has no certificate in PEM form"),
   ])
@@ -75,7 +81,8 @@ import Testing
     #expect(try error { $0.trustRoots = [.pem(broken)] }?.detail.hasSuffix("cannot be read, number 2") ?? false)
     #expect(try TLSCertificate.all(pem: Array((pem + "between\n" + pem).utf8)).count == 2)
     let der = try Made.identity.get().certificate.der
-    #expect(try error { $0.trustRoots = [.der(der + [0])] }?.detail.hasSuffix("something behind the certificate") ?? false)
+    #expect(
+      try error { $0.trustRoots = [.der(der + [0])] }?.detail.hasSuffix("something behind the certificate") ?? false)
   }
 
   @Test func `A key that does not fit is named, and where the right certificate is`() throws {
@@ -93,7 +100,8 @@ import Testing
       try TLSIdentity(certificateFile: folder("both.pem"), keyFile: folder("two.key"))
     }
     #expect(order?.code == .keyMismatch)
-    #expect(order?.detail.hasSuffix("to the first certificate, but to number 2 of them, which has to be the first") ?? false)
+    #expect(
+      order?.detail.hasSuffix("to the first certificate, but to number 2 of them, which has to be the first") ?? false)
     let missing = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: folder("one.pem")) }
     #expect(missing?.detail == "\"\(folder("one.pem"))\" has no private key")
     let swapped = #expect(throws: TLSError.self) {

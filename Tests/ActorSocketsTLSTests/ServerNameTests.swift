@@ -26,7 +26,8 @@ import Testing
     ("::g", "it has a character other than"), ("example.org:443", "it has a character other than"),
     ("b\u{fc}cher.example", "write it in its \"xn--\" form"), ("127.1", "it ends with a number"),
     ("1.2.3.4.5", "it ends with a number"), ("1.2.3.256", "it ends with a number"), ("1", "it ends with a number"),
-    (String(repeating: "a.", count: 128), "more than 253 bytes"), (String(repeating: "a", count: 64), "more than 63 bytes"),
+    (String(repeating: "a.", count: 128), "more than 253 bytes"),
+    (String(repeating: "a", count: 64), "more than 63 bytes"),
   ])
   func `What is no name is refused with the reason`(text: String, clause: String) throws {
     let error = #expect(throws: TLSError.self) { try ServerName(parsing: text) }

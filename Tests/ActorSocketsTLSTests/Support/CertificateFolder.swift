@@ -16,6 +16,7 @@ final class CertificateFolder: Sendable {
   }()
 
   /// - Parameter isShared: Whether it is kept in a global, so that it goes when the process ends.
+  /// - Throws: Why it cannot be made.
   init(isShared: Bool = false) throws {
     let url = FileManager.default.temporaryDirectory.appending(path: "certificates-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
