@@ -54,22 +54,28 @@ final class CertificateFolder: Sendable {
 
   /// Runs the command `openssl`, and waits for its end.
   ///
+  /// By popen(3), because Foundation's `Process` leaks.
+  ///
   /// - Parameter arguments: What it is given.
   /// - Returns: Its exit status, and what it wrote to both of its outputs.
   /// - Throws: Why it does not start.
   func run(_ arguments: [String]) throws -> (status: Int32, output: String) {
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/bin/env")
     // The command gives up by itself: nothing here waits for it longer.
-    process.arguments = ["timeout", "60", "openssl"] + arguments
-    process.currentDirectoryURL = url
-    process.standardInput = FileHandle.nullDevice
-    let pipe = Pipe()
-    process.standardOutput = pipe
-    process.standardError = pipe
-    try process.run()
-    let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
-    process.waitUntilExit()
-    return (process.terminationStatus, String(decoding: output, as: UTF8.self))
+    let words = ["cd", callAsFunction(""), "&&", "exec", "timeout", "60", "openssl"].map { $0 == "&&" ? $0 : quote($0) }
+    let line = (words + arguments.map(quote) + ["</dev/null", "2>&1"]).joined(separator: " ")
+    // SAFETY: the stream is used until it is closed, once; no more is read than there is room for.
+    guard let stream = unsafe popen(line, "re") else { throw SystemError(call: "popen", errno: errno) }
+    var output: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while true {
+      let count = unsafe fread(&buffer, 1, buffer.count, stream)
+      if count == 0 { break }
+      output += buffer[..<count]
+    }
+    let status = unsafe pclose(stream)
+    return (status & 0x7f == 0 ? status >> 8 & 0xff : -1, String(decoding: output, as: UTF8.self))
   }
+
+  /// As the shell takes it for one word.
+  private func quote(_ word: String) -> String { "'\(word.replacing("'", with: "'\\''"))'" }
 }
