@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
@@ -40,6 +41,30 @@ import Testing
     let certificate = try #require(try TLSCertificate.all(pem: folder.read("pem")).first)
     #expect(certificate.subject == "CN=Bücher\\,Inc")
     #expect(certificate.dnsNames.isEmpty && certificate.ipAddresses.isEmpty)
+  }
+
+  @Test(arguments: 0..<4)
+  func `Whatever is in a certificate, reading it ends in fields or in an error`(seed: UInt64) throws {
+    var random = SeededRandom(seed: seed)
+    let folder = try CertificateFolder()
+    let authority = try Authority(in: folder, "root")
+    try authority.issue(
+      "leaf", by: "root", extensions: "subjectAltName=DNS:example.org,IP:192.0.2.1,IP:2001:db8::1,email:a@example.org")
+    let good = try #require(try TLSCertificate.all(pem: folder.read("leaf.pem")).first).der
+    var readable = 0
+    for _ in 0..<5000 {
+      var der = good
+      for _ in 0..<Int.random(in: 1...3, using: &random) {
+        der[Int.random(in: 0..<der.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+      }
+      guard let certificate = try? TLSCertificate(der: der) else { continue }
+      readable += 1
+      let texts = [certificate.subject, certificate.issuer, certificate.serial, certificate.pem]
+      let names = certificate.dnsNames + certificate.ipAddresses
+      #expect(texts.count + names.count >= 4 && certificate.notBefore < Int.max && certificate.notAfter < Int.max)
+      #expect(certificate.publicKeySHA256.count == 32)
+    }
+    #expect(readable > 100)
   }
 
   @Test func `Certificates are equal if they are the same byte for byte`() throws {

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import ActorSocketsTLS
@@ -149,6 +150,26 @@ import Testing
     #expect(other.handshake().client == nil)
   }
 
+  @Test func `What cannot be read, or is too much, is named`() throws {
+    let memory = try error { $0.trustRoots = [.file("/proc/self/mem")] }
+    #expect(memory?.detail == "\"/proc/self/mem\" cannot be read: Input/output error")
+    let folder = try CertificateFolder()
+    try folder.write("large.pem", [UInt8](repeating: 0, count: 32 << 20 + 1))
+    let large = try error { $0.trustRoots = [.file(folder("large.pem"))] }
+    #expect(large?.detail == "\"\(folder("large.pem"))\" has more than 32 MiB")
+  }
+
+  @Test func `PKCS 12 in an encryption that OpenSSL has given up says so`() throws {
+    let folder = try CertificateFolder()
+    _ = try Authority(in: folder, "old")
+    try folder.openssl("pkcs12 -export -legacy -inkey old.key -in old.pem -out old.p12 -passout pass:open")
+    let error = #expect(throws: TLSError.self) { try TLSIdentity(pkcs12File: folder("old.p12")) { "open" } }
+    #expect(error?.code == .badFile)
+    #expect(
+      error?.detail
+        == "\"\(folder("old.p12"))\" is encrypted with an algorithm that OpenSSL has given up, make it anew")
+  }
+
   // MARK: Trust
 
   @Test func `Without roots nobody could be trusted, and a closure could decide`() throws {
@@ -163,6 +184,40 @@ import Testing
     let server = try Made.server { $0.trustRoots = [] }
     let error = #expect(throws: TLSError.self) { try TwoEnds(client: server, server: server) }
     #expect(error?.code == .noTrustRoots)
+  }
+
+  @Test func `A system without roots says where they should be and how they get there`() async {
+    // In a process of its own, whose environment nobody else reads.
+    // SAFETY (here and below): the texts are valid for the calls, and no other thread of that process reads them.
+    await #expect(processExitsWith: .success) {
+      unsafe setenv("SSL_CERT_FILE", "/nowhere/file", 1)
+      unsafe setenv("SSL_CERT_DIR", "/nowhere/one:/tmp", 1)
+      let error = #expect(throws: TLSError.self) { try TLSContext() }
+      #expect(error?.code == .noTrustRoots)
+      #expect(
+        error?.detail == "the system has no trusted roots in \"/nowhere/one\" and \"/tmp\" and \"/nowhere/file\", "
+          + "install the package ca-certificates")
+      // A server that asks no client for certificates needs none.
+      _ = try TLSContext(TLSConfiguration(identity: TLSIdentity.selfSigned(for: ["example.org"])))
+    }
+  }
+
+  @Test func `The system's roots are those that its variables name`() async {
+    await #expect(processExitsWith: .success) {
+      let folder = try CertificateFolder()
+      let identity = try TLSIdentity.selfSigned(for: ["example.org"])
+      try folder.write("root.pem", identity.certificate.pem)
+      let server = try TLSContext(TLSConfiguration(identity: identity))
+      unsafe setenv("SSL_CERT_DIR", "/nowhere", 1)
+      unsafe setenv("SSL_CERT_FILE", folder("root.pem"), 1)
+      let byFile = try TwoEnds(client: TLSContext(), server: server)
+      #expect(byFile.handshake().client == nil)
+      unsafe setenv("SSL_CERT_FILE", "/nowhere", 1)
+      unsafe setenv("SSL_CERT_DIR", folder(""), 1)
+      try folder.openssl("rehash .")
+      let byDirectory = try TwoEnds(client: TLSContext(), server: server)
+      #expect(byDirectory.handshake().client == nil)
+    }
   }
 
   @Test(arguments: [0, 20, 31, 33])

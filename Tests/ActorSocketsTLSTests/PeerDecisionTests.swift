@@ -109,11 +109,21 @@ import Testing
   }
 
   @Test func `Names do not matter of a client, purposes do`() throws {
+    let folder = try CertificateFolder()
+    let authority = try Authority(in: folder, "root")
+    for (name, purpose) in [("client", "clientAuth"), ("server", "serverAuth")] {
+      try authority.issue(name, by: "root", extensions: "extendedKeyUsage=\(purpose)")
+    }
     let server = try Made.server {
       $0.clientCertificates = .required
-      $0.trustRoots = [.certificates([try Made.client.get().certificate])]
+      $0.trustRoots = [.file(folder("root.pem"))]
     }
-    let ends = try TwoEnds(client: Made.client { $0.identity = try Made.client.get() }, server: server)
-    #expect(ends.handshake().server == nil)
+    for (name, code) in [("client", nil), ("server", TLSError.Code.wrongPurpose)] {
+      let identity = try TLSIdentity(certificateFile: folder("\(name).pem"), keyFile: folder("\(name).key"))
+      let ends = try TwoEnds(client: Made.client { $0.identity = identity }, server: server)
+      let errors = ends.handshake()
+      #expect(errors.server?.code == code)
+      #expect(errors.client?.alert == (code == nil ? nil : "unsupported_certificate"))
+    }
   }
 }
