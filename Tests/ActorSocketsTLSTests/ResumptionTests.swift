@@ -1,5 +1,6 @@
 import COpenSSL
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
@@ -129,6 +130,42 @@ import Testing
     #expect(client.sessions.count > 0)
     try client.replaceIdentities(identity: Made.client.get())
     #expect(client.sessions.count == 0)
+  }
+
+  @Test func `A session that is too old is not resumed`() throws {
+    let client = try Made.client {
+      $0.maximumVersion = .v12
+      $0.sessionLifetime = .seconds(100)
+    }
+    _ = try connect(client, Made.server())
+    let now = continuousNanoseconds()
+    #expect(client.sessions.take(for: .host("example.org"), at: now + 90 * 1_000_000_000) != nil)
+    #expect(client.sessions.take(for: .host("example.org"), at: now + 101 * 1_000_000_000) == nil)
+    #expect(client.sessions.count == 0)
+  }
+
+  @Test func `One context serves many threads, while its certificates are replaced`() async throws {
+    let (client, server) = (try Made.client(), try Made.server())
+    let (one, other) = (try Made.identity.get(), try Made.other.get())
+    try await within("all handshakes are made") {
+      try await withThrowingTaskGroup { group in
+        for number in 0..<4 {
+          group.addTask {
+            try await onThread {
+              for round in 0..<50 {
+                if number == 0 { try server.replaceIdentities(identity: round.isMultiple(of: 2) ? other : one) }
+                let name = "host\(round % 5).example.org"
+                let ends = try TwoEnds(client: client, server: server, serverName: name)
+                let code = ends.handshake().client?.code
+                #expect(code == nil || code == .nameMismatch)
+              }
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+    }
+    #expect(client.sessions.count <= 5 * 4)
   }
 
   @Test func `The store of sessions is bounded, and what came first goes first`() throws {

@@ -7,18 +7,25 @@ internal import SocketSystem
 final class ClientSessions: Sendable {
   private let store = Guarded(Store())
   private let limit: Int
+  private let lifetime: Duration
 
-  init(limit: Int) { self.limit = limit }
+  /// - Parameters:
+  ///   - limit: How many are kept.
+  ///   - lifetime: For how long each is: as long, it stands for a verification that was done.
+  init(limit: Int, lifetime: Duration) {
+    self.limit = limit
+    self.lifetime = lifetime
+  }
 
   var count: Int { store.withLock { $0.count } }
 
   func removeAll() { store.withLock { $0 = Store() } }
 
   /// Keeps a session. If there are too many, the name that came first goes.
-  func add(_ session: OpenSSLObject, for name: ServerName) {
+  func add(_ session: OpenSSLObject, for name: ServerName, at now: Int64 = continuousNanoseconds()) {
     guard limit > 0 else { return }
     store.withLock { store in
-      store.add(session, for: name)
+      store.add(Session(object: session, start: now), for: name)
       while store.count > limit { store.removeOldest() }
     }
   }
@@ -26,24 +33,32 @@ final class ClientSessions: Sendable {
   /// Takes the newest session for a name that is still good: OpenSSL gives up those whose connection ended without a
   /// close_notify. One of TLS 1.3 is good for one connection, so that nobody can tell by it that
   /// two are of the same client (RFC 8446, appendix C.4); one of TLS 1.2 stays.
-  func take(for name: ServerName) -> OpenSSLObject? {
+  func take(for name: ServerName, at now: Int64 = continuousNanoseconds()) -> OpenSSLObject? {
     store.withLock { store in
       while let session = store.newest(for: name) {
-        // SAFETY (here and below): the session lives during the call.
-        let isGood = unsafe SSL_SESSION_is_resumable(session.pointer) == 1
-        let isReusable = unsafe SSL_SESSION_get_protocol_version(session.pointer) < TLS1_3_VERSION
+        // SAFETY: the session lives during the calls.
+        let pointer = unsafe session.object.pointer
+        let isYoung = Duration.nanoseconds(now - session.start) < lifetime
+        let isGood = unsafe SSL_SESSION_is_resumable(pointer) == 1 && isYoung
+        let isReusable = unsafe SSL_SESSION_get_protocol_version(pointer) < TLS1_3_VERSION
         if !isGood || !isReusable { store.removeNewest(for: name) }
-        if isGood { return session }
+        if isGood { return session.object }
       }
       return nil
     }
   }
 }
 
+private struct Session {
+  let object: OpenSSLObject
+  /// When it was made, in nanoseconds of a clock that only goes forward.
+  let start: Int64
+}
+
 /// Sessions by name, and the order in which the names came.
 private struct Store {
   private struct Entry {
-    var sessions: [OpenSSLObject] = []
+    var sessions: [Session] = []
     let age: Int
   }
 
@@ -55,7 +70,7 @@ private struct Store {
   /// A server sends two, mostly, and connections may be made at the same time.
   private static let limitForName = 4
 
-  mutating func add(_ session: OpenSSLObject, for name: ServerName) {
+  mutating func add(_ session: Session, for name: ServerName) {
     var entry = entries[name] ?? makeEntry(for: name)
     entry.sessions.append(session)
     count += 1
@@ -66,7 +81,7 @@ private struct Store {
     entries[name] = entry
   }
 
-  func newest(for name: ServerName) -> OpenSSLObject? { entries[name]?.sessions.last }
+  func newest(for name: ServerName) -> Session? { entries[name]?.sessions.last }
 
   mutating func removeNewest(for name: ServerName) {
     guard entries[name]?.sessions.popLast() != nil else { return }
