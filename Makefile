@@ -10,7 +10,7 @@ SHELL := /bin/bash
 BUILD_NEEDS := git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gold:binutils-gold libcurl.so.4:libcurl4 libxml2.so.2:libxml2 \
   libsqlite3.so.0:libsqlite3-0 libncurses.so.6:libncurses6 libz.so.1:zlib1g
 TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
-  strace:strace dnsmasq:dnsmasq-base nsenter:util-linux
+  strace:strace dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates
 BENCH_NEEDS := python3:python3 strace:strace
 
 SETUP := Tests/Tools/setup.sh

@@ -23,7 +23,8 @@ public struct TLSConfiguration: Sendable {
   /// Asked first for a certificate and key, with the server's name as the client sent it, if it did. `nil` leaves it to
   /// ``identities`` and ``identity``. It runs in the middle of a handshake, so it must not wait for anything.
   public var chooseIdentity: (@Sendable (_ serverName: String?) -> TLSIdentity?)?
-  /// Whether servers ask their clients for certificates.
+  /// Whether servers ask their clients for certificates. Set ``trustRoots`` to the authority of the clients then: whoever
+  /// has a certificate of any authority that the system trusts would be let in otherwise.
   public var clientCertificates = TLSClientCertificates.none
 
   /// Protocols that may be spoken inside, most wanted first, for example `["h2", "http/1.1"]` (ALPN, RFC 7301). A server
@@ -51,8 +52,8 @@ public struct TLSConfiguration: Sendable {
 
   /// How long a handshake may take, its waiting for a closure of ``TLSVerification/custom(_:)`` included.
   public var handshakeTimeout: Duration = .seconds(10)
-  /// How many key updates, tickets and other messages without application data a peer may send in a row after the
-  /// handshake.
+  /// How many key updates, tickets and requests for another handshake a peer may send after the handshake with no data in
+  /// between, in either direction.
   public var keyUpdateLimit = 64
   /// Whether a peer may end the connection without saying so in TLS. An attacker can then cut off the end of what it sends.
   public var allowsTruncation = false

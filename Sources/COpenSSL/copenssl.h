@@ -1,5 +1,5 @@
-// OpenSSL's libssl and libcrypto, and what of them Swift cannot import by itself: function-like macros, and the typed
-// stacks, which are macros too. Each function here is the macro of its name.
+// OpenSSL's libssl and libcrypto, and what of them Swift cannot import by itself: function-like macros, and constants that
+// are calculated. Each function and constant here is the macro of its name, if nothing else is said.
 
 #ifndef COPENSSL_H
 #define COPENSSL_H

@@ -1,19 +1,153 @@
 import COpenSSL
+import SocketSystem
 import Testing
 
 @testable import ActorSocketsTLS
 
+/// Contexts and identities that are made once for all tests here.
+enum Made {
+  static let identity = Result {
+    try TLSIdentity.selfSigned(for: ["example.org", "*.example.org", "192.0.2.1", "::1"])
+  }
+  static let other = Result { try TLSIdentity.selfSigned(for: ["other.example"], key: .rsa2048) }
+  static let client = Result { try TLSIdentity.selfSigned(for: ["client.example"]) }
+
+  /// A server that shows `identity`.
+  static func server(_ change: (inout TLSConfiguration) throws -> Void = { _ in }) throws -> TLSContext {
+    var configuration = TLSConfiguration(identity: try identity.get())
+    try change(&configuration)
+    return try TLSContext(configuration)
+  }
+
+  /// A client that trusts `identity` and `other`.
+  static func client(_ change: (inout TLSConfiguration) throws -> Void = { _ in }) throws -> TLSContext {
+    let roots = [try identity.get().certificate, try other.get().certificate]
+    var configuration = TLSConfiguration(trustRoots: [.certificates(roots)])
+    try change(&configuration)
+    return try TLSContext(configuration)
+  }
+}
+
 /// Handshakes between contexts of ours, without sockets.
 @Suite struct HandshakeTests {
-  @Test func `A certificate that is trusted makes a connection`() throws {
-    let identity = try TLSIdentity.selfSigned(for: ["example.org"])
-    let server = try TLSContext(TLSConfiguration(identity: identity))
-    let client = try TLSContext(TLSConfiguration(trustRoots: [.certificates([identity.certificate])]))
-    let ends = try TwoEnds(client: client, server: server)
+  @Test(arguments: [TLSVersion.v12, .v13])
+  func `A certificate that is trusted makes a connection, which can be asked what it is`(version: TLSVersion) throws {
+    let ends = try TwoEnds(
+      client: Made.client { $0.minimumVersion = version }, server: Made.server { $0.maximumVersion = version })
     let errors = ends.handshake()
     #expect(errors.client == nil && errors.server == nil)
-    #expect(ends.client.session.verdict.isTrusted)
-    #expect(ends.client.session.channelBinding == ends.server.session.channelBinding)
-    print(errors)
+    let (client, server) = (ends.client.session, ends.server.session)
+    #expect(client.version == version && server.version == version)
+    #expect(client.cipherSuite.hasPrefix("TLS_") && client.cipherSuite == server.cipherSuite)
+    #expect(client.group == "x25519")
+    #expect(client.serverName == "example.org" && server.serverName == "example.org")
+    #expect(try client.peerCertificates == [Made.identity.get().certificate] && server.peerCertificates.isEmpty)
+    #expect(!client.isResumed && !server.isResumed)
+    #expect(client.verdict.isTrusted && !server.verdict.isTrusted && server.verdict.error == nil)
+    #expect(client.channelBinding?.count == 32 && client.channelBinding == server.channelBinding)
+    #expect(client.applicationProtocol == nil)
+  }
+
+  @Test func `Two connections have two channel bindings`() throws {
+    let (client, server) = (try Made.client(), try Made.server())
+    let bindings = try (0..<2).map { _ in
+      let ends = try TwoEnds(client: client, server: server)
+      ends.handshake()
+      return ends.client.session.channelBinding
+    }
+    #expect(bindings[0] != nil && bindings[0] != bindings[1])
+  }
+
+  @Test(arguments: ["EXAMPLE.org", "example.org.", "www.example.org", "192.0.2.1", "::1", "0:0:0:0:0:0:0:1"])
+  func `A name that the certificate is for is accepted`(name: String) throws {
+    let ends = try TwoEnds(client: Made.client(), server: Made.server(), serverName: name)
+    let errors = ends.handshake()
+    #expect(errors.client == nil && errors.server == nil)
+    // Addresses are not sent (RFC 6066, section 3).
+    let isHost = name.contains("org")
+    #expect((ends.server.session.serverName != nil) == isHost)
+  }
+
+  @Test(arguments: ["example.com", "a.b.example.org", "org", "192.0.2.2", "::2"])
+  func `A name that the certificate is not for is refused, and the sentence has both`(name: String) throws {
+    let ends = try TwoEnds(client: Made.client(), server: Made.server(), serverName: name)
+    let errors = ends.handshake()
+    #expect(errors.client?.code == .nameMismatch)
+    #expect(errors.client?.alert == "bad_certificate")
+    #expect(errors.client?.certificate == "CN=example.org")
+    #expect(errors.client?.description.contains("\"*.example.org\"") ?? false)
+    #expect(errors.client?.description.contains("\"\(name)\"") ?? false)
+    #expect(errors.server?.code == .alertReceived && errors.server?.alert == "bad_certificate")
+  }
+
+  @Test func `Without verification anything goes, and the verdict says what was wrong`() throws {
+    let ends = try TwoEnds(
+      client: Made.client { $0.verification = .dangerouslyNone }, server: Made.server(), serverName: "example.com")
+    let errors = ends.handshake()
+    #expect(errors.client == nil && errors.server == nil)
+    #expect(ends.client.session.verdict.error?.code == .nameMismatch)
+    // The name is sent all the same.
+    #expect(ends.server.session.serverName == "example.com")
+  }
+
+  @Test func `A server without a certificate is told so`() throws {
+    let error = #expect(throws: TLSError.self) { try TwoEnds(client: Made.client(), server: Made.client()) }
+    #expect(error?.code == .noIdentity)
+  }
+
+  @Test func `Versions that do not meet are an error on both sides`() throws {
+    let ends = try TwoEnds(
+      client: Made.client { $0.minimumVersion = .v13 }, server: Made.server { $0.maximumVersion = .v12 })
+    let errors = ends.handshake()
+    #expect(errors.client?.code == .protocolVersion && errors.client?.alert == "protocol_version")
+    #expect(errors.server?.code == .protocolVersion && errors.server?.alert == "protocol_version")
+  }
+
+  @Test func `Ciphers that do not meet are an error on both sides`() throws {
+    let ends = try TwoEnds(
+      client: Made.client { $0.cipherSuites = "TLS_AES_128_GCM_SHA256" },
+      server: Made.server { $0.cipherSuites = "TLS_AES_256_GCM_SHA384" })
+    let errors = ends.handshake()
+    #expect(errors.server?.code == .noSharedCipher)
+    #expect(errors.client?.code == .alertReceived && errors.client?.alert == "handshake_failure")
+  }
+
+  @Test func `The server's order of ciphers counts`() throws {
+    let ends = try TwoEnds(
+      client: Made.client { $0.cipherSuites = "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256" },
+      server: Made.server { $0.cipherSuites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384" })
+    ends.handshake()
+    #expect(ends.client.session.cipherSuite == "TLS_AES_128_GCM_SHA256")
+  }
+
+  @Test func `Groups are those of the configuration`() throws {
+    let ends = try TwoEnds(client: Made.client { $0.groups = "P-384" }, server: Made.server())
+    ends.handshake()
+    #expect(ends.client.session.group == "secp384r1")
+    let refused = try TwoEnds(
+      client: Made.client { $0.groups = "P-384" }, server: Made.server { $0.groups = "X25519:P-256" })
+    #expect(refused.handshake().server?.code == .noSharedCipher)
+  }
+
+  @Test func `The lines of a key log are those of the format`() throws {
+    let lines = Guarded<[String]>([])
+    let ends = try TwoEnds(
+      client: Made.client { $0.keyLog = { line in lines.withLock { $0.append(line) } } }, server: Made.server())
+    ends.handshake()
+    let labels = Set(lines.withLock { $0 }.compactMap { $0.split(separator: " ").first })
+    #expect(labels.contains("CLIENT_HANDSHAKE_TRAFFIC_SECRET") && labels.contains("SERVER_TRAFFIC_SECRET_0"))
+    #expect(lines.withLock { $0 }.allSatisfy { $0.split(separator: " ").count == 3 })
+  }
+
+  @Test func `What is no TLS is said to be none`() throws {
+    let ends = try TwoEnds(client: Made.client(), server: Made.server())
+    let http = Array("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".utf8)
+    unsafe BIO_write(SSL_get_wbio(ends.client.ssl), http, Int32(http.count))
+    guard case .failed(let error) = ends.server.handshake() else {
+      Issue.record("the server goes on")
+      return
+    }
+    #expect(error.code == .notTLS)
+    #expect(error.reason == "http request")
   }
 }

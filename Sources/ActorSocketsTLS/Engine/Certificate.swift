@@ -77,27 +77,31 @@ extension Certificate {
 // MARK: - What it says
 
 extension Certificate {
-  // SAFETY (in this extension): what is read belongs to the certificate, which lives as long as `self`, and is copied.
-
+  // SAFETY (here and below): what is read belongs to the certificate, which lives as long as `self`, and is copied.
   var subject: String { unsafe Self.text(of: X509_get_subject_name(pointer)) }
 
+  // SAFETY: as above.
   var issuer: String { unsafe Self.text(of: X509_get_issuer_name(pointer)) }
 
+  // SAFETY: as above.
   var der: [UInt8] { unsafe encoded { unsafe i2d_X509(pointer, $0) } }
 
-  var pem: String {
-    unsafe String(decoding: written { unsafe PEM_write_bio_X509($0, pointer) }, as: UTF8.self)
-  }
+  // SAFETY: as above.
+  var pem: String { unsafe String(decoding: written { unsafe PEM_write_bio_X509($0, pointer) }, as: UTF8.self) }
 
+  // SAFETY: as above.
   var publicKeySHA256: [UInt8] {
     unsafe Digest.sha256(encoded { unsafe i2d_X509_PUBKEY(X509_get_X509_PUBKEY(pointer), $0) })
   }
 
+  // SAFETY: as above.
   var notBefore: Int { unsafe Self.seconds(X509_get0_notBefore(pointer)) }
 
+  // SAFETY: as above.
   var notAfter: Int { unsafe Self.seconds(X509_get0_notAfter(pointer)) }
 
   var serial: String {
+    // SAFETY: as above; the number and its digits are ours, and are freed here.
     let number = unsafe ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil)
     defer { unsafe BN_free(number) }
     guard let digits = unsafe BN_bn2hex(number) else { return "" }
@@ -105,7 +109,7 @@ extension Certificate {
     return unsafe String(cString: digits)
   }
 
-  /// SHA-256 of the certificate would do, but comparing is a matter of one call.
+  // SAFETY: both live during the call.
   func isSame(as other: Certificate) -> Bool { unsafe X509_cmp(pointer, other.pointer) == 0 }
 
   private static func text(of name: OpaquePointer?) -> String {

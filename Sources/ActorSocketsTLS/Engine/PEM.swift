@@ -2,12 +2,14 @@ internal import SocketSystem
 
 /// The text form of certificates and keys, RFC 7468, as far as OpenSSL leaves anything to do.
 enum PEM {
-  private static let beginning = Array("-----BEGIN ".utf8)
-
   /// Whether there is something in it that begins as PEM does.
-  static func isPEM(_ bytes: [UInt8]) -> Bool {
-    bytes.indices.contains { index in
-      bytes[index] == beginning[0] && bytes[index...].starts(with: beginning)
-    }
+  static func isPEM(_ bytes: [UInt8]) -> Bool { contains("-----BEGIN ", bytes) }
+
+  /// Whether there is something in it that says it is a private key.
+  static func hasPrivateKey(_ bytes: [UInt8]) -> Bool { contains("PRIVATE KEY-----", bytes) }
+
+  private static func contains(_ text: StaticString, _ bytes: [UInt8]) -> Bool {
+    let wanted = Array(text.description.utf8)
+    return bytes.indices.contains { bytes[$0] == wanted[0] && bytes[$0...].starts(with: wanted) }
   }
 }

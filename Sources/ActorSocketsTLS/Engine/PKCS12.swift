@@ -40,7 +40,12 @@ enum PKCS12 {
     var others: OpaquePointer?
     // SAFETY: what comes out is ours, and goes to owners or is freed here.
     guard unsafe PKCS12_parse(file, passphrase, &key, &own, &others) == 1 else {
-      throw source.bad("has something that cannot be read", reason: OpenSSLErrors.take().text)
+      let errors = OpenSSLErrors.take()
+      let isOld = errors.entries.contains { $0.text == "unsupported" }
+      throw source.bad(
+        isOld
+          ? "is encrypted with an algorithm that OpenSSL has given up, make it anew"
+          : "has something that cannot be read", reason: errors.text)
     }
     defer { unsafe OPENSSL_sk_pop_free(others) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
     let ownedKey = try unsafe key.map { pointer throws(TLSError) in try unsafe PrivateKey(owning: pointer) }

@@ -29,9 +29,9 @@ final class PrivateKey: Sendable {
 
   private static func failure(_ bytes: [UInt8], _ source: Source, _ errors: OpenSSLErrors) -> TLSError {
     guard PEM.isPEM(bytes) else { return source.bad("has no private key in PEM or DER form", reason: errors.text) }
-    let isMissing = errors.contains(library: Int32(ERR_LIB_PEM), reason: PEM_R_NO_START_LINE)
-    return isMissing
-      ? source.bad("has no private key") : source.bad("has a private key that cannot be read", reason: errors.text)
+    // OpenSSL says the same of both.
+    guard PEM.hasPrivateKey(bytes) else { return source.bad("has no private key") }
+    return source.bad("has a private key that cannot be read", reason: errors.text)
   }
 
   private static func read(_ bytes: [UInt8], _ question: PassphraseQuestion) throws(TLSError) -> OpaquePointer? {

@@ -29,7 +29,9 @@ public final class TLSContext: Sendable {
     identities = Guarded(table)
     protocols = try ApplicationProtocols(configuration.applicationProtocols)
     trust = try TrustStore(configuration)
-    sessions = ClientSessions(limit: configuration.allowsResumption ? configuration.sessionCacheSize : 0)
+    sessions = ClientSessions(
+      limit: configuration.allowsResumption ? configuration.sessionCacheSize : 0,
+      lifetime: configuration.sessionLifetime)
     ticketKeys = Guarded(TicketKeyRing(lifetime: configuration.ticketKeyLifetime))
     let settings = ContextSettings(configuration, trust, protocols)
     client = try settings.makeClient()

@@ -19,7 +19,7 @@ extension TLSError {
       error = unsafe cause(errors, ssl, state, result)
     }
     if error.alert == nil { error.alert = state.sentAlert.flatMap { $0 == 0 ? nil : TLSAlert.name($0) } }
-    if error.reason.isEmpty, state.failure == nil { error.reason = errors.text }
+    if error.reason.isEmpty { error.reason = errors.text }
     return error
   }
 

@@ -20,13 +20,22 @@ import Testing
   private(set) var error: TLSError?
 
   // SAFETY (in this type): the connection is freed once, with the BIO that it was given, after all calls on it.
+  /// Takes over the BIO, also if it throws.
   init(_ context: TLSContext, _ role: TLSRole, over bio: OpaquePointer?) throws(TLSError) {
     state = TLSHandshakeState(context, role)
-    unsafe ssl = try context.makeSSL(for: state)
+    do throws(TLSError) {
+      unsafe ssl = try context.makeSSL(for: state)
+    } catch {
+      unsafe BIO_free(bio)
+      throw error
+    }
     unsafe SSL_set_bio(ssl, bio, bio)
   }
 
   deinit { unsafe SSL_free(ssl) }
+
+  /// Says that it ends. OpenSSL does not resume what ended without that.
+  func finish() { if error == nil { unsafe SSL_shutdown(ssl) } }
 
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
 
@@ -84,7 +93,12 @@ final class TwoEnds {
     var other: OpaquePointer?
     // SAFETY: each half goes to the end that frees it.
     unsafe BIO_new_bio_pair(&one, 0, &other, 0)
-    self.client = try unsafe End(client, .client(serverName: serverName), over: one)
+    do throws(TLSError) {
+      self.client = try unsafe End(client, .client(serverName: serverName), over: one)
+    } catch {
+      unsafe BIO_free(other)
+      throw error
+    }
     self.server = try unsafe End(server, .server, over: other)
   }
 
@@ -108,6 +122,11 @@ final class TwoEnds {
       }
     }
     return (client.error, server.error)
+  }
+
+  deinit {
+    client.finish()
+    server.finish()
   }
 
   /// Lets both hear of what comes after the handshake: tickets, and alerts of a server that refuses.

@@ -1,0 +1,298 @@
+import Glibc
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// What is wrong with a configuration is said when the context is made, with the file and the cause.
+@Suite struct ContextTests {
+  private func error(_ change: (inout TLSConfiguration) throws -> Void) throws -> TLSError? {
+    var configuration = TLSConfiguration(trustRoots: [.certificates([try Made.identity.get().certificate])])
+    try change(&configuration)
+    do throws(TLSError) {
+      _ = try TLSContext(configuration)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  @Test func `A context can be made of the defaults`() throws {
+    _ = try TLSContext()
+    _ = try TLSContext(TLSConfiguration(identity: Made.identity.get()))
+  }
+
+  // MARK: Files
+
+  @Test func `A file that is not there is named`() throws {
+    let folder = try CertificateFolder()
+    let path = folder("missing.pem")
+    let trust = try error { $0.trustRoots = [.file(path)] }
+    #expect(trust?.code == .badFile)
+    #expect(trust?.description == "TLS: \"\(path)\" cannot be read: No such file or directory")
+    let identity = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: path) }
+    #expect(identity?.description == trust?.description)
+    let pkcs12 = #expect(throws: TLSError.self) { try TLSIdentity(pkcs12File: path) }
+    #expect(pkcs12?.description == trust?.description)
+    let directory = try error { $0.trustRoots = [.directory(path)] }
+    #expect(directory?.description == "TLS: \"\(path)\" cannot be read as a directory: No such file or directory")
+  }
+
+  @Test func `A directory is no file, and a file no directory`() throws {
+    let folder = try CertificateFolder()
+    try folder.write("file", "")
+    #expect(try error { $0.trustRoots = [.file(folder(""))] }?.detail == "\"\(folder(""))\" is not a regular file")
+    let other = try error { $0.trustRoots = [.directory(folder("file"))] }
+    #expect(other?.detail == "\"\(folder("file"))\" cannot be read as a directory: Not a directory")
+    #expect(try error { $0.trustRoots = [.file("/dev/zero")] }?.detail == "\"/dev/zero\" is not a regular file")
+    #expect(try error { $0.trustRoots = [.file("")] }?.detail == "\"\" is not a path")
+    #expect(try error { $0.trustRoots = [.file("a\0b")] }?.code == .badFile)
+  }
+
+  @Test(arguments: [
+    ("", "has no certificate in PEM or DER form"),
+    ("garbage", "has no certificate in PEM or DER form"),
+    (
+      "-----BEGIN CERTIFICATE-----\nMIIgarbage!\n-----END CERTIFICATE-----\n",
+      "has a certificate that cannot be read, number 1"
+    ),
+    (
+      "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+      "has a certificate that cannot be read, number 1"
+    ),
+    ("-----BEGIN CERTIFICATE-----\nMIIB", "has a certificate that cannot be read, number 1"),
+    ("-----BEGIN NOTHING-----\nMIIB\n-----END NOTHING-----\n", "has no certificate in PEM form"),
+  ])
+  func `Garbage in place of certificates is named`(text: String, clause: String) throws {
+    let folder = try CertificateFolder()
+    try folder.write("garbage.pem", text)
+    let trust = try error { $0.trustRoots = [.file(folder("garbage.pem"))] }
+    #expect(trust?.code == .badFile)
+    #expect(trust?.detail == "\"\(folder("garbage.pem"))\" \(clause)")
+    let identity = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: folder("garbage.pem")) }
+    #expect(identity?.detail == trust?.detail)
+    let bytes = #expect(throws: TLSError.self) { try TLSIdentity(certificates: Array(text.utf8)) }
+    #expect(bytes?.detail == "the bytes given \(clause)")
+    #expect(try error { $0.trustRoots = [.pem(Array(text.utf8))] }?.code == .badFile)
+    #expect(try error { $0.trustRoots = [.der(Array(text.utf8))] }?.code == .badFile)
+  }
+
+  @Test func `The second certificate of a file counts, too`() throws {
+    let pem = try Made.identity.get().certificate.pem
+    let broken = Array((pem + pem.replacing("\nM", with: "\n!")).utf8)
+    #expect(try error { $0.trustRoots = [.pem(broken)] }?.detail.hasSuffix("cannot be read, number 2") ?? false)
+    #expect(try TLSCertificate.all(pem: Array((pem + "between\n" + pem).utf8)).count == 2)
+    let der = try Made.identity.get().certificate.der
+    #expect(
+      try error { $0.trustRoots = [.der(der + [0])] }?.detail.hasSuffix("something behind the certificate") ?? false)
+  }
+
+  @Test func `A key that does not fit is named, and where the right certificate is`() throws {
+    let folder = try CertificateFolder()
+    let authority = try Authority(in: folder, "one")
+    try authority.makeRoot("two")
+    let mismatch = #expect(throws: TLSError.self) {
+      try TLSIdentity(certificateFile: folder("one.pem"), keyFile: folder("two.key"))
+    }
+    #expect(mismatch?.code == .keyMismatch)
+    #expect(mismatch?.detail == "the private key of \"\(folder("two.key"))\" does not belong to the certificate")
+    #expect(mismatch?.certificate == "CN=one")
+    try folder.write("both.pem", folder.read("one.pem") + folder.read("two.pem"))
+    let order = #expect(throws: TLSError.self) {
+      try TLSIdentity(certificateFile: folder("both.pem"), keyFile: folder("two.key"))
+    }
+    #expect(order?.code == .keyMismatch)
+    #expect(
+      order?.detail.hasSuffix("to the first certificate, but to number 2 of them, which has to be the first") ?? false)
+    let missing = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: folder("one.pem")) }
+    #expect(missing?.detail == "\"\(folder("one.pem"))\" has no private key")
+    let swapped = #expect(throws: TLSError.self) {
+      try TLSIdentity(certificateFile: folder("one.key"), keyFile: folder("one.pem"))
+    }
+    #expect(swapped?.detail == "\"\(folder("one.key"))\" has no certificate in PEM form")
+    try folder.write("garbage", "garbage")
+    let garbage = #expect(throws: TLSError.self) {
+      try TLSIdentity(certificateFile: folder("one.pem"), keyFile: folder("garbage"))
+    }
+    #expect(garbage?.detail == "\"\(folder("garbage"))\" has no private key in PEM or DER form")
+    try folder.write("torn.key", String(folder.text("one.key").dropLast(60)))
+    let torn = #expect(throws: TLSError.self) {
+      try TLSIdentity(certificateFile: folder("one.pem"), keyFile: folder("torn.key"))
+    }
+    #expect(torn?.detail == "\"\(folder("torn.key"))\" has a private key that cannot be read")
+    let pkcs12 = #expect(throws: TLSError.self) { try TLSIdentity(pkcs12File: folder("one.pem")) }
+    #expect(pkcs12?.detail == "\"\(folder("one.pem"))\" is no PKCS#12 file")
+    #expect(throws: TLSError.self) { try TLSIdentity(der: [], key: folder.read("one.key")) }
+  }
+
+  @Test func `A key that is too weak to be shown is refused here, and not in a handshake`() throws {
+    let folder = try CertificateFolder()
+    try folder.openssl("req -x509 -newkey rsa:1024 -nodes -keyout weak.key -out weak.pem -subj /CN=weak")
+    let error = #expect(throws: TLSError.self) {
+      try TLSIdentity(certificateFile: folder("weak.pem"), keyFile: folder("weak.key"))
+    }
+    #expect(error?.code == .weakCertificate)
+    #expect(error?.reason == "ee key too small")
+  }
+
+  @Test func `All certificates of a directory are trusted, whatever the files are called`() throws {
+    let folder = try CertificateFolder()
+    let empty = try error { $0.trustRoots = [.directory(folder(""))] }
+    #expect(empty?.code == .noTrustRoots)
+    #expect(empty?.detail == "no file in \"\(folder(""))\" has a certificate")
+    try folder.write("any name.txt", Made.identity.get().certificate.pem)
+    try folder.write("other.der", Made.other.get().certificate.der)
+    try folder.write("README", "Nothing of interest")
+    let client = try TLSContext(TLSConfiguration(trustRoots: [.directory(folder(""))]))
+    let ends = try TwoEnds(client: client, server: Made.server())
+    #expect(ends.handshake().client == nil)
+    let other = try TwoEnds(
+      client: client, server: Made.server { $0.identity = try Made.other.get() }, serverName: "other.example")
+    #expect(other.handshake().client == nil)
+  }
+
+  @Test func `What cannot be read, or is too much, is named`() throws {
+    let memory = try error { $0.trustRoots = [.file("/proc/self/mem")] }
+    #expect(memory?.detail == "\"/proc/self/mem\" cannot be read: Input/output error")
+    let folder = try CertificateFolder()
+    try folder.write("large.pem", [UInt8](repeating: 0, count: 32 << 20 + 1))
+    let large = try error { $0.trustRoots = [.file(folder("large.pem"))] }
+    #expect(large?.detail == "\"\(folder("large.pem"))\" has more than 32 MiB")
+  }
+
+  @Test func `PKCS 12 in an encryption that OpenSSL has given up says so`() throws {
+    let folder = try CertificateFolder()
+    _ = try Authority(in: folder, "old")
+    try folder.openssl("pkcs12 -export -legacy -inkey old.key -in old.pem -out old.p12 -passout pass:open")
+    let error = #expect(throws: TLSError.self) { try TLSIdentity(pkcs12File: folder("old.p12")) { "open" } }
+    #expect(error?.code == .badFile)
+    #expect(
+      error?.detail
+        == "\"\(folder("old.p12"))\" is encrypted with an algorithm that OpenSSL has given up, make it anew")
+  }
+
+  // MARK: Trust
+
+  @Test func `Without roots nobody could be trusted, and a closure could decide`() throws {
+    #expect(try error { $0.trustRoots = [] }?.code == .noTrustRoots)
+    #expect(try error { $0.trustRoots = [.certificates([])] }?.code == .noTrustRoots)
+    let chosen = try error {
+      $0.trustRoots = []
+      $0.verification = .custom { _ in true }
+    }
+    #expect(chosen == nil)
+    // A server that asks no client for certificates needs none; as a client it would.
+    let server = try Made.server { $0.trustRoots = [] }
+    let error = #expect(throws: TLSError.self) { try TwoEnds(client: server, server: server) }
+    #expect(error?.code == .noTrustRoots)
+  }
+
+  @Test func `A system without roots says where they should be and how they get there`() async {
+    // In a process of its own, whose environment nobody else reads.
+    // SAFETY (here and below): the texts are valid for the calls, and no other thread of that process reads them.
+    await #expect(processExitsWith: .success) {
+      unsafe setenv("SSL_CERT_FILE", "/nowhere/file", 1)
+      unsafe setenv("SSL_CERT_DIR", "/nowhere/one:/tmp", 1)
+      let error = #expect(throws: TLSError.self) { try TLSContext() }
+      #expect(error?.code == .noTrustRoots)
+      #expect(
+        error?.detail == "the system has no trusted roots in \"/nowhere/one\" and \"/tmp\" and \"/nowhere/file\", "
+          + "install the package ca-certificates")
+      // A server that asks no client for certificates needs none.
+      _ = try TLSContext(TLSConfiguration(identity: TLSIdentity.selfSigned(for: ["example.org"])))
+    }
+  }
+
+  @Test func `The system's roots are those that its variables name`() async {
+    await #expect(processExitsWith: .success) {
+      let folder = try CertificateFolder()
+      let identity = try TLSIdentity.selfSigned(for: ["example.org"])
+      try folder.write("root.pem", identity.certificate.pem)
+      let server = try TLSContext(TLSConfiguration(identity: identity))
+      unsafe setenv("SSL_CERT_DIR", "/nowhere", 1)
+      unsafe setenv("SSL_CERT_FILE", folder("root.pem"), 1)
+      let byFile = try TwoEnds(client: TLSContext(), server: server)
+      #expect(byFile.handshake().client == nil)
+      unsafe setenv("SSL_CERT_FILE", "/nowhere", 1)
+      unsafe setenv("SSL_CERT_DIR", folder(""), 1)
+      try folder.openssl("rehash .")
+      let byDirectory = try TwoEnds(client: TLSContext(), server: server)
+      #expect(byDirectory.handshake().client == nil)
+    }
+  }
+
+  @Test(arguments: [0, 20, 31, 33])
+  func `A pin of another length is none`(count: Int) throws {
+    let error = try error { $0.trustRoots = [.publicKeys([[UInt8](repeating: 1, count: count)])] }
+    #expect(error?.code == .invalidConfiguration)
+    #expect(error?.description.contains("32 bytes, and one of those given has \(count)") ?? false)
+  }
+
+  @Test func `A list of no pins is none`() throws {
+    #expect(try error { $0.trustRoots = [.publicKeys([])] }?.code == .invalidConfiguration)
+  }
+
+  // MARK: The rest
+
+  @Test(arguments: [
+    ("nonsense", "no cipher \"nonsense\""), ("ECDHE+AESGCM:nonsense", "no cipher \"nonsense\""),
+    ("ECDHE+nonsense", "no cipher \"nonsense\""), ("", "ciphers is empty"), ("a\0b", "NUL"),
+    ("HIGH:!HIGH", "leave none"), ("TLS_AES_128_GCM_SHA256:no such:AES", "no cipher \"TLS_AES_128_GCM_SHA256\""),
+  ])
+  func `A cipher that OpenSSL does not know is named`(list: String, clause: String) throws {
+    let error = try error { $0.ciphers = list }
+    #expect(error?.code == .invalidConfiguration)
+    #expect(error?.description.contains(clause) ?? false, "\(String(describing: error))")
+  }
+
+  @Test(arguments: [
+    "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL:!RC4:!nothing:@STRENGTH", "HIGH:!kRSA",
+    "DEFAULT", "DEFAULT@SECLEVEL=2", "ALL:-kDHE:+RSA", "ECDHE-RSA-AES256-GCM-SHA384 ECDHE+AES",
+  ])
+  func `Lists of ciphers are in OpenSSL's notation`(list: String) throws {
+    #expect(try error { $0.ciphers = list } == nil)
+  }
+
+  @Test(arguments: ["nonsense", "TLS_AES_128_GCM_SHA256:nonsense", "ECDHE-RSA-AES256-GCM-SHA384", ":", ""])
+  func `A suite that OpenSSL does not know is refused`(list: String) throws {
+    #expect(try error { $0.cipherSuites = list }?.code == .invalidConfiguration)
+  }
+
+  @Test(arguments: ["nonsense", "X25519:nonsense", "", ":"])
+  func `A group that OpenSSL does not know is refused`(list: String) throws {
+    #expect(try error { $0.groups = list }?.code == .invalidConfiguration)
+  }
+
+  @Test func `Names of protocols are neither empty nor too long`() throws {
+    #expect(try error { $0.applicationProtocols = ["h2", ""] }?.code == .invalidConfiguration)
+    let long = try error { $0.applicationProtocols = [String(repeating: "x", count: 256)] }
+    #expect(long?.code == .invalidConfiguration && long?.description.contains("255") ?? false)
+    let many = try error { $0.applicationProtocols = .init(repeating: String(repeating: "x", count: 255), count: 300) }
+    #expect(many?.code == .invalidConfiguration)
+  }
+
+  @Test func `Versions that make no sense are refused`() throws {
+    let order = try error {
+      $0.minimumVersion = .v13
+      $0.maximumVersion = .v12
+    }
+    #expect(order?.code == .invalidConfiguration)
+    #expect(order?.detail == "the oldest version, TLS 1.3, is newer than the newest, TLS 1.2")
+    let old = try error { $0.minimumVersion = TLSVersion(rawValue: 0x0301) }
+    #expect(old?.detail == "TLS 1.0 is not spoken here, only TLS 1.2 and 1.3 are")
+  }
+
+  @Test func `Numbers out of range are refused`() throws {
+    let changes: [(inout TLSConfiguration) -> Void] = [
+      { $0.maximumChainDepth = -1 }, { $0.maximumChainDepth = 101 }, { $0.sessionCacheSize = -1 },
+      { $0.keyUpdateLimit = 7 }, { $0.sessionLifetime = .zero }, { $0.ticketKeyLifetime = .seconds(-1) },
+      { $0.handshakeTimeout = .zero },
+    ]
+    for change in changes { #expect(try error(change)?.code == .invalidConfiguration) }
+  }
+
+  @Test func `A name of the table that is none is refused`() throws {
+    for name in ["", "*", "*.*.example", "www.*.example", ".example", "a..b", "b\u{fc}cher.example"] {
+      #expect(try error { $0.identities = [name: try Made.identity.get()] }?.code == .invalidServerName, "\(name)")
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import SocketSystem
+import Testing
+
+/// A folder with files of a test, which goes with all that is in it; and the `openssl` command that works in it.
+final class CertificateFolder: Sendable {
+  struct Failure: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  let url: URL
+
+  private static let shared = Guarded<[URL]>([])
+  private static let removal: Void = {
+    atexit { for url in CertificateFolder.shared.withLock({ $0 }) { try? FileManager.default.removeItem(at: url) } }
+  }()
+
+  /// - Parameter isShared: Whether it is kept in a global, so that it goes when the process ends.
+  /// - Throws: Why it cannot be made.
+  init(isShared: Bool = false) throws {
+    let url = FileManager.default.temporaryDirectory.appending(path: "certificates-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    self.url = url
+    if isShared {
+      Self.shared.withLock { $0.append(url) }
+      Self.removal
+    }
+  }
+
+  deinit { try? FileManager.default.removeItem(at: url) }
+
+  /// The path of a file in it.
+  func callAsFunction(_ name: String) -> String { url.appending(path: name).path(percentEncoded: false) }
+
+  func write(_ name: String, _ text: String) throws { try write(name, Array(text.utf8)) }
+
+  func write(_ name: String, _ bytes: [UInt8]) throws { try Data(bytes).write(to: url.appending(path: name)) }
+
+  func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: url.appending(path: name))) }
+
+  func text(_ name: String) throws -> String { String(decoding: try read(name), as: UTF8.self) }
+
+  /// Runs the command `openssl`, which must succeed.
+  ///
+  /// - Parameter line: Its arguments, separated by spaces.
+  /// - Returns: What it wrote.
+  /// - Throws: What it wrote, if it failed.
+  @discardableResult
+  func openssl(_ line: String) throws -> String {
+    let (status, output) = try run(line.split(separator: " ").map(String.init))
+    if status != 0 { throw Failure(description: "openssl \(line): \(output)") }
+    return output
+  }
+
+  /// Runs the command `openssl`, and waits for its end.
+  ///
+  /// By popen(3), because Foundation's `Process` leaks.
+  ///
+  /// - Parameter arguments: What it is given.
+  /// - Returns: Its exit status, and what it wrote to both of its outputs.
+  /// - Throws: Why it does not start.
+  func run(_ arguments: [String]) throws -> (status: Int32, output: String) {
+    // The command gives up by itself: nothing here waits for it longer.
+    let words = ["cd", callAsFunction(""), "&&", "exec", "timeout", "60", "openssl"].map { $0 == "&&" ? $0 : quote($0) }
+    let line = (words + arguments.map(quote) + ["</dev/null", "2>&1"]).joined(separator: " ")
+    // SAFETY: the stream is used until it is closed, once; no more is read than there is room for.
+    guard let stream = unsafe popen(line, "re") else { throw SystemError(call: "popen", errno: errno) }
+    var output: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while true {
+      let count = unsafe fread(&buffer, 1, buffer.count, stream)
+      if count == 0 { break }
+      output += buffer[..<count]
+    }
+    let status = unsafe pclose(stream)
+    return (status & 0x7f == 0 ? status >> 8 & 0xff : -1, String(decoding: output, as: UTF8.self))
+  }
+
+  /// As the shell takes it for one word.
+  private func quote(_ word: String) -> String { "'\(word.replacing("'", with: "'\\''"))'" }
+}
