@@ -69,8 +69,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private static let keptUntilEnd = 65_536
   /// What is received at a time that nobody asked for: a record.
   private static let record = 17_408
-  /// The most that one call encrypts.
-  private static let longestSend = 262_144
+  /// The most that one call encrypts: less than the share of a turn, so that what waits behind it begins in this one.
+  private static let longestSend = 65_536
   /// What bytes of the handshake are for, among the registration's deadlines. Those of the stream have other tags.
   static let deadlineTag: UInt64 = 3
 

@@ -117,11 +117,12 @@ extension TCPConnection.Configuration {
 }
 
 extension TCPConnection {
-  /// Makes the kernel's buffers small.
+  /// Makes the kernel's buffers small: they have less room than the share of a connection in a turn, so what is sent without
+  /// anybody reading is sent at once.
   func narrow() throws {
     try withFileDescriptor { number in
-      try Socket(number).set(.sendBuffer, to: 65_536)
-      try Socket(number).set(.receiveBuffer, to: 65_536)
+      try Socket(number).set(.sendBuffer, to: 32_768)
+      try Socket(number).set(.receiveBuffer, to: 32_768)
     }
   }
 }
