@@ -13,7 +13,7 @@
 // - `detached`: the carrier closes by itself, behind what the engine had to send; or it was reset.
 //
 // Invariants:
-// - Ciphertext leaves in the order in which the engine made it: nothing is encrypted while some of it waits (`holdsBack`).
+// - Ciphertext leaves in the order in which the engine made it: nothing is encrypted while some of it waits (`heldBackBytes`).
 // - A write is done when its last record was taken by the carrier.
 // - Received bytes are in one place at a time, in this order: `plain`, which nobody asked for, the engine, `unfed`, the carrier.
 // - Without a read that waits, ciphertext is received as long as less than a record of plaintext lies in `plain`: tickets, key
@@ -44,8 +44,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   weak var core: StreamCore?
   private(set) var phase = Phase.waiting
   private(set) var failure: SocketError?
-  /// Ciphertext waits for room.
-  private(set) var holdsBack = false
+  var heldBackBytes: Int { engine?.outputCount ?? 0 }
   private var carrier: (any Carrier)?
   /// From the beginning of the handshake on.
   private var engine: TLSEngine?
@@ -292,7 +291,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
       }
       if buffer.count > before { return .bytes(buffer.count - before) }
       // Nothing more is taken in before what the engine has to say can be said.
-      if hasCiphertext, holdsBack { return .wouldBlock }
+      if hasCiphertext, heldBackBytes > 0 { return .wouldBlock }
     }
   }
 
@@ -409,12 +408,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
       switch result {
       case .bytes: continue
       case .wouldBlock:
-        holdsBack = true
         return false
       case .failed(let error): sendFailure = error
       }
     }
-    holdsBack = false
     return true
   }
 
@@ -436,6 +433,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     judge = nil
     judgeReports = nil
     carrier = nil
+    engine = nil
     registration.leave()
   }
 
@@ -456,7 +454,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   func abort() {
     // The peer is told why: the alert must not be lost in a reset.
-    if failure != nil, carrier != nil { return giveUp() }
+    if failure != nil { return giveUp() }
     guard let carrier else { return }
     detach()
     carrier.abort()

@@ -93,7 +93,7 @@ public final class StreamCore {
       if state == .connecting {
         .failure(SocketError(.closed, operation: "connect"))
       } else {
-        .success(report(.byUs, unsent: writes.queuedBytes))
+        .success(report(.byUs, unsent: unsentBytes))
       }
     registration.reactor.submit { observation.ended(outcome) }
   }
@@ -152,7 +152,7 @@ public final class StreamCore {
   func broke(_ error: SocketError) {
     if brokenBy != nil { return }
     brokenBy = error
-    let unsent = writes.queuedBytes
+    let unsent = unsentBytes
     writes.refuse(error.during("write"))
     conclude(CloseReport.Reason(error), unsent: unsent)
     failFlushes(error)
@@ -283,7 +283,7 @@ public final class StreamCore {
         writeShare = Share()
       }
       // What the transport took is done when it is sent.
-      if transport.holdsBack, writes.isUnderWay, !expireImmediateWrite() { return }
+      if transport.heldBackBytes > 0, writes.isUnderWay, !expireImmediateWrite() { return }
       switch writes.step() {
       case .idle:
         return
@@ -488,6 +488,9 @@ public final class StreamCore {
     StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
   }
 
+  /// The bytes that were written and that are not sent.
+  var unsentBytes: Int { writes.queuedBytes + transport.heldBackBytes }
+
   /// What the queues hold.
   var status: StreamStatus {
     var readProgress: StreamStatus.Progress?
@@ -499,7 +502,7 @@ public final class StreamCore {
       }
     }
     return StreamStatus(
-      state: state, queuedReads: reads.count, queuedWrites: writes.count, unsentBytes: writes.queuedBytes,
+      state: state, queuedReads: reads.count, queuedWrites: writes.count, unsentBytes: unsentBytes,
       bufferedBytes: reads.buffer.count, readProgress: readProgress,
       writeProgress: writes.first.map { .init(done: $0.sent, total: $0.total) })
   }

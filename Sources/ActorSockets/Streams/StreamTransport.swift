@@ -35,8 +35,8 @@ package protocol StreamTransport: AnyObject {
   func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer
   /// What a transfer failed with, where an error number does not say it.
   var failure: SocketError? { get }
-  /// Whether it took bytes that it has not sent: a write is not done before they are.
-  var holdsBack: Bool { get }
+  /// The bytes that it took, in the form in which they are sent, and has not sent: a write is not done before they are.
+  var heldBackBytes: Int { get }
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
   /// The bytes that were sent and that the peer's side has not acknowledged; an end that was sent counts as one.
@@ -63,7 +63,7 @@ package protocol StreamTransport: AnyObject {
 extension StreamTransport {
   package var tcpInfo: TCPInfo? { nil }
   package var failure: SocketError? { nil }
-  package var holdsBack: Bool { false }
+  package var heldBackBytes: Int { 0 }
   package func lookForEnd() {}
   package func giveUp() { abort() }
 

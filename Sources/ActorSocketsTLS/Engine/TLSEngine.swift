@@ -267,9 +267,11 @@ internal import COpenSSL
 
   // MARK: Ciphertext out
 
-  /// Whether there is something to send.
+  /// How many bytes there are to send.
   // SAFETY: `outer` is this value's.
-  var hasOutput: Bool { unsafe copenssl_BIO_pending(outer) > 0 }
+  var outputCount: Int { unsafe copenssl_BIO_pending(outer) }
+  /// Whether there is something to send.
+  var hasOutput: Bool { outputCount > 0 }
 
   /// Shows what is next to be sent; `body` says how much of it was.
   mutating func withOutput<Failure>(_ body: (Span<UInt8>) throws(Failure) -> Int) throws(Failure) {
