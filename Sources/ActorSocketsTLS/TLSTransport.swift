@@ -96,12 +96,13 @@ final class TLSTransport: StreamTransport, StreamLayer {
       return fail(error)
     }
     phase = .handshaking
-    deadline = registration.arm(
-      at: instant(registration.now, plus: context.configuration.handshakeTimeout.clampedNanoseconds), tag: Self.deadlineTag)
+    let limit = context.configuration.handshakeTimeout
+    deadline = registration.arm(at: instant(registration.now, plus: limit.clampedNanoseconds), tag: Self.deadlineTag)
     if !bytes.isEmpty {
       if early == .refused {
         let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
-        return fail(TLSError(.plaintextBeforeTLS, detail: "\(count) had arrived in plain text before the handshake began"))
+        let detail = "\(count) had arrived in plain text before the handshake began"
+        return fail(TLSError(.plaintextBeforeTLS, detail: detail))
       }
       unfed.append(bytes.span)
     }
@@ -225,7 +226,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// The handshake's time is over.
   func deadlineReached() {
     deadline = nil
-    fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(context.configuration.handshakeTimeout)"))
+    let limit = context.configuration.handshakeTimeout
+    fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
   }
 
   private func fail(_ error: TLSError) {
@@ -234,7 +236,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
     end(failure, .error(failure))
   }
 
-  private func end(_ error: SocketError, _ reason: CloseReport.Reason) { core?.terminate(error, reason, givingUp: true) }
+  private func end(_ error: SocketError, _ reason: CloseReport.Reason) {
+    core?.terminate(error, reason, givingUp: true)
+  }
 
   private func disarm() { if let deadline = deadline.take() { registration.disarm(deadline) } }
 
@@ -357,7 +361,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
   // MARK: Sending
 
   func send(_ bytes: Span<UInt8>) -> Transfer {
-    guard phase == .up, ending != .failed, engine != nil else { return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected)) }
+    guard phase == .up, ending != .failed, engine != nil else {
+      return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
+    }
     if !flush() { return .wouldBlock }
     var sent = 0
     let end = min(bytes.count, Self.longestSend)

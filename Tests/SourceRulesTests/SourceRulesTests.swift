@@ -83,6 +83,9 @@ enum Exceptions {
       path: "Sources/EpollReactor/Registration.swift", words: "@unchecked Sendable", count: 1,
       reason: "its state is touched on the reactor's thread only"),
     Allowance(
+      path: "Sources/EpollReactor/ReactorBound.swift", words: "@unchecked Sendable", count: 1,
+      reason: "its value can be had on the reactor's thread alone, which it checks"),
+    Allowance(
       path: "Sources/EpollReactor/Parking.swift", words: "nonisolated(unsafe)", count: 2,
       reason: "its state is touched on the reactor's thread only, but not as that of an actor"),
     Allowance(
@@ -112,6 +115,9 @@ enum Exceptions {
     Allowance(
       path: "Sources/EpollReactor/ReactorExecutor.swift", words: "precondition", count: 1,
       reason: "what assumeIsolated is made of: isolation that does not hold is a data race"),
+    Allowance(
+      path: "Sources/EpollReactor/ReactorBound.swift", words: "precondition", count: 1,
+      reason: "a value used on another thread than its own is a data race"),
     Allowance(
       path: "Sources/ActorSockets/Queues/FIFO.swift", words: "preconditionFailure", count: 1,
       reason: "an index that is not of this queue, as of an array"),

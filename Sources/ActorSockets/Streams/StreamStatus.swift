@@ -93,3 +93,29 @@ public enum CloseCondition: Hashable, Sendable {
   /// The reads and the writes that wait are finished.
   case pendingReadsAndWrites
 }
+
+extension StreamCore {
+  /// What it has moved.
+  var metrics: StreamMetrics {
+    StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
+  }
+
+  /// The bytes that were written and that are not sent.
+  var unsentBytes: Int { writes.queuedBytes + transport.heldBackBytes }
+
+  /// What the queues hold.
+  var status: StreamStatus {
+    var readProgress: StreamStatus.Progress?
+    if let first = reads.first {
+      if case .exactly(let total, _) = first.kind {
+        readProgress = .init(done: min(reads.buffer.count, total), total: total)
+      } else {
+        readProgress = .init(done: reads.buffer.count, total: nil)
+      }
+    }
+    return StreamStatus(
+      state: state, queuedReads: reads.count, queuedWrites: writes.count, unsentBytes: unsentBytes,
+      bufferedBytes: reads.buffer.count, readProgress: readProgress,
+      writeProgress: writes.first.map { .init(done: $0.sent, total: $0.total) })
+  }
+}
