@@ -259,6 +259,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
       let count = plain.count
       plain.withBytes { buffer.append($0) }
       plain.drop(count)
+      // What was not received for want of room is looked at again, for no edge will tell of it.
+      if count >= Self.keptPlaintext { registration.askForTurn() }
       return .bytes(count)
     }
     return receive(atMost: .max, into: &buffer)

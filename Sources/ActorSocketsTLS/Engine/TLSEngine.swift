@@ -155,10 +155,12 @@ internal import COpenSSL
       plaintext.append(addingCapacity: max(pending + ciphertext.count - fed, 64)) { tail in
         // SAFETY: the memory is valid for its capacity, and the count that is set is what OpenSSL wrote.
         unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
+          var taken = 0
           repeat {
-            fed += feed(ciphertext.extracting(fed..<ciphertext.count))
+            taken = feed(ciphertext.extracting(fed..<ciphertext.count))
+            fed += taken
             step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
-          } while step.needsInput && fed < ciphertext.count
+          } while step.needsInput && fed < ciphertext.count && taken > 0
         }
       }
       if case .full = step { continue }
