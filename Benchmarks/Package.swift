@@ -5,18 +5,21 @@ import PackageDescription
 // A package of its own, so that nobody who depends on ActorSockets builds or fetches anything of this.
 
 let warnings: [CSetting] = [.unsafeFlags(["-Wall", "-Wextra"])]
+let openSSL: [LinkerSetting] = [.linkedLibrary("ssl"), .linkedLibrary("crypto")]
 
 let package = Package(
   name: "ActorSocketsBenchmarks",
   dependencies: [
     .package(name: "ActorSockets", path: ".."),
-    // What the UDP benchmark compares with.
+    // What the benchmarks of datagrams and of TLS compare with.
     .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-nio-ssl.git", exact: "2.37.6"),
   ],
   targets: [
     .executableTarget(name: "raw-c-echo", cSettings: warnings),
     .executableTarget(name: "raw-c-udp", cSettings: warnings),
-    .executableTarget(name: "load", cSettings: warnings),
+    .executableTarget(name: "raw-c-tls-echo", cSettings: warnings, linkerSettings: openSSL),
+    .executableTarget(name: "load", cSettings: warnings, linkerSettings: openSSL),
     .executableTarget(
       name: "swift-echo",
       dependencies: [.product(name: "ActorSockets", package: "ActorSockets")]
@@ -30,6 +33,14 @@ let package = Package(
       dependencies: [
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOPosix", package: "swift-nio"),
+      ]
+    ),
+    .executableTarget(
+      name: "nio-tls-echo",
+      dependencies: [
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
       ]
     ),
   ],

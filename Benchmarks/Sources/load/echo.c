@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "histogram.h"
 #include "options.h"
 #include "pattern.h"
 #include "process.h"
 #include "report.h"
+#include "stream.h"
 
 enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20, RECEIVE_SIZE = 64 * 1024 + 1 };
 
@@ -22,7 +22,7 @@ static const uint64_t SECOND = 1000000000;
 static const uint64_t LAST_ANSWERS_WITHIN = 2 * 1000000000ull;
 
 struct connection {
-  int fd;            // -1 after an error
+  struct stream stream;
   unsigned sent;     // of the request in flight
   unsigned echoed;   // of it
   bool waiting;      // a request is in flight
@@ -49,8 +49,7 @@ static void fail(struct load *load, struct connection *connection, const char *w
   load->failed_connections++;
   if (connection->waiting) load->in_flight--;
   connection->waiting = false;
-  close(connection->fd);
-  connection->fd = -1;
+  stream_close(&connection->stream);
 }
 
 static void begin_request(struct load *load, struct connection *connection, uint64_t now) {
@@ -75,7 +74,7 @@ static void end_request(struct load *load, struct connection *connection) {
 static bool send_some(struct load *load, struct connection *connection) {
   unsigned left = connection->waiting ? load->options->size - connection->sent : 0;
   if (left == 0) return false;
-  ssize_t n = send(connection->fd, connection->request + connection->sent, left, MSG_NOSIGNAL);
+  ssize_t n = stream_send(&connection->stream, connection->request + connection->sent, left);
   if (n < 0) {
     if (errno == EINTR) return true;
     if (errno != EAGAIN) fail(load, connection, strerror(errno));
@@ -96,7 +95,7 @@ static bool check(struct load *load, struct connection *connection, size_t count
 
 // False when nothing more can be expected now.
 static bool receive_some(struct load *load, struct connection *connection) {
-  ssize_t n = recv(connection->fd, load->received, RECEIVE_SIZE, 0);
+  ssize_t n = stream_receive(&connection->stream, load->received, RECEIVE_SIZE);
   if (n < 0) {
     if (errno == EINTR) return true;
     if (errno != EAGAIN) fail(load, connection, strerror(errno));
@@ -111,26 +110,30 @@ static bool receive_some(struct load *load, struct connection *connection) {
     return false;
   }
   connection->echoed += (unsigned)n;
-  if (connection->echoed == load->options->size) end_request(load, connection);
-  return false;  // less came than the buffer holds, so the socket is empty: the next edge will tell
+  if (connection->echoed == load->options->size) {
+    end_request(load, connection);
+    return false;  // nothing else is to come before the next request was sent
+  }
+  // Less came than the buffer holds, so the socket is empty, and the next edge will tell: but TLS gives one record at a time.
+  return connection->stream.ssl != NULL;
 }
 
 // Registered edge-triggered: goes on until neither direction can.
 static void advance(struct load *load, struct connection *connection, uint32_t events) {
   bool readable = events & ~(uint32_t)EPOLLOUT;
-  while (readable && connection->fd >= 0) readable = receive_some(load, connection);
+  while (readable && connection->stream.fd >= 0) readable = receive_some(load, connection);
   bool writable = true;
-  while (writable && connection->fd >= 0) writable = send_some(load, connection);
+  while (writable && connection->stream.fd >= 0) writable = send_some(load, connection);
 }
 
 static bool open_connection(struct load *load, struct connection *connection, unsigned index) {
-  connection->fd = target_connect(&load->options->target);
-  if (connection->fd < 0 || fcntl(connection->fd, F_SETFL, O_NONBLOCK) < 0) return false;
+  if (!stream_open(&connection->stream, load->options)) return false;
+  if (fcntl(connection->stream.fd, F_SETFL, O_NONBLOCK) < 0) return false;
   connection->random = (uint64_t)index << 32;
   connection->request = malloc(load->options->size + PATTERN_WORD);
   if (!connection->request) return false;
   struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
-  return epoll_ctl(load->epoll, EPOLL_CTL_ADD, connection->fd, &event) == 0;
+  return epoll_ctl(load->epoll, EPOLL_CTL_ADD, connection->stream.fd, &event) == 0;
 }
 
 static bool open_connections(struct load *load) {

@@ -5,27 +5,27 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "options.h"
 #include "process.h"
+#include "stream.h"
 
 // One echoed byte: after it the handler runs and waits in its next read.
-static bool echo_one_byte(int fd, unsigned char byte) {
+static bool echo_one_byte(struct stream *stream, unsigned char byte) {
   unsigned char answer;
-  if (send(fd, &byte, 1, MSG_NOSIGNAL) != 1) return false;
-  ssize_t n = recv(fd, &answer, 1, 0);
+  if (stream_send(stream, &byte, 1) != 1) return false;
+  ssize_t n = stream_receive(stream, &answer, 1);
   if (n == 0) errno = ECONNRESET;
   if (n == 1 && answer != byte) errno = EBADMSG;
   return n == 1 && answer == byte;
 }
 
-// The descriptors are not kept: all stay open until the process ends.
+// The connections are not kept: all stay open until the process ends.
 static bool open_connections(const struct options *options, unsigned count) {
   for (unsigned i = 0; i < count; i++) {
-    int fd = target_connect(&options->target);
-    if (fd < 0 || !echo_one_byte(fd, (unsigned char)(i * 31 + 7))) {
+    struct stream stream;
+    if (!stream_open(&stream, options) || !echo_one_byte(&stream, (unsigned char)(i * 31 + 7))) {
       fprintf(stderr, "load: connection %u of %u: %s\n", i + 1, count, strerror(errno));
       return false;
     }

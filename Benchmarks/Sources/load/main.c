@@ -1,9 +1,12 @@
-// Load for an echo server on this machine.
+// Load for a server on this machine: one that echoes, or what the mode says.
 //
 //   load echo HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load idle HOST PORT --connections N [--hold S] --pid SERVER_PID
 //   load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load tls-echo, tls-idle: as echo and idle, encrypted
+//   load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load tls-bulk HOST PORT --connections N --direction up|down --seconds S [--warmup S] [--pid SERVER_PID]
 //
 // Prints one line of JSON. Exit status: 0 if all went well, 1 if a byte was wrong, a connection failed
 // or the server is gone, 2 for a mistake in the arguments.
@@ -16,6 +19,31 @@
 #include "options.h"
 
 enum { DESCRIPTORS_BESIDE_CONNECTIONS = 16 };
+
+struct mode {
+  const char *name;
+  int (*run)(const struct options *options);
+  bool encrypted;
+  bool is_timed;  // needs --seconds, and otherwise --pid
+};
+
+static const struct mode MODES[] = {
+    {"echo", run_echo, false, true},
+    {"churn", run_churn, false, true},
+    {"idle", run_idle, false, false},
+    {"udp", run_udp, false, true},
+    {"tls-echo", run_echo, true, true},
+    {"tls-idle", run_idle, true, false},
+    {"tls-handshakes", run_tls_handshakes, true, true},
+    {"tls-bulk", run_tls_bulk, true, true},
+};
+
+static const struct mode *find_mode(const char *name) {
+  for (unsigned i = 0; i < sizeof MODES / sizeof *MODES; i++) {
+    if (!strcmp(MODES[i].name, name)) return &MODES[i];
+  }
+  return NULL;
+}
 
 static bool parse_number(const char *text, double least, double most, double *result) {
   char *end;
@@ -30,6 +58,12 @@ static bool parse_count(const char *text, double most, unsigned *result) {
   return true;
 }
 
+// One of two words; true for the second.
+static bool parse_choice(const char *text, const char *first, const char *second, bool *result) {
+  *result = !strcmp(text, second);
+  return *result || !strcmp(text, first);
+}
+
 // Everything has an upper bound, so that a slip of the finger ends by itself.
 static bool parse_option(struct options *options, const char *name, const char *value) {
   unsigned pid;
@@ -40,6 +74,8 @@ static bool parse_option(struct options *options, const char *name, const char *
   if (!strcmp(name, "--seconds")) return parse_number(value, 0.01, 600, &options->seconds);
   if (!strcmp(name, "--warmup")) return parse_number(value, 0, 60, &options->warmup);
   if (!strcmp(name, "--hold")) return parse_number(value, 0, 60, &options->hold);
+  if (!strcmp(name, "--session")) return parse_choice(value, "new", "resumed", &options->resumes);
+  if (!strcmp(name, "--direction")) return parse_choice(value, "down", "up", &options->uploads);
   if (!strcmp(name, "--pid")) {
     if (!parse_count(value, 1 << 22, &pid)) return false;
     options->pid = (pid_t)pid;
@@ -53,19 +89,21 @@ static int usage(const char *problem, const char *detail) {
           "load: %s%s\n"
           "usage: load echo|churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load idle HOST PORT --connections N [--hold S] --pid PID\n"
-          "       load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n",
+          "       load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load tls-echo, tls-idle: as echo and idle\n"
+          "       load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S]\n"
+          "                           [--pid PID]\n"
+          "       load tls-bulk HOST PORT --connections N --direction up|down --seconds S [--warmup S] [--pid PID]\n",
           problem, detail);
   return 2;
 }
 
 int main(int argc, char **argv) {
   if (argc < 4) return usage("too few arguments", "");
-  bool idle = !strcmp(argv[1], "idle"), churn = !strcmp(argv[1], "churn"), udp = !strcmp(argv[1], "udp");
-  if (!idle && !churn && !udp && strcmp(argv[1], "echo")) {
-    return usage("neither echo nor churn nor idle nor udp: ", argv[1]);
-  }
+  const struct mode *mode = find_mode(argv[1]);
+  if (!mode) return usage("no such mode: ", argv[1]);
 
-  struct options options = {.size = 64, .in_flight = 16, .hold = 1};
+  struct options options = {.size = 64, .in_flight = 16, .hold = 1, .encrypted = mode->encrypted};
   if (!target_parse(&options.target, argv[2], argv[3])) {
     return usage("HOST PORT must be a numeric loopback address and a port", "");
   }
@@ -74,15 +112,13 @@ int main(int argc, char **argv) {
       return usage("unknown, or without a value in its range: ", argv[i]);
     }
   }
-  if (options.connections == 0) return usage(udp ? "--sockets is missing" : "--connections is missing", "");
-  if (!idle && options.seconds == 0) return usage("--seconds is missing", "");
-  if (idle && options.pid == 0) return usage("--pid is missing", "");
+  if (options.connections == 0) return usage("--connections or --sockets is missing", "");
+  if (mode->is_timed && options.seconds == 0) return usage("--seconds is missing", "");
+  if (!mode->is_timed && options.pid == 0) return usage("--pid is missing", "");
 
   if (!allow_descriptors(options.connections + DESCRIPTORS_BESIDE_CONNECTIONS)) {
     fprintf(stderr, "load: more connections than the limit of open files allows (ulimit -Hn)\n");
     return 1;
   }
-  if (idle) return run_idle(&options);
-  if (udp) return run_udp(&options);
-  return churn ? run_churn(&options) : run_echo(&options);
+  return mode->run(&options);
 }

@@ -1,6 +1,7 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "network.h"
@@ -14,6 +15,9 @@ struct options {
   double seconds;  // seconds that are
   double hold;     // seconds between the last connection and the reading of the server's memory
   pid_t pid;       // the server's, or 0
+  bool encrypted;  // TLS
+  bool resumes;    // TLS handshakes are those of sessions that there were before
+  bool uploads;    // bulk goes to the server, and otherwise from it
 };
 
 // Each prints one line of JSON and returns the exit status.
@@ -21,5 +25,7 @@ int run_echo(const struct options *options);
 int run_churn(const struct options *options);
 int run_idle(const struct options *options);
 int run_udp(const struct options *options);
+int run_tls_handshakes(const struct options *options);
+int run_tls_bulk(const struct options *options);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 static uint64_t nanoseconds_of(struct timespec time) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
@@ -24,6 +25,8 @@ bool process_cpu_ns(pid_t pid, uint64_t *nanoseconds) {
 bool take_sample(pid_t pid, struct sample *sample) {
   sample->time = monotonic_ns();
   sample->cpu = 0;
+  sample->own_cpu = 0;
+  process_cpu_ns(getpid(), &sample->own_cpu);
   if (pid == 0 || process_cpu_ns(pid, &sample->cpu)) return true;
   fprintf(stderr, "load: process %d is gone\n", (int)pid);
   return false;

@@ -7,10 +7,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// The clock and the processor time of a process, read together.
+// The clock and the processor time of a process and of this one, read together.
 struct sample {
   uint64_t time;
   uint64_t cpu;
+  uint64_t own_cpu;
 };
 
 uint64_t monotonic_ns(void);

@@ -9,6 +9,11 @@ static void print_cpu(const struct measured *measured) {
          cpu / 1e3 / (double)measured->latencies.total, cpu / (double)(measured->end.time - measured->start.time));
 }
 
+double load_cpu_share(const struct measured *measured) {
+  return (double)(measured->end.own_cpu - measured->start.own_cpu) /
+         (double)(measured->end.time - measured->start.time);
+}
+
 void print_measured(const struct options *options, const struct measured *measured, uint64_t completed) {
   const struct histogram *latencies = &measured->latencies;
   double seconds = (double)(measured->end.time - measured->start.time) / 1e9;
@@ -22,5 +27,6 @@ void print_measured(const struct options *options, const struct measured *measur
   } else {
     printf(", \"server_cpu_us_per_request\": null, \"server_cpu_share\": null");
   }
+  printf(", \"load_cpu_share\": %.4f", load_cpu_share(measured));
   printf(", \"total_requests\": %" PRIu64, completed);
 }

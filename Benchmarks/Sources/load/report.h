@@ -20,4 +20,7 @@ struct measured {
 // outside the measured time.
 void print_measured(const struct options *options, const struct measured *measured, uint64_t completed);
 
+// How much of the time this program ran: near 1, it was the limit.
+double load_cpu_share(const struct measured *measured);
+
 #endif

@@ -1,0 +1,190 @@
+// Bulk: as many bytes as go, encrypted, either to the server or from it.
+//
+// To the server: blocks of 16 KiB. At the end the client says good-bye and waits for the server's: it can only get to the
+// good-bye after it has decrypted all that came before it. From the server: blocks of which byte i is i modulo 251; every
+// byte is compared.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "options.h"
+#include "pattern.h"
+#include "process.h"
+#include "report.h"
+#include "stream.h"
+
+enum { BLOCK = 16 * 1024, BLOCKS_PER_TURN = 16, EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20 };
+
+static const uint64_t SECOND = 1000000000;
+static const uint64_t GOODBYES_WITHIN = 5 * 1000000000ull;
+
+struct flow {
+  struct stream stream;
+  bool ready;       // the socket may have room, or bytes: it had when it was last tried
+  size_t position;  // in the block that comes
+};
+
+struct bulk {
+  const struct options *options;
+  int epoll;
+  struct flow *flows;
+  unsigned open;
+  bool ending;  // good-byes are all that is wanted
+  uint64_t bytes;
+  uint64_t wrong_bytes;
+  uint64_t failed;
+  char pattern[2 * BLOCK];  // two blocks, so that one can be compared from anywhere in it
+  char received[BLOCK];
+};
+
+static void fail(struct bulk *bulk, struct flow *flow, const char *what) {
+  if (bulk->failed == 0) fprintf(stderr, "load: %s\n", what);
+  bulk->failed++;
+  bulk->open--;
+  stream_close(&flow->stream);
+}
+
+static void end(struct bulk *bulk, struct flow *flow) {
+  if (!bulk->ending) {
+    fail(bulk, flow, "the server closed a connection");
+    return;
+  }
+  bulk->open--;
+  stream_close(&flow->stream);
+}
+
+static void take(struct bulk *bulk, struct flow *flow, size_t count) {
+  bulk->wrong_bytes += count_differences(bulk->received, bulk->pattern + flow->position, count);
+  flow->position = (flow->position + count) % BLOCK;
+}
+
+// False if the flow has to wait, or ended.
+static bool step(struct bulk *bulk, struct flow *flow) {
+  bool sends = bulk->options->uploads && !bulk->ending;
+  ssize_t n = sends ? stream_send(&flow->stream, bulk->pattern, BLOCK)
+                    : stream_receive(&flow->stream, bulk->received, BLOCK);
+  if (n > 0) {
+    bulk->bytes += (uint64_t)n;
+    if (!sends) take(bulk, flow, (size_t)n);
+    return true;
+  }
+  flow->ready = false;
+  if (n == 0) end(bulk, flow);
+  else if (errno != EAGAIN && errno != EINTR) fail(bulk, flow, strerror(errno));
+  return false;
+}
+
+// Registered edge-triggered; in turns, for a flow that finds its socket ready every time must not hold up the others.
+static bool run_turns(struct bulk *bulk) {
+  bool any_is_ready = false;
+  for (unsigned i = 0; i < bulk->options->connections; i++) {
+    struct flow *flow = &bulk->flows[i];
+    for (unsigned block = 0; flow->ready && block < BLOCKS_PER_TURN; block++) step(bulk, flow);
+    any_is_ready |= flow->ready;
+  }
+  return any_is_ready;
+}
+
+// Ends at the deadline, or when no connection is left.
+static void run_until(struct bulk *bulk, uint64_t deadline) {
+  struct epoll_event events[EVENTS_PER_WAIT];
+  while (bulk->open > 0 && monotonic_ns() < deadline) {
+    int wait = run_turns(bulk) ? 0 : WAIT_MILLISECONDS;
+    int count = epoll_wait(bulk->epoll, events, EVENTS_PER_WAIT, wait);
+    for (int i = 0; i < count; i++) {
+      struct flow *flow = events[i].data.ptr;
+      flow->ready = flow->stream.fd >= 0;
+    }
+  }
+}
+
+static bool open_flow(struct bulk *bulk, struct flow *flow) {
+  if (!stream_open(&flow->stream, bulk->options)) return false;
+  // Any byte is the request.
+  if (!bulk->options->uploads && stream_send(&flow->stream, "!", 1) != 1) return false;
+  if (fcntl(flow->stream.fd, F_SETFL, O_NONBLOCK) < 0) return false;
+  flow->ready = true;
+  struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = flow};
+  return epoll_ctl(bulk->epoll, EPOLL_CTL_ADD, flow->stream.fd, &event) == 0;
+}
+
+static bool open_flows(struct bulk *bulk) {
+  for (; bulk->open < bulk->options->connections; bulk->open++) {
+    if (open_flow(bulk, &bulk->flows[bulk->open])) continue;
+    fprintf(stderr, "load: connection %u: %s\n", bulk->open + 1, strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+// A block that was encrypted and did not fit is not sent after it: what went before the good-bye is what counts.
+static void say_goodbye(struct bulk *bulk) {
+  bulk->ending = true;
+  for (unsigned i = 0; i < bulk->options->connections; i++) {
+    struct flow *flow = &bulk->flows[i];
+    if (flow->stream.fd < 0) continue;
+    int flags = fcntl(flow->stream.fd, F_GETFL);
+    fcntl(flow->stream.fd, F_SETFL, flags & ~O_NONBLOCK);
+    // A record that is half sent has to be finished first.
+    if (SSL_want_write(flow->stream.ssl) && stream_send(&flow->stream, bulk->pattern, BLOCK) < 0) {
+      fail(bulk, flow, strerror(errno));
+      continue;
+    }
+    SSL_shutdown(flow->stream.ssl);
+    fcntl(flow->stream.fd, F_SETFL, flags);
+    flow->ready = true;
+  }
+}
+
+static void print_result(const struct bulk *bulk, const struct measured *measured, uint64_t bytes) {
+  double seconds = (double)(measured->end.time - measured->start.time) / 1e9;
+  double cpu = (double)(measured->end.cpu - measured->start.cpu) / 1e9;
+  printf("{\"connections\": %u, \"bytes\": %" PRIu64 ", \"seconds\": %.6f, \"bytes_per_second\": %.0f",
+         bulk->options->connections, bytes, seconds, (double)bytes / seconds);
+  if (bulk->options->pid && bytes > 0) {
+    printf(", \"server_cpu_us_per_mib\": %.3f, \"server_cpu_share\": %.4f", cpu * 1e6 / ((double)bytes / 1048576),
+           cpu / seconds);
+  }
+  printf(", \"load_cpu_share\": %.4f", load_cpu_share(measured));
+  printf(", \"wrong_bytes\": %" PRIu64 ", \"errors\": %" PRIu64 "}\n", bulk->wrong_bytes,
+         bulk->wrong_bytes + bulk->failed + (bulk->options->uploads ? bulk->open : 0));
+}
+
+static int measure(struct bulk *bulk) {
+  static struct measured measured;
+  struct sample *start = &measured.start, *end = &measured.end;
+  run_until(bulk, monotonic_ns() + (uint64_t)(bulk->options->warmup * (double)SECOND));
+  uint64_t before = bulk->bytes;
+  if (!take_sample(bulk->options->pid, start)) return 1;
+  run_until(bulk, start->time + (uint64_t)(bulk->options->seconds * (double)SECOND));
+  if (!take_sample(bulk->options->pid, end)) return 1;
+  uint64_t bytes = bulk->bytes - before;
+
+  if (bulk->options->uploads) {
+    say_goodbye(bulk);
+    run_until(bulk, monotonic_ns() + GOODBYES_WITHIN);
+    if (bulk->open > 0) fprintf(stderr, "load: the server did not say good-bye\n");
+  }
+  print_result(bulk, &measured, bytes);
+  bool unfinished = bulk->options->uploads && bulk->open > 0;
+  return bytes > 0 && bulk->wrong_bytes == 0 && bulk->failed == 0 && !unfinished ? 0 : 1;
+}
+
+int run_tls_bulk(const struct options *options) {
+  static struct bulk bulk;
+  bulk.options = options;
+  for (unsigned i = 0; i < sizeof bulk.pattern; i++) bulk.pattern[i] = (char)(i % BLOCK % 251);
+  bulk.epoll = epoll_create1(EPOLL_CLOEXEC);
+  bulk.flows = calloc(options->connections, sizeof *bulk.flows);
+  if (bulk.epoll < 0 || !bulk.flows) {
+    perror("load");
+    return 1;
+  }
+  return open_flows(&bulk) ? measure(&bulk) : 1;
+}
