@@ -11,7 +11,7 @@ BUILD_NEEDS := git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gol
   libsqlite3.so.0:libsqlite3-0 libncurses.so.6:libncurses6 libz.so.1:zlib1g
 TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
   strace:strace dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates
-BENCH_NEEDS := python3:python3 strace:strace
+BENCH_NEEDS := python3:python3 strace:strace openssl:openssl
 
 SETUP := Tests/Tools/setup.sh
 # One test at a time: a test that computes for long would hold up the others on a machine of two cores, deadlines and all.

@@ -234,6 +234,7 @@ def describe_environment():
         "pinned": {"load": load_core, "server": server_core},
         "versions": {
             "swift": first_line(["swift", "--version"]),
+            "openssl": first_line(["openssl", "version"]),
             "strace": first_line(["strace", "--version"]),
             "python": platform.python_version(),
             "commit": first_line(["git", "rev-parse", "HEAD"]),

@@ -1,0 +1,215 @@
+"""TLS: what handshakes, echoes, bulk and idle connections cost a server on ActorSockets, beside plain C with the same
+OpenSSL and SwiftNIO with its own."""
+
+import shutil
+import statistics
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import (
+    BUILD_TIMEOUT,
+    Failure,
+    print_system_calls,
+    print_table,
+    run_load,
+    running_server,
+    spread,
+    trace,
+)
+
+SERVERS = {
+    "tls-c": ["raw-c-tls-echo"],
+    "tls-c-16k": ["raw-c-tls-echo", "--read-buffer", "16384"],
+    "tls-c-plain": ["raw-c-tls-echo", "--read-buffer", "0"],
+    "tls-nio": ["nio-tls-echo"],
+}
+# What each is compared with: a ratio of processor times.
+BASELINES = ["tls-c", "tls-nio"]
+
+
+@dataclass(frozen=True)
+class Case:
+    title: str
+    server_mode: str
+    load_mode: str
+    options: dict
+    unit: str  # what the processor time is divided by, as the load generator names it
+    rate: str  # the column of how much of it a second of processor time is enough for
+    scale: float = 1.0
+
+    @property
+    def cost(self):
+        return f"server_cpu_us_per_{self.unit}"
+
+    def per_cpu_second(self, cost):
+        return 1e6 / cost * self.scale
+
+
+MEBIBYTE_IN_MEGABYTES = 1.048576
+
+CASES = {
+    "full handshake": Case(
+        "Full handshakes: TLS 1.3, ECDSA P-256, X25519; connect, handshake, close; 32 at a time",
+        "echo", "tls-handshakes", {"connections": 32, "session": "new"}, "request", "handshakes/CPU s",
+    ),
+    "resumed handshake": Case(
+        "Resumed handshakes: with the ticket of the connection before, and X25519; 32 at a time",
+        "echo", "tls-handshakes", {"connections": 32, "session": "resumed"}, "request", "handshakes/CPU s",
+    ),
+    "echo": Case(
+        "64-byte echo, 128 connections",
+        "echo", "tls-echo", {"connections": 128, "size": 64}, "request", "echoes/CPU s",
+    ),
+    "receiving": Case(
+        "Bulk to the server, which reads and discards; 8 connections",
+        "sink", "tls-bulk", {"connections": 8, "direction": "up"}, "mib", "MB/CPU s", MEBIBYTE_IN_MEGABYTES,
+    ),
+    "sending": Case(
+        "Bulk from the server, in writes of 16 KiB; 8 connections",
+        "source", "tls-bulk", {"connections": 8, "direction": "down"}, "mib", "MB/CPU s", MEBIBYTE_IN_MEGABYTES,
+    ),
+}  # fmt: skip
+
+WARMUP_SECONDS = 0.4
+MEASURED_SECONDS = 0.8
+STRACE_SECONDS = 0.5
+IDLE_CONNECTIONS = [1000, 5000]
+IDLE_HOLD_SECONDS = 1.0
+
+
+def products(names):
+    """What SwiftPM builds for these servers."""
+    return {SERVERS[name][0] for name in names}
+
+
+@contextmanager
+def certificate():
+    """The options that give a server a fresh certificate of its own and its key, ECDSA on P-256."""
+    if not shutil.which("openssl"):
+        raise Failure("openssl is not installed: there is no certificate without it")
+    with tempfile.TemporaryDirectory() as directory:
+        certificate, key = Path(directory) / "certificate.pem", Path(directory) / "key.pem"
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        command += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        command += ["-keyout", str(key), "-out", str(certificate)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_TIMEOUT)
+        if done.returncode != 0:
+            raise Failure(f"no certificate:\n{done.stderr}")
+        yield ["--certificate", str(certificate), "--key", str(key)]
+
+
+def measure_cases(commands, binaries, rounds):
+    """Interleaved, so that whatever else the machine does hits all of them alike."""
+    results = {case: {name: [] for name in commands} for case in CASES}
+    for number in range(rounds):
+        for title, case in CASES.items():
+            for name, command in commands.items():
+                with running_server(name, [*command, "--mode", case.server_mode]) as (server, host, port):
+                    times = {"warmup": WARMUP_SECONDS, "seconds": MEASURED_SECONDS, "pid": server.pid}
+                    result = run_load(binaries, case.load_mode, host, port, **case.options, **times)
+                results[title][name].append(result)
+                print(
+                    f"  round {number + 1}: {title:18} {name:12} {result[case.cost]:7.2f} us CPU,"
+                    f" server {result['server_cpu_share']:4.0%}, load {result['load_cpu_share']:4.0%}",
+                    flush=True,
+                )
+    return results
+
+
+def measure_idle(commands, binaries):
+    results = {}
+    for name, command in commands.items():
+        results[name] = {}
+        for connections in IDLE_CONNECTIONS:
+            with running_server(name, command) as (server, host, port):
+                results[name][connections] = run_load(
+                    binaries, "tls-idle", host, port, connections=connections, hold=IDLE_HOLD_SECONDS, pid=server.pid
+                )
+    return results
+
+
+def trace_echo(name, command, binaries):
+    """All system calls of the server, those of the handshakes included."""
+    case = CASES["echo"]
+    with running_server(name, command) as (server, host, port):
+        return trace(
+            server,
+            lambda: run_load(binaries, case.load_mode, host, port, **case.options, warmup=0, seconds=STRACE_SECONDS),
+        )
+
+
+def summarize(case, results):
+    """Medians and spreads over the rounds, and the median of each round's ratios to the baselines."""
+    costs = {name: [r[case.cost] for r in rounds] for name, rounds in results.items()}
+    summary = {}
+    for name, rounds in results.items():
+        row = {key: spread([r[key] for r in rounds]) for key in [case.cost, "server_cpu_share", "load_cpu_share"]}
+        row["per_cpu_second"] = case.per_cpu_second(statistics.median(costs[name]))
+        row["cpu_ratios"] = {
+            base: statistics.median(mine / its for mine, its in zip(costs[name], costs[base]))
+            for base in BASELINES
+            if base in results
+        }
+        summary[name] = row
+    return summary
+
+
+def print_case(case, summary):
+    bases = [base for base in BASELINES if base in summary]
+    unit = {"request": "each", "mib": "MiB"}[case.unit]
+    header = ["server", f"CPU us/{unit}", "min..max", *[f"to {base}" for base in bases], case.rate, "busy", "load busy"]
+    rows = []
+    for name, row in summary.items():
+        cost = row[case.cost]
+        rows.append(
+            [
+                name,
+                f"{cost['median']:.2f}",
+                f"{cost['min']:.2f}..{cost['max']:.2f}",
+                *[f"{row['cpu_ratios'][base]:.2f}" for base in bases],
+                f"{row['per_cpu_second']:.0f}",
+                f"{row['server_cpu_share']['median']:.0%}",
+                f"{row['load_cpu_share']['median']:.0%}",
+            ]
+        )
+    print(f"\n{case.title}; medians (ratios: CPU, by round)\n")
+    print_table(header, rows)
+
+
+def print_idle(results):
+    print("\nMemory of an idle TLS connection (each waiting in a read; kernel not included), in bytes\n")
+    header = ["server", *[f"{connections} open" for connections in IDLE_CONNECTIONS]]
+    rows = [
+        [name, *[f"{by_count[connections]['bytes_per_connection']:.0f}" for connections in IDLE_CONNECTIONS]]
+        for name, by_count in results.items()
+    ]
+    print_table(header, rows)
+
+
+def measure(names, binaries, rounds):
+    """Measures and prints; returns what belongs into the results."""
+    with certificate() as options:
+        commands = {name: [binaries / SERVERS[name][0], *SERVERS[name][1:], *options] for name in names}
+        results = measure_cases(commands, binaries, rounds)
+        summaries = {title: summarize(case, results[title]) for title, case in CASES.items()}
+        for title, case in CASES.items():
+            print_case(case, summaries[title])
+
+        idle = measure_idle(commands, binaries)
+        print_idle(idle)
+
+        traces = None
+        if shutil.which("strace"):
+            traces = {name: trace_echo(name, command, binaries) for name, command in commands.items()}
+            print("\nSystem calls per TLS echo (strace; not timed; the handshakes included)\n")
+            print_system_calls(traces)
+        else:
+            print("\nSystem calls per TLS echo: not counted, strace is not installed")
+    return {
+        "cases": {title: {"summary": summaries[title], "rounds": results[title]} for title in CASES},
+        "system_calls": traces,
+        "idle": idle,
+    }
