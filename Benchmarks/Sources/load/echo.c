@@ -114,7 +114,7 @@ static bool receive_some(struct load *load, struct connection *connection) {
     end_request(load, connection);
     return false;  // nothing else is to come before the next request was sent
   }
-  // Less came than the buffer holds, so the socket is empty, and the next edge will tell: but TLS gives one record at a time.
+  // Less came than the buffer holds, so the socket is empty and the next edge tells. But TLS gives one record at a time.
   return connection->stream.ssl != NULL;
 }
 

@@ -6,7 +6,8 @@
 //   load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load tls-echo, tls-idle: as echo and idle, encrypted
 //   load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S] [--pid SERVER_PID]
-//   load tls-bulk HOST PORT --connections N --direction up|down --seconds S [--warmup S] [--pid SERVER_PID]
+//   load tls-bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]
+//        [--pid SERVER_PID]
 //
 // Prints one line of JSON. Exit status: 0 if all went well, 1 if a byte was wrong, a connection failed
 // or the server is gone, 2 for a mistake in the arguments.
@@ -76,6 +77,7 @@ static bool parse_option(struct options *options, const char *name, const char *
   if (!strcmp(name, "--hold")) return parse_number(value, 0, 60, &options->hold);
   if (!strcmp(name, "--session")) return parse_choice(value, "new", "resumed", &options->resumes);
   if (!strcmp(name, "--direction")) return parse_choice(value, "down", "up", &options->uploads);
+  if (!strcmp(name, "--rate")) return parse_number(value, 0, 100000, &options->rate);
   if (!strcmp(name, "--pid")) {
     if (!parse_count(value, 1 << 22, &pid)) return false;
     options->pid = (pid_t)pid;
@@ -93,7 +95,8 @@ static int usage(const char *problem, const char *detail) {
           "       load tls-echo, tls-idle: as echo and idle\n"
           "       load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S]\n"
           "                           [--pid PID]\n"
-          "       load tls-bulk HOST PORT --connections N --direction up|down --seconds S [--warmup S] [--pid PID]\n",
+          "       load tls-bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]\n"
+          "                     [--pid PID]\n",
           problem, detail);
   return 2;
 }

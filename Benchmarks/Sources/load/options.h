@@ -18,6 +18,7 @@ struct options {
   bool encrypted;  // TLS
   bool resumes;    // TLS handshakes are those of sessions that there were before
   bool uploads;    // bulk goes to the server, and otherwise from it
+  double rate;     // of bulk, in megabytes a second; 0: as fast as it goes
 };
 
 // Each prints one line of JSON and returns the exit status.

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 #include "options.h"
 #include "pattern.h"
@@ -19,10 +20,12 @@
 #include "report.h"
 #include "stream.h"
 
-enum { BLOCK = 16 * 1024, BLOCKS_PER_TURN = 16, SEND_BUFFER = 8 * BLOCK };
+enum { BLOCK = 16 * 1024, BLOCKS_PER_TURN = 8, SEND_BUFFER = BLOCKS_PER_TURN * BLOCK };
 enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20 };
 
 static const uint64_t SECOND = 1000000000;
+static const uint64_t TICK = 500000;
+static const uint64_t MOST_BEHIND = 10 * 1000000;
 static const uint64_t GOODBYES_WITHIN = 5 * 1000000000ull;
 
 struct flow {
@@ -38,6 +41,7 @@ struct bulk {
   unsigned open;
   bool ending;  // good-byes are all that is wanted
   uint64_t bytes;
+  uint64_t paced_since;  // when the rate would have been kept with no byte transferred
   uint64_t wrong_bytes;
   uint64_t failed;
   char pattern[2 * BLOCK];  // two blocks, so that one can be compared from anywhere in it
@@ -92,10 +96,27 @@ static bool run_turns(struct bulk *bulk) {
   return any_is_ready;
 }
 
+// Whether more bytes went than the rate allows. What was missed for long is not made good.
+static bool is_ahead(struct bulk *bulk, uint64_t now) {
+  if (bulk->options->rate == 0 || bulk->ending) return false;
+  uint64_t due = bulk->paced_since + (uint64_t)((double)bulk->bytes * 1e3 / bulk->options->rate);
+  if (due + MOST_BEHIND < now) bulk->paced_since += now - due;
+  return due > now;
+}
+
+static void pause_for_a_tick(void) {
+  struct timespec tick = {.tv_nsec = (long)TICK};
+  nanosleep(&tick, NULL);
+}
+
 // Ends at the deadline, or when no connection is left.
 static void run_until(struct bulk *bulk, uint64_t deadline) {
   struct epoll_event events[EVENTS_PER_WAIT];
-  while (bulk->open > 0 && monotonic_ns() < deadline) {
+  for (uint64_t now; bulk->open > 0 && (now = monotonic_ns()) < deadline;) {
+    if (is_ahead(bulk, now)) {
+      pause_for_a_tick();
+      continue;
+    }
     int wait = run_turns(bulk) ? 0 : WAIT_MILLISECONDS;
     int count = epoll_wait(bulk->epoll, events, EVENTS_PER_WAIT, wait);
     for (int i = 0; i < count; i++) {
@@ -176,6 +197,7 @@ static void print_result(const struct bulk *bulk, const struct measured *measure
 static int measure(struct bulk *bulk) {
   static struct measured measured;
   struct sample *start = &measured.start, *end = &measured.end;
+  bulk->paced_since = monotonic_ns();
   run_until(bulk, monotonic_ns() + (uint64_t)(bulk->options->warmup * (double)SECOND));
   uint64_t before = bulk->bytes;
   if (!take_sample(bulk->options->pid, start)) return 1;

@@ -1,10 +1,14 @@
 #include "connection.h"
 
 #include <openssl/err.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
+
+#include "socket_bio.h"
+
+enum { BLOCK_SIZE = 16 * 1024 };
 
 // What an operation of OpenSSL came to.
 enum outcome {
@@ -16,7 +20,7 @@ enum outcome {
 
 // What must survive between two events. An idle connection holds no buffer.
 struct connection {
-  int fd;
+  struct edge_socket socket;
   SSL *ssl;
   bool asked;    // of a source: the first byte came
   bool broken;   // nothing may be sent any more, not even a good-bye
@@ -25,22 +29,31 @@ struct connection {
 };
 
 static enum mode mode;
+static bool uses_own_bio;
 // All connections receive into this one: nothing in it outlives the handling of an event.
 static char scratch[BLOCK_SIZE];
 // What a source sends. The load generator compares.
 static char block[BLOCK_SIZE];
 
-void connections_prepare(enum mode chosen) {
+void connections_prepare(enum mode chosen, bool own_bio) {
   mode = chosen;
+  uses_own_bio = own_bio;
   for (unsigned i = 0; i < BLOCK_SIZE; i++) block[i] = (char)(i % 251);
+}
+
+static bool attach(struct connection *connection) {
+  if (!uses_own_bio) return SSL_set_fd(connection->ssl, connection->socket.fd) == 1;
+  BIO *bio = socket_bio(&connection->socket);
+  if (bio) SSL_set_bio(connection->ssl, bio, bio);
+  return bio != NULL;
 }
 
 struct connection *connection_open(SSL_CTX *context, int fd) {
   struct connection *connection = calloc(1, sizeof *connection);
   if (!connection) return NULL;
-  connection->fd = fd;
+  connection->socket = (struct edge_socket){.fd = fd, .drained = true, .short_is_empty = true};
   connection->ssl = SSL_new(context);
-  if (!connection->ssl || SSL_set_fd(connection->ssl, fd) != 1) {
+  if (!connection->ssl || !attach(connection)) {
     SSL_free(connection->ssl);
     free(connection);
     return NULL;
@@ -55,7 +68,7 @@ void connection_close(struct connection *connection) {
   // The queue of errors belongs to the thread: what is left in it would be found by the next connection.
   ERR_clear_error();
   SSL_free(connection->ssl);
-  close(connection->fd);
+  close(connection->socket.fd);
   free(connection->unsent);
   free(connection);
 }
@@ -124,7 +137,9 @@ static enum outcome step(struct connection *connection) {
 }
 
 // (A server for others would also bound the turns of one peer, and the time of its handshake.)
-bool connection_advance(struct connection *connection) {
+bool connection_advance(struct connection *connection, uint32_t events) {
+  if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->socket.short_is_empty = false;
+  if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->socket.drained = false;
   enum outcome outcome;
   do {
     outcome = step(connection);  // the first of them make the handshake

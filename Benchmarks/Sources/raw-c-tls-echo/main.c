@@ -7,7 +7,7 @@
 // and receiving a third more.
 //
 // usage: raw-c-tls-echo --certificate FILE --key FILE [--mode echo|sink|source] [--read-buffer BYTES]
-//                       [--release-buffers on|off] [PORT]
+//                       [--own-bio on|off] [--release-buffers on|off] [PORT]
 // TLS 1.3 only. Listens on 127.0.0.1, port 0 or none lets the kernel choose.
 
 #define _GNU_SOURCE
@@ -35,6 +35,7 @@ struct options {
   const char *key;
   enum mode mode;
   long read_buffer;      // bytes that one recv may take; 0: one for each record's header and one for its body
+  bool own_bio;          // the BIO of socket_bio.h instead of OpenSSL's
   bool release_buffers;  // an idle connection holds none of OpenSSL's buffers
   long port;
 };
@@ -120,7 +121,7 @@ static void run(int epoll, SSL_CTX *context, int listener) {
       struct connection *connection = events[i].data.ptr;
       if (!connection) {
         accept_all(epoll, context, listener);
-      } else if (!connection_advance(connection)) {
+      } else if (!connection_advance(connection, events[i].events)) {
         connection_close(connection);
       }
     }
@@ -151,6 +152,7 @@ static bool parse_number(const char *text, long most, long *result) {
 static bool parse_option(struct options *options, const char *name, const char *value) {
   if (!strcmp(name, "--mode")) return parse_mode(value, &options->mode);
   if (!strcmp(name, "--read-buffer")) return parse_number(value, LARGEST_READ_BUFFER, &options->read_buffer);
+  if (!strcmp(name, "--own-bio")) return parse_switch(value, &options->own_bio);
   if (!strcmp(name, "--release-buffers")) return parse_switch(value, &options->release_buffers);
   if (!strcmp(name, "--certificate")) options->certificate = value;
   else if (!strcmp(name, "--key")) options->key = value;
@@ -172,12 +174,12 @@ int main(int argc, char **argv) {
   if (!parse_arguments(&options, argc, argv)) {
     fprintf(stderr,
             "usage: raw-c-tls-echo --certificate FILE --key FILE [--mode echo|sink|source] [--read-buffer BYTES]\n"
-            "                      [--release-buffers on|off] [PORT]\n");
+            "                      [--own-bio on|off] [--release-buffers on|off] [PORT]\n");
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to its sockets with write
   raise_descriptor_limit();
-  connections_prepare(options.mode);
+  connections_prepare(options.mode, options.own_bio);
   SSL_CTX *context = make_context(&options);
   int listener = listen_on_loopback((in_port_t)options.port);
 
