@@ -36,6 +36,13 @@ let package = Package(
       ]
     ),
     .executableTarget(
+      name: "swift-tls-echo",
+      dependencies: [
+        .product(name: "ActorSockets", package: "ActorSockets"),
+        .product(name: "ActorSocketsTLS", package: "ActorSockets"),
+      ]
+    ),
+    .executableTarget(
       name: "nio-tls-echo",
       dependencies: [
         .product(name: "NIOCore", package: "swift-nio"),

@@ -25,6 +25,8 @@ SERVERS = {
     "tls-c-bio": ["raw-c-tls-echo", "--own-bio", "on"],
     "tls-c-plain": ["raw-c-tls-echo", "--read-buffer", "0"],
     "tls-nio": ["nio-tls-echo"],
+    "tls-reactor": ["swift-tls-echo", "--on", "reactor"],
+    "tls-pool": ["swift-tls-echo", "--on", "pool"],
 }
 # What each is compared with: a ratio of processor times.
 BASELINES = ["tls-c", "tls-c-bio", "tls-nio"]
