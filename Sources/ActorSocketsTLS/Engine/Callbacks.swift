@@ -94,32 +94,35 @@ func logKey(_ ssl: OpaquePointer?, _ line: UnsafePointer<CChar>?) {
 }
 
 /// Watches alerts, and counts what a peer sends besides data once the handshake is done (`SSL_CTX_set_msg_callback`).
+///
+/// It is called several times a record: what is of no interest is sorted out before the state is looked up.
 func watchMessage(
   _ isSent: Int32, _ version: Int32, _ kind: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ ssl: OpaquePointer?,
   _: UnsafeMutableRawPointer?
 ) {
+  guard length > 0, let bytes = unsafe bytes else { return }
   // SAFETY: as above.
-  guard length > 0, let state = unsafe TLSHandshakeState.of(ssl), let bytes = unsafe bytes else { return }
-  let message = unsafe UnsafeRawBufferPointer(start: bytes, count: length)
-  if kind == SSL3_RT_ALERT, length == 2 {
-    if isSent == 1 { state.sentAlert = unsafe message[1] } else { state.receivedAlert = unsafe message[1] }
-  }
+  let type = unsafe bytes.load(as: UInt8.self)
+  switch kind {
+  case SSL3_RT_ALERT where length == 2:
+    let alert = unsafe bytes.load(fromByteOffset: 1, as: UInt8.self)
+    let state = unsafe TLSHandshakeState.of(ssl)
+    if isSent == 1 { state?.sentAlert = alert } else { state?.receivedAlert = alert }
   // Data in either direction: a peer that only takes data answers each of our key updates with one of its own.
-  let type = unsafe message[0]
-  if unsafe SSL_version(ssl) == TLS1_3_VERSION {
-    switch kind {
-    case SSL3_RT_INNER_CONTENT_TYPE where type == SSL3_RT_APPLICATION_DATA: state.idleMessages = 0
-    case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
-      state.countIdleMessage(.tooManyKeyUpdates)
-    default: break
-    }
-  } else if kind == SSL3_RT_HEADER, unsafe SSL_is_init_finished(ssl) == 1 {
-    // Of TLS 1.2 the headers of records show it: what asks for another handshake is refused before it is a message.
+  // Of TLS 1.3 there is what is in a record, and there are its messages.
+  case SSL3_RT_INNER_CONTENT_TYPE where type == SSL3_RT_APPLICATION_DATA:
+    unsafe TLSHandshakeState.of(ssl)?.idleMessages = 0
+  case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
+    guard unsafe SSL_version(ssl) == TLS1_3_VERSION else { return }
+    unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.tooManyKeyUpdates)
+  // Of TLS 1.2 the headers of records show it: what asks for another handshake is refused before it is a message.
+  case SSL3_RT_HEADER where unsafe SSL_version(ssl) != TLS1_3_VERSION && SSL_is_init_finished(ssl) == 1:
     switch Int32(type) {
-    case SSL3_RT_APPLICATION_DATA: state.idleMessages = 0
-    case SSL3_RT_HANDSHAKE where isSent == 0: state.countIdleMessage(.renegotiationRefused)
+    case SSL3_RT_APPLICATION_DATA: unsafe TLSHandshakeState.of(ssl)?.idleMessages = 0
+    case SSL3_RT_HANDSHAKE where isSent == 0: unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.renegotiationRefused)
     default: break
     }
+  default: break
   }
 }
 
