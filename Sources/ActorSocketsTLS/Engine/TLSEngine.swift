@@ -55,6 +55,10 @@ internal import COpenSSL
   /// The other half.
   private let outer: OpaquePointer
   private(set) var failure: TLSError?
+  /// Whether there is something to send.
+  private(set) var hasOutput = false
+  /// Whether there is ciphertext that was not looked at: what came behind the end of the handshake.
+  private(set) var hasInput = false
   private var inputIsOver = false
   private var sizes = Sizes.large
   /// Bytes written since the keys were changed.
@@ -110,8 +114,9 @@ internal import COpenSSL
   mutating func handshake() -> HandshakeStep {
     if let failure { return .failed(failure) }
     // SAFETY: `ssl` is this value's.
-    ERR_clear_error()
+    OpenSSLErrors.clear()
     let result = unsafe SSL_do_handshake(ssl)
+    noteRings()
     if result == 1 {
       if let error = callbackFailure() { return .failed(error) }
       return .done
@@ -146,13 +151,13 @@ internal import COpenSSL
   ) -> ReadStep {
     if let failure { return .failed(failure) }
     makeRoom(input: ciphertext.count)
-    defer { giveRoomBack() }
+    defer {
+      noteRings()
+      giveRoomBack()
+    }
     while true {
-      // What is decrypted is shorter than what it was, but for a record of which the beginning came before.
-      // SAFETY: `ssl` and `inner` are this value's.
-      let pending = unsafe Int(SSL_pending(ssl)) + copenssl_BIO_pending(inner)
       var step = ReadStep.needsInput
-      plaintext.append(addingCapacity: max(pending + ciphertext.count - fed, 64)) { tail in
+      plaintext.append(addingCapacity: room(for: ciphertext.count - fed)) { tail in
         // SAFETY: the memory is valid for its capacity, and the count that is set is what OpenSSL wrote.
         unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
           var taken = 0
@@ -168,6 +173,16 @@ internal import COpenSSL
     }
   }
 
+  /// How many bytes of plaintext may come of so many bytes of ciphertext and of what there is.
+  private func room(for count: Int) -> Int {
+    // What is decrypted is shorter than what it was, but for a record of which the beginning came before. To copy what
+    // came with it into a larger array is worth being avoided if it is much.
+    // SAFETY: `ssl` and `inner` are this value's.
+    let isBegun = unsafe count > Self.longestRecord && SSL_has_pending(ssl) == 1
+    let pending = unsafe hasInput ? Int(SSL_pending(ssl)) + copenssl_BIO_pending(inner) : 0
+    return max(pending + count + (isBegun ? Self.longestRecord : 0), 64)
+  }
+
   /// Puts as much ciphertext into the ring as it has room for.
   mutating func feed(_ ciphertext: Span<UInt8>) -> Int {
     if ciphertext.isEmpty || inputIsOver { return 0 }
@@ -175,12 +190,9 @@ internal import COpenSSL
     let written = unsafe ciphertext.withUnsafeBytes { bytes in
       unsafe BIO_write(outer, bytes.baseAddress, Int32(clamping: bytes.count))
     }
+    if written > 0 { hasInput = true }
     return max(0, Int(written))
   }
-
-  /// Whether there is ciphertext that was not looked at: what came behind the end of the handshake.
-  // SAFETY: `inner` is this value's.
-  var hasInput: Bool { unsafe copenssl_BIO_pending(inner) > 0 }
 
   /// No more ciphertext comes.
   mutating func endInput() {
@@ -195,7 +207,7 @@ internal import COpenSSL
     while true {
       if filled == memory.count { return .full }
       // SAFETY: `ssl` is this value's, and the memory is valid for its count.
-      ERR_clear_error()
+      OpenSSLErrors.clear()
       var count = 0
       let result = unsafe SSL_read_ex(ssl, memory.baseAddress.map { unsafe $0 + filled }, memory.count - filled, &count)
       filled += count
@@ -236,17 +248,19 @@ internal import COpenSSL
       if length <= 0 || length < plaintext.count - written && length < Self.longestRecord && hasOutput { break }
       changeKeysIfDue()
       var count = 0
-      ERR_clear_error()
+      OpenSSLErrors.clear()
       let result = unsafe plaintext.extracting(written..<written + length).withUnsafeBytes { bytes in
         unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count)
       }
       if result != 1 {
+        noteRings()
         let error = unsafe SSL_get_error(ssl, result)
         if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { break }
         return .failure(fail(error))
       }
       written += count
       writtenWithKeys += count
+      hasOutput = true
     }
     return .success(written)
   }
@@ -262,8 +276,9 @@ internal import COpenSSL
   mutating func finishWriting() {
     if failure != nil { return }
     // SAFETY: `ssl` is this value's.
-    ERR_clear_error()
+    OpenSSLErrors.clear()
     let result = unsafe SSL_shutdown(ssl)
+    noteRings()
     if result < 0, unsafe SSL_get_error(ssl, result) == SSL_ERROR_SSL { _ = fail(SSL_ERROR_SSL) }
   }
 
@@ -271,20 +286,20 @@ internal import COpenSSL
 
   /// How many bytes there are to send.
   // SAFETY: `outer` is this value's.
-  var outputCount: Int { unsafe copenssl_BIO_pending(outer) }
-  /// Whether there is something to send.
-  var hasOutput: Bool { outputCount > 0 }
+  var outputCount: Int { unsafe hasOutput ? copenssl_BIO_pending(outer) : 0 }
 
   /// Shows what is next to be sent; `body` says how much of it was.
   mutating func withOutput<Failure>(_ body: (Span<UInt8>) throws(Failure) -> Int) throws(Failure) {
     var start: UnsafeMutablePointer<CChar>?
     // SAFETY: the memory is the ring's, valid until the next call on the pair, and `body` makes none.
+    let pending = outputCount
     let count = unsafe BIO_nread0(outer, &start)
     guard count > 0, let start = unsafe start else { return }
     let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(count)).assumingMemoryBound(to: UInt8.self)
     let sent = try body(unsafe Span(_unsafeElements: bytes))
     var ignored: UnsafeMutablePointer<CChar>?
     if sent > 0 { _ = unsafe BIO_nread(outer, &ignored, Int32(clamping: min(sent, Int(count)))) }
+    hasOutput = sent < pending
   }
 
   /// Takes everything out that is to be sent.
@@ -300,6 +315,13 @@ internal import COpenSSL
   }
 
   // MARK: The rings
+
+  /// Looks at what a call on SSL has left in the rings: once, for it is asked for often.
+  private mutating func noteRings() {
+    // SAFETY: both halves are this value's.
+    hasOutput = unsafe copenssl_BIO_pending(outer) > 0
+    hasInput = unsafe copenssl_BIO_pending(inner) > 0
+  }
 
   private mutating func makeRoom(input: Int = 0, output: Int = 0) {
     var wanted = sizes
@@ -318,7 +340,7 @@ internal import COpenSSL
 
   private mutating func resize(to wanted: Sizes) {
     // SAFETY: both halves are this value's. Nothing is lost: the rings are empty.
-    guard !inputIsOver, unsafe copenssl_BIO_pending(inner) == 0, !hasOutput else { return }
+    guard !inputIsOver, !hasInput, !hasOutput else { return }
     unsafe copenssl_BIO_destroy_bio_pair(outer)
     unsafe copenssl_BIO_set_write_buf_size(outer, wanted.input)
     unsafe copenssl_BIO_set_write_buf_size(inner, wanted.output)
