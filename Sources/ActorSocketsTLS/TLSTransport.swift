@@ -60,8 +60,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private var judge: Task<Void, Never>?
   /// Whoever hears of the verdict.
   var judgeReports: (@Sendable (Result<Void, TLSError>) -> Void)?
-  /// What could be asked when the handshake was done.
-  private(set) var session: TLSSession?
+  /// What can be asked once the handshake is done. It costs a twentieth of a handshake, so it is made when somebody asks.
+  private(set) lazy var session = engine?.session
 
   /// Less than so much plaintext is kept that nobody asked for, and another record; more if somebody waits for the peer's end.
   private static let keptPlaintext = 16_384
@@ -190,7 +190,6 @@ final class TLSTransport: StreamTransport, StreamLayer {
     phase = .up
     disarm()
     engine?.giveRoomBack()
-    session = engine?.session
     core?.open()
     receiveUnasked()
   }
