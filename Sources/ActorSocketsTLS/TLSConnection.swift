@@ -125,7 +125,7 @@ public actor TLSConnection: QueuedByteStream {
 extension TLSConnection: CustomStringConvertible {}
 
 extension TLSConnection: EventHandler {
-  package func handle(_ readiness: Readiness) { transport.carrierIsReady() }
+  package func handle(_ readiness: Readiness) { transport.takeTurn() }
 
   package func deadlineReached(_ tag: UInt64) {
     if tag == TLSTransport.deadlineTag { transport.deadlineReached() } else { core.deadlineReached(tag) }

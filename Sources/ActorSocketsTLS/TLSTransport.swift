@@ -117,9 +117,21 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case .up:
       _ = flush()
       core?.transportIsReady()
-      if ending == nil { receiveUnasked() }
+      // Whoever was given bytes will read on. What is left when that is over nobody asked for.
+      if mayHaveMore, !registration.askForTurn() { receiveUnasked() }
     }
   }
+
+  /// The turn has come that was asked for.
+  func takeTurn() {
+    if phase != .up { return carrierIsReady() }
+    _ = flush()
+    core?.transportIsReady()
+    receiveUnasked()
+  }
+
+  /// Whether receiving may bring something.
+  private var mayHaveMore: Bool { ending == nil && (carrier?.isReadable == true || hasCiphertext) }
 
   func carrierBroke(_ error: SocketError) {
     switch phase {
@@ -256,8 +268,12 @@ final class TLSTransport: StreamTransport, StreamLayer {
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     if !plain.isEmpty {
       let count = plain.count
-      plain.withBytes { buffer.append($0) }
-      plain.drop(count)
+      if buffer.isEmpty {
+        swap(&buffer, &plain)
+      } else {
+        plain.withBytes { buffer.append($0) }
+        plain.drop(count)
+      }
       // What was not received for want of room is looked at again, for no edge will tell of it.
       if count >= Self.keptPlaintext { registration.askForTurn() }
       return .bytes(count)
@@ -339,12 +355,13 @@ final class TLSTransport: StreamTransport, StreamLayer {
     if ending == nil { ending = .endOfStream }
   }
 
-  func lookForEnd() { if ending == nil { receiveUnasked() } }
+  func lookForEnd() { receiveUnasked() }
 
   /// Takes in what comes though nobody reads: up to a record.
   private func receiveUnasked() {
+    if !mayHaveMore { return }
     let limit = core?.isEndAwaited == true ? Self.keptUntilEnd : Self.keptPlaintext
-    while phase == .up, plain.count < limit, carrier?.isReadable == true || hasCiphertext {
+    while phase == .up, plain.count < limit, mayHaveMore {
       let result = receive(atMost: Self.record, into: &plain)
       if case .failed(let error) = result, ending == nil {
         // The carrier says it once, and the bytes that came before are to be read first.
