@@ -54,6 +54,13 @@ import Testing
     #expect(ends.client.session.isResumed)
   }
 
+  @Test(arguments: [TLSVersion.v12, .v13])
+  func `Resuming goes on: a connection that was resumed leaves a session for the next`(version: TLSVersion) throws {
+    let (client, server) = (try Made.client { $0.maximumVersion = version }, try Made.server())
+    _ = try connect(client, server)
+    for _ in 0..<10 { #expect(try connect(client, server).client.session.isResumed) }
+  }
+
   @Test func `A connection that failed leaves no session`() throws {
     let client = try Made.client { $0.maximumVersion = .v12 }
     let ends = try TwoEnds(client: client, server: Made.server(), serverName: "example.com")

@@ -29,5 +29,6 @@ func useTicketKey(
   }
   let isDone = unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
   guard isDone, unsafe copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 else { return -1 }
-  return isPrevious ? 2 : 1
+  // With TLS 1.3 a ticket is good for one connection, so the client gets another for the next: RFC 8446, section C.4.
+  return unsafe isPrevious || SSL_version(ssl) == TLS1_3_VERSION ? 2 : 1
 }
