@@ -191,6 +191,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     disarm()
     engine?.giveRoomBack()
     session = engine?.session
+    carrier?.handshakeIsDone { session?.observed }
     core?.open()
     receiveUnasked()
   }
