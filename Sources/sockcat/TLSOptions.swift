@@ -68,9 +68,10 @@ extension TLSOptions {
     return plain
   }
 
-  /// Throws if options contradict each other.
+  /// Finds options that contradict each other.
   ///
   /// - Parameter endpoint: Where a client connects to.
+  /// - Throws: `Failure` that says which.
   func check(connectingTo endpoint: Endpoint? = nil) throws(Failure) {
     if !isWanted, let option = firstOption {
       throw .usage("\(option) is about TLS: it needs --tls\(side == .client ? " or --starttls" : "")")
@@ -101,9 +102,10 @@ extension TLSOptions {
 // MARK: - What they make
 
 extension TLSOptions {
-  /// The context for all connections; `nil` without TLS.
+  /// Makes the context for all connections.
   ///
   /// - Parameter handshakeTimeout: How long a handshake may take, if not as long as usual.
+  /// - Returns: The context; `nil` without TLS.
   /// - Throws: `Failure`: a file that cannot be used is one of input, all else one of usage.
   func makeContext(handshakeTimeout: Duration? = nil) throws -> TLSContext? {
     if !isWanted { return nil }
