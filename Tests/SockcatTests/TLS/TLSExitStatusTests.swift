@@ -102,6 +102,21 @@ struct TLSExitStatusTests {
     _ = try await client.exitStatus()
   }
 
+  @Test
+  func `A stream that is cut off is an error, behind what came before`() async throws {
+    let certificates = try await TestCertificates.shared
+    let (server, address) = try await Program.listening(
+      ["127.0.0.1:0", "--tls"] + certificates.server, input: .pipe)
+    let client = try await Program(
+      .sockcat, ["connect", address, "--tls", "--ca", certificates.authority], input: .pipe)
+    try await server.send("the beginning")
+    try await client.waitForOutput("the beginning")
+    await server.kill(SIGKILL)
+    #expect(try await client.exitStatus() == 1)
+    #expect(await client.output.whole == "the beginning")
+    try await expectOneLine(client, "the connection ended without notice from the peer")
+  }
+
   private func expectOneLine(_ program: Program, _ part: String) async throws {
     let lines = await program.errors.lines
     #expect(lines.count == 1)

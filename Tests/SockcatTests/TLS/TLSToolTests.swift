@@ -103,6 +103,48 @@ struct TLSToolTests {
   }
 
   @Test
+  func `A second signal aborts encrypted connections and says so`() async throws {
+    let (server, address) = try await listening(["--echo"])
+    let client = try await Program(.sockcat, ["connect", address] + trust(), input: .pipe)
+    try await client.send("hello")
+    try await client.waitForOutput("hello")
+    await server.kill(SIGTERM)
+    await server.kill(SIGINT)
+    #expect(try await server.exitStatus() == 1)
+    #expect(await server.errors.lines.last == "sockcat: 1 of 1 connections were aborted unfinished")
+    #expect(try await client.exitStatus() == 1)
+    #expect(await client.errors.whole.contains("the peer reset the connection"))
+  }
+
+  @Test
+  func `A web server that stops closes encrypted connections that wait for a request`() async throws {
+    let (server, address) = try await listening(["--http"])
+    let client = try await Program(.sockcat, ["connect", address] + trust(), input: .pipe)
+    try await client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    try await client.waitForOutput("It works")
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+    try await client.finishInput()
+    #expect(try await client.exitStatus() == 0)
+  }
+
+  @Test
+  func `Further encrypted connections wait when the most are being served`() async throws {
+    let (server, address) = try await listening(["--echo", "--max-connections", "1"])
+    let first = try await Program(.sockcat, ["connect", address] + trust(), input: .pipe)
+    try await first.send("first")
+    try await first.waitForOutput("first")
+    let second = try await Program(.sockcat, ["connect", address, "--timeout", "0.3"] + trust())
+    #expect(try await second.exitStatus() == 4)
+    try await first.finishInput()
+    #expect(try await first.exitStatus() == 0)
+    let third = try await Program(.sockcat, ["connect", address] + trust())
+    #expect(try await third.exitStatus() == 0)
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+  }
+
+  @Test
   func `A signal lets encrypted connections finish`() async throws {
     let (server, address) = try await listening(["--echo"])
     let client = try await Program(.sockcat, ["connect", address] + trust(), input: .pipe)
