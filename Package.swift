@@ -55,6 +55,8 @@ let package = Package(
       ],
       swiftSettings: strict),
     .testTarget(name: "SourceRulesTests", swiftSettings: strict),
-    .testTarget(name: "SockcatTests", dependencies: ["sockcat", "ActorSockets", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "SockcatTests", dependencies: ["sockcat", "ActorSockets", "ActorSocketsTLS", "TestSupport"],
+      swiftSettings: strict),
   ]
 )

@@ -88,8 +88,8 @@ extension TLSConnection {
 }
 
 extension Endpoint {
-  /// What the certificate of a server at this endpoint must be for.
-  fileprivate var serverName: String {
+  /// What the certificate of a server at this endpoint must be for; nothing if that is for somebody else to say.
+  package var serverName: String {
     switch self {
     case .host("", _): "localhost"
     case .host(let name, _): name

@@ -31,8 +31,8 @@ extension TCPListener {
         try await connection.handshake()
       } catch {
         handshakeFailed?(connection, error)
-        // The alert is on its way: a reset would overtake it.
-        await connection.close()
+        // The alert is on its way, and what carries it closes by itself: a reset would overtake it.
+        await plain.close()
         throw error
       }
       try await handler(connection)

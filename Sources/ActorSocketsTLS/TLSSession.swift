@@ -1,3 +1,5 @@
+internal import ActorSockets
+
 /// What one can ask of a connection whose handshake is done.
 public struct TLSSession: Sendable {
   /// The version that is spoken.
@@ -24,4 +26,10 @@ public struct TLSSession: Sendable {
 
   /// The peer's own certificate.
   public var peerCertificate: TLSCertificate? { peerCertificates.first }
+
+  /// The same for an observer.
+  var observed: ObservedHandshake {
+    ObservedHandshake(
+      version: "\(version)", cipherSuite: cipherSuite, applicationProtocol: applicationProtocol, isResumed: isResumed)
+  }
 }

@@ -202,6 +202,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     phase = .up
     disarm()
     engine?.giveRoomBack()
+    carrier?.handshakeIsDone { session?.observed }
     core?.open()
     receiveUnasked()
   }

@@ -10,14 +10,14 @@ actor ChatRoom: Service {
 
   private struct Member {
     let name: String
-    let connection: TCPConnection
+    let connection: any ServedStream
   }
 
   private var members: [UInt64: Member] = [:]
   private var guests = 0
   private var isClosed = false
 
-  nonisolated func serve(_ connection: TCPConnection) async throws {
+  nonisolated func serve(_ connection: some ServedStream) async throws {
     guard await enter(connection) else { return }
     do {
       try await listen(to: connection)
@@ -37,7 +37,7 @@ actor ChatRoom: Service {
   // MARK: One connection
 
   /// Passes on what one connection says, until it has finished.
-  private nonisolated func listen(to connection: TCPConnection) async throws {
+  private nonisolated func listen(to connection: some ServedStream) async throws {
     var lines = connection.lines(maximumLength: Self.lineLimit).makeAsyncIterator()
     while true {
       do {
@@ -62,7 +62,7 @@ actor ChatRoom: Service {
 
   // MARK: The room
 
-  private func enter(_ connection: TCPConnection) -> Bool {
+  private func enter(_ connection: any ServedStream) -> Bool {
     if isClosed { return false }
     guests += 1
     let member = Member(name: "guest\(guests)", connection: connection)
@@ -73,12 +73,12 @@ actor ChatRoom: Service {
     return true
   }
 
-  private func leave(_ connection: TCPConnection, _ how: String) {
+  private func leave(_ connection: any ServedStream, _ how: String) {
     guard let member = members.removeValue(forKey: connection.id) else { return }
     if !isClosed { announce("\(member.name) \(how)") }
   }
 
-  private func say(_ line: String, _ connection: TCPConnection) {
+  private func say(_ line: String, _ connection: any ServedStream) {
     guard let speaker = members[connection.id] else { return }
     // What a peer sends may end up in a terminal: no control sequences.
     var text = String.UnicodeScalarView()
@@ -92,10 +92,10 @@ actor ChatRoom: Service {
     for member in members.values { post("* " + text, to: member.connection) }
   }
 
-  private func tell(_ connection: TCPConnection, _ text: String) { post("* " + text, to: connection) }
+  private func tell(_ connection: any ServedStream, _ text: String) { post("* " + text, to: connection) }
 
   /// Puts a line into a connection's queue, and drops the connection if it does not fit.
-  private func post(_ line: String, to connection: TCPConnection) {
+  private func post(_ line: String, to connection: any ServedStream) {
     let delivery = connection.enqueueWrite(Array((line + "\n").utf8))
     Task {
       do {
@@ -108,7 +108,7 @@ actor ChatRoom: Service {
     }
   }
 
-  private func drop(_ connection: TCPConnection) {
+  private func drop(_ connection: any ServedStream) {
     guard members[connection.id] != nil else { return }
     leave(connection, "was too slow and is gone")
     Task { await connection.abort() }

@@ -21,6 +21,7 @@ struct ConnectOptions: Equatable {
   var addressPreference = AddressPreference.any
   /// Where to connect from.
   var source: Endpoint?
+  var tls = TLSOptions(.client)
 }
 
 /// What `sockcat listen` was told.
@@ -50,6 +51,7 @@ struct ListenOptions: Equatable {
   var timeout: Duration?
   /// How long nothing may be moved.
   var idleTimeout: Duration?
+  var tls = TLSOptions(.server)
 
   init(origin: Origin) { self.origin = origin }
 
@@ -95,6 +97,7 @@ extension Command {
     var options = ConnectOptions(endpoint: .port(0))
     while let word = words.next() {
       if word.asksForHelp { return .help }
+      if try options.tls.take(word, &words) { continue }
       switch word {
       case .operand(let text): endpoint = try Self.endpoint(text, after: endpoint)
       case .option("--timeout", let value): options.timeout = try words.seconds(of: "--timeout", value)
@@ -107,6 +110,7 @@ extension Command {
     }
     guard let endpoint else { throw .usage("say where to connect to, as in: sockcat connect example.com:80") }
     options.endpoint = endpoint
+    try options.tls.check(connectingTo: endpoint)
     return .connect(options)
   }
 
@@ -123,6 +127,7 @@ extension Command {
     var chosen: String?
     while let word = words.next() {
       if word.asksForHelp { return .help }
+      if try options.tls.take(word, &words) { continue }
       switch word {
       case .operand(let text): origin = try Self.origin(text, after: origin)
       case .option("--once", nil): options.once = true
@@ -214,5 +219,6 @@ extension ListenOptions {
   fileprivate func check() throws(Failure) {
     if servesOne, maximumConnections != nil { throw .usage("--max-connections is for more than one connection") }
     if !servesOne, timeout != nil { throw .usage("--timeout waits for one connection: it needs --once") }
+    try tls.check()
   }
 }

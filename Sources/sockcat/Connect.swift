@@ -1,23 +1,55 @@
 import ActorSockets
+import ActorSocketsTLS
 
 /// `sockcat connect`.
 struct Connect {
+  /// How long a server may take to get to the handshake, and for the handshake itself, unless told otherwise.
+  static let upgradeTime = Duration.seconds(30)
+
   let options: ConnectOptions
 
   func run() async throws {
     let join = try Join()
+    let context = try options.tls.makeContext(handshakeTimeout: options.timeout)
     var configuration = TCPConnection.Configuration()
     configuration.addressPreference = options.addressPreference
     configuration.source = options.source
     configuration.liveness.idleTimeout = options.idleTimeout
     let connection = try await TCPConnection.connect(
       to: options.endpoint, configuration: configuration, timeout: options.timeout.map { .within($0) })
-    try await serve(connection, by: join, idleTimeout: options.idleTimeout)
+    guard let context else { return try await serve(connection, by: join, idleTimeout: options.idleTimeout) }
+    try await serve(try await encrypt(connection, context), by: join, idleTimeout: options.idleTimeout)
+  }
+
+  /// Begins TLS, behind what has to be said before.
+  private func encrypt(_ connection: TCPConnection, _ context: TLSContext) async throws -> TLSConnection {
+    if let plain = options.tls.startTLS {
+      let limit = options.timeout ?? Self.upgradeTime
+      try await within(limit, orFailWith: "the server was not ready for TLS within \(limit.inSeconds)") {
+        try await plain.begin(on: connection)
+      }
+    }
+    let role = TLSRole.client(serverName: options.tls.name(of: options.endpoint))
+    let secure = connection.startTLS(context, as: role)
+    try await shakeHands(secure)
+    try await secure.announce(options.tls)
+    return secure
+  }
+}
+
+/// Waits for the handshake; if it fails, until the peer has been told why.
+func shakeHands(_ connection: TLSConnection) async throws {
+  do {
+    try await connection.handshake()
+  } catch {
+    // What carries the alert closes by itself.
+    await connection.carrier.close()
+    throw error
   }
 }
 
 /// Serves a connection that is the only one, and ends it so that the peer gets all that was sent.
-func serve(_ connection: TCPConnection, by service: some Service, idleTimeout: Duration?) async throws {
+func serve(_ connection: some ServedStream, by service: some Service, idleTimeout: Duration?) async throws {
   do {
     try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
     await connection.close()

@@ -21,6 +21,8 @@ struct Demo {
     try await scene { try await datagrams() }
     try await title("A multicast group: sent once, received by all of its members")
     try await scene { try await multicast() }
+    try await title("An upgrade in mid-stream: the same connection goes on encrypted")
+    try await scene { try await upgrade() }
     try await output.write(utf8: "\nAll of it went as it should.\n")
   }
 

@@ -1,4 +1,5 @@
 import ActorSockets
+import ActorSocketsTLS
 
 /// Why the program ends with another status than 0: one line for people, one number for scripts.
 struct Failure: Error, Equatable {
@@ -6,6 +7,8 @@ struct Failure: Error, Equatable {
   enum Status: Int32 {
     case inputOutput = 1
     case usage = 2
+    /// Somebody is not, or not known to be, who they should be.
+    case verification = 3
     case timeout = 4
   }
 
@@ -22,6 +25,7 @@ struct Failure: Error, Equatable {
     switch error {
     case let failure as Failure: self = failure
     case let error as SocketError: self.init(Self.status(of: error.code), error.description)
+    case let error as TLSError: self.init(Self.status(of: error), error.description)
     case is CancellationError: self.init(.inputOutput, "interrupted")
     default: self.init(.inputOutput, "\(error)")
     }
@@ -36,4 +40,24 @@ struct Failure: Error, Equatable {
     default: .inputOutput
     }
   }
+
+  /// It makes no difference to whoever tells connections apart by their status which side refused the other's certificate.
+  private static func status(of error: TLSError) -> Status {
+    switch error.code {
+    case .unknownAuthority, .selfSigned, .expired, .notYetValid, .nameMismatch, .wrongPurpose, .chainTooLong,
+      .nameConstraint, .revoked, .weakCertificate, .publicKeyNotPinned, .badCertificate, .rejected,
+      .clientCertificateRequired:
+      .verification
+    case .alertReceived where refusals.contains(error.alert ?? ""): .verification
+    case .handshakeTimedOut: .timeout
+    case .invalidServerName, .invalidConfiguration: .usage
+    default: .inputOutput
+    }
+  }
+
+  /// The alerts of a peer that does not accept a certificate: RFC 8446, section 6.2.
+  private static let refusals: Set = [
+    "bad_certificate", "unsupported_certificate", "certificate_revoked", "certificate_expired", "certificate_unknown",
+    "unknown_ca", "access_denied", "certificate_required",
+  ]
 }

@@ -8,7 +8,7 @@ struct Forwarding: Service, Equatable {
   /// How long nothing may be moved, either way: what moves is moved on both connections.
   var idleTimeout: Duration?
 
-  func serve(_ client: TCPConnection) async throws {
+  func serve(_ client: some ServedStream) async throws {
     let target = try await connect()
     do {
       try await relay(between: client, and: target)
@@ -22,7 +22,7 @@ struct Forwarding: Service, Equatable {
   }
 
   /// A quiet connection ends with a FIN, one that is stuck is reset.
-  private func end(_ connection: TCPConnection) async {
+  private func end(_ connection: some ServedStream) async {
     if await connection.status.unsentBytes > 0 { await connection.abort() } else { await connection.close() }
   }
 

@@ -8,12 +8,12 @@ final class HTTPService: Service {
   private struct State {
     var isDraining = false
     /// The connections that wait for a request, which nothing is lost with when they are closed.
-    var idle: [UInt64: TCPConnection] = [:]
+    var idle: [UInt64: any ServedStream] = [:]
   }
 
   private let state = Guarded(State())
 
-  func serve(_ connection: TCPConnection) async throws {
+  func serve(_ connection: some ServedStream) async throws {
     while let reply = try await reply(to: connection) {
       try await connection.write(reply.bytes)
       if reply.isLast { return }
@@ -29,7 +29,7 @@ final class HTTPService: Service {
   }
 
   /// Waits for requests, and answers all that have arrived; `nil` when no more come.
-  private func reply(to connection: TCPConnection) async throws -> HTTPReply? {
+  private func reply(to connection: some ServedStream) async throws -> HTTPReply? {
     let mayWait = state.withLock { state in
       if !state.isDraining { state.idle[connection.id] = connection }
       return !state.isDraining
@@ -50,9 +50,4 @@ final class HTTPService: Service {
       }
     }
   }
-}
-
-extension TCPConnection {
-  /// Begins to close, for those who need not know when it is done.
-  nonisolated func beginClose() { Task { await close() } }
 }

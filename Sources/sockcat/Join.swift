@@ -13,7 +13,7 @@ struct Join: Service {
   }
 
   /// Moves bytes both ways until both directions have ended; if a person types the input, until the peer's has.
-  func serve(_ connection: TCPConnection) async throws {
+  func serve(_ connection: some ServedStream) async throws {
     let failure = await withTaskGroup(of: (Direction, (any Error)?).self) { group in
       group.addTask { (.outgoing, await error { try await send(to: connection) }) }
       group.addTask { (.incoming, await error { try await receive(from: connection) }) }
@@ -34,12 +34,12 @@ struct Join: Service {
   /// The input ends here.
   func drain() { input.end() }
 
-  private func send(to connection: TCPConnection) async throws {
+  private func send(to connection: some ServedStream) async throws {
     while let bytes = try await input.read() { try await connection.write(bytes) }
     try await connection.finishWriting()
   }
 
-  private func receive(from connection: TCPConnection) async throws {
+  private func receive(from connection: some ServedStream) async throws {
     while let bytes = try await connection.read() { try await output.write(bytes) }
   }
 

@@ -1,4 +1,5 @@
 import ActorSockets
+import ActorSocketsTLS
 
 /// `sockcat listen`, and `sockcat proxy`, which listens, too.
 struct Listen {
@@ -12,6 +13,7 @@ struct Listen {
   func run() async throws {
     let signals = await StopSignals()
     let service = try makeService()
+    let context = try options.tls.makeContext()
     var configuration = TCPListener.Configuration()
     configuration.connection.liveness.idleTimeout = options.idleTimeout
     if options.mode == .chat { configuration.connection.writeBudget = Self.chatBudget }
@@ -21,9 +23,9 @@ struct Listen {
     }
     for address in listeners.flatMap(\.localAddresses) { StandardError.write(line: "listening on \(address)") }
     if options.servesOne, let listener = listeners.first {
-      try await serveOne(of: listener, service, signals)
+      try await serveOne(of: listener, context, service, signals)
     } else {
-      try await serveAll(of: listeners, service, signals)
+      try await serveAll(of: listeners, context, service, signals)
     }
   }
 
@@ -50,28 +52,46 @@ struct Listen {
 
   // MARK: Many connections
 
-  private func serveAll(of listeners: [TCPListener], _ service: any Service, _ signals: StopSignals) async throws {
-    let limits = options.maximumConnections.map { ServeLimits(connections: $0) } ?? ServeLimits()
+  private func serveAll(
+    of listeners: [TCPListener], _ context: TLSContext?, _ service: any Service, _ signals: StopSignals
+  ) async throws {
     let reports = try await signals.during {
       for listener in listeners { await listener.drain(within: Self.drainTime) }
       await service.drain()
     } abort: {
       for listener in listeners { await listener.drain(within: .zero) }
     } _: {
-      try await withThrowingTaskGroup(of: ServeReport.self) { [options] group in
-        for listener in listeners {
-          group.addTask {
-            try await listener.serve(on: options.place, limits: limits) { [idleTimeout = options.idleTimeout] in
-              try await serveOneOfMany($0, service, idleTimeout)
-            }
-          }
-        }
+      try await withThrowingTaskGroup(of: ServeReport.self) { group in
+        for listener in listeners { group.addTask { try await serveAll(of: listener, context, service) } }
         return try await group.reduce(into: []) { $0.append($1) }
       }
     }
     let (aborted, accepted) = (reports.map(\.aborted).reduce(0, +), reports.map(\.accepted).reduce(0, +))
     if aborted > 0 {
       throw Failure(.inputOutput, "\(aborted) of \(accepted) connections were aborted unfinished")
+    }
+  }
+
+  private func serveAll(
+    of listener: TCPListener, _ context: TLSContext?, _ service: any Service
+  ) async throws -> ServeReport {
+    let limits = options.maximumConnections.map { ServeLimits(connections: $0) } ?? ServeLimits()
+    let (tls, idleTimeout) = (options.tls, options.idleTimeout)
+    guard let context else {
+      return try await listener.serve(on: options.place, limits: limits) {
+        try await serveOneOfMany($0, service, idleTimeout)
+      }
+    }
+    return try await listener.serve(
+      tls: context, on: options.place, limits: limits,
+      handshakeFailed: { connection, error in
+        if !tls.isVerbose { return }
+        let name = connection.remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
+        StandardError.write(line: "sockcat: \(name)\(Failure(error).message)")
+      }
+    ) {
+      try await $0.announce(tls)
+      try await serveOneOfMany($0, service, idleTimeout)
     }
   }
 
@@ -83,7 +103,9 @@ struct Listen {
     var isAborted = false
   }
 
-  private func serveOne(of listener: TCPListener, _ service: any Service, _ signals: StopSignals) async throws {
+  private func serveOne(
+    of listener: TCPListener, _ context: TLSContext?, _ service: any Service, _ signals: StopSignals
+  ) async throws {
     let current = Guarded(Current())
     try await signals.during {
       await listener.close()
@@ -99,8 +121,14 @@ struct Listen {
         guard let connection = try await first(of: listener) else { return }
         current.withLock { $0.connection = connection }
         await listener.close()
-        try await onPlace { [idleTimeout = options.idleTimeout] in
-          try await serve(connection, by: service, idleTimeout: idleTimeout)
+        try await onPlace { [options] in
+          guard let context else {
+            return try await serve(connection, by: service, idleTimeout: options.idleTimeout)
+          }
+          let secure = connection.startTLS(context, as: .server)
+          try await shakeHands(secure)
+          try await secure.announce(options.tls)
+          try await serve(secure, by: service, idleTimeout: options.idleTimeout)
         }
       } catch {
         if current.withLock({ $0.isAborted }) { throw Failure(.inputOutput, "the connection was aborted unfinished") }
@@ -131,7 +159,7 @@ struct Listen {
 
 /// Serves one connection among others; a quiet one that has been idle for too long is closed, not reset.
 private func serveOneOfMany(
-  _ connection: TCPConnection, _ service: any Service, _ idleTimeout: Duration?
+  _ connection: some ServedStream, _ service: some Service, _ idleTimeout: Duration?
 ) async throws {
   do {
     try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }

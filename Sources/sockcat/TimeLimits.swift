@@ -14,7 +14,7 @@ func within<Value: Sendable>(
 /// Runs `body`, which is cancelled and fails when the connection's idle timeout, if there is one, ends the connection: what
 /// waits for something else than the connection does not hear of that by itself.
 func endingWithIdleness(
-  of connection: TCPConnection, after limit: Duration?, _ body: @escaping @Sendable () async throws -> Void
+  of connection: some ServedStream, after limit: Duration?, _ body: @escaping @Sendable () async throws -> Void
 ) async throws {
   guard let limit else { return try await body() }
   let failure = Failure(.timeout, "nothing was moved for \(limit.inSeconds)")

@@ -12,6 +12,20 @@ enum Usage {
           -4, -6                connects over IPv4 or IPv6 alone
           --source SOURCE       connects from an address or an interface, with or without a
                                 port: 192.0.2.1, eth0, eth0:8082
+          --tls                 encrypts the connection, and goes on only if the server's
+                                certificate is good for the name in ENDPOINT
+          --starttls P          the same, behind the plain beginning of a protocol P: smtp, imap
+                                or postgres. Standard input is joined when it is encrypted
+          --ca FILE             trusts the authorities in FILE, and not the system's
+          --server-name N       the name that the certificate must be for, if not ENDPOINT's
+          --alpn A,B            offers these application protocols, most wanted first
+          --cert FILE, --key FILE
+                                shows this certificate to servers that ask for one; the key may
+                                be in the same file
+          --insecure            takes any certificate: whoever is in between can read and change
+                                everything
+          -v                    prints what was agreed on, on standard error: version, cipher,
+                                ALPN, who the server is, and whether that was verified
 
     sockcat listen ENDPOINT [options]
         Prints "listening on ADDRESS" on standard error. Without a service, joins one
@@ -29,6 +43,15 @@ enum Usage {
           --timeout S           gives up when nobody has connected after S seconds
                                 (with --once or without a service)
           --idle-timeout S      ends a connection that has moved nothing for S seconds
+          --tls                 encrypts all connections; it needs a certificate
+          --cert FILE, --key FILE
+                                the certificate, with those between it and the root, and its
+                                key, which may be in the same file
+          --client-ca FILE      demands certificates of the authorities in FILE from clients
+          --alpn A,B            the application protocols that are spoken, most wanted first;
+                                clients that offer none of them are refused
+          -v                    prints what was agreed on with each client, on standard error,
+                                and why a handshake failed
 
     sockcat proxy LISTEN TARGET [options]
         Connects every connection to TARGET and passes on what either sends, its end and
@@ -70,7 +93,8 @@ enum Usage {
     takes a free port; listening on systemd: takes all sockets that systemd passes to the
     program, systemd:NAME those of that name. S may have a fraction.
 
-    Exit status: 0 all went well, 1 input or output failed, 2 usage, 4 a time-out.
+    Exit status: 0 all went well, 1 input or output failed, 2 usage, 3 a certificate was not
+    accepted, by either side, 4 a time-out.
 
     """
 }

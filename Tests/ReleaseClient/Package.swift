@@ -13,7 +13,10 @@ let package = Package(
   targets: [
     .executableTarget(
       name: "release-client",
-      dependencies: [.product(name: "ActorSockets", package: "ActorSockets")]
+      dependencies: [
+        .product(name: "ActorSockets", package: "ActorSockets"),
+        .product(name: "ActorSocketsTLS", package: "ActorSockets"),
+      ]
     )
   ],
   swiftLanguageModes: [.v6]

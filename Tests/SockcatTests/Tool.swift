@@ -39,6 +39,7 @@ struct Tool: Sendable {
   static let strace = Tool("strace")
   static let dnsmasq = Tool("dnsmasq", package: "dnsmasq-base")
   static let nsenter = Tool("nsenter", package: "util-linux")
+  static let openssl = Tool("openssl")
   static let sha256sum = Tool("sha256sum")
 
   /// What was built beside these tests.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the documentation of the module ActorSockets, with a link to nowhere as an error.
+# Builds the documentation of the modules ActorSockets and ActorSocketsTLS, with a link to nowhere as an error.
 #
 #   docs.sh OUTPUT-FOLDER
 #
@@ -8,16 +8,25 @@ set -euo pipefail
 output=$(realpath --canonicalize-missing "${1:?the output folder is missing}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-swift build --quiet --target ActorSockets
+swift build --quiet --target ActorSocketsTLS
 products=$(swift build --show-bin-path)
 symbols=$products/docs-symbols
 rm -rf "$symbols"
 mkdir -p "$symbols"
 
-# The two re-exported modules are documented as a part of ActorSockets, for that is where users meet them.
-swift symbolgraph-extract -module-name ActorSockets -target "$(basename "$(dirname "$products")")" \
-  -I "$products/Modules" -I Sources/CLinux/include -minimum-access-level public \
-  -experimental-allowed-reexported-modules=EpollReactor,SocketSystem -output-dir "$symbols"
+# extract MODULE RE-EXPORTED-MODULES
+extract() {
+  swift symbolgraph-extract -module-name "$1" -target "$(basename "$(dirname "$products")")" \
+    -I "$products/Modules" -I Sources/CLinux/include -I Sources/COpenSSL -minimum-access-level public \
+    -experimental-allowed-reexported-modules="$2" -output-dir "$symbols"
+}
+
+# The two re-exported modules are documented as a part of ActorSockets, for that is where users meet them. So is
+# ActorSocketsTLS, or links between the two would have to spell out the module: the section about it says what to import.
+extract ActorSockets EpollReactor,SocketSystem
+extract ActorSocketsTLS ""
+sed -i 's/"name": *"ActorSocketsTLS"/"name":"ActorSockets"/' "$symbols"/ActorSocketsTLS*.symbols.json
+mv "$symbols/ActorSocketsTLS@ActorSockets.symbols.json" "$symbols/ActorSocketsTLS-Extensions.symbols.json"
 
 rm -rf "$output"
 docc=docc

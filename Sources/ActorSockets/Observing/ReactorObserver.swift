@@ -41,6 +41,15 @@ public protocol ReactorObserver: Sendable {
   ///   - report: How. That of a connection whose last reference was dropped says `.byUs`.
   func closed(_ connection: ObservedConnection, _ report: CloseReport)
 
+  /// A handshake on a connection is done: what it carries is encrypted from here on.
+  ///
+  /// One that fails is told by ``closed(_:_:)``, whose report says why.
+  ///
+  /// - Parameters:
+  ///   - connection: Which one: the connection that is encrypted, so that its number is that of the other calls.
+  ///   - handshake: What was agreed on.
+  func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake)
+
   /// The kernel has dropped datagrams for an endpoint, because it was slower than they came. Looked at when as many come as can be
   /// fetched at a time, and when the endpoint is closed.
   ///
@@ -65,6 +74,7 @@ extension ReactorObserver {
   public func accepted(_ connection: ObservedConnection) {}
   public func connectFailed(_ connection: ObservedConnection, _ error: SocketError) {}
   public func closed(_ connection: ObservedConnection, _ report: CloseReport) {}
+  public func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake) {}
   public func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) {}
   public var lagThreshold: Duration { .milliseconds(100) }
   public func lagged(_ lag: Duration) {}
@@ -142,6 +152,8 @@ final class Observation: Sendable {
   func isUp() {
     if isAccepted { observer.accepted(connection) } else { observer.connected(connection) }
   }
+
+  func handshakeIsDone(_ handshake: ObservedHandshake) { observer.handshakeDone(connection, handshake) }
 
   /// The connection has ended, or did not come up.
   func ended(_ outcome: Result<CloseReport, SocketError>) {

@@ -101,6 +101,10 @@ package protocol Carrier: AnyObject {
   var unacknowledgedBytes: Int { get }
   /// What TCP knows of the connection.
   var tcpInfo: TCPInfo? { get }
+  /// The layer's handshake is done.
+  ///
+  /// - Parameter handshake: What was agreed on, for whoever observes the stream; asked for only if somebody does.
+  func handshakeIsDone(_ handshake: () -> ObservedHandshake?)
   /// Takes out the bytes that arrived before the layer began, and that nobody has read.
   func takeEarlyBytes() -> [UInt8]
   /// Sends what is left, and closes. The layer hears no more of it.
@@ -114,12 +118,20 @@ package protocol Carrier: AnyObject {
   func abort()
 }
 
+extension Carrier {
+  package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {}
+}
+
 extension StreamCore: Carrier {
   package var isReadable: Bool { transport.isReadable }
   package func tryAnyway() { transport.tryAnyway() }
   package var unacknowledgedBytes: Int { transport.unacknowledgedBytes }
   package var tcpInfo: TCPInfo? { transport.tcpInfo }
   package func takeEarlyBytes() -> [UInt8] { reads.takeBuffered() }
+
+  package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {
+    if let observation, let handshake = handshake() { observation.handshakeIsDone(handshake) }
+  }
 
   package func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {
     var nothing = ByteQueue()

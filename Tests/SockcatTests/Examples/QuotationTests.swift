@@ -1,18 +1,18 @@
 import Foundation
 import Testing
 
-/// The code in the article about datagrams is compiled and tested: it is quoted from the files here.
+/// The code in these articles is compiled and tested: it is quoted from the files here.
 struct QuotationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
-  private static let article = folder.appending(path: "../../../Docs/ActorSockets.docc/Datagrams.md")
+  private static let articles = folder.appending(path: "../../../Docs/ActorSockets.docc")
 
-  @Test
-  func `Every example in the article is here, word for word`() throws {
+  @Test(arguments: ["Datagrams.md", "Encryption.md"])
+  func `Every example in an article is here, word for word`(article: String) throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path(percentEncoded: false))
     let sources = try names.filter { $0.hasSuffix(".swift") }.map {
       lines(of: try text(Self.folder.appending(path: $0)))
     }
-    let blocks = quotations(in: lines(of: try text(Self.article)))
+    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: article))))
     #expect(blocks.count >= 5)
     for block in blocks {
       #expect(sources.contains { $0.contains(block) }, "no file has:\n\(block.joined(separator: "\n"))")

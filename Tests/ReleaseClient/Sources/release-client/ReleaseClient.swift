@@ -26,6 +26,7 @@ struct ReleaseClient {
     for place in [HandlerPlace.pool, .reactor] {
       let report = try await roundTrip(place)
       try expect(report.finished, 1, "connections served")
+      try await encryptedRoundTrip(place)
     }
     print("release-client: the round trips are right")
   }
