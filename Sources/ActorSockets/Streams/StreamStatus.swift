@@ -100,7 +100,7 @@ extension StreamCore {
     StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
   }
 
-  /// The bytes that were written and that are not sent.
+  /// The bytes that were written and that are not sent, those that wait encrypted included.
   var unsentBytes: Int { writes.queuedBytes + transport.heldBackBytes }
 
   /// What the queues hold.
