@@ -100,8 +100,8 @@ extension StreamCore {
     StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
   }
 
-  /// The bytes that were written and that are not sent, those that wait encrypted included.
-  var unsentBytes: Int { writes.queuedBytes + transport.heldBackBytes }
+  /// The bytes that were written and that are not sent; if only encrypted ones are left, those.
+  var unsentBytes: Int { writes.queuedBytes > 0 ? writes.queuedBytes : transport.heldBackBytes }
 
   /// What the queues hold.
   var status: StreamStatus {
