@@ -245,6 +245,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private func fail(_ error: TLSError) {
     let failure = SocketError(layer: error, operation: "handshake")
     self.failure = failure
+    carrier?.handshakeFailed(error)
     end(failure, .error(failure))
   }
 

@@ -16,6 +16,9 @@ import Testing
       notes.add("\(connection.id) shook hands")
       handshakes.add((connection.id, handshake))
     }
+    func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) {
+      notes.add("\(connection.id) failed \((error as? TLSError)?.code.description ?? "otherwise")")
+    }
     func closed(_ connection: ObservedConnection, _ report: CloseReport) { notes.add("\(connection.id) closed") }
   }
 
@@ -65,7 +68,7 @@ import Testing
     }
   }
 
-  @Test func `It hears of no handshake that failed`() async throws {
+  @Test func `It hears why a handshake failed, from each side, and then of its end`() async throws {
     try await within("all calls return") {
       let server = try TLSContext(TLSConfiguration(identity: identity))
       let client = try TLSContext(TLSConfiguration(trustRoots: [.certificates([try TLSCertificate.selfSigned()])]))
@@ -76,6 +79,11 @@ import Testing
       await other.close()
       try await eventually("both ends are told") { observer.notes.all.count { $0.hasSuffix("closed") } == 2 }
       #expect(observer.handshakes.all.isEmpty)
+      for (side, code) in [(one, "selfSigned"), (other, "alertReceived")] {
+        let number = (side.carrier as? TCPConnection)?.id ?? 0
+        let story = observer.notes.all.filter { $0.hasPrefix("\(number) ") }
+        #expect(story.dropFirst() == ["\(number) failed \(code)", "\(number) closed"])
+      }
     }
   }
 

@@ -41,14 +41,21 @@ public protocol ReactorObserver: Sendable {
   ///   - report: How. That of a connection whose last reference was dropped says `.byUs`.
   func closed(_ connection: ObservedConnection, _ report: CloseReport)
 
-  /// A handshake on a connection is done: what it carries is encrypted from here on.
+  /// A handshake on a connection is done: what it carries is encrypted from here on. Before operations on it go on.
   ///
-  /// One that fails is told by ``closed(_:_:)``, whose report says why.
+  /// Of handshakes over streams of other kinds it hears nothing.
   ///
   /// - Parameters:
-  ///   - connection: Which one: the connection that is encrypted, so that its number is that of the other calls.
+  ///   - connection: Which one: the connection that is encrypted, whose number is that of the other calls.
   ///   - handshake: What was agreed on.
   func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake)
+
+  /// A handshake on a connection has failed, and the connection closes.
+  ///
+  /// - Parameters:
+  ///   - connection: Which one.
+  ///   - error: Why: what the operations throw.
+  func handshakeFailed(_ connection: ObservedConnection, _ error: any Error)
 
   /// The kernel has dropped datagrams for an endpoint, because it was slower than they came. Looked at when as many come as can be
   /// fetched at a time, and when the endpoint is closed.
@@ -75,6 +82,7 @@ extension ReactorObserver {
   public func connectFailed(_ connection: ObservedConnection, _ error: SocketError) {}
   public func closed(_ connection: ObservedConnection, _ report: CloseReport) {}
   public func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake) {}
+  public func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) {}
   public func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) {}
   public var lagThreshold: Duration { .milliseconds(100) }
   public func lagged(_ lag: Duration) {}
@@ -154,6 +162,8 @@ final class Observation: Sendable {
   }
 
   func handshakeIsDone(_ handshake: ObservedHandshake) { observer.handshakeDone(connection, handshake) }
+
+  func handshakeFailed(_ error: any Error) { observer.handshakeFailed(connection, error) }
 
   /// The connection has ended, or did not come up.
   func ended(_ outcome: Result<CloseReport, SocketError>) {

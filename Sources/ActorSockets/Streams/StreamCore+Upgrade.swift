@@ -105,6 +105,8 @@ package protocol Carrier: AnyObject {
   ///
   /// - Parameter handshake: What was agreed on, for whoever observes the stream; asked for only if somebody does.
   func handshakeIsDone(_ handshake: () -> ObservedHandshake?)
+  /// The layer's handshake has failed.
+  func handshakeFailed(_ error: any Error)
   /// Takes out the bytes that arrived before the layer began, and that nobody has read.
   func takeEarlyBytes() -> [UInt8]
   /// Sends what is left, and closes. The layer hears no more of it.
@@ -120,6 +122,7 @@ package protocol Carrier: AnyObject {
 
 extension Carrier {
   package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {}
+  package func handshakeFailed(_ error: any Error) {}
 }
 
 extension StreamCore: Carrier {
@@ -132,6 +135,8 @@ extension StreamCore: Carrier {
   package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {
     if let observation, let handshake = handshake() { observation.handshakeIsDone(handshake) }
   }
+
+  package func handshakeFailed(_ error: any Error) { observation?.handshakeFailed(error) }
 
   package func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {
     var nothing = ByteQueue()
