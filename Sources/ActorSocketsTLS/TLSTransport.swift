@@ -126,10 +126,16 @@ final class TLSTransport: StreamTransport, StreamLayer {
   func takeTurn() {
     if phase != .up { return carrierIsReady() }
     _ = flush()
+    let wasRead = isBeingRead
+    isBeingRead = false
     core?.transportIsReady()
+    // Whoever read since the last turn is likely to go on.
+    if wasRead || isBeingRead, mayHaveMore, registration.askForTurn() { return }
     receiveUnasked()
   }
 
+  /// Somebody was given bytes since the last turn.
+  private var isBeingRead = false
   /// Whether receiving may bring something.
   private var mayHaveMore: Bool { ending == nil && (carrier?.isReadable == true || hasCiphertext) }
 
@@ -278,9 +284,12 @@ final class TLSTransport: StreamTransport, StreamLayer {
       }
       // What was not received for want of room is looked at again, for no edge will tell of it.
       if count >= Self.keptPlaintext { registration.askForTurn() }
+      isBeingRead = true
       return .bytes(count)
     }
-    return receive(atMost: .max, into: &buffer)
+    let result = receive(atMost: .max, into: &buffer)
+    if case .bytes = result { isBeingRead = true }
+    return result
   }
 
   func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
