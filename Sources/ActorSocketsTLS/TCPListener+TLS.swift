@@ -31,8 +31,9 @@ extension TCPListener {
         try await connection.handshake()
       } catch {
         handshakeFailed?(connection, error)
-        // The alert is on its way: a reset would overtake it.
-        await connection.close()
+        // The alert is on its way: a reset would overtake it. The encrypted connection is gone by now, and the stream beneath
+        // sends it.
+        await plain.close()
         throw error
       }
       try await handler(connection)

@@ -104,22 +104,16 @@ func watchMessage(
   if kind == SSL3_RT_ALERT, length == 2 {
     if isSent == 1 { state.sentAlert = unsafe message[1] } else { state.receivedAlert = unsafe message[1] }
   }
-  // Data in either direction: a peer that only takes data answers each of our key updates with one of its own.
   let type = unsafe message[0]
   if unsafe SSL_version(ssl) == TLS1_3_VERSION {
     switch kind {
-    case SSL3_RT_INNER_CONTENT_TYPE where type == SSL3_RT_APPLICATION_DATA: state.idleMessages = 0
     case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
       state.countIdleMessage(.tooManyKeyUpdates)
     default: break
     }
   } else if kind == SSL3_RT_HEADER, unsafe SSL_is_init_finished(ssl) == 1 {
     // Of TLS 1.2 the headers of records show it: what asks for another handshake is refused before it is a message.
-    switch Int32(type) {
-    case SSL3_RT_APPLICATION_DATA: state.idleMessages = 0
-    case SSL3_RT_HANDSHAKE where isSent == 0: state.countIdleMessage(.renegotiationRefused)
-    default: break
-    }
+    if isSent == 0, Int32(type) == SSL3_RT_HANDSHAKE { state.countIdleMessage(.renegotiationRefused) }
   }
 }
 
