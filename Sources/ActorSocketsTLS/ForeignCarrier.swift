@@ -16,6 +16,8 @@ final class ForeignCarrier: Carrier {
   private var hasEnded = false
   private var failure: SystemError?
   private var reading: Task<Void, Never>?
+  /// The last write.
+  private var writing: Task<Void, Never>?
   /// The bytes of the write under way.
   private var inFlight = 0
   /// The bytes of the last one, which `send` has not told yet.
@@ -114,7 +116,7 @@ final class ForeignCarrier: Carrier {
   private func write(_ bytes: [UInt8]) {
     inFlight = bytes.count
     let carrier = ReactorBound(self, on: reactor)
-    _ = Self.report(stream) { stream in
+    writing = Self.report(stream) { stream in
       try await stream.write(bytes, timeout: nil, progress: nil)
     } to: { result in
       carrier.reactor.submit { carrier.value.wrote(result) }
@@ -135,9 +137,9 @@ final class ForeignCarrier: Carrier {
     // Its front is what the write under way has, or the last one had.
     let rest = Array(rest.dropFirst(inFlight + taken))
     let (stream, reactor) = (stream, reactor)
+    let writing = writing
     Task.detached {
-      if !rest.isEmpty { try? await stream.write(rest, timeout: nil, progress: nil) }
-      await stream.close()
+      await ActorSocketsTLS.close(stream, sending: rest, after: writing)
       if let done { reactor.submit(done) }
     }
     return false
@@ -149,4 +151,18 @@ final class ForeignCarrier: Carrier {
     let stream = stream
     Task.detached { await stream.abort() }
   }
+}
+
+/// Closes a stream behind a write and what is left, in the time that the streams of this package have for it.
+@concurrent
+private func close(_ stream: any ByteStream, sending rest: [UInt8], after writing: Task<Void, Never>?) async {
+  // Of a peer that takes nothing, it would never be over.
+  let watch = Task {
+    if (try? await Task.sleep(for: .seconds(30))) != nil { await stream.abort() }
+  }
+  // Tasks begin in no order: the write before this one may not have its place in the stream's queue yet.
+  await writing?.value
+  if !rest.isEmpty { try? await stream.write(rest, timeout: nil, progress: nil) }
+  await stream.close()
+  watch.cancel()
 }

@@ -51,8 +51,9 @@ public actor TLSConnection: QueuedByteStream {
 
   deinit {
     if !registration.needsToLeave { return }
-    registration.reactor.submit { [layer, registration] in
-      layer.value.dropped(resetting: registration.resetsWhenDropped)
+    // The stream beneath is kept until then: dropped before, it would close by itself, and twice.
+    registration.reactor.submit { [layer, registration, carrier] in
+      withExtendedLifetime(carrier) { layer.value.dropped(resetting: registration.resetsWhenDropped) }
       registration.leave()
     }
   }

@@ -44,7 +44,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   weak var core: StreamCore?
   private(set) var phase = Phase.waiting
   private(set) var failure: SocketError?
-  var heldBackBytes: Int { engine?.outputCount ?? 0 }
+  var heldBackBytes: Int { (engine?.outputCount ?? 0) + lost }
   private var carrier: (any Carrier)?
   /// From the beginning of the handshake on.
   private var engine: TLSEngine?
@@ -54,6 +54,12 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private let registration: Registration
   private var plain = ByteQueue()
   private var unfed = ByteQueue()
+  /// The bytes of the engine's that the carrier did not take, and never will: what is in them is not sent.
+  private var lost = 0
+  /// Receiving goes on with the next event or turn, though there may be something to receive.
+  private var isPaused = false
+  /// The engine encrypts nothing before it has the rest of a message of the peer's.
+  private var sendAwaitsInput = false
   private var ending: Ending?
   private var deadline: DeadlineKey?
   /// The closure that judges the peer.
@@ -70,6 +76,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private static let record = 17_408
   /// The most that one call encrypts: less than the share of a turn, so that what waits behind it begins in this one.
   private static let longestSend = 65_536
+  /// So much ciphertext may hold no plaintext before others have their turn.
+  private static let share = 262_144
   /// What bytes of the handshake are for, among the registration's deadlines. Those of the stream have other tags.
   static let deadlineTag: UInt64 = 3
 
@@ -115,23 +123,30 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case .handshaking: shakeHands()
     case .judging: _ = flush()
     case .up:
-      _ = flush()
+      goOn()
       core?.transportIsReady()
       // Whoever was given bytes will read on. What is left when that is over nobody asked for.
-      if mayHaveMore, !registration.askForTurn() { receiveUnasked() }
+      if mayHaveMore, registration.askForTurn() { return }
+      receiveUnasked()
     }
   }
 
   /// The turn has come that was asked for.
   func takeTurn() {
     if phase != .up { return carrierIsReady() }
-    _ = flush()
+    goOn()
     let wasRead = isBeingRead
     isBeingRead = false
     core?.transportIsReady()
     // Whoever read since the last turn is likely to go on.
     if wasRead || isBeingRead, mayHaveMore, registration.askForTurn() { return }
     receiveUnasked()
+  }
+
+  /// An event or a turn has come: what was blocked may go.
+  private func goOn() {
+    isPaused = false
+    if flush(), let error = sendFailure.take() { broke(SocketError(error, operation: "write")) }
   }
 
   /// Somebody was given bytes since the last turn.
@@ -145,8 +160,14 @@ final class TLSTransport: StreamTransport, StreamLayer {
     // What came before the break may be an alert that says why.
     case .handshaking: shakeHands()
     case .judging: end(error, CloseReport.Reason(error))
-    case .up: core?.transportBroke(error)
+    case .up: broke(error)
     }
+  }
+
+  /// The carrier broke while the stream was up. An alert that came before it is why, and is to be found first.
+  private func broke(_ error: SocketError) {
+    receiveUnasked()
+    core?.transportBroke(error)
   }
 
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason) {
@@ -195,6 +216,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case .failed(let error):
       let failure = SocketError(error, operation: "handshake")
       end(failure, CloseReport.Reason(failure))
+      // Not so that it goes on: of a connection that was dropped just now, nobody has heard of the end.
+      return false
     }
     return true
   }
@@ -263,7 +286,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   // MARK: Receiving
 
-  var isReadable: Bool { !plain.isEmpty || ending != nil || hasCiphertext || carrier?.isReadable ?? false }
+  /// Not while it is paused: whoever receives again and again as long as there is something would do so for ever.
+  var isReadable: Bool {
+    !plain.isEmpty || ending != nil || !isPaused && (hasCiphertext || carrier?.isReadable ?? false)
+  }
   /// Whether there are received bytes that are not decrypted.
   private var hasCiphertext: Bool { engine?.hasInput == true || !unfed.isEmpty }
   var isAtEnd: Bool { plain.isEmpty && ending != nil }
@@ -282,13 +308,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
         plain.withBytes { buffer.append($0) }
         plain.drop(count)
       }
-      // What was not received for want of room is looked at again, for no edge will tell of it.
-      if count >= Self.keptPlaintext { registration.askForTurn() }
+      // Of what was left alone for want of room there, no event tells again.
+      if ending != nil || mayHaveMore { registration.askForTurn() }
       isBeingRead = true
       return .bytes(count)
     }
     let result = receive(atMost: .max, into: &buffer)
     if case .bytes = result { isBeingRead = true }
+    // Found behind bytes, it would be told to the next read alone.
+    if ending != nil, case .bytes(1...) = result { registration.askForTurn() }
     return result
   }
 
@@ -305,6 +333,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// Decrypts what the carrier has, of which it receives at most so much at a time, until there are bytes.
   private func receive(atMost limit: Int, into buffer: inout ByteQueue) -> Transfer {
     let before = buffer.count
+    var share = Self.share
     while true {
       if let ending { return told(ending) }
       guard let carrier else { return .wouldBlock }
@@ -316,14 +345,18 @@ final class TLSTransport: StreamTransport, StreamLayer {
         let result = carrier.receive(atMost: limit) { decrypt($0, into: &buffer) }
         switch result {
         case .bytes(0): inputIsOver(&buffer)
-        case .bytes: break
+        case .bytes(let count): share -= count
         case .wouldBlock: return .wouldBlock
         case .failed(let error): return .failed(error)
         }
       }
       if buffer.count > before { return .bytes(buffer.count - before) }
       // Nothing more is taken in before what the engine has to say can be said.
-      if hasCiphertext, heldBackBytes > 0 { return .wouldBlock }
+      let isBlocked = hasCiphertext && engine?.hasOutput == true
+      if isBlocked || share <= 0 && registration.askForTurn() {
+        isPaused = true
+        return .wouldBlock
+      }
     }
   }
 
@@ -337,6 +370,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// Decrypts ciphertext; what cannot be taken in now goes to `unfed`.
   private func decrypt(_ ciphertext: Span<UInt8>, into buffer: inout ByteQueue) {
     var fed = 0
+    if sendAwaitsInput {
+      sendAwaitsInput = false
+      registration.askForTurn()
+    }
     while let step = buffer.append({ engine?.read(feeding: ciphertext, &fed, appendingTo: &$0) }) {
       // Reading may have made something to send: the answer to a key update, an alert.
       let isFlushed = flush()
@@ -362,15 +399,17 @@ final class TLSTransport: StreamTransport, StreamLayer {
     engine?.endInput()
     let nothing: [UInt8] = []
     decrypt(nothing.span, into: &buffer)
-    // It neither had more nor found the end, which it does not.
-    if ending == nil { ending = .endOfStream }
+    // It cannot say so, for it has something to send first that nobody will take.
+    if ending == nil {
+      failure = SocketError(layer: TLSError(.truncated), operation: "read")
+      ending = .failed
+    }
   }
 
   func lookForEnd() { receiveUnasked() }
 
-  /// Takes in what comes though nobody reads: up to a record.
+  /// Takes in what comes though nobody reads: up to a record. Tells the end if it is found, or was with bytes that were read.
   private func receiveUnasked() {
-    if !mayHaveMore { return }
     let limit = core?.isEndAwaited == true ? Self.keptUntilEnd : Self.keptPlaintext
     while phase == .up, plain.count < limit, mayHaveMore {
       let result = receive(atMost: Self.record, into: &plain)
@@ -379,11 +418,13 @@ final class TLSTransport: StreamTransport, StreamLayer {
         failure = SocketError(error, operation: "connection")
         ending = .failed
       }
-      switch ending {
-      case .endOfStream: return core?.peerFinished() ?? ()
-      case .failed: return core?.transportBroke(failure ?? SocketError(.closed, operation: "connection")) ?? ()
-      case nil: if case .wouldBlock = result { return }
-      }
+      if case .wouldBlock = result { return }
+    }
+    guard phase == .up else { return }
+    switch ending {
+    case .endOfStream: core?.peerFinished()
+    case .failed: core?.transportBroke(failure ?? SocketError(.closed, operation: "connection"))
+    case nil: break
     }
   }
 
@@ -398,7 +439,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
     let end = min(bytes.count, Self.longestSend)
     while sent < end {
       switch engine?.write(bytes.extracting(sent..<end)) {
-      case nil, .success(0): return sent > 0 ? .bytes(sent) : .wouldBlock
+      case nil, .success(0):
+        if sent > 0 { return .bytes(sent) }
+        sendAwaitsInput = true
+        return .wouldBlock
       case .success(let count): sent += count
       case .failure(let error):
         failure = SocketError(layer: error, operation: "write")
@@ -436,7 +480,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
       engine?.withOutput { bytes in
         result = carrier.send(bytes)
         // What cannot be sent any more is dropped.
-        if case .failed = result { return bytes.count }
+        if case .failed = result {
+          lost += bytes.count
+          return bytes.count
+        }
         if case .bytes(let count) = result { return count }
         return 0
       }
@@ -444,7 +491,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
       case .bytes: continue
       case .wouldBlock:
         return false
-      case .failed(let error): sendFailure = error
+      case .failed(let error):
+        sendFailure = error
+        // The stream is told in a turn of its own: this may be in the middle of a receive.
+        registration.askForTurn()
       }
     }
     return true
@@ -456,7 +506,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     return sendFailure.take()
   }
 
-  var unacknowledgedBytes: Int { carrier?.unacknowledgedBytes ?? 0 }
+  var unacknowledgedBytes: Int { (carrier?.unacknowledgedBytes ?? 0) + heldBackBytes }
   var tcpInfo: TCPInfo? { carrier?.tcpInfo }
 
   // MARK: The end
@@ -468,7 +518,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
     judge = nil
     judgeReports = nil
     carrier = nil
+    lost += engine?.outputCount ?? 0
     engine = nil
+    unfed = ByteQueue()
     registration.leave()
   }
 

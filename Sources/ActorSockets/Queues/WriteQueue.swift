@@ -80,6 +80,8 @@ struct WriteQueue<Tag> {
 
   private var entries = FIFO<Entry>()
   private var refusal: SocketError?
+  /// The bytes that the transport had taken then, and not sent.
+  private var heldBack = 0
   private(set) var isOpen = false
   private(set) var queuedBytes = 0
   /// Of these, the bytes that are in files, and in no memory.
@@ -137,8 +139,14 @@ struct WriteQueue<Tag> {
   mutating func open() { isOpen = true }
 
   /// Fails all writes, those to come included.
-  mutating func refuse(_ error: SocketError) {
-    if refusal == nil { refusal = error }
+  ///
+  /// - Parameters:
+  ///   - error: What they fail with.
+  ///   - heldBack: The bytes that the transport took and will never send: what is in them has not succeeded.
+  mutating func refuse(_ error: SocketError, heldBack: Int = 0) {
+    if refusal != nil { return }
+    refusal = error
+    self.heldBack = heldBack
   }
 
   /// The kernel took so many bytes of what `unsent` showed.
@@ -204,8 +212,8 @@ struct WriteQueue<Tag> {
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
     // What the kernel has taken as a whole has succeeded, though the stream broke before it left.
-    if var refusal, first.total == 0 || first.sent < first.total {
-      refusal.bytesTransferred = first.sent
+    if var refusal, first.total == 0 || first.sent < first.total || heldBack > 0 {
+      refusal.bytesTransferred = max(0, first.sent - heldBack)
       return .finish(leave().tag, .failure(refusal))
     }
     if !isOpen { return .idle }

@@ -76,6 +76,8 @@ extension StreamCore {
   /// Begins the upgrade when its turn has come, or lets it fail.
   func continueUpgrade() {
     guard let upgrade, !isPumping else { return }
+    // Whatever ended the stream tells the layer, and why.
+    if case .done = closing { return }
     if let failure = upgrade.failure {
       self.upgrade = nil
       upgrade.layer.carrierEnded(failure.during("startTLS"), .error(failure))

@@ -153,7 +153,7 @@ public final class StreamCore {
     if brokenBy != nil { return }
     brokenBy = error
     let unsent = writes.queuedBytes
-    writes.refuse(error.during("write"))
+    writes.refuse(error.during("write"), heldBack: transport.heldBackBytes)
     conclude(CloseReport.Reason(error), unsent: unsent)
     failFlushes(error)
   }
@@ -486,7 +486,7 @@ public final class StreamCore {
   /// Ends the queues with an error; nothing is moved any more.
   func refuseAll(reads readError: SocketError, writes writeError: SocketError) {
     reads.refuse(readError)
-    writes.refuse(writeError)
+    writes.refuse(writeError, heldBack: transport.heldBackBytes)
     pumpReads()
     pumpWrites()
   }

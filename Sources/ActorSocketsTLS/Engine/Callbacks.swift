@@ -108,20 +108,14 @@ func watchMessage(
     let alert = unsafe bytes.load(fromByteOffset: 1, as: UInt8.self)
     let state = unsafe TLSHandshakeState.of(ssl)
     if isSent == 1 { state?.sentAlert = alert } else { state?.receivedAlert = alert }
-  // Data in either direction: a peer that only takes data answers each of our key updates with one of its own.
-  // Of TLS 1.3 there is what is in a record, and there are its messages.
-  case SSL3_RT_INNER_CONTENT_TYPE where type == SSL3_RT_APPLICATION_DATA:
-    unsafe TLSHandshakeState.of(ssl)?.idleMessages = 0
+  // Of TLS 1.3 there are the messages.
   case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
     guard unsafe SSL_version(ssl) == TLS1_3_VERSION else { return }
     unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.tooManyKeyUpdates)
   // Of TLS 1.2 the headers of records show it: what asks for another handshake is refused before it is a message.
-  case SSL3_RT_HEADER where unsafe SSL_version(ssl) != TLS1_3_VERSION && SSL_is_init_finished(ssl) == 1:
-    switch Int32(type) {
-    case SSL3_RT_APPLICATION_DATA: unsafe TLSHandshakeState.of(ssl)?.idleMessages = 0
-    case SSL3_RT_HANDSHAKE where isSent == 0: unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.renegotiationRefused)
-    default: break
-    }
+  case SSL3_RT_HEADER where isSent == 0 && Int32(type) == SSL3_RT_HANDSHAKE:
+    guard unsafe SSL_version(ssl) != TLS1_3_VERSION && SSL_is_init_finished(ssl) == 1 else { return }
+    unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.renegotiationRefused)
   default: break
   }
 }

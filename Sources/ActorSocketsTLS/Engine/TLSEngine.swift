@@ -160,12 +160,17 @@ internal import COpenSSL
       plaintext.append(addingCapacity: room(for: ciphertext.count - fed)) { tail in
         // SAFETY: the memory is valid for its capacity, and the count that is set is what OpenSSL wrote.
         unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
-          var taken = 0
           repeat {
-            taken = feed(ciphertext.extracting(fed..<ciphertext.count))
+            let isFull = unsafe copenssl_BIO_pending(inner) > 0
+            let taken = feed(ciphertext.extracting(fed..<ciphertext.count))
             fed += taken
+            // An empty ring that takes nothing is none, and what is lost there must not go unnoticed.
+            if taken == 0, fed < ciphertext.count, !isFull {
+              step = .failed(failForWantOfMemory())
+              break
+            }
             step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
-          } while step.needsInput && fed < ciphertext.count && taken > 0
+          } while step.needsInput && fed < ciphertext.count
         }
       }
       if case .full = step { continue }
@@ -211,6 +216,8 @@ internal import COpenSSL
       var count = 0
       let result = unsafe SSL_read_ex(ssl, memory.baseAddress.map { unsafe $0 + filled }, memory.count - filled, &count)
       filled += count
+      // Bytes count, and not records, which may be empty.
+      if count > 0 { state.idleMessages = 0 }
       if result == 1 {
         // A call that would only say that there is no more is left out.
         if unsafe SSL_pending(ssl) == 0 && copenssl_BIO_pending(inner) == 0, !inputIsOver { return .needsInput }
@@ -261,6 +268,8 @@ internal import COpenSSL
       written += count
       writtenWithKeys += count
       hasOutput = true
+      // A peer that only takes data answers each of our key updates with one of its own.
+      state.idleMessages = 0
     }
     return .success(written)
   }
@@ -353,6 +362,12 @@ internal import COpenSSL
   /// A callback found a reason to fail that OpenSSL has not.
   private mutating func callbackFailure() -> TLSError? {
     guard let error = state.failure else { return nil }
+    failure = error
+    return error
+  }
+
+  private mutating func failForWantOfMemory() -> TLSError {
+    let error = TLSError(.internalError, detail: "there is no memory for a TLS connection")
     failure = error
     return error
   }

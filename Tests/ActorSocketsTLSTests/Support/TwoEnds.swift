@@ -54,6 +54,7 @@ import Testing
     var count = 0
     ERR_clear_error()
     let result = unsafe SSL_read_ex(ssl, &bytes, bytes.count, &count)
+    if result == 1 { state.idleMessages = 0 }
     if result == 1, state.failure == nil { return Array(bytes.prefix(count)) }
     if case .failed(let error) = progress(result) { throw error }
     return nil
@@ -64,7 +65,7 @@ import Testing
     var count = 0
     ERR_clear_error()
     let result = unsafe SSL_write_ex(ssl, bytes, bytes.count, &count)
-    if result == 1 { return }
+    if result == 1 { return state.idleMessages = 0 }
     if case .failed(let error) = progress(result) { throw error }
   }
 
