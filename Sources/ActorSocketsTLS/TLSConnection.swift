@@ -76,14 +76,17 @@ public actor TLSConnection: QueuedByteStream {
   /// *Cancellation* stops the waiting alone.
   ///
   /// - Throws: ``TLSError`` if the handshake fails, ``SocketError`` if the stream beneath does.
-  public func handshake() async throws { try await waitUntilOpen() }
+  public func handshake() async throws {
+    if transport.phase == .up { return }
+    try await waitUntilOpen()
+  }
 
   /// What was agreed on, and who the peer is; waits until the handshake is done.
   ///
   /// Throws what ``handshake()`` throws. It can be asked as long as the connection is open.
   public var session: TLSSession {
     get async throws {
-      try await waitUntilOpen()
+      try await handshake()
       guard let session = transport.session else { throw SocketError(.closed, operation: "session") }
       return session
     }

@@ -48,7 +48,7 @@ import Testing
   @Test func `Key updates of a peer that takes no answer hold up neither the reactor nor the bytes behind them`()
     async throws
   {
-    let reactor = try Reactor()
+    let reactor = Reactor()
     let (peer, server) = try await up(on: reactor)
     let sent = [UInt8](repeating: 1, count: 200_000)
     let write = server.enqueueWrite(sent)
@@ -106,7 +106,7 @@ import Testing
   }
 
   @Test func `An alert that comes together with a reset is the reason`() async throws {
-    let reactor = try Reactor()
+    let reactor = Reactor()
     let (near, far) = try RawSocket.pair()
     let (peer, server) = try await up(
       TCPConnection.adopt(fileDescriptor: near.release()),
@@ -115,7 +115,7 @@ import Testing
     let (began, end) = (Gate(), DispatchSemaphore(value: 0))
     let blocker = Blocker(reactor)
     let blocking = Task { await blocker.block(began, until: end) }
-    try await began.wait()
+    await began.wait()
     // It answers garbage with an alert.
     peer.input([23, 3, 3, 0, 32] + [UInt8](repeating: 7, count: 32))
     while (try? peer.end.read()) != nil {}

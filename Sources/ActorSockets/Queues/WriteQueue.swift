@@ -213,7 +213,7 @@ struct WriteQueue<Tag> {
     guard let first = entries.first else { return .idle }
     // What the kernel has taken as a whole has succeeded, though the stream broke before it left.
     if var refusal, first.total == 0 || first.sent < first.total || heldBack > 0 {
-      refusal.bytesTransferred = max(0, first.sent - heldBack)
+      refusal.bytesTransferred = first.sent
       return .finish(leave().tag, .failure(refusal))
     }
     if !isOpen { return .idle }
