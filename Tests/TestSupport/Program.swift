@@ -39,11 +39,15 @@ package actor Program: CustomStringConvertible {
   ///   - arguments: What it is given.
   ///   - input: Where its standard input comes from.
   ///   - file: Where its standard output goes to, if not to ``output``.
+  ///   - folder: Where it runs.
   /// - Throws: Why it does not start.
-  package init(_ tool: Tool, _ arguments: [String], input: Input = .nothing, outputTo file: URL? = nil) async throws {
+  package init(
+    _ tool: Tool, _ arguments: [String], input: Input = .nothing, outputTo file: URL? = nil, in folder: URL? = nil
+  ) async throws {
     description = ([tool.name] + arguments).joined(separator: " ")
     process.executableURL = tool.url
     process.arguments = arguments
+    if let folder { process.currentDirectoryURL = folder }
     let pipe = Pipe()
     switch input {
     case .nothing: process.standardInput = FileHandle.nullDevice

@@ -170,7 +170,7 @@ struct Mutator {
   /// The length of a record or, if it is plain, of a message in it.
   private mutating func changeLength(_ bytes: inout [UInt8]) {
     guard let record = records(bytes).randomElement(using: &random), record.count > 9 else { return }
-    let place = record.lowerBound + [3, 4, 6, 7, 8].randomElement(using: &random)!
+    let place = record.lowerBound + ([3, 4, 6, 7, 8].randomElement(using: &random) ?? 3)
     bytes[place] = UInt8.random(in: 0...255, using: &random)
   }
 
@@ -193,10 +193,14 @@ struct Mutator {
       let contents = list[index].dropFirst(5)
       guard contents.count > 1 else { break }
       let cut = Int.random(in: 1..<contents.count, using: &random)
-      let header = list[index].prefix(3)
-      list[index] = [contents.prefix(cut), contents.dropFirst(cut)].flatMap { part in
-        header + [UInt8(part.count >> 8), UInt8(part.count & 0xff)] + part
+      let header = Array(list[index].prefix(3))
+      var halves: [UInt8] = []
+      for part in [contents.prefix(cut), contents.dropFirst(cut)] {
+        halves += header
+        halves += [UInt8(part.count >> 8), UInt8(part.count & 0xff)]
+        halves += part
       }
+      list[index] = halves
     }
     bytes = list.flatMap { $0 }
   }

@@ -54,12 +54,12 @@ import Testing
     }
   }
 
-  @Test(arguments: TLSVersion.both, Array(1...10) as [UInt64])
+  @Test(arguments: TLSVersion.both, Array(1...6) as [UInt64])
   func `Random cuts, and flights that come together`(version: TLSVersion, seed: UInt64) throws {
     let client = try Contexts.client(version)
     let server = try Contexts.server(version)
     var random = SeededRandom(seed: seed)
-    for round in 0..<10 {
+    for round in 0..<5 {
       let lengths = (0..<4).map { _ in Int.random(in: 0...40_000, using: &random) }
       let longest = 1 << Int.random(in: 0...15, using: &random)
       try talk(client, server, messages: lengths, "seed \(seed), round \(round), \(lengths), up to \(longest)") {

@@ -76,6 +76,12 @@ import Testing
       #expect(pair.client.received == pattern(100))
       #expect(pair.client.hasEnded == (cut == 0), "\(cut) bytes of a record")
       #expect(pair.client.failure?.code == (cut == 0 ? nil : .truncated), "\(cut) bytes of a record")
+      // The other direction goes on, and no alert says that something is wrong.
+      if cut > 0 { continue }
+      #expect(pair.client.takeOutput().isEmpty)
+      pair.client.send([7])
+      pair.server.take(pair.client.takeOutput())
+      #expect(pair.server.received == [7])
     }
   }
 

@@ -2,8 +2,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-extension TLSVersion: CustomTestStringConvertible {
-  public var testDescription: String { description }
+extension TLSVersion {
   static let both = [TLSVersion.v12, .v13]
 }
 
@@ -20,26 +19,26 @@ enum Contexts {
   /// A server's, of one version.
   static func server(
     _ version: TLSVersion? = nil, clientCertificates: TLSClientCertificates = .none,
-    _ change: (inout TLSConfiguration) -> Void = { _ in }
+    _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
     var configuration = TLSConfiguration(
       identity: try Identities.server.get(), trustRoots: [.certificates([try Identities.client.get().certificate])])
     configuration.clientCertificates = clientCertificates
     configuration.limit(to: version)
-    change(&configuration)
+    try change(&configuration)
     return try TLSContext(configuration)
   }
 
   /// A client's, of one version.
   static func client(
     _ version: TLSVersion? = nil, showingCertificate: Bool = false,
-    _ change: (inout TLSConfiguration) -> Void = { _ in }
+    _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
     let servers = [try Identities.server.get().certificate, try Identities.rsaServer.get().certificate]
     var configuration = TLSConfiguration(trustRoots: [.certificates(servers)])
     if showingCertificate { configuration.identity = try Identities.client.get() }
     configuration.limit(to: version)
-    change(&configuration)
+    try change(&configuration)
     return try TLSContext(configuration)
   }
 }

@@ -130,4 +130,11 @@ final class EnginePair {
 }
 
 /// The bytes `start`, `start + 1`, … modulo 251: a loss, a repetition or a swap anywhere shows.
-func pattern(_ count: Int, from start: Int = 0) -> [UInt8] { (start..<start + count).map { UInt8($0 % 251) } }
+func pattern(_ count: Int, from start: Int = 0) -> [UInt8] {
+  var bytes = Array(patternBlock[(start % 251)...].prefix(count))
+  bytes.reserveCapacity(count)
+  while bytes.count < count { bytes += patternBlock.prefix(count - bytes.count) }
+  return bytes
+}
+
+private let patternBlock = (0..<(251 * 200)).map { UInt8($0 % 251) }
