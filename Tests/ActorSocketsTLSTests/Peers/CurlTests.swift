@@ -38,7 +38,7 @@ extension Peers {
         try folder.write("put", pattern(300_000))
         for upload in [[], ["-T", folder("put")]] {
           let curl = try await curl(server, flags + upload, outputTo: file)
-          #expect(try await curl.exitStatus() == 0, "\(await curl.errors.text)")
+          try await curl.succeeds()
           #expect(try folder.read("got") == pattern(100_000))
         }
         #expect(server.sessions.all.map { "\($0.version)" } == ["TLS \(version)", "TLS \(version)"])
@@ -52,7 +52,7 @@ extension Peers {
         let folder = try CertificateFolder()
         let server = try serving(PeerFiles.shared.server(), 10)
         let curl = try await curl(server, flags, urls: 2, outputTo: folder.url.appending(path: "got"))
-        #expect(try await curl.exitStatus() == 0, "\(await curl.errors.text)")
+        try await curl.succeeds()
         #expect(server.sessions.all.map(\.isResumed) == [false, true])
         try await server.stop()
       }
@@ -64,7 +64,7 @@ extension Peers {
         let context = try files.server(clients: .required) { $0.applicationProtocols = ["http/1.1"] }
         let server = try serving(context, 10)
         let curl = try await curl(server, ["--cert", files("client.pem"), "--key", files("client.key")])
-        #expect(try await curl.exitStatus() == 0, "\(await curl.errors.text)")
+        try await curl.succeeds()
         let session = try #require(server.sessions.all.first)
         #expect(session.applicationProtocol == "http/1.1" && session.peerCertificate?.subject == "CN=client")
         try await server.stop()
@@ -84,5 +84,13 @@ extension Peers {
         try await server.stop()
       }
     }
+  }
+}
+
+extension Program {
+  /// Waits for its end, which must be a good one.
+  fileprivate func succeeds() async throws {
+    let status = try await exitStatus()
+    if status != 0 { throw Overdue(description: "\(self) ended with \(status): \(await errors.text)") }
   }
 }

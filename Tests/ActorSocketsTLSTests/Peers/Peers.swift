@@ -10,7 +10,6 @@ import Testing
 @Suite enum Peers {}
 
 extension Tool {
-  static let openssl = Tool("openssl")
   static let gnutlsClient = Tool("gnutls-cli", package: "gnutls-bin")
   static let gnutlsServer = Tool("gnutls-serv", package: "gnutls-bin")
   static let stunnel = Tool("stunnel4")

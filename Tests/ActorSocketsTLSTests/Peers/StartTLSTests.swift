@@ -233,7 +233,11 @@ extension Peers {
 }
 
 extension Tool {
-  /// Debian keeps it out of the search path.
-  fileprivate static let postgres = Tool(
-    name: "postgres", package: "postgresql", url: URL(fileURLWithPath: "/usr/lib/postgresql/15/bin/postgres"))
+  /// Debian keeps it out of the search path, in a folder for each version.
+  fileprivate static let postgres: Tool = {
+    let versions = "/usr/lib/postgresql"
+    let newest = (try? FileManager.default.contentsOfDirectory(atPath: versions))?.compactMap { Int($0) }.max() ?? 0
+    return Tool(
+      name: "postgres", package: "postgresql", url: URL(fileURLWithPath: "\(versions)/\(newest)/bin/postgres"))
+  }()
 }

@@ -120,8 +120,8 @@ private struct Upgraded {
           if upgraded.securePeer == nil { _ = try? await upgraded.peer.readToEnd() }
           await upgraded.peer.abort()
           await ending.value
-          #expect(try await secure.closed.isByUs, "\(aborts), \(plainly): \(try await secure.closed)")
-          #expect(try await plain.closed.isByUs, "\(aborts), \(plainly): \(try await plain.closed)")
+          #expect(try await secure.closed.isByUs, "aborted: \(aborts), by the plain face: \(plainly)")
+          #expect(try await plain.closed.isByUs, "aborted: \(aborts), by the plain face: \(plainly)")
           upgraded.decided.open()
         }
       }
