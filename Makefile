@@ -10,7 +10,8 @@ SHELL := /bin/bash
 BUILD_NEEDS := git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gold:binutils-gold libcurl.so.4:libcurl4 libxml2.so.2:libxml2 \
   libsqlite3.so.0:libsqlite3-0 libncurses.so.6:libncurses6 libz.so.1:zlib1g
 TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
-  strace:strace dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates
+  strace:strace dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
+  gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql
 BENCH_NEEDS := python3:python3 strace:strace openssl:openssl
 
 SETUP := Tests/Tools/setup.sh
@@ -54,12 +55,14 @@ thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
 	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) TSAN_OPTIONS=halt_on_error=1 \
 	  $(TEST) --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 
-# The tests of the tool run it with Foundation's Process, which leaks by itself.
+# The tests of the tool, and those of TLS against others, run programs with Foundation's Process, which leaks by itself.
 address-sanitizer: test-setup ## The whole test suite under the address sanitizer, leaks included
 	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) ASAN_OPTIONS=detect_leaks=1 \
-	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) --skip SockcatTests
+	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) \
+	  --skip SockcatTests --skip ActorSocketsTLSTests.Peers
 	ASAN_OPTIONS=detect_leaks=0 \
-	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) --filter SockcatTests
+	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) \
+	  --filter SockcatTests --filter ActorSocketsTLSTests.Peers
 
 release-client: build-setup ## A package that depends on this one, built for release and run
 	swift run -c release --package-path Tests/ReleaseClient --scratch-path .build/release-client release-client

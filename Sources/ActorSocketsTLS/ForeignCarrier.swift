@@ -145,6 +145,9 @@ final class ForeignCarrier: Carrier {
     return false
   }
 
+  /// The stream hears of it by itself.
+  func reactorShutDown() {}
+
   func abort() {
     layer = nil
     reading?.cancel()

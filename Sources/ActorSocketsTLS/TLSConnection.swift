@@ -135,5 +135,8 @@ extension TLSConnection: EventHandler {
     if tag == TLSTransport.deadlineTag { transport.deadlineReached() } else { core.deadlineReached(tag) }
   }
 
-  package func reactorShutDown() { core.reactorShutDown() }
+  package func reactorShutDown() {
+    transport.reactorShutDown()
+    core.reactorShutDown()
+  }
 }

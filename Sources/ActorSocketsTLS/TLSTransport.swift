@@ -511,6 +511,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   // MARK: The end
 
+  /// The carrier hears of it first: what waits there would find a connection that was closed.
+  func reactorShutDown() { carrier?.reactorShutDown() }
+
   private func detach() {
     phase = .detached
     disarm()

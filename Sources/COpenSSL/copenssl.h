@@ -22,6 +22,7 @@ static inline long copenssl_SSL_set_mode(SSL *ssl, long mode) { return SSL_set_m
 static const uint64_t copenssl_SSL_OP_NO_RENEGOTIATION = SSL_OP_NO_RENEGOTIATION;
 static const uint64_t copenssl_SSL_OP_NO_COMPRESSION = SSL_OP_NO_COMPRESSION;
 static const uint64_t copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE = SSL_OP_CIPHER_SERVER_PREFERENCE;
+static const uint64_t copenssl_SSL_OP_IGNORE_UNEXPECTED_EOF = SSL_OP_IGNORE_UNEXPECTED_EOF;
 static const uint64_t copenssl_SSL_OP_NO_TICKET = SSL_OP_NO_TICKET;
 
 static const unsigned long copenssl_XN_FLAG_RFC2253 = XN_FLAG_RFC2253;

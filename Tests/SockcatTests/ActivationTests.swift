@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// sockcat, started as systemd starts programs: with sockets as descriptors 3 and up, and variables that name them.

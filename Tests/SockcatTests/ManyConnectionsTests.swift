@@ -1,5 +1,6 @@
 import ActorSockets
 import Glibc
+import TestSupport
 import Testing
 
 @Suite struct ManyConnectionsTests {

@@ -1,5 +1,6 @@
 import ActorSockets
 import Foundation
+import TestSupport
 import Testing
 
 extension Program {

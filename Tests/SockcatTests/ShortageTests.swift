@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A server that runs out of descriptors, in earnest and by a tracer that says so.

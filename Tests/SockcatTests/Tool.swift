@@ -1,52 +1,13 @@
 import Foundation
+import TestSupport
 import Testing
 
-/// A program to run.
-struct Tool: Sendable {
-  let name: String
-  /// The Debian package that has it.
-  let package: String
-  let url: URL
-  let isInstalled: Bool
-
-  /// A program from the search path, or from where the system's own are.
-  init(_ name: String, package: String? = nil) {
-    self.name = name
-    self.package = package ?? name
-    let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
-    let found = "\(path):/usr/sbin:/sbin".split(separator: ":").map {
-      URL(fileURLWithPath: String($0)).appendingPathComponent(name)
-    }
-    .first { FileManager.default.isExecutableFile(atPath: $0.path) }
-    isInstalled = found != nil
-    url = found ?? URL(fileURLWithPath: "/nonexistent/\(name)")
-  }
-
-  private init(name: String, url: URL) {
-    self.name = name
-    package = name
-    self.url = url
-    isInstalled = FileManager.default.isExecutableFile(atPath: url.path)
-  }
-
-  static let curl = Tool("curl")
-  static let socat = Tool("socat")
-  static let ncat = Tool("ncat")
-  static let wrk = Tool("wrk")
-  static let bash = Tool("bash")
-  static let perl = Tool("perl")
-  static let prlimit = Tool("prlimit")
-  static let strace = Tool("strace")
-  static let dnsmasq = Tool("dnsmasq", package: "dnsmasq-base")
-  static let nsenter = Tool("nsenter", package: "util-linux")
-  static let openssl = Tool("openssl")
-  static let sha256sum = Tool("sha256sum")
-
+extension Tool {
   /// What was built beside these tests.
   static let sockcat: Tool = {
     let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
     let folder = URL(fileURLWithPath: own).deletingLastPathComponent()
-    return Tool(name: "sockcat", url: folder.appendingPathComponent("sockcat"))
+    return Tool(name: "sockcat", package: "sockcat", url: folder.appendingPathComponent("sockcat"))
   }()
 }
 
@@ -89,20 +50,6 @@ enum Family: String, CaseIterable, CustomTestStringConvertible {
     case .unix: "UNIX-LISTEN:\(folder.file("socket").path)"
     }
   }
-}
-
-/// A folder for a test's files, which goes when the test ends.
-final class Folder: Sendable {
-  let url: URL
-
-  init() throws {
-    url = FileManager.default.temporaryDirectory.appendingPathComponent("sockcat-\(UUID().uuidString.prefix(8))")
-    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-  }
-
-  deinit { try? FileManager.default.removeItem(at: url) }
-
-  func file(_ name: String) -> URL { url.appendingPathComponent(name) }
 }
 
 extension Program {

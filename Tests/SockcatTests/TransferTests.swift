@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// 100 MB that no two parts of are alike.

@@ -101,7 +101,7 @@ enum Exceptions {
 
   static let sleeps = [
     Allowance(
-      path: "Tests/SockcatTests/Program.swift", words: "sleep(", count: 1,
+      path: "Tests/TestSupport/Program.swift", words: "sleep(", count: 1,
       reason: "a deadline for a program that hangs, which no test that passes waits for"),
     Allowance(
       path: "Tests/SockcatTests/Examples/Shaping.swift", words: "sleep(", count: 1,

@@ -3,8 +3,8 @@
 #
 #   setup.sh PROBE:PACKAGE...
 #
-# A probe is what the package brings: a command, or a shared library (lib….so, lib….so.N). It counts as there wherever it comes
-# from, so nothing is installed beside what a machine has of its own.
+# A probe is what the package brings: a command, a shared library (lib….so, lib….so.N), or a file by its path, which may be a
+# pattern. The first two count as there wherever they come from, so nothing is installed beside what a machine has of its own.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -12,6 +12,7 @@ is_there() {
   case $1 in
     # Not with grep --quiet, which would end ldconfig by SIGPIPE.
     lib*.so | lib*.so.*) ldconfig -p | grep --fixed-strings "$1 " >/dev/null ;;
+    /*) compgen -G "$1" >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }
@@ -30,6 +31,13 @@ install() {
     as_root=(sudo)
   fi
   echo "setup: installing $*" >&2
+  # Some of them are servers, which Debian would start at once; the tests start them by themselves.
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+    "${as_root[@]}" chmod 755 "$policy"
+    trap "${as_root[*]} rm -f $policy" EXIT
+  fi
   # A list that cannot be fetched need not be the one that counts.
   "${as_root[@]}" apt-get update -qq || echo "setup: going on with the package lists that are there" >&2
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \

@@ -132,9 +132,11 @@ extension StreamCore {
     if givingUp { transport.giveUp() } else { transport.abort() }
     failFlushes(error)
     conclude(reason ?? .byUs, unsent: unsent)
+    // Before its entries in the queues fail: what ended the stream is the cause.
+    let layer = upgrade.take()?.layer
     refuseAll(reads: error.during("read"), writes: error.during("write"))
     finishClosing()
-    upgrade.take()?.layer.carrierEnded(error, reason ?? .byUs)
+    layer?.carrierEnded(error, reason ?? .byUs)
   }
 
   /// The reactor shuts down.

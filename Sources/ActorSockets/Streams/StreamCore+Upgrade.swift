@@ -120,6 +120,8 @@ package protocol Carrier: AnyObject {
   func close(sending rest: [UInt8], _ done: (@Sendable () -> Void)?) -> Bool
   /// Resets. The layer hears no more of it.
   func abort()
+  /// The reactor of both shuts down.
+  func reactorShutDown()
 }
 
 extension Carrier {

@@ -86,6 +86,7 @@ struct ContextSettings {
     unsafe SSL_CTX_set_options(
       pointer,
       copenssl_SSL_OP_NO_RENEGOTIATION | copenssl_SSL_OP_NO_COMPRESSION | copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE)
+    if configuration.allowsTruncation { unsafe SSL_CTX_set_options(pointer, copenssl_SSL_OP_IGNORE_UNEXPECTED_EOF) }
     unsafe copenssl_SSL_CTX_set_mode(
       pointer,
       Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS))

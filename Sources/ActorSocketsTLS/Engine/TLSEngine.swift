@@ -228,14 +228,17 @@ internal import COpenSSL
       switch error {
       case SSL_ERROR_WANT_READ: return .needsInput
       case SSL_ERROR_WANT_WRITE: return .needsOutput
-      case SSL_ERROR_ZERO_RETURN: return .ended
-      default: break
+      // Where truncation is allowed, the end of the input is taken for the notice, within a record, too.
+      case SSL_ERROR_ZERO_RETURN where state.receivedAlert == 0 || isBetweenRecords: return .ended
+      default: return .failed(fail(error))
       }
-      let failure = fail(error)
-      let isBetweenRecords = unsafe SSL_has_pending(ssl) == 0
-      if failure.code == .truncated, state.context.configuration.allowsTruncation, isBetweenRecords { return .ended }
-      return .failed(failure)
     }
+  }
+
+  /// Whether no part of a record was taken in. Its header alone is not pending any more, but OpenSSL then waits for the body.
+  private var isBetweenRecords: Bool {
+    // SAFETY: `ssl` is this value's, and the text is static: "RB" while a body is read.
+    unsafe SSL_has_pending(ssl) == 0 && SSL_rstate_string(ssl)[1] == UInt8(ascii: "H")
   }
 
   // MARK: Plaintext in

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// sockcat against programs that others have made.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// Certificates and keys in files, as programs take them, made with OpenSSL's own tool for each run of the tests.
 struct TestCertificates: Sendable {

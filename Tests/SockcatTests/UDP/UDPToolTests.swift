@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `sockcat udp-listen` and `sockcat udp-send`, against each other.

@@ -1,11 +1,11 @@
-import Foundation
+package import Foundation
 
 /// A program under test, or one that tests it: started, watched, and killed when it takes too long.
 ///
 /// That it is killed is what gives every wait here its deadline: what waits for its output or its end then sees the end.
-actor Program: CustomStringConvertible {
+package actor Program: CustomStringConvertible {
   /// Where its standard input comes from.
-  enum Input {
+  package enum Input {
     case nothing
     /// What ``send(_:)`` gives it, until ``finishInput()``.
     case pipe
@@ -13,16 +13,18 @@ actor Program: CustomStringConvertible {
   }
 
   /// Why a wait was in vain.
-  struct Disappointment: Error, CustomStringConvertible {
-    let description: String
+  package struct Disappointment: Error, CustomStringConvertible {
+    package let description: String
+
+    package init(description: String) { self.description = description }
   }
 
   /// How long a program may run.
-  static let deadline = Duration.seconds(25)
+  package static let deadline = Duration.seconds(25 * patience)
 
-  nonisolated let description: String
-  nonisolated let output = Transcript()
-  nonisolated let errors = Transcript()
+  package nonisolated let description: String
+  package nonisolated let output = Transcript()
+  package nonisolated let errors = Transcript()
 
   private let process = Process()
   private let input: FileHandle?
@@ -37,11 +39,15 @@ actor Program: CustomStringConvertible {
   ///   - arguments: What it is given.
   ///   - input: Where its standard input comes from.
   ///   - file: Where its standard output goes to, if not to ``output``.
+  ///   - folder: Where it runs.
   /// - Throws: Why it does not start.
-  init(_ tool: Tool, _ arguments: [String], input: Input = .nothing, outputTo file: URL? = nil) async throws {
+  package init(
+    _ tool: Tool, _ arguments: [String], input: Input = .nothing, outputTo file: URL? = nil, in folder: URL? = nil
+  ) async throws {
     description = ([tool.name] + arguments).joined(separator: " ")
     process.executableURL = tool.url
     process.arguments = arguments
+    if let folder { process.currentDirectoryURL = folder }
     let pipe = Pipe()
     switch input {
     case .nothing: process.standardInput = FileHandle.nullDevice
@@ -79,11 +85,11 @@ actor Program: CustomStringConvertible {
 
   // MARK: Driving it
 
-  func send(_ text: String) throws { try input?.write(contentsOf: Data(text.utf8)) }
+  package func send(_ text: String) throws { try input?.write(contentsOf: Data(text.utf8)) }
 
-  func finishInput() throws { try input?.close() }
+  package func finishInput() throws { try input?.close() }
 
-  func kill(_ signal: Int32) {
+  package func kill(_ signal: Int32) {
     if process.isRunning { Foundation.kill(process.processIdentifier, signal) }
   }
 
@@ -94,7 +100,7 @@ actor Program: CustomStringConvertible {
   /// - Returns: Its exit status.
   /// - Throws: A sentence, if it had to be killed.
   @discardableResult
-  func exitStatus() async throws -> Int32 {
+  package func exitStatus() async throws -> Int32 {
     while status == nil { await withCheckedContinuation { waiters.append($0) } }
     if process.terminationReason == .uncaughtSignal {
       throw Disappointment(description: "\(self) was ended by signal \(status ?? 0), after: \(await everything)")
@@ -103,10 +109,10 @@ actor Program: CustomStringConvertible {
   }
 
   /// Waits until standard output has a text in it.
-  func waitForOutput(_ text: String) async throws { try await wait(for: text, in: output) }
+  package func waitForOutput(_ text: String) async throws { try await wait(for: text, in: output) }
 
   /// Waits until standard error has a text in it.
-  func waitForError(_ text: String) async throws { try await wait(for: text, in: errors) }
+  package func waitForError(_ text: String) async throws { try await wait(for: text, in: errors) }
 
   /// Everything it printed, both ways.
   private var everything: String {
@@ -127,14 +133,14 @@ actor Program: CustomStringConvertible {
 }
 
 /// What a program prints, as it comes.
-actor Transcript {
-  private(set) var text = ""
+package actor Transcript {
+  package private(set) var text = ""
   private var bytes: [UInt8] = []
   private var isEnded = false
   private var waiters: [CheckedContinuation<Void, Never>] = []
 
   /// Everything, when it has ended.
-  var whole: String {
+  package var whole: String {
     get async {
       _ = await wait { _ in false }
       return text
@@ -142,12 +148,12 @@ actor Transcript {
   }
 
   /// Its lines, when it has ended.
-  var lines: [String] {
+  package var lines: [String] {
     get async { await whole.split(separator: "\n").map(String.init) }
   }
 
   /// Waits until the text is as wanted; `false` if it ended before.
-  func wait(until isWanted: (String) -> Bool) async -> Bool {
+  package func wait(until isWanted: (String) -> Bool) async -> Bool {
     while !isWanted(text) {
       if isEnded { return false }
       await withCheckedContinuation { waiters.append($0) }
@@ -156,7 +162,7 @@ actor Transcript {
   }
 
   /// Reads from a pipe on a thread of its own, until its end.
-  nonisolated func follow(_ pipe: FileHandle) {
+  package nonisolated func follow(_ pipe: FileHandle) {
     let (stream, continuation) = AsyncStream.makeStream(of: Data.self)
     Thread.detachNewThread {
       while true {

@@ -1,0 +1,113 @@
+import TestSupport
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// What a peer should not send.
+@Suite struct EngineGarbageTests {
+  enum Garbage: CaseIterable {
+    case zeros, ones, random, text, http, empty, overlong, wrongVersion, unknownType, alertOfNoKind
+
+    var bytes: [UInt8] {
+      var random = SeededRandom(seed: 7)
+      return switch self {
+      case .zeros: [UInt8](repeating: 0, count: 600)
+      case .ones: [UInt8](repeating: 0xff, count: 600)
+      case .random: (0..<600).map { _ in UInt8.random(in: 0...255, using: &random) }
+      case .text: Array("220 mail.example.org ESMTP\r\n".utf8)
+      case .http: Array("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".utf8)
+      case .empty: [22, 3, 3, 0, 0]
+      case .overlong: [22, 3, 3, 0xff, 0xff] + [UInt8](repeating: 1, count: 20_000)
+      case .wrongVersion: [22, 9, 9, 0, 4, 1, 0, 0, 0]
+      case .unknownType: [99, 3, 3, 0, 1, 0]
+      case .alertOfNoKind: [21, 3, 3, 0, 2, 9, 9]
+      }
+    }
+  }
+
+  @Test(arguments: TLSVersion.both, Garbage.allCases)
+  func `Garbage in place of a flight ends that side, and nothing else happens`(
+    version: TLSVersion, garbage: Garbage
+  ) throws {
+    for direction in [EnginePair.Direction.toServer, .toClient] {
+      for flight in 0..<3 {
+        let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+        var count = 0
+        var isReplaced = false
+        func wire(_ way: EnginePair.Direction, _ bytes: [UInt8]) -> [[UInt8]] {
+          if way != direction { return [bytes] }
+          defer { count += 1 }
+          if count != flight { return count < flight ? [bytes] : [] }
+          isReplaced = true
+          return [garbage.bytes]
+        }
+        pair.exchange(wire)
+        if pair.isUp {
+          // The handshake has fewer flights: it is the data.
+          pair.client.send([1])
+          pair.server.send([1])
+          pair.exchange(wire)
+        }
+        #expect(isReplaced)
+        let end = direction == .toServer ? pair.server : pair.client
+        if garbage == .empty, end.failure == nil { end.takeEnd() }
+        #expect(end.failure != nil, "\(direction), flight \(flight)")
+        #expect(!end.isStuck && end.received.isEmpty)
+      }
+    }
+  }
+
+  @Test func `What is no TLS is called so`() throws {
+    for garbage in [Garbage.text, .http] {
+      let server = try EngineEnd(Contexts.server(), .server)
+      server.take(garbage.bytes)
+      #expect(server.failure?.code == .notTLS, "\(garbage): \(String(describing: server.failure))")
+      let client = try EngineEnd(Contexts.client(), .client(serverName: "server.test"))
+      client.take(garbage.bytes)
+      #expect(client.failure?.code == .notTLS, "\(garbage): \(String(describing: client.failure))")
+    }
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `An alert in place of an answer is told by its name`(version: TLSVersion) throws {
+    let client = try EngineEnd(Contexts.client(version), .client(serverName: "server.test"))
+    client.take([])
+    client.take([21, 3, 3, 0, 2, 2, 40])
+    #expect(client.failure?.code == .alertReceived)
+    #expect(client.failure?.alert == "handshake_failure")
+  }
+
+  /// Plain warnings in the handshake and empty records cost nothing to send.
+  @Test(arguments: TLSVersion.both, [[21, 3, 3, 0, 2, 1, 90], [22, 3, 3, 0, 0], [23, 3, 3, 0, 0]] as [[UInt8]])
+  func `A flood of messages without contents ends the connection`(version: TLSVersion, message: [UInt8]) throws {
+    for isServer in [false, true] {
+      let end = try EngineEnd(
+        isServer ? Contexts.server(version) : Contexts.client(version), isServer ? .server : .client(serverName: "server.test"))
+      end.take([])
+      var count = 0
+      while end.failure == nil, count < 10_000 {
+        end.take(message)
+        count += 1
+      }
+      #expect(end.failure != nil, "\(count) messages were taken")
+    }
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `A record that was changed on the way ends the connection, and none of its bytes is shown`(
+    version: TLSVersion
+  ) throws {
+    let client = try Contexts.client(version)
+    let server = try Contexts.server(version)
+    for place in stride(from: 0, to: 130, by: 3) {
+      let pair = try EnginePair(client: client, server: server)
+      pair.exchange()
+      pair.client.send(pattern(100))
+      var record = pair.client.takeOutput()
+      record[min(place, record.count - 1)] ^= 1
+      pair.server.take(record)
+      if pair.server.failure == nil { pair.server.takeEnd() }
+      #expect(pair.server.failure != nil && pair.server.received.isEmpty, "byte \(place)")
+    }
+  }
+}

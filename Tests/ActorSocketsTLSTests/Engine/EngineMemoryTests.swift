@@ -1,0 +1,118 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// What handshakes leave behind.
+@Suite struct EngineMemoryTests {
+  /// In a process of its own, so that nothing else takes memory meanwhile.
+  @Test func `Ten thousand handshakes, half of which fail, leave nothing behind`() async {
+    await #expect(processExitsWith: .success) {
+      do {
+        try Self.shakeHands()
+      } catch {
+        // What this process prints nobody reads.
+        FileHandle.standardError.write(Data("\(error)\n".utf8))
+        throw error
+      }
+    }
+  }
+
+  private static func shakeHands() throws {
+    let shaker = try Shaker()
+    var after2000 = 0
+    for round in 0..<10_000 {
+      try shaker.shakeHands(round)
+      if round == 2_000 { after2000 = try allocatedBytes() }
+    }
+    let growth = try allocatedBytes() - after2000
+    try? Data("\(after2000) \(growth)\n".utf8).write(to: URL(fileURLWithPath: "/tmp/tls-peers-mem2.txt"))
+    // Less than a byte a handshake, and the noise of an allocator.
+    if growth > 8_000 { throw Overdue(description: "the heap has grown by \(growth) bytes") }
+  }
+}
+
+/// Connections that succeed and that fail in different ways, one after the other.
+private struct Shaker {
+  let client: [TLSContext]
+  let server: [TLSContext]
+  let doubtful: TLSContext
+  let demanding: TLSContext
+  let choosy: TLSContext
+
+  init() throws {
+    client = try TLSVersion.both.map { try Contexts.client($0) { $0.applicationProtocols = ["one"] } }
+    // The caches are full long before the counting begins.
+    server = try TLSVersion.both.map { try Contexts.server($0) { $0.sessionCacheSize = 64 } }
+    doubtful = try Contexts.client { $0.trustRoots = [.certificates([try Identities.stranger.get().certificate])] }
+    demanding = try Contexts.server(clientCertificates: .required)
+    choosy = try Contexts.server { $0.applicationProtocols = ["two"] }
+  }
+
+  func shakeHands(_ round: Int) throws {
+    let client = client[round / 2 % 2]
+    let server = server[round / 2 % 2]
+    let pair =
+      switch round % 16 {
+      case 1: try EnginePair(client: doubtful, server: server)
+      case 3: try EnginePair(client: client, server: demanding)
+      case 5: try EnginePair(client: client, server: choosy)
+      case 7: try EnginePair(client: self.client[0], server: self.server[1])
+      default: try EnginePair(client: client, server: server)
+      }
+    // The others fail by what happens on the way: changed, cut off, broken off.
+    pair.exchange { way, bytes in
+      var bytes = bytes
+      switch round % 16 {
+      case 9 where way == .toClient: bytes[bytes.count / 2] ^= 1
+      case 11 where way == .toServer: bytes = [0x47, 0x45, 0x54, 0x20]
+      case 13 where way == .toClient: bytes = Array(bytes.prefix(bytes.count / 2))
+      case 15: bytes = []
+      default: break
+      }
+      return [bytes]
+    }
+    if round.isMultiple(of: 2) {
+      guard pair.isUp else { throw Overdue(description: "round \(round) failed: \(pair.client.failure as Any)") }
+      pair.client.send(pattern(100))
+      pair.exchange()
+    } else {
+      pair.client.takeEnd()
+      pair.server.takeEnd()
+      guard pair.client.failure != nil || pair.server.failure != nil else {
+        throw Overdue(description: "round \(round) did not fail")
+      }
+    }
+  }
+}
+
+/// What the allocator has given out and not got back, by its own account: malloc_info(3).
+private func allocatedBytes() throws -> Int {
+  var text: UnsafeMutablePointer<CChar>?
+  var length = 0
+  // SAFETY: the stream's memory is freed here, after the stream is closed and its text is copied.
+  guard let stream = unsafe open_memstream(&text, &length) else { throw Overdue(description: "no memory") }
+  unsafe malloc_info(0, stream)
+  unsafe fclose(stream)
+  defer { unsafe free(text) }
+  let report = unsafe text.map { unsafe String(cString: $0) } ?? ""
+  // The sums come last: what the system gave, and what of it is free.
+  guard let sums = report.components(separatedBy: "</heap>").last else { return 0 }
+  var taken = 0
+  for line in sums.split(separator: "\n") {
+    guard let number = line.firstMatch(of: /size="(\d+)"/).flatMap({ Int($0.1) }) else { continue }
+    if line.contains("system type=\"current\"") || line.contains("type=\"mmap\"") { taken += number }
+    if line.contains("type=\"fast\"") || line.contains("type=\"rest\"") { taken -= number }
+  }
+  return taken
+}
+
+extension String {
+  fileprivate func components(separatedBy text: String) -> [Substring] { split(separator: text) }
+}
+
+// `import Glibc` does not bring it.
+@discardableResult
+@_silgen_name("malloc_info") private func malloc_info(_ options: Int32, _ stream: UnsafeMutablePointer<FILE>) -> Int32

@@ -1,0 +1,106 @@
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// Two engines face to face, without sockets.
+@Suite struct EngineTests {
+  @Test(arguments: TLSVersion.both, [false, true])
+  func `A handshake makes both ends agree`(version: TLSVersion, withClientCertificate: Bool) throws {
+    let pair = try EnginePair(
+      client: Contexts.client(version, showingCertificate: withClientCertificate),
+      server: Contexts.server(version, clientCertificates: withClientCertificate ? .required : .none))
+    pair.exchange()
+    #expect(pair.isUp)
+    for end in [pair.client, pair.server] { #expect(end.session.version == version) }
+    #expect(pair.client.session.channelBinding == pair.server.session.channelBinding)
+    #expect(pair.client.session.channelBinding?.count == 32)
+    #expect(pair.server.session.peerCertificates.count == (withClientCertificate ? 1 : 0))
+    #expect(pair.server.session.serverName == "server.test")
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `Messages of any length arrive, in both directions at once`(version: TLSVersion) throws {
+    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+    pair.exchange()
+    var sent: [UInt8] = []
+    var random = SystemRandomNumberGenerator()
+    for length in [0, 1, 2, 15, 16, 255, 1_023, 1_024, 16_383, 16_384, 16_385, 17_408, 32_768, 40_000] {
+      let message = pattern(length, from: Int.random(in: 0..<251, using: &random))
+      pair.client.send(message)
+      pair.server.send(message)
+      sent += message
+      pair.exchange()
+      #expect(pair.isUp)
+      #expect(pair.server.received == sent && pair.client.received == sent, "after \(length) bytes")
+    }
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `One direction ends, the other goes on`(version: TLSVersion) throws {
+    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+    pair.exchange()
+    pair.client.send(pattern(100))
+    pair.client.finish()
+    pair.exchange()
+    #expect(pair.server.hasEnded && pair.server.received == pattern(100) && pair.server.failure == nil)
+    pair.server.send(pattern(20_000))
+    pair.server.finish()
+    pair.exchange()
+    #expect(pair.client.hasEnded && pair.client.received == pattern(20_000) && pair.client.failure == nil)
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `An end without notice is a truncation, behind the bytes`(version: TLSVersion) throws {
+    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+    pair.exchange()
+    pair.server.send(pattern(30_000))
+    pair.client.take(pair.server.takeOutput())
+    pair.client.takeEnd()
+    #expect(pair.client.received == pattern(30_000))
+    #expect(pair.client.failure?.code == .truncated)
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `Where truncation is allowed, an end without notice is an end, but not within a record`(
+    version: TLSVersion
+  ) throws {
+    let context = try Contexts.client(version) { $0.allowsTruncation = true }
+    for cut in [0, 1, 4, 5, 6, 50] {
+      let pair = try EnginePair(client: context, server: Contexts.server(version))
+      pair.exchange()
+      pair.server.send(pattern(100))
+      pair.client.take(pair.server.takeOutput())
+      pair.server.send(pattern(100))
+      pair.client.take(Array(pair.server.takeOutput().prefix(cut)))
+      pair.client.takeEnd()
+      #expect(pair.client.received == pattern(100))
+      #expect(pair.client.hasEnded == (cut == 0), "\(cut) bytes of a record")
+      #expect(pair.client.failure?.code == (cut == 0 ? nil : .truncated), "\(cut) bytes of a record")
+      // The other direction goes on, and no alert says that something is wrong.
+      if cut > 0 { continue }
+      #expect(pair.client.takeOutput().isEmpty)
+      pair.client.send([7])
+      pair.server.take(pair.client.takeOutput())
+      #expect(pair.server.received == [7])
+    }
+  }
+
+  @Test(arguments: TLSVersion.both, [EnginePair.Direction.toServer, .toClient])
+  func `A peer that goes away in the middle of the handshake truncates it`(
+    version: TLSVersion, direction: EnginePair.Direction
+  ) throws {
+    for flight in 0..<2 {
+      let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+      var count = 0
+      pair.exchange { way, bytes in
+        if way != direction { return [bytes] }
+        defer { count += 1 }
+        return count < flight ? [bytes] : [Array(bytes.prefix(bytes.count / 2))]
+      }
+      let end = direction == .toServer ? pair.server : pair.client
+      if end.isUp { continue }
+      end.takeEnd()
+      #expect(end.failure?.code == .truncated, "in flight \(flight)")
+    }
+  }
+}

@@ -1,0 +1,234 @@
+import ActorSockets
+import ActorSocketsTLS
+import Foundation
+import TestSupport
+import Testing
+
+/// `openssl s_server`, and a client of ours.
+struct SServer: Sendable {
+  let program: Program
+  let endpoint: Endpoint
+
+  /// Starts it on a free port.
+  ///
+  /// - Parameters:
+  ///   - options: What it does differently.
+  ///   - version: The only one that it speaks.
+  ///   - key: Whose certificate it shows.
+  /// - Throws: Why it does not listen.
+  init(_ options: [String], _ version: TLSVersion? = nil, key: KeyKind = .ecdsa, in folder: URL? = nil) async throws {
+    let files = try PeerFiles.shared
+    let certificate = ["-cert", files("\(key.rawValue).pem"), "-key", files("\(key.rawValue).key")]
+    program = try await Program(
+      .openssl, ["s_server", "-accept", "127.0.0.1:0"] + certificate + Self.flags(version) + options, input: .pipe,
+      in: folder)
+    let found = await program.output.wait { $0.contains(/ACCEPT 127.0.0.1:\d+/) }
+    guard found, let match = await program.output.text.firstMatch(of: /ACCEPT 127.0.0.1:(\d+)/),
+      let port = UInt16(match.1)
+    else {
+      throw Overdue(description: "s_server does not listen: \(await program.errors.text)")
+    }
+    endpoint = .host("127.0.0.1", port: port)
+  }
+
+  static func flags(_ version: TLSVersion?) -> [String] {
+    switch version {
+    case .v12: ["-tls1_2"]
+    case .v13: ["-tls1_3"]
+    default: []
+    }
+  }
+
+  func connect(_ context: TLSContext) async throws -> TLSConnection {
+    try await TLSConnection.connect(to: endpoint, context: context, serverName: "server.test")
+  }
+
+  func stop() async { await program.kill(SIGTERM) }
+}
+
+extension ByteStream {
+  /// Has `s_server -rev` turn a line around.
+  nonisolated func exchangeLine() async throws {
+    try await write(utf8: "stressed\n")
+    #expect(try await read(until: .lf) == Array("desserts\n".utf8))
+  }
+}
+
+extension Peers {
+  @Suite(.needs(.openssl)) struct OpenSSLServerTests {
+    @Test(arguments: TLSVersion.both, KeyKind.allCases)
+    func `A line goes there and comes back`(version: TLSVersion, key: KeyKind) async throws {
+      try await within("the line comes back") {
+        let server = try await SServer(["-rev"], version, key: key)
+        let connection = try await server.connect(PeerFiles.shared.client())
+        try await connection.exchangeLine()
+        let session = try await connection.session
+        #expect(session.version == version && session.verdict.isTrusted && !session.isResumed)
+        #expect(session.serverName == "server.test")
+        await connection.close()
+        await server.stop()
+      }
+    }
+
+    @Test(arguments: TLSVersion.both)
+    func `The second connection resumes the first`(version: TLSVersion) async throws {
+      try await within("both are done") {
+        let server = try await SServer(["-rev"], version)
+        let context = try PeerFiles.shared.client()
+        for round in 0..<3 {
+          let connection = try await server.connect(context)
+          try await connection.exchangeLine()
+          let session = try await connection.session
+          #expect(session.isResumed == (round > 0), "round \(round)")
+          #expect(session.verdict.isTrusted)
+          await connection.close()
+        }
+        await server.stop()
+      }
+    }
+
+    @Test(arguments: TLSVersion.both)
+    func `Client certificates: shown, absent, and of the wrong authority`(version: TLSVersion) async throws {
+      try await within("all are done") {
+        let files = try PeerFiles.shared
+        let demands = ["-rev", "-Verify", "3", "-verify_return_error", "-CAfile", files("root.pem")]
+        let server = try await SServer(demands, version)
+        let welcome = try await server.connect(files.client(showing: "client"))
+        try await welcome.exchangeLine()
+        await welcome.close()
+        // Of TLS 1.3 the client is done before the server has seen its certificate.
+        let without = await expectTLSError(version == .v13 ? .clientCertificateRequired : .alertReceived) {
+          try await server.connect(files.client()).exchangeLine()
+        }
+        #expect(without.alert == (version == .v13 ? "certificate_required" : "handshake_failure"), "\(without)")
+        let stranger = await expectTLSError(.alertReceived) {
+          try await server.connect(files.client(showing: "stranger")).exchangeLine()
+        }
+        #expect(["unknown_ca", "bad_certificate"].contains(stranger.alert), "\(stranger)")
+        await server.stop()
+      }
+    }
+
+    @Test func `A server that only asks serves clients without a certificate`() async throws {
+      try await within("the line comes back") {
+        let files = try PeerFiles.shared
+        let server = try await SServer(["-rev", "-verify", "3", "-CAfile", files("root.pem")])
+        let connection = try await server.connect(files.client())
+        try await connection.exchangeLine()
+        await connection.close()
+        await server.stop()
+      }
+    }
+
+    @Test(arguments: TLSVersion.both)
+    func `ALPN: one that both have, and none in common`(version: TLSVersion) async throws {
+      try await within("both are done") {
+        let files = try PeerFiles.shared
+        let server = try await SServer(["-rev", "-alpn", "x,h2"], version)
+        let connection = try await server.connect(files.client { $0.applicationProtocols = ["h2", "y"] })
+        #expect(try await connection.session.applicationProtocol == "h2")
+        await connection.close()
+        let error = await expectTLSError(.noApplicationProtocol) {
+          try await server.connect(files.client { $0.applicationProtocols = ["y"] }).exchangeLine()
+        }
+        #expect(error.alert == "no_application_protocol")
+        await server.stop()
+      }
+    }
+
+    struct Refusal: Sendable, CustomTestStringConvertible {
+      let testDescription: String
+      let code: TLSError.Code
+      /// What the server then prints.
+      let alert: String
+      var serverName = "server.test"
+      var version: TLSVersion?
+      var serverFlags: [String] = []
+      var change: @Sendable (inout TLSConfiguration) throws -> Void = { _ in }
+    }
+
+    static let refusals: [Refusal] = [
+      Refusal(testDescription: "an authority that is not known", code: .unknownAuthority, alert: "unknown ca") {
+        $0.trustRoots = [.file(try PeerFiles.shared("stranger.pem"))]
+      },
+      Refusal(
+        testDescription: "another name", code: .nameMismatch, alert: "bad certificate", serverName: "other.test"),
+      Refusal(
+        testDescription: "an older version", code: .protocolVersion, alert: "", serverFlags: ["-tls1_2"]) {
+          $0.minimumVersion = .v13
+        },
+      Refusal(testDescription: "no cipher in common", code: .alertReceived, alert: "", serverFlags: [
+        "-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256",
+      ]) { $0.cipherSuites = "TLS_AES_256_GCM_SHA384" },
+    ]
+
+    @Test(arguments: refusals)
+    func `A handshake that fails has its cause on this side and its alert on the other`(refusal: Refusal) async throws {
+      try await within("both have failed") {
+        let server = try await SServer(["-rev"] + refusal.serverFlags)
+        let context = try PeerFiles.shared.client(nil, refusal.change)
+        let error = await expectTLSError(refusal.code) {
+          _ = try await TLSConnection.connect(
+            to: server.endpoint, context: context, serverName: refusal.serverName)
+        }
+        #expect(error.description.count < 300)
+        if !refusal.alert.isEmpty { try await server.program.waitForError("alert \(refusal.alert)") }
+        await server.stop()
+      }
+    }
+
+    @Test(arguments: ["k", "K"])
+    func `A server may change its keys`(command: String) async throws {
+      try await within("all lines arrive") {
+        let server = try await SServer([], .v13)
+        let connection = try await server.connect(PeerFiles.shared.client())
+        for round in 0..<5 {
+          // A command has to come alone.
+          try await server.program.send("\(command)\n")
+          try await connection.write(utf8: "from us \(round)\n")
+          try await server.program.waitForOutput("from us \(round)")
+          try await server.program.send("from them \(round)\n")
+          #expect(try await connection.read(until: .lf) == Array("from them \(round)\n".utf8))
+        }
+        await connection.close()
+        await server.stop()
+      }
+    }
+
+    @Test func `A server that wants another handshake does not get one`() async throws {
+      try await within("the connection goes on or ends") {
+        let server = try await SServer([], .v12)
+        let connection = try await server.connect(PeerFiles.shared.client())
+        try await connection.write(utf8: "before\n")
+        try await server.program.waitForOutput("before")
+        try await server.program.send("r\n")
+        // What is refused is told by a warning, which OpenSSL's server takes for the end.
+        try await server.program.waitForError("no renegotiation")
+        await server.stop()
+      }
+    }
+
+    /// s_server says nothing at its end when it is killed.
+    @Test(arguments: TLSVersion.both)
+    func `A server that is killed truncates, behind what it had sent`(version: TLSVersion) async throws {
+      try await within("the end is found") {
+        for allowsTruncation in [false, true] {
+          let server = try await SServer([], version)
+          let context = try PeerFiles.shared.client { $0.allowsTruncation = allowsTruncation }
+          let connection = try await server.connect(context)
+          try await server.program.send("the last words\n")
+          let line = try await connection.peek()
+          #expect(line == Array("the last words\n".utf8))
+          await server.program.kill(SIGKILL)
+          #expect(try await connection.read(until: .lf) == Array("the last words\n".utf8))
+          if allowsTruncation {
+            #expect(try await connection.read() == nil)
+          } else {
+            await expectTLSError(.truncated) { _ = try await connection.read() }
+          }
+          await connection.close()
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import ActorSockets
+import ActorSocketsTLS
+import Foundation
+import TestSupport
+import Testing
+
+/// Other people's TLS, in processes of their own: OpenSSL's commands, GnuTLS, curl, stunnel, an IMAP server, a database.
+///
+/// They are run with Foundation's `Process`, which leaks: so they are kept apart from the tests that look for leaks.
+@Suite enum Peers {}
+
+extension Tool {
+  static let gnutlsClient = Tool("gnutls-cli", package: "gnutls-bin")
+  static let gnutlsServer = Tool("gnutls-serv", package: "gnutls-bin")
+  static let stunnel = Tool("stunnel4")
+  static let dovecot = Tool("dovecot", package: "dovecot-imapd")
+}
+
+extension Trait where Self == ConditionTrait {
+  /// Runs the test if a tool is there, and says so if not.
+  static func needs(_ tool: Tool) -> Self {
+    .enabled(if: tool.isInstalled, "\(tool.name) is not installed: apt-get install \(tool.package)")
+  }
+}
+
+/// The kinds of keys that certificates have.
+enum KeyKind: String, CaseIterable, CustomTestStringConvertible {
+  case ecdsa, rsa
+
+  var testDescription: String { rawValue }
+}
+
+/// The certificates of these tests, all from one authority but the stranger's: files `NAME.pem` and `NAME.key`.
+struct PeerFiles {
+  let folder: CertificateFolder
+
+  private static let made = Result { try PeerFiles() }
+  static var shared: PeerFiles { get throws { try made.get() } }
+
+  private init() throws {
+    folder = try CertificateFolder(isShared: true)
+    let authority = try Authority(in: folder, "root")
+    let names = "subjectAltName=DNS:server.test,DNS:localhost,IP:127.0.0.1"
+    try authority.issue("ecdsa", by: "root", extensions: names)
+    try authority.issue("rsa", by: "root", key: "rsa:2048", extensions: names)
+    try authority.issue("client", by: "root", extensions: "extendedKeyUsage=clientAuth")
+    try authority.makeRoot("stranger")
+  }
+
+  func callAsFunction(_ name: String) -> String { folder(name) }
+
+  func identity(_ name: String) throws -> TLSIdentity {
+    try TLSIdentity(certificateFile: folder("\(name).pem"), keyFile: folder("\(name).key"))
+  }
+
+  /// A client's context that trusts the authority.
+  func client(
+    _ version: TLSVersion? = nil, showing identity: String? = nil,
+    _ change: (inout TLSConfiguration) throws -> Void = { _ in }
+  ) throws -> TLSContext {
+    var configuration = TLSConfiguration(trustRoots: [.file(folder("root.pem"))])
+    configuration.identity = try identity.map(self.identity)
+    configuration.limit(to: version)
+    try change(&configuration)
+    return try TLSContext(configuration)
+  }
+
+  /// A server's context.
+  func server(
+    _ version: TLSVersion? = nil, key: KeyKind = .ecdsa, clients: TLSClientCertificates = .none,
+    _ change: (inout TLSConfiguration) throws -> Void = { _ in }
+  ) throws -> TLSContext {
+    var configuration = TLSConfiguration(
+      identity: try identity(key.rawValue), trustRoots: [.file(folder("root.pem"))])
+    configuration.clientCertificates = clients
+    configuration.limit(to: version)
+    try change(&configuration)
+    return try TLSContext(configuration)
+  }
+}
+
+/// A server of ours, and what it has seen.
+final class OurServer: Sendable {
+  let port: UInt16
+  let sessions: Notes<TLSSession>
+  let failures: Notes<any Error>
+  private let task: Task<ServeReport, any Error>
+
+  private init(
+    _ port: UInt16, _ sessions: Notes<TLSSession>, _ failures: Notes<any Error>, _ task: Task<ServeReport, any Error>
+  ) {
+    self.port = port
+    self.sessions = sessions
+    self.failures = failures
+    self.task = task
+  }
+
+  /// Listens on a free port of the loopback address.
+  static func serving(
+    _ context: TLSContext, _ handler: @escaping @Sendable (TLSConnection) async throws -> Void
+  ) throws -> OurServer {
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let (sessions, failures) = (Notes<TLSSession>(), Notes<any Error>())
+    let task = Task {
+      try await listener.serve(tls: context, drain: .within(.seconds(5))) { _, error in
+        failures.add(error)
+      } handler: { connection in
+        sessions.add(try await connection.session)
+        try await handler(connection)
+      }
+    }
+    return OurServer(listener.localAddresses[0].port ?? 0, sessions, failures, task)
+  }
+
+  deinit { task.cancel() }
+
+  @discardableResult
+  func stop() async throws -> ServeReport {
+    task.cancel()
+    return try await task.value
+  }
+
+  var address: String { "127.0.0.1:\(port)" }
+}
+
+/// A port of the loopback address that nobody listens on, for servers that cannot choose one.
+func freePort() throws -> UInt16 {
+  let socket = try RawSocket.listening()
+  defer { socket.close() }
+  return try socket.address.port ?? 0
+}
+
+/// Waits until somebody listens there.
+func listens(_ endpoint: Endpoint) async throws {
+  try await eventually("somebody listens on \(endpoint)", seconds: 20) {
+    guard let connection = try? await TCPConnection.connect(to: endpoint) else { return false }
+    await connection.abort()
+    return true
+  }
+}

@@ -1,0 +1,140 @@
+import ActorSockets
+
+@testable import ActorSocketsTLS
+
+/// One side of a connection without sockets: an engine, and what has become of it.
+final class EngineEnd {
+  private(set) var engine: TLSEngine
+  /// What was decrypted.
+  private(set) var received: [UInt8] = []
+  private(set) var isUp = false
+  /// The peer said that no more comes.
+  private(set) var hasEnded = false
+  private(set) var failure: TLSError?
+  /// What the program says about the peer, when it is asked.
+  var answer: Result<Void, TLSError> = .success(())
+  /// The engine asked for input while it took none, or for room while there was room: it would never go on.
+  private(set) var isStuck = false
+  private var output: [UInt8] = []
+
+  init(_ context: TLSContext, _ role: TLSRole) throws(TLSError) { engine = try TLSEngine(context, as: role) }
+
+  var session: TLSSession { engine.session }
+
+  /// Takes bytes of the peer's in and goes as far as it gets.
+  func take(_ bytes: [UInt8]) {
+    var fed = 0
+    while failure == nil, !hasEnded, !isStuck {
+      let goesOn = isUp ? read(bytes, &fed) : handshake(bytes, &fed)
+      drain()
+      if !goesOn { return }
+    }
+  }
+
+  private func handshake(_ bytes: [UInt8], _ fed: inout Int) -> Bool {
+    switch engine.handshake() {
+    case .done:
+      isUp = true
+      engine.giveRoomBack()
+    case .needsAnswer: engine.state.answer = answer
+    case .needsOutput: isStuck = !engine.hasOutput
+    case .needsInput:
+      if fed == bytes.count { return false }
+      let count = engine.feed(bytes.span.extracting(fed..<bytes.count))
+      isStuck = count == 0
+      fed += count
+    case .failed(let error): failure = error
+    }
+    return true
+  }
+
+  private func read(_ bytes: [UInt8], _ fed: inout Int) -> Bool {
+    switch engine.read(feeding: bytes.span, &fed, appendingTo: &received) {
+    case .needsInput:
+      isStuck = fed < bytes.count
+      return false
+    case .needsOutput: isStuck = !engine.hasOutput
+    case .full: isStuck = true
+    case .ended: hasEnded = true
+    case .failed(let error): failure = error
+    }
+    return true
+  }
+
+  /// The peer's bytes have ended.
+  func takeEnd() {
+    engine.endInput()
+    take([])
+  }
+
+  /// Encrypts bytes.
+  func send(_ bytes: [UInt8]) {
+    var sent = 0
+    while sent < bytes.count, failure == nil {
+      switch engine.write(bytes.span.extracting(sent..<bytes.count)) {
+      case .success(let count):
+        isStuck = count == 0 && !engine.hasOutput
+        if isStuck { return }
+        sent += count
+      case .failure(let error): failure = error
+      }
+      drain()
+    }
+    engine.giveRoomBack()
+  }
+
+  /// Says that no more comes.
+  func finish() {
+    engine.finishWriting()
+    drain()
+  }
+
+  /// What is to go to the peer.
+  func takeOutput() -> [UInt8] {
+    drain()
+    defer { output = [] }
+    return output
+  }
+
+  private func drain() { output += engine.takeOutput() }
+}
+
+/// Two engines face to face.
+final class EnginePair {
+  enum Direction { case toServer, toClient }
+
+  let client: EngineEnd
+  let server: EngineEnd
+
+  init(client: TLSContext, server: TLSContext) throws(TLSError) {
+    self.client = try EngineEnd(client, .client(serverName: "server.test"))
+    self.server = try EngineEnd(server, .server)
+  }
+
+  /// Carries bytes over, in both directions, until neither has any.
+  ///
+  /// - Parameter wire: What becomes of a flight: the pieces in which it arrives.
+  func exchange(_ wire: (Direction, [UInt8]) -> [[UInt8]] = { [$1] }) {
+    client.take([])
+    server.take([])
+    while true {
+      let (toServer, toClient) = (client.takeOutput(), server.takeOutput())
+      if toServer.isEmpty, toClient.isEmpty { return }
+      if !toServer.isEmpty { for piece in wire(.toServer, toServer) { server.take(piece) } }
+      if !toClient.isEmpty { for piece in wire(.toClient, toClient) { client.take(piece) } }
+    }
+  }
+
+  /// Whether both are up and neither has failed.
+  var isUp: Bool { client.isUp && server.isUp && client.failure == nil && server.failure == nil }
+}
+
+/// The bytes `start`, `start + 1`, … modulo 251: a loss, a repetition or a swap anywhere shows.
+func pattern(_ count: Int, from start: Int = 0) -> [UInt8] {
+  var bytes = Array(patternBlock[(start % 251)...].prefix(count))
+  bytes.reserveCapacity(count)
+  while bytes.count < count { bytes += patternBlock.prefix(count - bytes.count) }
+  return bytes
+}
+
+private let patternBlock = (0..<(251 * 200)).map { UInt8($0 % 251) }
