@@ -42,18 +42,18 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   /// What a transport tells the stream above it.
   weak var core: StreamCore?
-  private(set) var phase = Phase.waiting
-  private(set) var failure: SocketError?
+  var phase = Phase.waiting
+  var failure: SocketError?
   var heldBackBytes: Int { (engine?.outputCount ?? 0) + lost }
-  private var carrier: (any Carrier)?
+  var carrier: (any Carrier)?
   /// From the beginning of the handshake on.
-  private var engine: TLSEngine?
-  private let context: TLSContext
-  private let role: TLSRole
-  private let early: EarlyBytes
-  private let registration: Registration
+  var engine: TLSEngine?
+  let context: TLSContext
+  let role: TLSRole
+  let early: EarlyBytes
+  let registration: Registration
   private var plain = ByteQueue()
-  private var unfed = ByteQueue()
+  var unfed = ByteQueue()
   /// The bytes of the engine's that the carrier did not take, and never will: what is in them is not sent.
   private var lost = 0
   /// Receiving goes on with the next event or turn, though there may be something to receive.
@@ -61,9 +61,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// The engine encrypts nothing before it has the rest of a message of the peer's.
   private var sendAwaitsInput = false
   private var ending: Ending?
-  private var deadline: DeadlineKey?
+  var deadline: DeadlineKey?
   /// The closure that judges the peer.
-  private var judge: Task<Void, Never>?
+  var judge: Task<Void, Never>?
   /// Whoever hears of the verdict.
   var judgeReports: (@Sendable (Result<Void, TLSError>) -> Void)?
   /// What can be asked once the handshake is done. It costs a twentieth of a handshake, so it is made when somebody asks.
@@ -73,7 +73,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private static let keptPlaintext = 16_384
   private static let keptUntilEnd = 65_536
   /// What is received at a time that nobody asked for: a record.
-  private static let record = 17_408
+  static let record = 17_408
   /// The most that one call encrypts: less than the share of a turn, so that what waits behind it begins in this one.
   private static let longestSend = 65_536
   /// So much ciphertext may hold no plaintext before others have their turn.
@@ -94,28 +94,6 @@ final class TLSTransport: StreamTransport, StreamLayer {
   // MARK: Events from the carrier
 
   func begin() { begin(after: carrier?.takeEarlyBytes() ?? []) }
-
-  /// Begins the handshake; so many bytes had arrived before.
-  func begin(after bytes: [UInt8]) {
-    guard phase == .waiting else { return }
-    do throws(TLSError) {
-      engine = try TLSEngine(context, as: role)
-    } catch {
-      return fail(error)
-    }
-    phase = .handshaking
-    let limit = context.configuration.handshakeTimeout
-    deadline = registration.arm(at: instant(registration.now, plus: limit.clampedNanoseconds), tag: Self.deadlineTag)
-    if !bytes.isEmpty {
-      if early == .refused {
-        let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
-        let detail = "\(count) had arrived in plain text before the handshake began"
-        return fail(TLSError(.plaintextBeforeTLS, detail: detail))
-      }
-      unfed.append(bytes.span)
-    }
-    shakeHands()
-  }
 
   func carrierIsReady() {
     switch phase {
@@ -166,8 +144,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   /// The carrier broke while the stream was up. An alert that came before it is why, and is to be found first.
   private func broke(_ error: SocketError) {
-    receiveUnasked()
-    core?.transportBroke(error)
+    lookForReason()
+    core?.transportBroke(failure ?? error)
   }
 
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason) {
@@ -182,107 +160,6 @@ final class TLSTransport: StreamTransport, StreamLayer {
   func close(after condition: CloseCondition?) {
     if let condition { core?.beginClose(after: condition) } else { core?.beginClose() }
   }
-
-  // MARK: The handshake
-
-  private func shakeHands() {
-    while phase == .handshaking, let step = engine?.handshake() {
-      let isFlushed = flush()
-      switch step {
-      case .done: return handshakeIsDone()
-      case .needsAnswer: return askJudge()
-      case .needsOutput: if !isFlushed { return }
-      case .needsInput: if !feedHandshake() { return }
-      case .failed(let error): return fail(error)
-      }
-    }
-  }
-
-  /// Gives the handshake more of the peer's bytes; false if there are none now.
-  private func feedHandshake() -> Bool {
-    if !unfed.isEmpty {
-      unfed.drop(unfed.withBytes { engine?.feed($0) ?? $0.count })
-      return true
-    }
-    guard let carrier else { return false }
-    let result = carrier.receive(atMost: Self.record) { bytes in
-      let fed = engine?.feed(bytes) ?? bytes.count
-      if fed < bytes.count { unfed.append(bytes.extracting(fed..<bytes.count)) }
-    }
-    switch result {
-    case .bytes(0): engine?.endInput()
-    case .bytes: break
-    case .wouldBlock: return false
-    case .failed(let error):
-      let failure = SocketError(error, operation: "handshake")
-      end(failure, CloseReport.Reason(failure))
-      // Not so that it goes on: of a connection that was dropped just now, nobody has heard of the end.
-      return false
-    }
-    return true
-  }
-
-  private func handshakeIsDone() {
-    if let state = engine?.state, state.question != nil, state.answer == nil { return askJudge() }
-    open()
-  }
-
-  private func open() {
-    phase = .up
-    disarm()
-    engine?.giveRoomBack()
-    carrier?.handshakeIsDone { session?.observed }
-    core?.open()
-    receiveUnasked()
-  }
-
-  /// Asks the program's closure about the peer.
-  private func askJudge() {
-    guard let peer = engine?.state.question, case .custom(let decide) = context.configuration.verification,
-      let report = judgeReports
-    else { return fail(TLSError(.internalError, detail: "there is nobody to judge the peer")) }
-    phase = .judging
-    judge = Task.detached {
-      do {
-        report(try await decide(peer) ? .success(()) : .failure(TLSError(.rejected)))
-      } catch {
-        let detail = "the program refused the peer's certificate: \(error)"
-        report(.failure(TLSError(.rejected, detail: detail, underlyingError: error)))
-      }
-    }
-  }
-
-  /// The closure has decided.
-  func judged(_ answer: Result<Void, TLSError>) {
-    guard phase == .judging else { return }
-    judge = nil
-    engine?.state.answer = answer
-    phase = .handshaking
-    switch answer {
-    case .failure(let error) where engine?.isUp == true: fail(error)
-    default: shakeHands()
-    }
-  }
-
-  /// The handshake's time is over.
-  func deadlineReached() {
-    deadline = nil
-    let limit = context.configuration.handshakeTimeout
-    fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
-  }
-
-  private func fail(_ error: TLSError) {
-    let failure = SocketError(layer: error, operation: "handshake")
-    self.failure = failure
-    carrier?.handshakeFailed(error)
-    end(failure, .error(failure))
-  }
-
-  private func end(_ error: SocketError, _ reason: CloseReport.Reason) {
-    core?.terminate(error, reason, givingUp: true)
-  }
-
-  private func disarm() { if let deadline = deadline.take() { registration.disarm(deadline) } }
 
   // MARK: Receiving
 
@@ -409,7 +286,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   func lookForEnd() { receiveUnasked() }
 
   /// Takes in what comes though nobody reads: up to a record. Tells the end if it is found, or was with bytes that were read.
-  private func receiveUnasked() {
+  func receiveUnasked() {
     let limit = core?.isEndAwaited == true ? Self.keptUntilEnd : Self.keptPlaintext
     while phase == .up, plain.count < limit, mayHaveMore {
       let result = receive(atMost: Self.record, into: &plain)
@@ -425,6 +302,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case .endOfStream: core?.peerFinished()
     case .failed: core?.transportBroke(failure ?? SocketError(.closed, operation: "connection"))
     case nil: break
+    }
+  }
+
+  /// The peer has gone. What came before may be an alert that says why.
+  private func lookForReason() {
+    // A write may have found it out before any event said that something has come.
+    carrier?.tryAnyway()
+    while plain.count < Self.keptPlaintext, mayHaveMore {
+      guard case .bytes(1...) = receive(atMost: Self.record, into: &plain) else { return }
     }
   }
 
@@ -451,7 +337,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
       if !flush() { break }
     }
     engine?.giveRoomBack()
-    if let sendFailure = sendFailure.take() { return .failed(sendFailure) }
+    if let sendFailure = sendFailure.take() {
+      lookForReason()
+      return .failed(sendFailure)
+    }
     return .bytes(sent)
   }
 
@@ -473,7 +362,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   }
 
   /// Sends what the engine has made; false if some of it waits for room.
-  private func flush() -> Bool {
+  func flush() -> Bool {
     guard let carrier else { return true }
     while engine?.hasOutput == true {
       var result = Transfer.wouldBlock

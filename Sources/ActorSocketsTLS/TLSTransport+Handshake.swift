@@ -1,0 +1,128 @@
+internal import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+// The handshake: the engine says what it needs, and a closure of the program's may have the last word. See `TLSTransport`.
+
+extension TLSTransport {
+  /// Begins the handshake; so many bytes had arrived before.
+  func begin(after bytes: [UInt8]) {
+    guard phase == .waiting else { return }
+    do throws(TLSError) {
+      engine = try TLSEngine(context, as: role)
+    } catch {
+      return fail(error)
+    }
+    phase = .handshaking
+    let limit = context.configuration.handshakeTimeout
+    deadline = registration.arm(at: instant(registration.now, plus: limit.clampedNanoseconds), tag: Self.deadlineTag)
+    if !bytes.isEmpty {
+      if early == .refused {
+        let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
+        let detail = "\(count) had arrived in plain text before the handshake began"
+        return fail(TLSError(.plaintextBeforeTLS, detail: detail))
+      }
+      unfed.append(bytes.span)
+    }
+    shakeHands()
+  }
+
+  func shakeHands() {
+    while phase == .handshaking, let step = engine?.handshake() {
+      let isFlushed = flush()
+      switch step {
+      case .done: return handshakeIsDone()
+      case .needsAnswer: return askJudge()
+      case .needsOutput: if !isFlushed { return }
+      case .needsInput: if !feedHandshake() { return }
+      case .failed(let error): return fail(error)
+      }
+    }
+  }
+
+  /// Gives the handshake more of the peer's bytes; false if there are none now.
+  private func feedHandshake() -> Bool {
+    if !unfed.isEmpty {
+      unfed.drop(unfed.withBytes { engine?.feed($0) ?? $0.count })
+      return true
+    }
+    guard let carrier else { return false }
+    let result = carrier.receive(atMost: Self.record) { bytes in
+      let fed = engine?.feed(bytes) ?? bytes.count
+      if fed < bytes.count { unfed.append(bytes.extracting(fed..<bytes.count)) }
+    }
+    switch result {
+    case .bytes(0): engine?.endInput()
+    case .bytes: break
+    case .wouldBlock: return false
+    case .failed(let error):
+      let failure = SocketError(error, operation: "handshake")
+      end(failure, CloseReport.Reason(failure))
+      // Not so that it goes on: of a connection that was dropped just now, nobody has heard of the end.
+      return false
+    }
+    return true
+  }
+
+  private func handshakeIsDone() {
+    if let state = engine?.state, state.question != nil, state.answer == nil { return askJudge() }
+    open()
+  }
+
+  private func open() {
+    phase = .up
+    disarm()
+    engine?.giveRoomBack()
+    carrier?.handshakeIsDone { session?.observed }
+    core?.open()
+    receiveUnasked()
+  }
+
+  /// Asks the program's closure about the peer.
+  private func askJudge() {
+    guard let peer = engine?.state.question, case .custom(let decide) = context.configuration.verification,
+      let report = judgeReports
+    else { return fail(TLSError(.internalError, detail: "there is nobody to judge the peer")) }
+    phase = .judging
+    judge = Task.detached {
+      do {
+        report(try await decide(peer) ? .success(()) : .failure(TLSError(.rejected)))
+      } catch {
+        let detail = "the program refused the peer's certificate: \(error)"
+        report(.failure(TLSError(.rejected, detail: detail, underlyingError: error)))
+      }
+    }
+  }
+
+  /// The closure has decided.
+  func judged(_ answer: Result<Void, TLSError>) {
+    guard phase == .judging else { return }
+    judge = nil
+    engine?.state.answer = answer
+    phase = .handshaking
+    switch answer {
+    case .failure(let error) where engine?.isUp == true: fail(error)
+    default: shakeHands()
+    }
+  }
+
+  /// The handshake's time is over.
+  func deadlineReached() {
+    deadline = nil
+    let limit = context.configuration.handshakeTimeout
+    fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
+  }
+
+  func fail(_ error: TLSError) {
+    let failure = SocketError(layer: error, operation: "handshake")
+    self.failure = failure
+    carrier?.handshakeFailed(error)
+    end(failure, .error(failure))
+  }
+
+  func end(_ error: SocketError, _ reason: CloseReport.Reason) {
+    core?.terminate(error, reason, givingUp: true)
+  }
+
+  func disarm() { if let deadline = deadline.take() { registration.disarm(deadline) } }
+}
