@@ -139,7 +139,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
     // What came before the break may be an alert that says why.
     case .handshaking: shakeHands()
     case .judging: end(error, CloseReport.Reason(error))
-    case .up: core?.transportBroke(error)
+    case .up:
+      lookForReason()
+      core?.transportBroke(failure ?? error)
     }
   }
 
@@ -377,6 +379,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
     }
   }
 
+  /// The peer has gone. What came before may be an alert that says why.
+  private func lookForReason() {
+    // A write may have found it out before any event said that something has come.
+    carrier?.tryAnyway()
+    while plain.count < Self.keptPlaintext, mayHaveMore {
+      guard case .bytes(1...) = receive(atMost: Self.record, into: &plain) else { return }
+    }
+  }
+
   // MARK: Sending
 
   func send(_ bytes: Span<UInt8>) -> Transfer {
@@ -397,7 +408,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
       if !flush() { break }
     }
     engine?.giveRoomBack()
-    if let sendFailure = sendFailure.take() { return .failed(sendFailure) }
+    if let sendFailure = sendFailure.take() {
+      lookForReason()
+      return .failed(sendFailure)
+    }
     return .bytes(sent)
   }
 
