@@ -125,7 +125,7 @@ extension StreamCore {
   ///   - givingUp: It was not up, and the peer need not see a reset.
   package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false) {
     if case .done = closing { return }
-    let unsent = writes.queuedBytes
+    let unsent = unsentBytes
     closing = .done
     if endedBy == nil { endedBy = error }
     idleWatch?.stop()

@@ -93,7 +93,7 @@ public final class StreamCore {
       if state == .connecting {
         .failure(SocketError(.closed, operation: "connect"))
       } else {
-        .success(report(.byUs, unsent: writes.queuedBytes))
+        .success(report(.byUs, unsent: unsentBytes))
       }
     registration.reactor.submit { observation.ended(outcome) }
   }
@@ -152,7 +152,7 @@ public final class StreamCore {
   func broke(_ error: SocketError) {
     if brokenBy != nil { return }
     brokenBy = error
-    let unsent = writes.queuedBytes
+    let unsent = unsentBytes
     writes.refuse(error.during("write"), heldBack: transport.heldBackBytes)
     conclude(CloseReport.Reason(error), unsent: unsent)
     failFlushes(error)

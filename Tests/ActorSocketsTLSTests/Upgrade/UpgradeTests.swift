@@ -171,6 +171,38 @@ import Testing
     }
   }
 
+  /// Of TLS 1.3 a client is up before the server has seen its certificate.
+  @Test func `A write that meets a closed socket says what the peer had said`() async throws {
+    try await within("all are refused") {
+      let reactor = Reactor()
+      let demanding = try Contexts.server(.v13, clientCertificates: .required)
+      let (context, listener) = (try Contexts.client(.v13), try RawSocket.listening())
+      for _ in 0..<10 {
+        let gone = Gate()
+        let plain = try await TCPConnection.connect(to: .address(listener.address), reactor: reactor)
+        let accepted = try await listener.accept()
+        let client = plain.startTLS(context, as: .client(serverName: "server.test"))
+        let writing = Task(executorPreference: reactor) {
+          try await client.handshake()
+          // The reactor sees nothing of what arrives meanwhile.
+          while !gone.isOpen {}
+          while true { try await client.write([1]) }
+        }
+        let server = try EngineEnd(demanding, .server)
+        while server.failure == nil {
+          server.take(try await accepted.receive())
+          try accepted.send(server.takeOutput())
+        }
+        #expect(server.failure?.code == .clientCertificateRequired)
+        accepted.close()
+        gone.open()
+        let error = await expectTLSError(.clientCertificateRequired) { try await writing.value }
+        #expect(error.alert == "certificate_required")
+        await client.close()
+      }
+    }
+  }
+
   @Test func `Several reactors have encrypted connections of their own`() async throws {
     try await within("all are answered") {
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
