@@ -85,7 +85,8 @@ import Testing
   }
 
   @Test(arguments: CarrierKind.allCases)
-  func `A read that fails before it lets it fail, and nothing goes out in the clear`(carrier: CarrierKind) async throws {
+  func `A read that fails before it lets it fail, and nothing goes out in the clear`(carrier: CarrierKind) async throws
+  {
     try await within("all have failed") {
       let pair = try await carrier.pair()
       let line = pair.client.enqueueRead(.until(.crlf, maximumLength: 4))
@@ -112,7 +113,8 @@ import Testing
       try await peer.write(utf8: "220 go ahead\r\n250 injected\r\n")
       _ = try await own.read(until: .crlf)
       let secure = own.startTLS(
-        try isServer ? Contexts.server() : Contexts.client(), as: isServer ? .server : .client(serverName: "server.test"))
+        try isServer ? Contexts.server() : Contexts.client(),
+        as: isServer ? .server : .client(serverName: "server.test"))
       let read = secure.enqueueRead(.upTo(100))
       await expectTLSError(.plaintextBeforeTLS) { try await secure.handshake() }
       await expectTLSError(.plaintextBeforeTLS) { _ = try await read.value }
@@ -278,7 +280,8 @@ import Testing
       let own = isServer ? pair.server : pair.client
       let peer = isServer ? pair.client : pair.server
       let secure = TLSConnection.over(
-        ForeignStream(own, buffered: Array("injected".utf8)), context: try isServer ? Contexts.server() : Contexts.client(),
+        ForeignStream(own, buffered: Array("injected".utf8)),
+        context: try isServer ? Contexts.server() : Contexts.client(),
         as: isServer ? .server : .client(serverName: "server.test"))
       await expectTLSError(.plaintextBeforeTLS) { try await secure.handshake() }
       await peer.close()
