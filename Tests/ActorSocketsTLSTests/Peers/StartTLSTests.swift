@@ -14,7 +14,8 @@ extension Peers {
       let files = try PeerFiles.shared
       let isRoot = getuid() == 0
       let user = NSUserName()
-      try folder.write("users", "me:{PLAIN}secret:\(isRoot ? "65534:65534" : "\(getuid()):\(getgid())")::\(folder("mail"))::\n")
+      try folder.write(
+        "users", "me:{PLAIN}secret:\(isRoot ? "65534:65534" : "\(getuid()):\(getgid())")::\(folder("mail"))::\n")
       try folder.write(
         "dovecot.conf",
         """
@@ -108,7 +109,8 @@ extension Peers {
     // MARK: SMTP
 
     @Test(.needs(.openssl), arguments: TLSVersion.both)
-    func `SMTP: OpenSSL's client begins with STARTTLS, and a server of ours upgrades`(version: TLSVersion) async throws {
+    func `SMTP: OpenSSL's client begins with STARTTLS, and a server of ours upgrades`(version: TLSVersion) async throws
+    {
       try await within("the client has its answer") {
         let files = try PeerFiles.shared
         let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
@@ -130,8 +132,10 @@ extension Peers {
         }
         let client = try await Program(
           .openssl,
-          ["s_client", "-connect", "\(address)", "-starttls", "smtp", "-quiet", "-crlf", "-CAfile", files("root.pem"),
-            "-verify_return_error", "-verify_hostname", "server.test"] + SServer.flags(version), input: .pipe)
+          [
+            "s_client", "-connect", "\(address)", "-starttls", "smtp", "-quiet", "-crlf", "-CAfile", files("root.pem"),
+            "-verify_return_error", "-verify_hostname", "server.test",
+          ] + SServer.flags(version), input: .pipe)
         try await client.send("EHLO me\n")
         try await client.waitForOutput("250 encrypted")
         _ = try await client.exitStatus()
@@ -159,7 +163,8 @@ extension Peers {
 
         """)
       if getuid() != 0 { return try await Program(.bash, [folder("postgres.sh")]) }
-      let script = "chown -R postgres '\(folder(""))' && exec setpriv --reuid=postgres --regid=postgres --clear-groups bash '\(folder("postgres.sh"))'"
+      let script =
+        "chown -R postgres '\(folder(""))' && exec setpriv --reuid=postgres --regid=postgres --clear-groups bash '\(folder("postgres.sh"))'"
       return try await Program(.bash, ["-c", script])
     }
 
@@ -182,7 +187,9 @@ extension Peers {
         for version in TLSVersion.both {
           let plain = try await askForTLS(endpoint)
           let secure = plain.startTLS(try PeerFiles.shared.client(version), as: .client(serverName: "127.0.0.1"))
-          try await query(secure, "select ssl, version from pg_stat_ssl where pid = pg_backend_pid()", expecting: ["t", "TLSv1.\(version == .v12 ? 2 : 3)"])
+          try await query(
+            secure, "select ssl, version from pg_stat_ssl where pid = pg_backend_pid()",
+            expecting: ["t", "TLSv1.\(version == .v12 ? 2 : 3)"])
           #expect(try await secure.session.verdict.isTrusted)
           // X: the end.
           try await secure.write([0x58, 0, 0, 0, 4])
