@@ -82,7 +82,8 @@ import Testing
   func `A flood of messages without contents ends the connection`(version: TLSVersion, message: [UInt8]) throws {
     for isServer in [false, true] {
       let end = try EngineEnd(
-        isServer ? Contexts.server(version) : Contexts.client(version), isServer ? .server : .client(serverName: "server.test"))
+        isServer ? Contexts.server(version) : Contexts.client(version),
+        isServer ? .server : .client(serverName: "server.test"))
       end.take([])
       var count = 0
       while end.failure == nil, count < 10_000 {

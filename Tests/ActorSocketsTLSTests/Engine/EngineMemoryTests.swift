@@ -28,7 +28,6 @@ import Testing
       if round == 2_000 { after2000 = try allocatedBytes() }
     }
     let growth = try allocatedBytes() - after2000
-    try? Data("\(after2000) \(growth)\n".utf8).write(to: URL(fileURLWithPath: "/tmp/tls-peers-mem2.txt"))
     // Three bytes a handshake: the allocator's noise, and what the caches hold now of other lengths.
     if growth > 24_000 { throw Overdue(description: "the heap has grown by \(growth) bytes") }
   }
@@ -99,7 +98,7 @@ private func allocatedBytes() throws -> Int {
   var length = 0
   // SAFETY: the stream's memory is freed here, after the stream is closed and its text is copied.
   guard let stream = unsafe open_memstream(&text, &length) else { throw Overdue(description: "no memory") }
-  unsafe malloc_info(0, stream)
+  _ = unsafe mallocInfo(0, stream)
   unsafe fclose(stream)
   defer { unsafe free(text) }
   let report = unsafe text.map { unsafe String(cString: $0) } ?? ""
@@ -119,5 +118,4 @@ extension String {
 }
 
 // `import Glibc` does not bring it.
-@discardableResult
-@_silgen_name("malloc_info") private func malloc_info(_ options: Int32, _ stream: UnsafeMutablePointer<FILE>) -> Int32
+@_silgen_name("malloc_info") private func mallocInfo(_ options: Int32, _ stream: UnsafeMutablePointer<FILE>) -> Int32

@@ -21,7 +21,9 @@ extension Peers {
       }
     }
 
-    private func curl(_ server: OurServer, _ options: [String], urls: Int = 1, outputTo file: URL? = nil) async throws -> Program {
+    private func curl(_ server: OurServer, _ options: [String], urls: Int = 1, outputTo file: URL? = nil) async throws
+      -> Program
+    {
       let name = "server.test:\(server.port)"
       let common = ["-sS", "--cacert", try PeerFiles.shared("root.pem"), "--resolve", "\(name):127.0.0.1"]
       return try await Program(

@@ -13,12 +13,15 @@ extension TLSVersion {
 extension Peers {
   @Suite(.needs(.gnutlsClient), .needs(.gnutlsServer)) struct GnuTLSTests {
     /// `gnutls-serv --echo` on a free port.
-    private func serving(_ options: [String], _ version: TLSVersion, key: KeyKind = .ecdsa) async throws -> (Program, Endpoint) {
+    private func serving(_ options: [String], _ version: TLSVersion, key: KeyKind = .ecdsa) async throws -> (
+      Program, Endpoint
+    ) {
       let files = try PeerFiles.shared
       let port = try freePort()
       let certificate = ["--x509certfile", files("\(key.rawValue).pem"), "--x509keyfile", files("\(key.rawValue).key")]
       let server = try await Program(
-        .gnutlsServer, ["--echo", "-p", "\(port)", "--priority", version.priority] + certificate + options, input: .pipe)
+        .gnutlsServer, ["--echo", "-p", "\(port)", "--priority", version.priority] + certificate + options, input: .pipe
+      )
       let endpoint = Endpoint.host("127.0.0.1", port: port)
       try await listens(endpoint)
       return (server, endpoint)
@@ -29,7 +32,9 @@ extension Peers {
       _ server: OurServer, _ version: TLSVersion, _ options: [String] = [], outputTo file: URL? = nil
     ) async throws -> Program {
       let files = try PeerFiles.shared
-      let trust = ["--x509cafile", files("root.pem"), "--sni-hostname", "server.test", "--verify-hostname", "server.test"]
+      let trust = [
+        "--x509cafile", files("root.pem"), "--sni-hostname", "server.test", "--verify-hostname", "server.test",
+      ]
       return try await Program(
         .gnutlsClient, ["--port", "\(server.port)", "--priority", version.priority] + trust + options + ["127.0.0.1"],
         input: .pipe, outputTo: file)
@@ -57,7 +62,9 @@ extension Peers {
     func `Its server asks for certificates, and chooses a protocol`(version: TLSVersion) async throws {
       try await within("all are done") {
         let files = try PeerFiles.shared
-        let demands = ["--require-client-cert", "--verify-client-cert", "--x509cafile", files("root.pem"), "--alpn", "x"]
+        let demands = [
+          "--require-client-cert", "--verify-client-cert", "--x509cafile", files("root.pem"), "--alpn", "x",
+        ]
         let (server, endpoint) = try await serving(demands, version)
         func connect(_ identity: String?) async throws {
           let context = try files.client(showing: identity) { $0.applicationProtocols = ["y", "x"] }
@@ -76,7 +83,8 @@ extension Peers {
 
     /// Its client sends close_notify at the end of its input, and reads on until the server has finished, too.
     @Test(arguments: TLSVersion.both, KeyKind.allCases)
-    func `Its client ends one direction and reads the other to its end`(version: TLSVersion, key: KeyKind) async throws {
+    func `Its client ends one direction and reads the other to its end`(version: TLSVersion, key: KeyKind) async throws
+    {
       try await within("the answer is whole") {
         let server = try OurServer.serving(PeerFiles.shared.server(key: key)) { connection in
           let question = try await connection.readToEnd()

@@ -12,12 +12,17 @@ struct SClient {
   ///   - server: Whom it talks to.
   ///   - version: The only one that it speaks.
   ///   - options: What it does differently.
+  ///   - input: What it sends.
+  ///   - file: Where its standard output goes to.
   /// - Returns: The program, whose input is what it sends. With `-quiet`, its output is what it got.
+  /// - Throws: Why it does not start.
   static func start(
     _ server: OurServer, _ version: TLSVersion? = nil, _ options: [String] = ["-quiet"], input: Program.Input = .pipe,
     outputTo file: URL? = nil
   ) async throws -> Program {
-    let trust = ["-CAfile", try PeerFiles.shared("root.pem"), "-verify_return_error", "-verify_hostname", "server.test"]
+    let trust = [
+      "-CAfile", try PeerFiles.shared("root.pem"), "-verify_return_error", "-verify_hostname", "server.test",
+    ]
     return try await Program(
       .openssl,
       ["s_client", "-connect", server.address, "-servername", "server.test"] + trust + SServer.flags(version) + options,
@@ -114,6 +119,7 @@ extension Peers {
         let server = try OurServer.serving(context) { try await $0.echo() }
         let agreed = try await SClient.start(server, version, ["-alpn", "y,x"])
         try await agreed.waitForOutput("ALPN protocol: x")
+        try await eventually("the handshake is done here, too") { !server.sessions.all.isEmpty }
         #expect(server.sessions.all.first?.applicationProtocol == "x")
         let refused = try await SClient.start(server, version, ["-alpn", "y"])
         try await refused.waitForError("no application protocol")
@@ -141,7 +147,8 @@ extension Peers {
         }
         // It does not trust us.
         let distrustful = try await Program(
-          .openssl, ["s_client", "-connect", server.address, "-verify_return_error", "-CAfile", PeerFiles.shared("stranger.pem")])
+          .openssl,
+          ["s_client", "-connect", server.address, "-verify_return_error", "-CAfile", PeerFiles.shared("stranger.pem")])
         try await distrustful.waitForError("verify failed")
         try await eventually("its alert arrives") { server.failures.all.count == 3 }
         let error = server.failures.all.last as? TLSError

@@ -15,6 +15,7 @@ struct SServer: Sendable {
   ///   - options: What it does differently.
   ///   - version: The only one that it speaks.
   ///   - key: Whose certificate it shows.
+  ///   - folder: Where it runs.
   /// - Throws: Why it does not listen.
   init(_ options: [String], _ version: TLSVersion? = nil, key: KeyKind = .ecdsa, in folder: URL? = nil) async throws {
     let files = try PeerFiles.shared
@@ -154,12 +155,16 @@ extension Peers {
       Refusal(
         testDescription: "another name", code: .nameMismatch, alert: "bad certificate", serverName: "other.test"),
       Refusal(
-        testDescription: "an older version", code: .protocolVersion, alert: "", serverFlags: ["-tls1_2"]) {
-          $0.minimumVersion = .v13
-        },
-      Refusal(testDescription: "no cipher in common", code: .alertReceived, alert: "", serverFlags: [
-        "-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256",
-      ]) { $0.cipherSuites = "TLS_AES_256_GCM_SHA384" },
+        testDescription: "an older version", code: .protocolVersion, alert: "", serverFlags: ["-tls1_2"]
+      ) {
+        $0.minimumVersion = .v13
+      },
+      Refusal(
+        testDescription: "no cipher in common", code: .alertReceived, alert: "",
+        serverFlags: [
+          "-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256",
+        ]
+      ) { $0.cipherSuites = "TLS_AES_256_GCM_SHA384" },
     ]
 
     @Test(arguments: refusals)

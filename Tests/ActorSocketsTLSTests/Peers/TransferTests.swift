@@ -43,11 +43,14 @@ extension Peers {
           let bytes = try RandomBytes.make(count)
           let output = folder.url.appending(path: "received")
           let socket = folder("socket")
-          // With -quiet its output is what it received, but it does not say where it listens.
+          // With -quiet its output is what it received, but it does not say where it listens. It does not take long paths.
           let server = try await Program(
             .openssl,
-            ["s_server", "-quiet", "-naccept", "1", "-unix", socket, "-cert", files("ecdsa.pem"), "-key", files("ecdsa.key")]
-              + SServer.flags(version), input: .pipe, outputTo: output)
+            [
+              "s_server", "-quiet", "-naccept", "1", "-unix", "socket", "-cert", files("ecdsa.pem"), "-key",
+              files("ecdsa.key"),
+            ]
+              + SServer.flags(version), input: .pipe, outputTo: output, in: folder.url)
           try await eventually("it listens") { FileManager.default.fileExists(atPath: socket) }
           let connection = try await connected(to: .unix(path: socket), context)
           try await connection.write(bytes)
