@@ -83,7 +83,9 @@ public actor TLSConnection: QueuedByteStream {
 
   /// What was agreed on, and who the peer is; waits until the handshake is done.
   ///
-  /// Throws what ``handshake()`` throws. It can be asked as long as the connection is open.
+  /// Throws what ``handshake()`` throws, and `.closed` when it is gone: it can be asked as long as the connection is open.
+  ///
+  /// *Cancellation* stops the waiting alone.
   public var session: TLSSession {
     get async throws {
       try await handshake()

@@ -17,8 +17,6 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
-static inline long copenssl_SSL_set_mode(SSL *ssl, long mode) { return SSL_set_mode(ssl, mode); }
-
 static const uint64_t copenssl_SSL_OP_NO_RENEGOTIATION = SSL_OP_NO_RENEGOTIATION;
 static const uint64_t copenssl_SSL_OP_NO_COMPRESSION = SSL_OP_NO_COMPRESSION;
 static const uint64_t copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE = SSL_OP_CIPHER_SERVER_PREFERENCE;

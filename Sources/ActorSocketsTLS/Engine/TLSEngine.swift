@@ -94,7 +94,7 @@ internal import COpenSSL
     _ = unsafe BIO_new_bio_pair(&inner, Sizes.large.output, &outer, Sizes.large.input)
     guard let inner = unsafe inner, let outer = unsafe outer else {
       unsafe SSL_free(ssl)
-      throw TLSError(.internalError, detail: "there is no memory for a TLS connection")
+      throw Self.outOfMemory
     }
     unsafe SSL_set_bio(ssl, inner, inner)
     unsafe self.ssl = ssl
@@ -166,7 +166,8 @@ internal import COpenSSL
             fed += taken
             // An empty ring that takes nothing is none, and what is lost there must not go unnoticed.
             if taken == 0, fed < ciphertext.count, !isFull {
-              step = .failed(failForWantOfMemory())
+              failure = Self.outOfMemory
+              step = .failed(Self.outOfMemory)
               break
             }
             step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
@@ -369,10 +370,8 @@ internal import COpenSSL
     return error
   }
 
-  private mutating func failForWantOfMemory() -> TLSError {
-    let error = TLSError(.internalError, detail: "there is no memory for a TLS connection")
-    failure = error
-    return error
+  private static var outOfMemory: TLSError {
+    TLSError(.internalError, detail: "there is no memory for a TLS connection")
   }
 
   private mutating func fail(_ error: Int32) -> TLSError {
