@@ -15,8 +15,7 @@ TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-l
 BENCH_NEEDS := python3:python3 strace:strace openssl:openssl
 
 SETUP := Tests/Tools/setup.sh
-# One test at a time: a test that computes for long would hold up the others on a machine of two cores, deadlines and all.
-TEST := swift test --disable-xctest --no-parallel
+TEST := Tests/Tools/test.sh
 # The race tests repeat themselves this often under a sanitizer, and this often in a soak.
 SANITIZER_ROUNDS ?= 3000
 SOAK_ROUNDS ?= 1000000
