@@ -1,4 +1,5 @@
 public import ActorSockets
+internal import EpollReactor
 
 extension TCPListener {
   /// Serves encrypted connections, each with a task of its own, as ``TCPListener/serve(on:limits:drain:reactors:handler:)`` serves plain
@@ -35,7 +36,7 @@ extension TCPListener {
         await plain.close()
         throw error
       }
-      try await handler(connection)
+      try await connection.attend({ try await handler(connection) }, onCancel: { $0.core.attendantWasCancelled() })
     }
   }
 }

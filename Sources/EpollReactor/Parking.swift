@@ -82,7 +82,7 @@ internal import SocketSystem
   }
 
   @inline(never) @usableFromInline
-  func pass() { passed = true }
+  package func pass() { passed = true }
 }
 
 extension ReactorActor {
@@ -114,6 +114,22 @@ extension ReactorActor {
     } onCancel: {
       cancelled()
     }
+  }
+}
+
+extension ReactorActor {
+  /// Runs `body`, in which the current task attends to this actor: it is the one that makes most of its calls.
+  ///
+  /// Those need not each listen for the cancellation of their task, which costs more than all else that a call does: this
+  /// listens for all of them. It is up to `cancelled` to end the call that is suspended then, if one is. A call of the attendant's
+  /// must look for itself, before it suspends, whether its task was cancelled already; afterwards it is told.
+  @inline(__always)
+  package nonisolated func attend(
+    _ body: () async throws -> Void, onCancel cancelled: @escaping @Sendable (isolated Self) -> Void
+  ) async rethrows {
+    executor.setAttended(true)
+    defer { executor.setAttended(false) }
+    try await withTaskCancellationHandler(operation: body) { submit(cancelled) }
   }
 }
 

@@ -20,6 +20,9 @@ public final class ReactorExecutor: SerialExecutor {
   /// What runs now came out of the queue and has made no call yet: this is the call that was queued.
   private let isFresh = Atomic<Bool>(false)
 
+  /// The task that attends to the actor of this domain; 0 if there is none. See `ReactorActor.attend`.
+  private let attendant = Atomic<UInt>(0)
+
   /// A new isolation domain.
   ///
   /// - Parameter reactor: Whose thread the domain's code runs on.
@@ -59,6 +62,21 @@ public final class ReactorExecutor: SerialExecutor {
       return false
     }
     return queued.load(ordering: .relaxed) != begun.load(ordering: .relaxed)
+  }
+
+  /// The current task begins or ends to attend to the actor.
+  func setAttended(_ isAttended: Bool) { attendant.store(isAttended ? Self.currentTask : 0, ordering: .relaxed) }
+
+  /// Whether the current task attends to the actor: its cancellation is told by `attend`.
+  package var isCalledByAttendant: Bool {
+    let task = attendant.load(ordering: .relaxed)
+    return task != 0 && task == Self.currentTask
+  }
+
+  /// What tells tasks apart while they live.
+  private static var currentTask: UInt {
+    // SAFETY: it is a reference to the task, of which only the address is looked at.
+    unsafe withUnsafeCurrentTask { task in unsafe task.map { unsafe unsafeBitCast($0, to: UInt.self) } ?? 0 }
   }
 
   /// Whether the calling thread is the reactor's: `assumeIsolated` succeeds there, and nowhere else.

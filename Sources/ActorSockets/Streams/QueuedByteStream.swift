@@ -71,14 +71,24 @@ extension QueuedByteStream {
 
   @inline(__always)
   func wait(for parked: Parked, read id: UInt64) async {
-    await wait(for: parked) { submit { $0.core.cancelRead(id) } }
+    if executor.isCalledByAttendant {
+      core.attendantWaits(for: .read(id))
+      await parked.pass()
+    } else {
+      await wait(for: parked) { submit { $0.core.cancelRead(id) } }
+    }
   }
 
   /// Waits for a write that has begun.
   func finish(_ operation: Operation) async throws {
     if let parked = operation.waiting {
       let id = operation.id
-      await wait(for: parked) { submit { $0.core.cancelWrite(id) } }
+      if executor.isCalledByAttendant {
+        core.attendantWaits(for: .write(id))
+        await parked.pass()
+      } else {
+        await wait(for: parked) { submit { $0.core.cancelWrite(id) } }
+      }
     }
     _ = try operation.outcome?.get()
   }

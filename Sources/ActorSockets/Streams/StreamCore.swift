@@ -69,6 +69,8 @@ public final class StreamCore {
   var upgrade: Upgrade?
   /// Called when the descriptor is gone, for a layer that has let go.
   var whenGone: (() -> Void)?
+  /// What the task waits for, or waited for last, that attends to the stream.
+  private var attendantCall: AttendantCall?
   /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
   private var isPumpingReads = false
   private var readShare = Share()
@@ -471,6 +473,22 @@ public final class StreamCore {
     pumpWrites()
   }
 
+  /// A call of the task that attends to the stream is about to suspend. Its task tells of cancellation from now on, by
+  /// `attendantWasCancelled`.
+  func attendantWaits(for call: AttendantCall) {
+    attendantCall = call
+    if Task.isCancelled { attendantWasCancelled() }
+  }
+
+  /// The task that attends to the stream was cancelled: what it waits for, if anything, ends.
+  package func attendantWasCancelled() {
+    switch attendantCall {
+    case .read(let id): cancelRead(id)
+    case .write(let id): cancelWrite(id)
+    case nil: break
+    }
+  }
+
   // MARK: Progress
 
   private func reportReadProgress() {
@@ -490,4 +508,10 @@ public final class StreamCore {
     pumpReads()
     pumpWrites()
   }
+}
+
+/// A call that waits in one of the queues.
+enum AttendantCall {
+  case read(UInt64)
+  case write(UInt64)
 }

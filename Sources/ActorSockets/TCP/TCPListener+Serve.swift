@@ -246,7 +246,7 @@ extension TCPListener {
     _ handler: @concurrent @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
   ) async {
     do {
-      try await handler(connection)
+      try await connection.attend({ try await handler(connection) }, onCancel: { $0.core.attendantWasCancelled() })
       submit { $0.handlerEnded(connection) { $0.finished += 1 } }
     } catch {
       connection.submit { $0.abort() }

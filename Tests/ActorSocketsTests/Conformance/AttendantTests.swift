@@ -1,0 +1,137 @@
+import EpollReactor
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// The task that attends to a stream is the one of its handler, in a server.
+@Suite struct AttendantTests {
+  enum Call: CaseIterable {
+    case read, exactly, look, write
+
+    func run(on stream: some QueuedByteStream) async throws {
+      switch self {
+      case .read: _ = try await stream.read()
+      case .exactly: _ = try await stream.read(exactly: 10)
+      case .look: _ = try await stream.withBytes { _, _ in }
+      case .write: try await stream.write(pattern(tooMuch))
+      }
+    }
+  }
+
+  /// A task that attends to the stream and makes a call.
+  private static func attend(_ stream: some QueuedByteStream, _ call: Call, after gate: Gate? = nil) -> Task<
+    Void, any Error
+  > {
+    Task.immediate {
+      try await stream.attend(
+        {
+          await gate?.wait()
+          try await call.run(on: stream)
+        }, onCancel: { $0.core.attendantWasCancelled() })
+    }
+  }
+
+  /// Whether the call has its place in a queue.
+  private static func waits(_ call: Call, on stream: some QueuedByteStream) async -> Bool {
+    let status = await stream.status
+    return call == .write ? status.queuedWrites > 0 : status.queuedReads > 0
+  }
+
+  @Test(arguments: Transport.allCases, Call.allCases)
+  func `A call of the attendant's ends when its task is cancelled, and no byte is lost`(
+    transport: Transport, call: Call
+  ) async throws {
+    try await within("the calls end") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      let attending = Self.attend(stream, call)
+      try await eventually("the call waits") { await Self.waits(call, on: stream) }
+      if call == .exactly {
+        try await pair.client.write([1, 2, 3])
+        try await stream.hasBuffered(3)
+      }
+      attending.cancel()
+      await expectCancellation { try await attending.value }
+      if call != .write {
+        if call != .exactly { try await pair.client.write([1, 2, 3]) }
+        #expect(try await stream.read(exactly: 3) == [1, 2, 3])
+      }
+      await stream.abort()
+      await pair.client.abort()
+    }
+  }
+
+  @Test(arguments: Call.allCases)
+  func `A task that is cancelled already makes no call`(call: Call) async throws {
+    try await within("the calls end") {
+      let pair = try await Transport.inMemory.pair { $0.isNarrow = true }
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      let gate = Gate()
+      let attending = Self.attend(stream, call, after: gate)
+      attending.cancel()
+      gate.open()
+      await expectCancellation { try await attending.value }
+      #expect(await !Self.waits(call, on: stream))
+      await stream.abort()
+      await pair.client.abort()
+    }
+  }
+
+  @Test(arguments: Call.allCases)
+  func `Others listen for their own cancellation, meanwhile and afterwards`(call: Call) async throws {
+    try await within("the calls end") {
+      let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      func cancelOther() async throws {
+        let other = Task.immediate { try await call.run(on: stream) }
+        try await eventually("the call waits") { await Self.waits(call, on: stream) }
+        other.cancel()
+        await expectCancellation { try await other.value }
+      }
+      try await stream.attend({ try await cancelOther() }, onCancel: { $0.core.attendantWasCancelled() })
+      try await cancelOther()
+      // The very task that attended does not any more.
+      let before = Task.immediate {
+        await stream.attend({}, onCancel: { $0.core.attendantWasCancelled() })
+        try await call.run(on: stream)
+      }
+      try await eventually("the call waits") { await Self.waits(call, on: stream) }
+      before.cancel()
+      await expectCancellation { try await before.value }
+      await stream.abort()
+      await pair.client.abort()
+    }
+  }
+
+  @Test func `Cancellation races with the bytes that the attendant waits for, and none is lost`() async throws {
+    try await within("all rounds end", seconds: 300) {
+      let pair = try await Transport.tcpOverIPv4.pair()
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      var random = SeededRandom(seed: 11)
+      var tally = (value: 0, cancelled: 0)
+      for round in 0..<max(100, rounds / 50) {
+        let byte = UInt8(round % 251)
+        let attending = Task {
+          var read: [UInt8]?
+          try await stream.attend({ read = try await stream.read() }, onCancel: { $0.core.attendantWasCancelled() })
+          return read
+        }
+        let writing = Task { try await pair.client.write([byte]) }
+        for _ in 0..<Int.random(in: 0..<4, using: &random) { await Task.yield() }
+        attending.cancel()
+        do {
+          #expect(try await attending.value == [byte])
+          tally.value += 1
+        } catch is CancellationError {
+          #expect(try await stream.read() == [byte])
+          tally.cancelled += 1
+        }
+        try await writing.value
+      }
+      #expect(tally.value + tally.cancelled > 0)
+      await stream.abort()
+      await pair.client.abort()
+    }
+  }
+}
