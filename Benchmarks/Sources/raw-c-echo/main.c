@@ -1,9 +1,9 @@
-// The yardstick: the least an echo server costs on this kernel.
+// The yardstick: the least an echo server costs on this kernel, or one that reads and discards.
 //
 // One thread and one epoll instance. Each connection is registered once, edge-triggered, for both
 // directions, and never again. An echo costs one recv, one send and a share of an epoll_wait.
 //
-// usage: raw-c-echo [PORT]        listens on 127.0.0.1, port 0 or none lets the kernel choose
+// usage: raw-c-echo [--mode echo|sink] [PORT]     listens on 127.0.0.1, port 0 or none lets the kernel choose
 
 #define _GNU_SOURCE
 
@@ -35,6 +35,9 @@ struct connection {
 
 // All connections receive into this one: nothing in it outlives the handling of an event.
 static char scratch[SCRATCH_SIZE];
+
+// Nothing is sent back.
+static bool discards;
 
 static void die(const char *what) {
   perror(what);
@@ -139,9 +142,9 @@ static bool send_unsent(struct connection *connection) {
   return true;
 }
 
-// Echoes until the socket is empty, or until the peer must read before more can be sent.
+// Receives, and echoes, until the socket is empty, or until the peer must read before more can be sent.
 // False if the connection ended. (A server for others would also bound the turns of one peer.)
-static bool echo(struct connection *connection) {
+static bool serve(struct connection *connection) {
   while (!connection->drained && !connection->unsent) {
     ssize_t received = recv(connection->fd, scratch, sizeof scratch, 0);
     if (received == 0) return false;
@@ -153,6 +156,7 @@ static bool echo(struct connection *connection) {
     }
     // Less than asked for means empty. It saves the recv that would only say EAGAIN.
     connection->drained = connection->short_is_empty && (size_t)received < sizeof scratch;
+    if (discards) continue;
 
     ssize_t sent = send_some(connection->fd, scratch, (size_t)received);
     if (sent < 0) return false;
@@ -166,7 +170,7 @@ static bool echo(struct connection *connection) {
 static void handle(struct connection *connection, uint32_t events) {
   if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->short_is_empty = false;
   if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->drained = false;
-  if (!send_unsent(connection) || !echo(connection)) close_connection(connection);
+  if (!send_unsent(connection) || !serve(connection)) close_connection(connection);
 }
 
 static void run(int epoll, int listener) {
@@ -184,23 +188,33 @@ static void run(int epoll, int listener) {
   }
 }
 
-static in_port_t parse_port(const char *text) {
+static bool parse_port(const char *text, in_port_t *port) {
   char *end;
-  long port = strtol(text, &end, 10);
-  if (end == text || *end != '\0' || port < 0 || port > 65535) {
-    fprintf(stderr, "raw-c-echo: not a port: %s\n", text);
-    exit(2);
+  long number = strtol(text, &end, 10);
+  if (end == text || *end != '\0' || number < 0 || number > 65535) return false;
+  *port = (in_port_t)number;
+  return true;
+}
+
+// False if there is a mistake in the arguments.
+static bool parse_arguments(int argc, char **argv, in_port_t *port) {
+  int next = 1;
+  if (argc > 2 && !strcmp(argv[1], "--mode")) {
+    discards = !strcmp(argv[2], "sink");
+    if (!discards && strcmp(argv[2], "echo")) return false;
+    next = 3;
   }
-  return (in_port_t)port;
+  return next == argc || (next == argc - 1 && parse_port(argv[next], port));
 }
 
 int main(int argc, char **argv) {
-  if (argc > 2) {
-    fprintf(stderr, "usage: raw-c-echo [PORT]\n");
+  in_port_t port = 0;
+  if (!parse_arguments(argc, argv, &port)) {
+    fprintf(stderr, "usage: raw-c-echo [--mode echo|sink] [PORT]\n");
     return 2;
   }
   raise_descriptor_limit();
-  int listener = listen_on_loopback(argc == 2 ? parse_port(argv[1]) : 0);
+  int listener = listen_on_loopback(port);
 
   int epoll = epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) die("epoll_create1");
