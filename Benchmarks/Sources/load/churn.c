@@ -39,6 +39,7 @@ struct churn {
   unsigned turn;
   uint64_t completed;
   uint64_t failed;
+  uint64_t wrong;  // of those, the ones on which wrong bytes came back
   struct histogram times;
   char received[LARGEST + 1];
 };
@@ -83,8 +84,11 @@ static bool send_request(struct churn *churn, struct place *place) {
 static bool receive_answer(struct churn *churn, struct place *place) {
   ssize_t n = recv(place->fd, churn->received, sizeof churn->received, 0);
   if (n < 0 && errno == EAGAIN) return true;
-  if (n <= 0 || (size_t)n > churn->options->size - place->echoed) return false;
-  if (memcmp(churn->received, place->request + place->echoed, (size_t)n)) return false;
+  if (n <= 0) return false;
+  if ((size_t)n > churn->options->size - place->echoed || memcmp(churn->received, place->request + place->echoed, (size_t)n)) {
+    churn->wrong++;
+    return false;
+  }
   place->echoed += (unsigned)n;
   return true;
 }
@@ -132,7 +136,8 @@ static int measure(struct churn *churn) {
   }
   print_measured(churn->options, &measured, churn->completed);
   printf(", \"errors\": %" PRIu64 "}\n", churn->failed + churn->open);
-  return churn->failed == 0 && churn->open == 0 ? 0 : 1;
+  if (churn->wrong > 0) return WRONG_BYTES;
+  return churn->failed == 0 && churn->open == 0 ? 0 : FAILED;
 }
 
 int run_churn(const struct options *options) {

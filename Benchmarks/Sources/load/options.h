@@ -6,10 +6,14 @@
 
 #include "network.h"
 
+// Exit statuses. Wrong bytes have one of their own: nothing excuses them.
+enum { FAILED = 1, MISTAKE = 2, WRONG_BYTES = 3 };
+
 struct options {
   struct target target;
   unsigned connections;  // or sockets
-  unsigned in_flight;    // requests of a socket
+  unsigned in_flight;    // requests of each
+  unsigned quiet;        // connections beside those
   unsigned size;   // bytes in a request
   double warmup;   // seconds that are not measured
   double seconds;  // seconds that are
@@ -24,9 +28,10 @@ struct options {
 // Each prints one line of JSON and returns the exit status.
 int run_echo(const struct options *options);
 int run_churn(const struct options *options);
+int run_hose(const struct options *options);
 int run_idle(const struct options *options);
 int run_udp(const struct options *options);
 int run_tls_handshakes(const struct options *options);
-int run_tls_bulk(const struct options *options);
+int run_bulk(const struct options *options);
 
 #endif

@@ -240,7 +240,8 @@ static int measure(struct udp *udp) {
          udp->options->in_flight, lost, udp->lost, udp->late, udp->wrong_bytes,
          udp->wrong_bytes + udp->failures + twice);
   bool good = udp->wrong_bytes == 0 && udp->failures == 0 && twice == 0 && measured.latencies.total > 0;
-  return good ? 0 : 1;
+  if (udp->wrong_bytes > 0) return WRONG_BYTES;
+  return good ? 0 : FAILED;
 }
 
 int run_udp(const struct options *options) {
