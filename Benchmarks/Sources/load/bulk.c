@@ -220,8 +220,7 @@ static int measure(struct bulk *bulk) {
   }
   print_result(bulk, &measured, bytes);
   bool unfinished = bulk->options->uploads && bulk->open > 0;
-  if (bulk->wrong_bytes > 0) return WRONG_BYTES;
-  return bytes > 0 && bulk->failed == 0 && !unfinished ? 0 : FAILED;
+  return exit_status(bulk->failed == 0 && !unfinished, bulk->wrong_bytes, bytes);
 }
 
 int run_bulk(const struct options *options) {

@@ -130,14 +130,9 @@ static int measure(struct churn *churn) {
 
   churn->opening = false;
   run_until(churn, end->time + LAST_ANSWERS_WITHIN);
-  if (measured.latencies.total == 0) {
-    fprintf(stderr, "load: nothing came back\n");
-    return 1;
-  }
   print_measured(churn->options, &measured, churn->completed);
   printf(", \"errors\": %" PRIu64 "}\n", churn->failed + churn->open);
-  if (churn->wrong > 0) return WRONG_BYTES;
-  return churn->failed == 0 && churn->open == 0 ? 0 : FAILED;
+  return exit_status(churn->failed == 0 && churn->open == 0, churn->wrong, measured.latencies.total);
 }
 
 int run_churn(const struct options *options) {

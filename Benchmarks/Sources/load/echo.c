@@ -227,9 +227,8 @@ static int measure(struct load *load) {
 
   if (load->in_flight > 0) fprintf(stderr, "load: %u requests were not answered\n", load->in_flight);
   print_result(load, &measured, load->in_flight);
-  bool good = load->failed_connections == 0 && load->in_flight == 0 && measured.latencies.total > 0;
-  if (load->wrong_bytes > 0) return WRONG_BYTES;
-  return good ? 0 : FAILED;
+  bool good = load->failed_connections == 0 && load->in_flight == 0;
+  return exit_status(good, load->wrong_bytes, measured.latencies.total);
 }
 
 int run_echo(const struct options *options) {

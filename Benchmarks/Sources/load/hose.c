@@ -273,10 +273,9 @@ static int measure(struct hose *hose) {
   hose->sending = false;
   run_until(hose, end->time + LAST_ANSWERS_WITHIN);
   print_result(hose, &measured);
-  if (hose->wrong_bytes > 0) return WRONG_BYTES;
-  bool good = is_done(hose) && hose->failed == 0 && measured.latencies.total > 0;
+  bool good = is_done(hose) && hose->failed == 0;
   if (!good) fprintf(stderr, "load: not everything came back\n");
-  return good ? 0 : FAILED;
+  return exit_status(good, hose->wrong_bytes, measured.latencies.total);
 }
 
 int run_hose(const struct options *options) {

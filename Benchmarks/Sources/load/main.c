@@ -11,7 +11,7 @@
 //   load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S] [--pid SERVER_PID]
 //
 // Prints one line of JSON. Exit status: 0 if all went well, 1 if a connection failed, an answer is missing or the server is
-// gone, 2 for a mistake in the arguments, 3 if a byte was wrong.
+// gone, 2 for a mistake in the arguments, 3 if a byte was wrong, 4 if nothing came back in the measured time.
 
 #include <stdbool.h>
 #include <stdio.h>

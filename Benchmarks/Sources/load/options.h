@@ -6,8 +6,9 @@
 
 #include "network.h"
 
-// Exit statuses. Wrong bytes have one of their own: nothing excuses them.
-enum { FAILED = 1, MISTAKE = 2, WRONG_BYTES = 3 };
+// Exit statuses. Wrong bytes have one of their own, for nothing excuses them, and so has a measured time in which nothing came
+// back, though all was well before and after it: where others compute, a machine can stand still that long.
+enum { FAILED = 1, MISTAKE = 2, WRONG_BYTES = 3, STOOD_STILL = 4 };
 
 struct options {
   struct target target;

@@ -239,9 +239,7 @@ static int measure(struct udp *udp) {
          ", \"wrong_bytes\": %" PRIu64 ", \"errors\": %" PRIu64 "}\n",
          udp->options->in_flight, lost, udp->lost, udp->late, udp->wrong_bytes,
          udp->wrong_bytes + udp->failures + twice);
-  bool good = udp->wrong_bytes == 0 && udp->failures == 0 && twice == 0 && measured.latencies.total > 0;
-  if (udp->wrong_bytes > 0) return WRONG_BYTES;
-  return good ? 0 : FAILED;
+  return exit_status(udp->failures == 0 && twice == 0, udp->wrong_bytes, measured.latencies.total);
 }
 
 int run_udp(const struct options *options) {
