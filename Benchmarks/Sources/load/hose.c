@@ -49,6 +49,8 @@ struct hose {
   uint64_t next_request;  // when
   bool sending;           // false when the time is over
   unsigned waiting;
+  uint64_t measured_since;  // of the requests that are made from then on, the time is measured
+  uint64_t measured_until;  // and not of those made from then on
   uint64_t skipped;  // requests that were not made because the one before was not answered
   uint64_t random;
   uint64_t completed;
@@ -149,6 +151,14 @@ static void begin_due_requests(struct hose *hose, uint64_t now) {
   }
 }
 
+// Also of an answer that comes after the measured time: those that wait longest must not be left out.
+static void note_latency(struct hose *hose, const struct peer *peer) {
+  if (peer->started < hose->measured_since || peer->started >= hose->measured_until) return;
+  uint64_t latency = monotonic_ns() - peer->started;
+  histogram_add(&hose->latencies, latency);
+  if (latency > hose->longest) hose->longest = latency;
+}
+
 static void take_answer(struct hose *hose, struct peer *peer) {
   size_t count = receive(hose, peer, BLOCK);
   if (count == 0) return;
@@ -158,9 +168,7 @@ static void take_answer(struct hose *hose, struct peer *peer) {
   count_wrong(hose, peer, wrong);
   peer->answered += (unsigned)count;
   if (wrong > 0 || peer->answered < hose->options->size) return;
-  uint64_t latency = monotonic_ns() - peer->started;
-  histogram_add(&hose->latencies, latency);
-  if (latency > hose->longest) hose->longest = latency;
+  note_latency(hose, peer);
   hose->completed++;
   hose->waiting--;
   peer->waiting = false;
@@ -243,16 +251,15 @@ static void begin_streaming(struct hose *hose) {
 }
 
 static void begin_measuring(struct hose *hose) {
-  histogram_clear(&hose->latencies);
-  hose->longest = 0;
+  hose->measured_since = monotonic_ns();
   hose->skipped = 0;
   for (unsigned i = 0; i < hose->options->connections; i++) {
     hose->streaming[i].measured = hose->streaming[i].echoed;
   }
 }
 
-static void end_measuring(struct hose *hose, struct measured *measured) {
-  measured->latencies = hose->latencies;
+static void end_measuring(struct hose *hose) {
+  hose->measured_until = monotonic_ns();
   for (unsigned i = 0; i < hose->options->connections; i++) {
     hose->streaming[i].measured = hose->streaming[i].echoed - hose->streaming[i].measured;
   }
@@ -268,10 +275,11 @@ static int measure(struct hose *hose) {
   if (!take_sample(hose->options->pid, start)) return FAILED;
   run_until(hose, start->time + (uint64_t)(hose->options->seconds * (double)SECOND));
   if (!take_sample(hose->options->pid, end)) return FAILED;
-  end_measuring(hose, &measured);
+  end_measuring(hose);
 
   hose->sending = false;
   run_until(hose, end->time + LAST_ANSWERS_WITHIN);
+  measured.latencies = hose->latencies;
   print_result(hose, &measured);
   bool good = is_done(hose) && hose->failed == 0;
   if (!good) fprintf(stderr, "load: not everything came back\n");
@@ -286,6 +294,7 @@ int run_hose(const struct options *options) {
   }
   hose.options = options;
   hose.random = 1;
+  hose.measured_since = hose.measured_until = UINT64_MAX;
   fill_pattern(&hose.random, hose.pattern, BLOCK);
   memcpy(hose.pattern + BLOCK, hose.pattern, BLOCK);
   hose.epoll = epoll_create1(EPOLL_CLOEXEC);

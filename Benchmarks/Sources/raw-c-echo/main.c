@@ -1,7 +1,8 @@
 // The yardstick: the least an echo server costs on this kernel, or one that reads and discards.
 //
 // One thread and one epoll instance. Each connection is registered once, edge-triggered, for both
-// directions, and never again. An echo costs one recv, one send and a share of an epoll_wait.
+// directions, and never again. An echo costs one recv, one send and a share of an epoll_wait. A peer that sends without a
+// pause gets a few turns, and then stands in line behind the others: its edge will not come again.
 //
 // usage: raw-c-echo [--mode echo|sink] [PORT]     listens on 127.0.0.1, port 0 or none lets the kernel choose
 
@@ -21,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SCRATCH_SIZE = 64 * 1024, EVENTS_PER_WAIT = 256, BACKLOG = 4096 };
+enum { SCRATCH_SIZE = 64 * 1024, EVENTS_PER_WAIT = 256, BACKLOG = 4096, MOST_TURNS = 4 };
 
 // What must survive between two events. An idle connection holds no buffer.
 struct connection {
@@ -31,7 +32,15 @@ struct connection {
   char *unsent;         // bytes that the kernel did not take yet, or NULL
   size_t unsent_start;
   size_t unsent_end;
+  bool is_in_line;
+  struct connection *next;  // in the line
 };
+
+// Those that had their turns and had more to read.
+static struct {
+  struct connection *first;
+  struct connection *last;
+} line;
 
 // All connections receive into this one: nothing in it outlives the handling of an event.
 static char scratch[SCRATCH_SIZE];
@@ -96,7 +105,7 @@ static void accept_all(int epoll, int listener) {
   }
 }
 
-// No event of this wait can still name the connection: epoll reports a descriptor once per wait.
+// No event of this wait can still name the connection: epoll reports a descriptor once per wait. Nor is it in the line.
 static void close_connection(struct connection *connection) {
   close(connection->fd);
   free(connection->unsent);
@@ -142,10 +151,22 @@ static bool send_unsent(struct connection *connection) {
   return true;
 }
 
+static void stand_in_line(struct connection *connection) {
+  connection->is_in_line = true;
+  connection->next = NULL;
+  if (line.first) line.last->next = connection;
+  else line.first = connection;
+  line.last = connection;
+}
+
 // Receives, and echoes, until the socket is empty, or until the peer must read before more can be sent.
-// False if the connection ended. (A server for others would also bound the turns of one peer.)
+// False if the connection ended.
 static bool serve(struct connection *connection) {
-  while (!connection->drained && !connection->unsent) {
+  for (unsigned turns = 0; !connection->drained && !connection->unsent; turns++) {
+    if (turns == MOST_TURNS) {
+      stand_in_line(connection);
+      return true;
+    }
     ssize_t received = recv(connection->fd, scratch, sizeof scratch, 0);
     if (received == 0) return false;
     if (received < 0) {
@@ -170,13 +191,26 @@ static bool serve(struct connection *connection) {
 static void handle(struct connection *connection, uint32_t events) {
   if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->short_is_empty = false;
   if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->drained = false;
+  if (connection->is_in_line) return;
   if (!send_unsent(connection) || !serve(connection)) close_connection(connection);
+}
+
+// Who stands in line again stands in a new one.
+static void serve_line(void) {
+  struct connection *connection = line.first;
+  line.first = line.last = NULL;
+  while (connection) {
+    struct connection *next = connection->next;
+    connection->is_in_line = false;
+    if (!send_unsent(connection) || !serve(connection)) close_connection(connection);
+    connection = next;
+  }
 }
 
 static void run(int epoll, int listener) {
   struct epoll_event events[EVENTS_PER_WAIT];
   for (;;) {
-    int count = epoll_wait(epoll, events, EVENTS_PER_WAIT, -1);
+    int count = epoll_wait(epoll, events, EVENTS_PER_WAIT, line.first ? 0 : -1);
     if (count < 0 && errno != EINTR) die("epoll_wait");
     for (int i = 0; i < count; i++) {
       if (events[i].data.ptr) {
@@ -185,6 +219,7 @@ static void run(int epoll, int listener) {
         accept_all(epoll, listener);
       }
     }
+    serve_line();
   }
 }
 

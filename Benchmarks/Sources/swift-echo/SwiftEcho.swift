@@ -4,6 +4,9 @@ import ServerSupport
 /// A server on ActorSockets, written as a user would write it.
 @main
 struct SwiftEcho {
+  /// More than there are descriptors for: the benchmark opens more than a server takes by default.
+  private static let mostConnections = 1_000_000
+
   static func main() async throws {
     let options = Options()
     if options.sharesPort {
@@ -38,7 +41,7 @@ struct SwiftEcho {
       choosing: { connection in
         if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
         return options.place == .pool ? nil : connection.executor.reactor
-      }, reactors: reactors
+      }, limits: ServeLimits(connections: mostConnections), reactors: reactors
     ) { connection in
       switch options.mode {
       case .echo: try await echo(connection)
