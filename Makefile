@@ -72,10 +72,10 @@ benchmarks: build-setup ## The benchmarks, built but not run
 soak: test-setup ## The test suite built for release, with the race tests SOAK_ROUNDS times each
 	ACTORSOCKETS_ROUNDS=$(SOAK_ROUNDS) $(TEST) -c release --scratch-path .build/optimised $(STRICT)
 
-bench: bench-setup ## Processor time, system calls and memory of an echo, beside plain C
+bench: bench-setup ## Processor time, system calls and memory, beside plain C, SwiftNIO, FlyingSocks and Go
 	python3 Benchmarks/run.py
 
-bench-quick: bench-setup ## The same in fewer rounds
+bench-quick: bench-setup ## The main cases of it, in a minute
 	python3 Benchmarks/run.py --quick
 
 setup: ## Installs what all of these need

@@ -143,7 +143,7 @@ def running_server(name, command, core=None):
 
 
 def run_load(binaries, mode, host, port, limit=LOAD_TIMEOUT, **options):
-    """Runs the load generator on its core and returns what it measured; within the limit and the seconds it measures."""
+    """Runs the load generator on its core, no longer than what it measures and the limit; returns the result."""
     command = [str(binaries / "load"), mode, host, port]
     for option, value in options.items():
         command += [f"--{option}", str(value)]

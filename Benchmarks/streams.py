@@ -86,16 +86,18 @@ CASES = {
         "echo", {"connections": 128, "in-flight": 16, **SMALL}, columns=REQUESTS,
     ),
     "one-way": Case(
-        "One-way stream to the server, which reads and discards; 8 connections, writes of 64 KiB",
-        "bulk", {"connections": 8, "direction": "up"}, server_mode="sink", unit="mib", go_buffer=65536, is_quick=True,
-        columns={**MEGABYTES, "load busy": ("load_cpu_share", "{:.0%}")},
+        "One-way stream to the server, which reads and discards; 8 connections, writes of 64 KiB, 1,000 MB/s",
+        # The same rate for all, and less than they can do: at its limit a server finds the more the slower it is.
+        "bulk", {"connections": 8, "direction": "up", "rate": 1000},
+        server_mode="sink", unit="mib", go_buffer=65536, is_quick=True,
+        columns={**MEGABYTES, "MB/CPU s": ("megabytes_per_cpu_second", "{:.0f}")},
     ),
     "churn": Case(
         "Accept, echo of 64 bytes, close; 128 at a time",
         "churn", {"connections": 128, **SMALL}, is_quick=True, columns=REQUESTS,
     ),
     "hose": Case(
-        "A fire hose: 8 connections that stream and are echoed, beside 1,000 with 64 bytes now and then (latencies theirs)",
+        "A fire hose: 8 connections stream and are echoed, 1,000 send 64 bytes now and then (latencies: these)",
         "hose", {"connections": 8, "quiet": 1000, **SMALL}, unit="mib", go_buffer=65536,
         columns={
             **MEGABYTES, **LATENCIES, "longest us": ("max_us", "{:.0f}"), "least share": ("smallest_share", "{:.2f}"),
@@ -150,6 +152,12 @@ class Servers:
             return {"failure": str(failure)}
 
 
+def add_megabytes(result):
+    if "bytes_per_second" in result:
+        result["megabytes_per_second"] = result["bytes_per_second"] / 1e6
+        result["megabytes_per_cpu_second"] = result["megabytes_per_second"] / result["server_cpu_share"]
+
+
 def measure_cases(cases, servers, effort):
     """Interleaved, so that whatever else the machine does hits all of them alike. Who failed is not asked again."""
     results = {case: {name: [] for name in servers.names} for case in cases}
@@ -164,8 +172,7 @@ def measure_cases(cases, servers, effort):
                 if "failure" in result:
                     print(f"  round {number + 1}: {key:10} {name:14} did not finish: {result['failure']}", flush=True)
                     continue
-                if "bytes_per_second" in result:
-                    result["megabytes_per_second"] = result["bytes_per_second"] / 1e6
+                add_megabytes(result)
                 print(
                     f"  round {number + 1}: {key:10} {name:14} {result[case.cost]:8.2f} us CPU,"
                     f" server {result['server_cpu_share']:4.0%}, load {result['load_cpu_share']:4.0%}",
