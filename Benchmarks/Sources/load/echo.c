@@ -52,6 +52,10 @@ static void fail(struct load *load, struct connection *connection, const char *w
   stream_close(&connection->stream);
 }
 
+static bool asks_on(const struct load *load) {
+  return load->sending && wants_another(load->options, load->completed + load->in_flight);
+}
+
 static void begin_request(struct load *load, struct connection *connection, uint64_t now) {
   fill_pattern(&connection->random, connection->request, load->options->size);
   connection->sent = 0;
@@ -67,7 +71,7 @@ static void end_request(struct load *load, struct connection *connection) {
   load->completed++;
   load->in_flight--;
   connection->waiting = false;
-  if (load->sending) begin_request(load, connection, now);
+  if (asks_on(load)) begin_request(load, connection, now);
 }
 
 // False when no more can be sent now.
@@ -148,7 +152,7 @@ static bool open_connections(struct load *load) {
 
 static void begin_all(struct load *load) {
   load->sending = true;
-  for (unsigned i = 0; i < load->options->connections; i++) {
+  for (unsigned i = 0; i < load->options->connections && asks_on(load); i++) {
     begin_request(load, &load->connections[i], monotonic_ns());
     advance(load, &load->connections[i], 0);
   }
@@ -187,7 +191,8 @@ static int measure(struct load *load) {
   run_until(load, end->time + LAST_ANSWERS_WITHIN);
 
   print_result(load, &measured, load->in_flight);
-  bool good = load->failed_connections == 0 && load->in_flight == 0 && measured.latencies.total > 0;
+  bool good = load->failed_connections == 0 && load->in_flight == 0 && measured.latencies.total > 0 &&
+              load->completed >= load->options->requests;
   return good ? 0 : 1;
 }
 

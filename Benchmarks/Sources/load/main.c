@@ -9,6 +9,8 @@
 //   load tls-bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]
 //        [--pid SERVER_PID]
 //
+// --requests N instead of --seconds (not for tls-bulk): so many in all, and no warm-up. All of them have to be answered.
+//
 // Prints one line of JSON. Exit status: 0 if all went well, 1 if a byte was wrong, a connection failed
 // or the server is gone, 2 for a mistake in the arguments.
 
@@ -19,7 +21,7 @@
 
 #include "options.h"
 
-enum { DESCRIPTORS_BESIDE_CONNECTIONS = 16 };
+enum { DESCRIPTORS_BESIDE_CONNECTIONS = 16, SECONDS_FOR_REQUESTS = 300 };
 
 struct mode {
   const char *name;
@@ -72,6 +74,7 @@ static bool parse_option(struct options *options, const char *name, const char *
   if (!strcmp(name, "--sockets")) return parse_count(value, 1024, &options->connections);
   if (!strcmp(name, "--in-flight")) return parse_count(value, 64, &options->in_flight);
   if (!strcmp(name, "--size")) return parse_count(value, 65536, &options->size);
+  if (!strcmp(name, "--requests")) return parse_count(value, 1e9, &options->requests);
   if (!strcmp(name, "--seconds")) return parse_number(value, 0.01, 600, &options->seconds);
   if (!strcmp(name, "--warmup")) return parse_number(value, 0, 60, &options->warmup);
   if (!strcmp(name, "--hold")) return parse_number(value, 0, 60, &options->hold);
@@ -96,7 +99,8 @@ static int usage(const char *problem, const char *detail) {
           "       load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S]\n"
           "                           [--pid PID]\n"
           "       load tls-bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]\n"
-          "                     [--pid PID]\n",
+          "                     [--pid PID]\n"
+          "       --requests N instead of --seconds (not for tls-bulk): so many in all, and no warm-up\n",
           problem, detail);
   return 2;
 }
@@ -115,8 +119,13 @@ int main(int argc, char **argv) {
       return usage("unknown, or without a value in its range: ", argv[i]);
     }
   }
+  if (options.requests > 0) {
+    // A time only for the case that some are not answered.
+    options.seconds = SECONDS_FOR_REQUESTS;
+    options.warmup = 0;
+  }
   if (options.connections == 0) return usage("--connections or --sockets is missing", "");
-  if (mode->is_timed && options.seconds == 0) return usage("--seconds is missing", "");
+  if (mode->is_timed && options.seconds == 0) return usage("--seconds or --requests is missing", "");
   if (!mode->is_timed && options.pid == 0) return usage("--pid is missing", "");
 
   if (!allow_descriptors(options.connections + DESCRIPTORS_BESIDE_CONNECTIONS)) {

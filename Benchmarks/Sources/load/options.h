@@ -2,6 +2,7 @@
 #define OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "network.h"
@@ -10,7 +11,8 @@ struct options {
   struct target target;
   unsigned connections;  // or sockets
   unsigned in_flight;    // requests of a socket
-  unsigned size;   // bytes in a request
+  unsigned size;         // bytes in a request
+  unsigned requests;     // in all; 0: as many as the time allows
   double warmup;   // seconds that are not measured
   double seconds;  // seconds that are
   double hold;     // seconds between the last connection and the reading of the server's memory
@@ -20,6 +22,11 @@ struct options {
   bool uploads;    // bulk goes to the server, and otherwise from it
   double rate;     // of bulk, in megabytes a second; 0: as fast as it goes
 };
+
+// Whether another request may begin after that many.
+static inline bool wants_another(const struct options *options, uint64_t begun) {
+  return options->requests == 0 || begun < options->requests;
+}
 
 // Each prints one line of JSON and returns the exit status.
 int run_echo(const struct options *options);
