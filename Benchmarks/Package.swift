@@ -14,12 +14,15 @@ let package = Package(
     // What the benchmarks of datagrams and of TLS compare with.
     .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-ssl.git", exact: "2.37.6"),
+    .package(url: "https://github.com/apple/swift-nio-extras.git", exact: "1.35.2"),
   ],
   targets: [
     .executableTarget(name: "raw-c-echo", cSettings: warnings),
     .executableTarget(name: "raw-c-udp", cSettings: warnings),
     .executableTarget(name: "raw-c-tls-echo", cSettings: warnings, linkerSettings: openSSL),
     .executableTarget(name: "load", cSettings: warnings, linkerSettings: openSSL),
+    .executableTarget(name: "raw-c-framing", cSettings: warnings),
+    .target(name: "ServerSupport"),
     .executableTarget(
       name: "swift-echo",
       dependencies: [.product(name: "ActorSockets", package: "ActorSockets")]
@@ -32,6 +35,22 @@ let package = Package(
       name: "nio-udp-echo",
       dependencies: [
         .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ]
+    ),
+    .executableTarget(
+      name: "swift-framing",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "ActorSockets", package: "ActorSockets"),
+      ]
+    ),
+    .executableTarget(
+      name: "nio-framing",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOExtras", package: "swift-nio-extras"),
         .product(name: "NIOPosix", package: "swift-nio"),
       ]
     ),

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -139,6 +140,17 @@ def build(products=None):
     return Path(shown.stdout.strip())
 
 
+def build_go(name, directory):
+    """Builds a program in Go into that directory; None without Go."""
+    if not shutil.which("go"):
+        return None
+    program = Path(directory) / name
+    command = ["go", "build", "-o", program, "main.go"]
+    if subprocess.run(command, cwd=HERE / "Sources" / name, timeout=BUILD_TIMEOUT).returncode != 0:
+        raise Failure(f"the build of {name} failed")
+    return program
+
+
 # --- System calls ----------------------------------------------------------------------------------
 
 
@@ -188,6 +200,19 @@ def trace(server, load):
 
 def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def ratios_by_round(results, cost, baselines):
+    """For each server, the median of each round's ratios of costs to each baseline that is among the servers."""
+    costs = {name: [r[cost] for r in rounds] for name, rounds in results.items()}
+    return {
+        name: {
+            base: statistics.median(mine / its for mine, its in zip(costs[name], costs[base]))
+            for base in baselines
+            if base in costs
+        }
+        for name in costs
+    }
 
 
 def print_table(header, rows):

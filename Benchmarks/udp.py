@@ -2,14 +2,10 @@
 
 import shutil
 import statistics
-import subprocess
 import tempfile
-from pathlib import Path
 
 from harness import (
-    BUILD_TIMEOUT,
-    HERE,
-    Failure,
+    build_go,
     print_system_calls,
     print_table,
     run_load,
@@ -44,17 +40,6 @@ STRACE_SECONDS = 0.5
 def products(names):
     """What SwiftPM builds for these servers."""
     return {SERVERS[name][0] for name in names if name != "go"}
-
-
-def build_go(directory):
-    """The server on Go; None without Go."""
-    if not shutil.which("go"):
-        return None
-    program = Path(directory) / "go-udp-echo"
-    command = ["go", "build", "-o", program, "main.go"]
-    if subprocess.run(command, cwd=HERE / "Sources" / "go-udp-echo", timeout=BUILD_TIMEOUT).returncode != 0:
-        raise Failure("the build of go-udp-echo failed")
-    return program
 
 
 def load(binaries, host, port, **options):
@@ -133,7 +118,7 @@ def measure(names, binaries, rounds):
     with tempfile.TemporaryDirectory() as directory:
         commands = {name: [binaries / SERVERS[name][0], *SERVERS[name][1:]] for name in names if name != "go"}
         if "go" in names:
-            program = build_go(directory)
+            program = build_go("go-udp-echo", directory)
             if program:
                 commands["go"] = [program]
             else:

@@ -4,6 +4,7 @@
 //   load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load idle HOST PORT --connections N [--hold S] --pid SERVER_PID
 //   load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load lines, messages HOST PORT [--size BYTES] --requests N [--pid SERVER_PID]
 //   load tls-echo, tls-idle: as echo and idle, encrypted
 //   load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load tls-bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]
@@ -27,18 +28,21 @@ struct mode {
   const char *name;
   int (*run)(const struct options *options);
   bool encrypted;
-  bool is_timed;  // needs --seconds, and otherwise --pid
+  bool is_timed;   // needs --seconds or --requests, and otherwise --pid
+  bool is_single;  // has one connection, and needs --requests
 };
 
 static const struct mode MODES[] = {
-    {"echo", run_echo, false, true},
-    {"churn", run_churn, false, true},
-    {"idle", run_idle, false, false},
-    {"udp", run_udp, false, true},
-    {"tls-echo", run_echo, true, true},
-    {"tls-idle", run_idle, true, false},
-    {"tls-handshakes", run_tls_handshakes, true, true},
-    {"tls-bulk", run_tls_bulk, true, true},
+    {"echo", run_echo, false, true, false},
+    {"churn", run_churn, false, true, false},
+    {"idle", run_idle, false, false, false},
+    {"udp", run_udp, false, true, false},
+    {"lines", run_lines, false, true, true},
+    {"messages", run_messages, false, true, true},
+    {"tls-echo", run_echo, true, true, false},
+    {"tls-idle", run_idle, true, false, false},
+    {"tls-handshakes", run_tls_handshakes, true, true, false},
+    {"tls-bulk", run_tls_bulk, true, true, false},
 };
 
 static const struct mode *find_mode(const char *name) {
@@ -95,6 +99,7 @@ static int usage(const char *problem, const char *detail) {
           "usage: load echo|churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load idle HOST PORT --connections N [--hold S] --pid PID\n"
           "       load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load lines, messages HOST PORT [--size BYTES] --requests N [--pid PID]\n"
           "       load tls-echo, tls-idle: as echo and idle\n"
           "       load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S]\n"
           "                           [--pid PID]\n"
@@ -124,6 +129,8 @@ int main(int argc, char **argv) {
     options.seconds = SECONDS_FOR_REQUESTS;
     options.warmup = 0;
   }
+  if (mode->is_single && options.requests == 0) return usage("--requests is missing", "");
+  if (mode->is_single) options.connections = 1;
   if (options.connections == 0) return usage("--connections or --sockets is missing", "");
   if (mode->is_timed && options.seconds == 0) return usage("--seconds or --requests is missing", "");
   if (!mode->is_timed && options.pid == 0) return usage("--pid is missing", "");

@@ -33,6 +33,8 @@ int run_echo(const struct options *options);
 int run_churn(const struct options *options);
 int run_idle(const struct options *options);
 int run_udp(const struct options *options);
+int run_lines(const struct options *options);
+int run_messages(const struct options *options);
 int run_tls_handshakes(const struct options *options);
 int run_tls_bulk(const struct options *options);
 
