@@ -55,6 +55,21 @@ let package = Package(
       ]
     ),
     .executableTarget(
+      name: "swift-timers",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "ActorSockets", package: "ActorSockets"),
+      ]
+    ),
+    .executableTarget(
+      name: "nio-timers",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ]
+    ),
+    .executableTarget(
       name: "swift-tls-echo",
       dependencies: [
         .product(name: "ActorSockets", package: "ActorSockets"),

@@ -3,7 +3,7 @@
 
 Three things: the processor time of an echo, its system calls, and the memory of an idle connection; of datagrams
 (udp.py) the first two; of TLS (tls.py) those of handshakes, echoes, bulk and idle connections; lines and messages
-(framing.py). With --sharing another one: how several reactors share the connections of one port.
+(framing.py); deadlines (timers.py). With --sharing another one: how several reactors share the connections of one port.
 The README beside this file says how to read them. Needs Python 3.9, Swift and, for the system calls, strace.
 """
 
@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import framing
+import timers
 import tls
 import udp
 from harness import (
@@ -230,7 +231,8 @@ def parse_arguments():
     parser.add_argument("--udp", action="store_true", help="only: datagrams, beside plain C and SwiftNIO")
     parser.add_argument("--tls", action="store_true", help="only: TLS, beside OpenSSL in plain C and SwiftNIO")
     parser.add_argument("--framing", action="store_true", help="only: lines and messages, beside C, SwiftNIO and Go")
-    names = [*SERVERS, *udp.SERVERS, *tls.SERVERS, *framing.SERVERS]
+    parser.add_argument("--timers", action="store_true", help="only: deadlines, beside SwiftNIO and Go")
+    names = [*SERVERS, *udp.SERVERS, *tls.SERVERS, *framing.SERVERS, *timers.PROGRAMS]
     parser.add_argument(
         "--only",
         action="append",
@@ -260,16 +262,17 @@ def measure_tcp(names, binaries, rounds):
 
 
 def measure(arguments):
-    wanted = arguments.only or [*SERVERS, *udp.SERVERS, *tls.SERVERS, *framing.SERVERS]
-    everything = not (arguments.udp or arguments.tls or arguments.framing)
+    wanted = arguments.only or [*SERVERS, *udp.SERVERS, *tls.SERVERS, *framing.SERVERS, *timers.PROGRAMS]
+    everything = not (arguments.udp or arguments.tls or arguments.framing or arguments.timers)
     names = [name for name in SERVERS if name in wanted and everything]
     udp_names = [name for name in udp.SERVERS if name in wanted and (arguments.udp or everything)]
     tls_names = [name for name in tls.SERVERS if name in wanted and (arguments.tls or everything)]
     framing_names = [name for name in framing.SERVERS if name in wanted and (arguments.framing or everything)]
+    timer_names = [name for name in timers.PROGRAMS if name in wanted and (arguments.timers or everything)]
     environment = describe_environment()
     print_environment(environment)
     products = {SERVERS[name][0] for name in names} | udp.products(udp_names) | tls.products(tls_names)
-    products |= framing.products(framing_names)
+    products |= framing.products(framing_names) | timers.products(timer_names)
     binaries = build(None if everything and not arguments.only else {"load", *products})
 
     rounds = 3 if arguments.quick else 15
@@ -286,6 +289,8 @@ def measure(arguments):
         result["tls"] = tls.measure(tls_names, binaries, rounds)
     if framing_names:
         result["framing"] = framing.measure(framing_names, binaries, rounds, arguments.quick)
+    if timer_names:
+        result["timers"] = timers.measure(timer_names, binaries, rounds, arguments.quick)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     print(f"\nwritten to {RESULTS.relative_to(HERE)}")
