@@ -15,12 +15,14 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-ssl.git", exact: "2.37.6"),
     .package(url: "https://github.com/swhitty/FlyingFox.git", exact: "0.27.1"),
+    .package(url: "https://github.com/apple/swift-nio-extras.git", exact: "1.35.2"),
   ],
   targets: [
     .executableTarget(name: "raw-c-echo", cSettings: warnings),
     .executableTarget(name: "raw-c-udp", cSettings: warnings),
     .executableTarget(name: "raw-c-tls-echo", cSettings: warnings, linkerSettings: openSSL),
     .executableTarget(name: "load", cSettings: warnings, linkerSettings: openSSL),
+    .executableTarget(name: "raw-c-framing", cSettings: warnings),
     .target(name: "ServerSupport"),
     .executableTarget(
       name: "swift-echo",
@@ -55,6 +57,37 @@ let package = Package(
     ),
     .executableTarget(
       name: "nio-udp-echo",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ]
+    ),
+    .executableTarget(
+      name: "swift-framing",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "ActorSockets", package: "ActorSockets"),
+      ]
+    ),
+    .executableTarget(
+      name: "nio-framing",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOExtras", package: "swift-nio-extras"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ]
+    ),
+    .executableTarget(
+      name: "swift-timers",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "ActorSockets", package: "ActorSockets"),
+      ]
+    ),
+    .executableTarget(
+      name: "nio-timers",
       dependencies: [
         "ServerSupport",
         .product(name: "NIOCore", package: "swift-nio"),

@@ -190,7 +190,7 @@ def build(products=None):
 
 
 def build_go(name, directory):
-    """The program of that name, in Go; None without Go."""
+    """Builds a program in Go into that directory; None without Go."""
     if not shutil.which("go"):
         return None
     program = Path(directory) / name
@@ -251,6 +251,19 @@ def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def ratios_by_round(results, cost, baselines):
+    """For each server, the median of each round's ratios of costs to each baseline that is among the servers."""
+    costs = {name: [r[cost] for r in rounds] for name, rounds in results.items()}
+    return {
+        name: {
+            base: statistics.median(mine / its for mine, its in zip(costs[name], costs[base]))
+            for base in baselines
+            if base in costs
+        }
+        for name in costs
+    }
+
+
 def print_table(header, rows):
     """The first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
@@ -281,6 +294,9 @@ def processor():
     return match[1] if match else platform.machine()
 
 
+PACKAGES = ["swift-nio", "swift-nio-ssl", "swift-nio-extras", "FlyingFox"]
+
+
 def package_version(name):
     """The version of a package that the manifest asks for."""
     match = re.search(rf'/{name}\.git", exact: "([^"]+)"', (HERE / "Package.swift").read_text())
@@ -303,9 +319,7 @@ def describe_environment():
             "swift": first_line(["swift", "--version"]),
             "openssl": first_line(["openssl", "version"]),
             "go": first_line(["go", "version"]),
-            "swift-nio": package_version("swift-nio"),
-            "swift-nio-ssl": package_version("swift-nio-ssl"),
-            "FlyingFox": package_version("FlyingFox"),
+            **{name: package_version(name) for name in PACKAGES},
             "strace": first_line(["strace", "--version"]),
             "python": platform.python_version(),
             "commit": first_line(["git", "rev-parse", "HEAD"]),
@@ -316,7 +330,7 @@ def describe_environment():
 def print_environment(environment):
     machine, versions = environment["machine"], environment["versions"]
     print(f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, {versions['swift']}")
-    peers = ", ".join(f"{name} {versions[name]}" for name in ["swift-nio", "swift-nio-ssl", "FlyingFox"])
+    peers = ", ".join(f"{name} {versions[name]}" for name in PACKAGES)
     print(f"{peers}, {versions['go'] or 'no Go'}, {versions['openssl']}")
     if environment["pinned"]["server"] is None:
         print("one core only: nothing is pinned, and the figures mean little")

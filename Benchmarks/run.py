@@ -2,8 +2,9 @@
 """Measures ActorSockets against servers in plain C and on SwiftNIO, FlyingSocks and Go, on this machine, over loopback.
 
 Streams (streams.py), several reactors (reactors.py), datagrams (udp.py) and TLS (tls.py): the processor time of what a
-server does, its system calls, and the memory of idle connections. The README beside this file says how to read the
-figures. Needs Python 3.9, Swift and, for the system calls, strace.
+server does, its system calls, and the memory of idle connections; lines and messages (framing.py) and deadlines
+(timers.py): their processor time. The README beside this file says how to read the figures. Needs Python 3.9, Swift
+and, for the system calls, strace.
 """
 
 import argparse
@@ -13,8 +14,10 @@ import sys
 import time
 
 import chart
+import framing
 import reactors
 import streams
+import timers
 import tls
 import udp
 from harness import FULL, HERE, QUICK, Failure, build, cores, describe_environment, print_environment
@@ -22,7 +25,9 @@ from harness import FULL, HERE, QUICK, Failure, build, cores, describe_environme
 RESULTS = HERE / "Results" / "latest.json"
 CHART = HERE / "Results" / "chart.svg"
 
-SERVERS = [*streams.SERVERS, *udp.SERVERS, *tls.SERVERS]
+# In the order in which they are measured. Each says of its servers what SwiftPM has to build, and measures them.
+PARTS = {"streams": streams, "udp": udp, "tls": tls, "framing": framing, "timers": timers}
+SERVERS = [name for part in PARTS.values() for name in part.SERVERS]
 REACTORS = "reactors"
 CASES = [*streams.CASES, *streams.ONCE, REACTORS]
 
@@ -37,6 +42,8 @@ def parse_arguments():
     )
     parser.add_argument("--udp", action="store_true", help="only: datagrams")
     parser.add_argument("--tls", action="store_true", help="only: TLS")
+    parser.add_argument("--framing", action="store_true", help="only: lines and messages")
+    parser.add_argument("--timers", action="store_true", help="only: deadlines")
     parser.add_argument(
         "--case",
         action="append",
@@ -60,29 +67,25 @@ class Plan:
     def __init__(self, arguments):
         self.effort = QUICK if arguments.quick else FULL
         self.sharing = arguments.sharing
-        self.is_everything = not (
-            arguments.udp or arguments.tls or arguments.case or arguments.only or arguments.sharing
-        )
-        parts = {"streams": bool(arguments.case), "udp": arguments.udp, "tls": arguments.tls}
-        if not any(parts.values()) and not arguments.sharing:
-            parts = dict.fromkeys(parts, True)
-        self.stream_cases = [case for case in arguments.case or [] if case != REACTORS]
-        with_cases = self.stream_cases or not arguments.case
-        self.streams = self.named(streams, arguments) if parts["streams"] and with_cases else []
-        self.udp = self.named(udp, arguments) if parts["udp"] else []
-        self.tls = self.named(tls, arguments) if parts["tls"] else []
+        self.cases = [case for case in arguments.case or [] if case != REACTORS]
+        chosen = [name for name in PARTS if name != "streams" and getattr(arguments, name)]
+        if self.cases:
+            chosen.append("streams")
+        is_partial = chosen or arguments.case or arguments.sharing
+        self.is_everything = not is_partial and not arguments.only
+        self.servers = {}  # by part
+        for name in chosen if is_partial else PARTS:
+            servers = [server for server in PARTS[name].SERVERS if not arguments.only or server in arguments.only]
+            if servers:
+                self.servers[name] = servers
         self.reactors = REACTORS in (arguments.case or []) or (self.is_everything and not self.effort.is_quick)
-
-    @staticmethod
-    def named(module, arguments):
-        return [name for name in module.SERVERS if not arguments.only or name in arguments.only]
 
     @property
     def products(self):
         """What has to be built; None for everything."""
         if self.is_everything:
             return None
-        products = {"load"} | streams.products(self.streams) | udp.products(self.udp) | tls.products(self.tls)
+        products = {"load"}.union(*[PARTS[name].products(servers) for name, servers in self.servers.items()])
         return products | (reactors.PRODUCTS if self.reactors or self.sharing else set())
 
 
@@ -93,19 +96,16 @@ def measure(plan):
     start = time.monotonic()
     load_core, server_core = cores()
     print(f"\n{plan.effort.rounds} rounds, server on core {server_core}, load on core {load_core}", flush=True)
-
-    result = dict(environment)
     if plan.sharing:
         reactors.measure_sharing(binaries, plan.effort)
         return
-    if plan.streams:
-        result["streams"] = streams.measure(plan.streams, plan.stream_cases, binaries, plan.effort)
+
+    result = dict(environment)
+    for name, servers in plan.servers.items():
+        cases = {"cases": plan.cases} if name == "streams" else {}
+        result[name] = PARTS[name].measure(servers, binaries, plan.effort, **cases)
     if plan.reactors:
         result["reactors"] = reactors.measure(binaries, plan.effort)
-    if plan.udp:
-        result["udp"] = udp.measure(plan.udp, binaries, plan.effort)
-    if plan.tls:
-        result["tls"] = tls.measure(plan.tls, binaries, plan.effort)
     result["seconds"] = round(time.monotonic() - start, 1)
     report(plan, result)
 

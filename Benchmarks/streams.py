@@ -2,7 +2,6 @@
 and, where it is installed, Go."""
 
 import shutil
-import statistics
 import tempfile
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from harness import (
     measure_load,
     print_system_calls,
     print_table,
+    ratios_by_round,
     run_load,
     running_server,
     spread,
@@ -204,7 +204,7 @@ def trace_echoes(servers):
 def summarize(case, results):
     """Medians and spreads over the rounds, and the median of each round's ratios to the baselines."""
     finished = {name: rounds for name, rounds in results.items() if "failure" not in rounds[-1]}
-    costs = {name: [r[case.cost] for r in rounds] for name, rounds in finished.items()}
+    ratios = ratios_by_round(finished, case.cost, BASELINES)
     keys = [case.cost, "server_cpu_share", *[key for key, _ in case.columns.values()]]
     summary = {}
     for name, rounds in results.items():
@@ -212,11 +212,7 @@ def summarize(case, results):
             summary[name] = {"failure": rounds[-1]["failure"]}
             continue
         row = {key: spread([r[key] for r in rounds]) for key in keys}
-        row["cpu_ratios"] = {
-            base: statistics.median(mine / its for mine, its in zip(costs[name], costs[base]))
-            for base in BASELINES
-            if base in finished
-        }
+        row["cpu_ratios"] = ratios[name]
         summary[name] = row
     return summary
 
@@ -258,9 +254,9 @@ def print_idle(results):
     print_table(["server", "bytes/connection", "MB before", "MB after"], rows)
 
 
-def measure(names, wanted, binaries, effort):
+def measure(names, binaries, effort, cases=None):
     """Measures and prints these cases, or all; returns what belongs into the results."""
-    wanted = wanted or [key for key in [*CASES, *ONCE] if not effort.is_quick or (key in CASES and CASES[key].is_quick)]
+    wanted = cases or [key for key in [*CASES, *ONCE] if not effort.is_quick or (key in CASES and CASES[key].is_quick)]
     cases = {key: case for key, case in CASES.items() if key in wanted}
     measured = {}
     with tempfile.TemporaryDirectory() as directory:

@@ -104,7 +104,7 @@ static void advance(struct churn *churn, struct place *place, uint32_t events) {
     churn->completed++;
   }
   leave(churn, place);
-  if (churn->opening) come(churn, place);
+  if (churn->opening && wants_another(churn->options, churn->completed + churn->open)) come(churn, place);
 }
 
 // Ends at the deadline, or when no connection is left.
@@ -120,7 +120,9 @@ static int measure(struct churn *churn) {
   static struct measured measured;
   struct sample *start = &measured.start, *end = &measured.end;
   churn->opening = true;
-  for (unsigned i = 0; i < churn->options->connections; i++) come(churn, &churn->places[i]);
+  for (unsigned i = 0; i < churn->options->connections && wants_another(churn->options, i); i++) {
+    come(churn, &churn->places[i]);
+  }
   run_until(churn, monotonic_ns() + (uint64_t)(churn->options->warmup * (double)SECOND));
   histogram_clear(&churn->times);
   if (!take_sample(churn->options->pid, start)) return 1;
@@ -132,7 +134,8 @@ static int measure(struct churn *churn) {
   run_until(churn, end->time + LAST_ANSWERS_WITHIN);
   print_measured(churn->options, &measured, churn->completed);
   printf(", \"errors\": %" PRIu64 "}\n", churn->failed + churn->open);
-  return exit_status(churn->failed == 0 && churn->open == 0, churn->wrong, measured.latencies.total);
+  bool complete = churn->open == 0 && churn->completed >= churn->options->requests;
+  return exit_status(complete && churn->failed == 0, churn->wrong, measured.latencies.total);
 }
 
 int run_churn(const struct options *options) {

@@ -61,6 +61,10 @@ static void fail(struct load *load, struct connection *connection, const char *w
   stream_close(&connection->stream);
 }
 
+static bool asks_on(const struct load *load) {
+  return load->sending && wants_another(load->options, load->completed + load->in_flight);
+}
+
 static void begin_request(struct load *load, struct connection *connection, uint64_t now) {
   const unsigned size = load->options->size;
   fill_pattern(&connection->random, connection->window + connection->begun % window_size(load), size);
@@ -74,7 +78,7 @@ static void end_request(struct load *load, struct connection *connection, uint64
   load->completed++;
   load->in_flight--;
   if (number == 0) load->unheard--;
-  if (load->sending) begin_request(load, connection, now);
+  if (asks_on(load)) begin_request(load, connection, now);
 }
 
 // False when no more can be sent now.
@@ -176,8 +180,8 @@ static bool open_connections(struct load *load) {
 static void begin_all(struct load *load) {
   load->sending = true;
   load->unheard = load->options->connections;
-  for (unsigned i = 0; i < load->options->connections; i++) {
-    for (unsigned j = 0; j < load->options->in_flight; j++) {
+  for (unsigned i = 0; i < load->options->connections && asks_on(load); i++) {
+    for (unsigned j = 0; j < load->options->in_flight && asks_on(load); j++) {
       begin_request(load, &load->connections[i], monotonic_ns());
     }
     advance(load, &load->connections[i], 0);
@@ -193,8 +197,10 @@ static void run_until(struct load *load, uint64_t deadline) {
   }
 }
 
-// Not over before every connection was answered once, so that what their opening costs is not measured with the echoes.
+// Not over before every connection was answered once, so that what their opening costs is not measured with the echoes. When
+// requests are counted there is none: all of them are measured.
 static void warm_up(struct load *load) {
+  if (load->options->requests > 0) return;
   uint64_t start = monotonic_ns(), limit = start + FIRST_ANSWERS_WITHIN;
   run_until(load, start + (uint64_t)(load->options->warmup * (double)SECOND));
   while (load->unheard > 0 && load->in_flight > 0 && load->failed_connections == 0 && monotonic_ns() < limit) {
@@ -227,8 +233,8 @@ static int measure(struct load *load) {
 
   if (load->in_flight > 0) fprintf(stderr, "load: %u requests were not answered\n", load->in_flight);
   print_result(load, &measured, load->in_flight);
-  bool good = load->failed_connections == 0 && load->in_flight == 0;
-  return exit_status(good, load->wrong_bytes, measured.latencies.total);
+  bool complete = load->in_flight == 0 && load->completed >= load->options->requests;
+  return exit_status(complete && load->failed_connections == 0, load->wrong_bytes, measured.latencies.total);
 }
 
 int run_echo(const struct options *options) {

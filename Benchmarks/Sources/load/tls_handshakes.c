@@ -123,7 +123,8 @@ static void handle(struct handshakes *handshakes, struct place *place, uint32_t 
     fail(handshakes, "a handshake failed, or was resumed and should not have been, or the reverse");
   }
   leave(handshakes, place);
-  if (handshakes->opening) come(handshakes, place);
+  bool goes_on = wants_another(handshakes->options, handshakes->completed + handshakes->open);
+  if (handshakes->opening && goes_on) come(handshakes, place);
 }
 
 // Ends at the deadline, or when no connection is left.
@@ -139,7 +140,10 @@ static int measure(struct handshakes *handshakes) {
   static struct measured measured;
   struct sample *start = &measured.start, *end = &measured.end;
   handshakes->opening = true;
-  for (unsigned i = 0; i < handshakes->options->connections; i++) come(handshakes, &handshakes->places[i]);
+  unsigned first = handshakes->options->connections;
+  for (unsigned i = 0; i < first && wants_another(handshakes->options, i); i++) {
+    come(handshakes, &handshakes->places[i]);
+  }
   run_until(handshakes, monotonic_ns() + (uint64_t)(handshakes->options->warmup * (double)SECOND));
   histogram_clear(&handshakes->times);
   handshakes->resumed = 0;
@@ -156,12 +160,17 @@ static int measure(struct handshakes *handshakes) {
   print_measured(handshakes->options, &measured, handshakes->completed);
   printf(", \"resumed\": %" PRIu64 ", \"errors\": %" PRIu64 "}\n", resumed,
          handshakes->failed + handshakes->open + of_the_other_kind);
-  bool good = handshakes->failed == 0 && handshakes->open == 0 && of_the_other_kind == 0;
+  bool complete = handshakes->open == 0 && handshakes->completed >= handshakes->options->requests;
+  bool good = complete && handshakes->failed == 0 && of_the_other_kind == 0;
   return exit_status(good, 0, measured.latencies.total);
 }
 
 int run_tls_handshakes(const struct options *options) {
   static struct handshakes handshakes;
+  if (options->resumes && options->requests > 0) {
+    fprintf(stderr, "load: the first handshakes are full ones; --requests would count them\n");
+    return 2;
+  }
   handshakes.options = options;
   handshakes.context = tls_context();
   if (!handshakes.context) return 1;
