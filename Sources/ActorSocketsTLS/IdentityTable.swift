@@ -3,7 +3,7 @@ struct IdentityTable: Sendable {
   private var exact: [String: TLSIdentity] = [:]
   /// By what is behind the asterisk's dot.
   private var wildcards: [String: TLSIdentity] = [:]
-  private let standard: TLSIdentity?
+  let standard: TLSIdentity?
 
   /// - Throws: `TLSError` with the code `.invalidServerName` if a name is none.
   init(standard: TLSIdentity?, named identities: [String: TLSIdentity]) throws(TLSError) {

@@ -20,6 +20,9 @@ public struct TLSIdentity: Sendable {
     chain = try CertificateStack(certificates.dropFirst())
   }
 
+  /// Whether it is the same one, and not merely an equal one.
+  func isSame(as other: TLSIdentity) -> Bool { key === other.key && chain === other.chain }
+
   /// This side's own certificate.
   public var certificate: TLSCertificate { certificates[0] }
 

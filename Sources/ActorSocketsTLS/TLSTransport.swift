@@ -426,7 +426,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     guard let carrier else { return true }
     let rest = engine?.takeOutput() ?? []
     detach()
-    return carrier.close(sending: rest, done)
+    return carrier.close(sending: rest, peerIsDone: ending == .endOfStream, done)
   }
 
   func giveUp() { _ = letGo() }

@@ -33,6 +33,19 @@ import Testing
     #expect(try shown(by: server, to: "192.0.2.1") == "CN=example.org")
   }
 
+  @Test func `A certificate with a key of another kind than the usual one is shown all the same`() throws {
+    let rsa = try TLSIdentity.selfSigned(for: ["rsa.example"], key: .rsa2048)
+    let server = try Made.server { $0.identities = ["rsa.example": rsa] }
+    let client = try TLSContext(
+      TLSConfiguration(trustRoots: [.certificates([rsa.certificate, try Made.identity.get().certificate])]))
+    for (name, subject) in [("rsa.example", "CN=rsa.example"), ("example.org", "CN=example.org")] {
+      let ends = try TwoEnds(client: client, server: server, serverName: name)
+      ends.handshake()
+      #expect(ends.client.error == nil)
+      #expect(ends.client.session.peerCertificate?.subject == subject)
+    }
+  }
+
   @Test func `The program's closure is asked first, once, and may leave it to the table`() throws {
     let names = Guarded<[String?]>([])
     let server = try Made.server {

@@ -115,9 +115,10 @@ package protocol Carrier: AnyObject {
   ///
   /// - Parameters:
   ///   - rest: Bytes of the layer that are not sent.
+  ///   - peerIsDone: The peer has said that it sends no more.
   ///   - done: Called when it is closed, unless that is at once.
   /// - Returns: Whether it was at once.
-  func close(sending rest: [UInt8], _ done: (@Sendable () -> Void)?) -> Bool
+  func close(sending rest: [UInt8], peerIsDone: Bool, _ done: (@Sendable () -> Void)?) -> Bool
   /// Resets. The layer hears no more of it.
   func abort()
   /// The reactor of both shuts down.
@@ -169,8 +170,9 @@ extension StreamCore: Carrier {
     return result
   }
 
-  package func close(sending rest: [UInt8], _ done: (@Sendable () -> Void)?) -> Bool {
+  package func close(sending rest: [UInt8], peerIsDone: Bool, _ done: (@Sendable () -> Void)?) -> Bool {
     upgrade = nil
+    if peerIsDone { transport.expectNoMore() }
     if brokenBy == nil, state == .open, !rest.isEmpty {
       _ = admit(.pieces([rest]), alreadySent: 0, Operation(.handle { _ in }, timeout: nil, progress: nil, start: 0))
     }

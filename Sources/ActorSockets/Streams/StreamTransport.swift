@@ -50,6 +50,8 @@ package protocol StreamTransport: AnyObject {
   /// - Parameter done: Called when it is, unless that is at once.
   /// - Returns: Whether it was at once.
   func close(_ done: @escaping @Sendable () -> Void) -> Bool
+  /// The peer has said, in the bytes that it sent, that no more come.
+  func expectNoMore()
   /// Lets go of everything now; the peer sees a reset.
   func abort()
   /// Somebody waits for the peer's end without reading: where no event tells it, it is looked for.
@@ -65,6 +67,7 @@ extension StreamTransport {
   package var failure: SocketError? { nil }
   package var heldBackBytes: Int { 0 }
   package func lookForEnd() {}
+  package func expectNoMore() {}
   package func giveUp() { abort() }
 
   /// What was sent is in the peer's buffer at once.

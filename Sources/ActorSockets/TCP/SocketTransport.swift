@@ -18,6 +18,8 @@ final class SocketTransport: StreamTransport {
   private var goesOnToTheEnd = false
   /// A receive returned 0.
   private var hasEnded = false
+  /// The peer has said that it sends no more, if not by its end.
+  private var expectsNoMore = false
   private var lingering: LingeringClose?
   /// Where descriptors wait that a unix socket brought, if they are wanted.
   var inbox: DescriptorInbox?
@@ -160,8 +162,11 @@ final class SocketTransport: StreamTransport {
 
   var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
 
+  func expectNoMore() { expectsNoMore = true }
+
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {
-    if hasEnded || registration.socket == nil {
+    // There is no input that closing could leave unread.
+    if hasEnded || expectsNoMore && !isReadable || registration.socket == nil {
       registration.leave()
       return true
     }

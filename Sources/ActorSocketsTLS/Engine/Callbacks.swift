@@ -38,15 +38,30 @@ func showIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   let identity = state.isServer ? state.identity : state.context.identity(for: state.serverName?.text)
   // A client without one says so, and the server decides.
   guard let identity else { return state.isServer ? 0 : 1 }
-  let own = unsafe identity.certificate.certificate.pointer
-  let key = unsafe identity.key.pointer
-  let isDone = unsafe SSL_use_cert_and_key(ssl, own, key, identity.chain.pointer, 1) == 1
+  if state.isServer, state.context.isPreset(identity) { return 1 }
+  // One with a key of another kind would stay beside it, and might be shown.
+  unsafe SSL_certs_clear(ssl)
+  let isDone = unsafe identity.isTaken(byConnection: ssl)
   if !isDone {
     state.failure = TLSError(
       .weakCertificate, detail: "OpenSSL does not take the certificate of this side", reason: OpenSSLErrors.take().text,
       certificate: identity.certificate.subject)
   }
   return isDone ? 1 : 0
+}
+
+extension TLSIdentity {
+  /// Gives it to an `SSL`, which takes references of its own; whether that went well.
+  // SAFETY: the pointers are valid while `self` lives.
+  func isTaken(byConnection ssl: OpaquePointer) -> Bool {
+    unsafe SSL_use_cert_and_key(ssl, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
+  }
+
+  /// Gives it to an `SSL_CTX`, likewise.
+  // SAFETY: as above.
+  func isTaken(byContext context: OpaquePointer) -> Bool {
+    unsafe SSL_CTX_use_cert_and_key(context, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
+  }
 }
 
 /// Chooses the application protocol on servers (`SSL_CTX_set_alpn_select_cb`): the first of ours that the client offers.

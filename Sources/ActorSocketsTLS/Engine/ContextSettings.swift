@@ -35,7 +35,8 @@ struct ContextSettings {
     return context
   }
 
-  func makeServer() throws(TLSError) -> OpenSSLObject {
+  // `identity` is what its connections show if nothing else is said.
+  func makeServer(showing identity: TLSIdentity?) throws(TLSError) -> OpenSSLObject {
     let context = try makeCommon()
     // SAFETY: as above.
     let pointer = unsafe context.pointer
@@ -59,6 +60,7 @@ struct ContextSettings {
       unsafe SSL_CTX_set_num_tickets(pointer, 0)
     }
     try unsafe nameRoots(to: pointer)
+    if let identity, unsafe !identity.isTaken(byContext: pointer) { throw OpenSSLErrors.take().failure() }
     return context
   }
 

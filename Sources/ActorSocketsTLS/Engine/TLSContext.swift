@@ -15,6 +15,9 @@ public final class TLSContext: Sendable {
   private let client: OpenSSLObject
   private let server: OpenSSLObject
   private let identities: Guarded<IdentityTable>
+  /// What connections of `server` have from the beginning: to give each of them its certificate and key costs a hundredth of a
+  /// handshake.
+  private let preset: TLSIdentity?
   let sessions: ClientSessions
   let ticketKeys: Guarded<TicketKeyRing>
 
@@ -35,7 +38,8 @@ public final class TLSContext: Sendable {
     ticketKeys = Guarded(TicketKeyRing(lifetime: configuration.ticketKeyLifetime))
     let settings = ContextSettings(configuration, trust, protocols)
     client = try settings.makeClient()
-    server = try settings.makeServer()
+    preset = table.standard
+    server = try settings.makeServer(showing: preset)
     // A server that asks for no certificates trusts nobody, and needs nobody to trust.
     if table.isEmpty, configuration.chooseIdentity == nil { try checkTrust() }
   }
@@ -61,6 +65,9 @@ public final class TLSContext: Sendable {
     if let chosen = configuration.chooseIdentity?(serverName) { return chosen }
     return identities.withLock { $0 }.identity(for: serverName)
   }
+
+  /// Whether a new connection of a server shows this by itself.
+  func isPreset(_ identity: TLSIdentity) -> Bool { preset.map { identity.isSame(as: $0) } ?? false }
 
   private var hasIdentity: Bool { configuration.chooseIdentity != nil || identities.withLock { !$0.isEmpty } }
 

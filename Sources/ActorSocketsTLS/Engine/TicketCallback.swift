@@ -16,19 +16,32 @@ func useTicketKey(
   }
   let now = continuousNanoseconds()
   if isSealing == 1 {
-    guard let key = try? state.context.ticketKeys.withLock({ try $0.sealing(at: now, RandomBytes.make) }),
-      unsafe RAND_bytes(vector, 16) == 1
-    else { return -1 }
-    unsafe UnsafeMutableRawPointer(name).copyMemory(from: key.name, byteCount: key.name.count)
-    let isDone = unsafe EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
+    let sealing = try? state.context.ticketKeys.withLock({ try $0.sealing(at: now, RandomBytes.make) })
+    guard let (key, fresh) = sealing else { return -1 }
+    unsafe UnsafeMutableRawBufferPointer(start: name, count: 16).copyBytes(from: key.name)
+    unsafe UnsafeMutableRawBufferPointer(start: vector, count: 16).copyBytes(from: fresh)
+    let isDone = unsafe EVP_EncryptInit_ex(cipher, TicketCipher.pointer, nil, key.cipherKey, vector) == 1
     return unsafe isDone && copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 ? 1 : -1
   }
   let wanted = unsafe UnsafeBufferPointer(start: name, count: 16)
   guard let (key, isPrevious) = state.context.ticketKeys.withLock({ unsafe $0.opening(wanted, at: now) }) else {
     return 0
   }
-  let isDone = unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
+  let isDone = unsafe EVP_DecryptInit_ex(cipher, TicketCipher.pointer, nil, key.cipherKey, vector) == 1
   guard isDone, unsafe copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 else { return -1 }
   // With TLS 1.3 a ticket is good for one connection, so the client gets another for the next: RFC 8446, section C.4.
   return unsafe isPrevious || SSL_version(ssl) == TLS1_3_VERSION ? 2 : 1
+}
+
+/// AES-256 in CBC mode, looked up once: OpenSSL would do it for each ticket.
+private enum TicketCipher {
+  private static let fetched: OpenSSLObject? = {
+    // SAFETY: the object owns the reference and gives it back.
+    let cipher = unsafe EVP_CIPHER_fetch(nil, "AES-256-CBC", nil)
+    // SAFETY: as above.
+    return try? unsafe OpenSSLObject(cipher) { unsafe EVP_CIPHER_free($0) }
+  }()
+
+  // SAFETY: the object is there for as long as the program runs.
+  static var pointer: OpaquePointer? { unsafe fetched?.pointer ?? EVP_aes_256_cbc() }
 }

@@ -18,6 +18,8 @@ struct TicketKeyRing: Sendable {
   private let lifetime: Int64
   private var current: Key?
   private var previous: Key?
+  /// Random bytes that are not used yet: to make many at a time costs hardly more than to make a few.
+  private var unused: ArraySlice<UInt8> = []
 
   /// - Parameter lifetime: How long a key seals.
   init(lifetime: Duration) {
@@ -26,18 +28,30 @@ struct TicketKeyRing: Sendable {
     self.lifetime = overflow ? .max / 4 : min(.max / 4, nanoseconds + attoseconds / 1_000_000_000)
   }
 
-  /// The key to seal with, which is a new one if the last is too old.
+  /// The key to seal with, which is a new one if the last is too old, and an initialisation vector that no other ticket has.
   ///
   /// - Parameters:
   ///   - now: Nanoseconds of a clock that only goes forward.
   ///   - random: Makes bytes that nobody can guess.
-  /// - Returns: The key.
+  /// - Returns: The key, and 16 bytes.
   /// - Throws: What `random` throws.
   mutating func sealing(
     at now: Int64, _ random: (Int) throws(TLSError) -> [UInt8]
-  ) throws(TLSError) -> Key {
+  ) throws(TLSError) -> (key: Key, vector: ArraySlice<UInt8>) {
     retire(at: now)
-    if let current { return current }
+    if unused.isEmpty { unused = try random(32 * Self.vectorSize)[...] }
+    let vector = unused.prefix(Self.vectorSize)
+    let key: Key
+    if let current { key = current } else { key = try makeKey(at: now, random) }
+    unused.removeFirst(Self.vectorSize)
+    return (key, vector)
+  }
+
+  private static let vectorSize = 16
+
+  private mutating func makeKey(
+    at now: Int64, _ random: (Int) throws(TLSError) -> [UInt8]
+  ) throws(TLSError) -> Key {
     let bytes = try random(80)
     let key = Key(
       name: Array(bytes[0..<16]), cipherKey: Array(bytes[16..<48]), macKey: Array(bytes[48..<80]), start: now)
