@@ -9,7 +9,7 @@ from harness import LOAD_TIMEOUT, Failure, build_go, child_setup, cores, print_t
 PROGRAMS = {"timers-swift": "swift-timers", "timers-nio": "nio-timers", "timers-go": "go-timers"}
 OPERATIONS = 1_000_000
 QUICK_OPERATIONS = 200_000
-MOST_ROUNDS = 5
+MOST_ROUNDS = 3
 KEYS = ["in_turn_ns", "at_once_ns"]
 
 
