@@ -13,6 +13,7 @@ TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-l
   strace:strace dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql
 BENCH_NEEDS := python3:python3 strace:strace openssl:openssl
+COUNTER_NEEDS := $(BENCH_NEEDS) valgrind:valgrind objcopy:binutils cc:gcc
 
 SETUP := Tests/Tools/setup.sh
 TEST := Tests/Tools/test.sh
@@ -21,8 +22,8 @@ SANITIZER_ROUNDS ?= 3000
 SOAK_ROUNDS ?= 1000000
 STRICT := -Xswiftc -warnings-as-errors
 
-.PHONY: help demo test check optimised soak bench bench-quick docs setup format clean
-.PHONY: build-setup test-setup bench-setup lint thread-sanitizer address-sanitizer release-client benchmarks
+.PHONY: help demo test check optimised soak bench bench-quick counters docs setup format clean
+.PHONY: build-setup test-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +37,7 @@ test: test-setup ## The whole test suite
 	swift build --build-tests
 	$(TEST) --skip-build
 
-check: lint docs optimised thread-sanitizer address-sanitizer release-client benchmarks ## All that has to be right besides the tests
+check: lint docs optimised thread-sanitizer address-sanitizer release-client benchmarks counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
 lint: ## The format of every Swift file
@@ -72,14 +73,17 @@ benchmarks: build-setup ## The benchmarks, built but not run
 soak: test-setup ## The test suite built for release, with the race tests SOAK_ROUNDS times each
 	ACTORSOCKETS_ROUNDS=$(SOAK_ROUNDS) $(TEST) -c release --scratch-path .build/optimised $(STRICT)
 
-bench: bench-setup ## Processor time, system calls and memory of an echo, beside plain C
+bench: bench-setup ## Processor time, system calls and memory, beside plain C, SwiftNIO, FlyingSocks and Go
 	python3 Benchmarks/run.py
 
-bench-quick: bench-setup ## The same in fewer rounds
+bench-quick: bench-setup ## The main cases of it, in a minute
 	python3 Benchmarks/run.py --quick
 
+counters: counter-setup ## System calls, allocations and instructions of an echo, held against their thresholds
+	python3 Benchmarks/counters.py --check
+
 setup: ## Installs what all of these need
-	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS) $(BENCH_NEEDS)
+	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS) $(COUNTER_NEEDS)
 
 build-setup:
 	@$(SETUP) $(BUILD_NEEDS)
@@ -89,6 +93,9 @@ test-setup:
 
 bench-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(BENCH_NEEDS)
+
+counter-setup:
+	@$(SETUP) $(BUILD_NEEDS) $(COUNTER_NEEDS)
 
 format: ## Formats every Swift file in place
 	swift format --in-place --recursive --parallel Sources Tests Benchmarks Package.swift

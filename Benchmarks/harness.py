@@ -7,12 +7,14 @@ import os
 import platform
 import re
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,6 +22,10 @@ HERE = Path(__file__).resolve().parent
 START_TIMEOUT = 15  # seconds until a server has to be listening
 LOAD_TIMEOUT = 60  # seconds a load generator may run beyond its own measure
 BUILD_TIMEOUT = 1800
+# Exit statuses of the load generator.
+WRONG_BYTES = 3
+STOOD_STILL = 4
+ATTEMPTS = 3  # of a measurement, if the machine stands still
 PR_SET_PDEATHSIG = 1
 
 LIBC = ctypes.CDLL(None)
@@ -27,6 +33,33 @@ LIBC = ctypes.CDLL(None)
 
 class Failure(Exception):
     """Something the figures cannot survive: a wrong byte, a dead server, a failed build."""
+
+
+class WrongBytes(Failure):
+    """What came back was not what had been sent. No server is forgiven that."""
+
+
+class StoodStill(Failure):
+    """Nothing came back in the measured time, though all did before and after it: somebody else had the cores."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long everything is measured."""
+
+    rounds: int
+    warmup: float  # seconds that are not measured
+    seconds: float  # seconds that are
+    is_quick: bool = False  # some cases are left out
+
+    @property
+    def times(self):
+        """The load generator's options."""
+        return {"warmup": self.warmup, "seconds": self.seconds}
+
+
+FULL = Effort(rounds=5, warmup=0.1, seconds=0.3)
+QUICK = Effort(rounds=2, warmup=0.05, seconds=0.2, is_quick=True)
 
 
 # --- Processes -------------------------------------------------------------------------------------
@@ -38,13 +71,17 @@ def cores():
     return (allowed[0], allowed[1]) if len(allowed) > 1 else (None, None)
 
 
+def cores_but_the_load_generators():
+    return os.sched_getaffinity(0) - {cores()[0]}
+
+
 def child_setup(core):
-    """What a child does before it becomes the program: own core, many descriptors, no outliving us."""
+    """What a child does before it becomes the program: own core (or cores), many descriptors, no outliving us."""
 
     def setup():
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if core is not None:
-            os.sched_setaffinity(0, {core})
+            os.sched_setaffinity(0, core if isinstance(core, set) else {core})
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -78,8 +115,8 @@ def wait_for_line(process, log, pattern, what):
 
 
 @contextmanager
-def running_server(name, command):
-    """A fresh server on its core. Gives its process, host and port; ends it afterwards.
+def running_server(name, command, core=None):
+    """A fresh server on its core, or on those given. Gives its process, host and port; ends it afterwards.
 
     Raises if the server died in between. What it prints from then on is in the file `process.log`.
     """
@@ -89,7 +126,7 @@ def running_server(name, command):
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=child_setup(cores()[1]),
+            preexec_fn=child_setup(core or cores()[1]),
         )
         process.log = log.name
         try:
@@ -105,8 +142,8 @@ def running_server(name, command):
             stop(process)
 
 
-def run_load(binaries, mode, host, port, **options):
-    """Runs the load generator on its core and returns what it measured."""
+def run_load(binaries, mode, host, port, limit=LOAD_TIMEOUT, **options):
+    """Runs the load generator on its core, no longer than what it measures and the limit; returns the result."""
     command = [str(binaries / "load"), mode, host, port]
     for option, value in options.items():
         command += [f"--{option}", str(value)]
@@ -114,14 +151,27 @@ def run_load(binaries, mode, host, port, **options):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=child_setup(cores()[0])
     )
     try:
-        out, err = process.communicate(timeout=LOAD_TIMEOUT + options.get("seconds", 0))
+        out, err = process.communicate(timeout=limit + options.get("seconds", 0))
     except subprocess.TimeoutExpired as error:
         raise Failure(f"the load generator did not end: {' '.join(command)}") from error
     finally:
         stop(process)
     if process.returncode != 0:
-        raise Failure(f"the load generator failed ({process.returncode}):\n{err}{out}")
+        kinds = {WRONG_BYTES: WrongBytes, STOOD_STILL: StoodStill}
+        raise kinds.get(process.returncode, Failure)(f"the load generator failed ({process.returncode}):\n{err}{out}")
     return json.loads(out)
+
+
+def measure_load(binaries, name, command, mode, core=None, **options):
+    """What the load generator measures of a fresh server; again if the machine stood still meanwhile."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with running_server(name, command, core) as (server, host, port):
+                return run_load(binaries, mode, host, port, pid=server.pid, **options)
+        except StoodStill:
+            if attempt == ATTEMPTS:
+                raise
+            print(f"  {name}: nothing came back for {options['seconds']} s, once more", flush=True)
 
 
 def build(products=None):
@@ -137,6 +187,17 @@ def build(products=None):
         command + ["--show-bin-path"], cwd=HERE, check=True, capture_output=True, text=True, timeout=BUILD_TIMEOUT
     )
     return Path(shown.stdout.strip())
+
+
+def build_go(name, directory):
+    """Builds a program in Go into that directory; None without Go."""
+    if not shutil.which("go"):
+        return None
+    program = Path(directory) / name
+    command = ["go", "build", "-o", program, "main.go"]
+    if subprocess.run(command, cwd=HERE / "Sources" / name, timeout=BUILD_TIMEOUT).returncode != 0:
+        raise Failure(f"the build of {name} failed")
+    return program
 
 
 # --- System calls ----------------------------------------------------------------------------------
@@ -190,6 +251,19 @@ def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def ratios_by_round(results, cost, baselines):
+    """For each server, the median of each round's ratios of costs to each baseline that is among the servers."""
+    costs = {name: [r[cost] for r in rounds] for name, rounds in results.items()}
+    return {
+        name: {
+            base: statistics.median(mine / its for mine, its in zip(costs[name], costs[base]))
+            for base in baselines
+            if base in costs
+        }
+        for name in costs
+    }
+
+
 def print_table(header, rows):
     """The first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
@@ -220,6 +294,15 @@ def processor():
     return match[1] if match else platform.machine()
 
 
+PACKAGES = ["swift-nio", "swift-nio-ssl", "swift-nio-extras", "FlyingFox"]
+
+
+def package_version(name):
+    """The version of a package that the manifest asks for."""
+    match = re.search(rf'/{name}\.git", exact: "([^"]+)"', (HERE / "Package.swift").read_text())
+    return match[1] if match else None
+
+
 def describe_environment():
     load_core, server_core = cores()
     return {
@@ -235,6 +318,8 @@ def describe_environment():
         "versions": {
             "swift": first_line(["swift", "--version"]),
             "openssl": first_line(["openssl", "version"]),
+            "go": first_line(["go", "version"]),
+            **{name: package_version(name) for name in PACKAGES},
             "strace": first_line(["strace", "--version"]),
             "python": platform.python_version(),
             "commit": first_line(["git", "rev-parse", "HEAD"]),
@@ -245,5 +330,7 @@ def describe_environment():
 def print_environment(environment):
     machine, versions = environment["machine"], environment["versions"]
     print(f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, {versions['swift']}")
+    peers = ", ".join(f"{name} {versions[name]}" for name in PACKAGES)
+    print(f"{peers}, {versions['go'] or 'no Go'}, {versions['openssl']}")
     if environment["pinned"]["server"] is None:
         print("one core only: nothing is pinned, and the figures mean little")

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness import (
     BUILD_TIMEOUT,
     Failure,
+    measure_load,
     print_system_calls,
     print_table,
     run_load,
@@ -41,6 +42,7 @@ class Case:
     unit: str  # what the processor time is divided by, as the load generator names it
     rate: str  # the column of how much of it a second of processor time is enough for
     scale: float = 1.0
+    is_quick: bool = False  # part of a quick run
 
     @property
     def cost(self):
@@ -58,7 +60,7 @@ BULK = {"connections": 8, "rate": 1000}
 CASES = {
     "full handshake": Case(
         "Full handshakes: TLS 1.3, ECDSA P-256, X25519; connect, handshake, close; 32 at a time",
-        "echo", "tls-handshakes", {"connections": 32, "session": "new"}, "request", "handshakes/CPU s",
+        "echo", "tls-handshakes", {"connections": 32, "session": "new"}, "request", "handshakes/CPU s", is_quick=True,
     ),
     "resumed handshake": Case(
         "Resumed handshakes: with the ticket of the connection before, and X25519; 32 at a time",
@@ -66,7 +68,7 @@ CASES = {
     ),
     "echo": Case(
         "64-byte echo, 128 connections",
-        "echo", "tls-echo", {"connections": 128, "size": 64}, "request", "echoes/CPU s",
+        "echo", "tls-echo", {"connections": 128, "size": 64}, "request", "echoes/CPU s", is_quick=True,
     ),
     "receiving": Case(
         "Bulk to the server, which reads and discards; 8 connections, 1,000 MB/s",
@@ -78,8 +80,6 @@ CASES = {
     ),
 }  # fmt: skip
 
-WARMUP_SECONDS = 0.4
-MEASURED_SECONDS = 0.8
 STRACE_SECONDS = 0.5
 IDLE_CONNECTIONS = [1000, 5000]
 IDLE_HOLD_SECONDS = 1.0
@@ -106,15 +106,14 @@ def certificate():
         yield ["--certificate", str(certificate), "--key", str(key)]
 
 
-def measure_cases(commands, binaries, rounds):
+def measure_cases(cases, commands, binaries, effort):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
-    results = {case: {name: [] for name in commands} for case in CASES}
-    for number in range(rounds):
-        for title, case in CASES.items():
+    results = {case: {name: [] for name in commands} for case in cases}
+    for number in range(effort.rounds):
+        for title, case in cases.items():
             for name, command in commands.items():
-                with running_server(name, [*command, "--mode", case.server_mode]) as (server, host, port):
-                    times = {"warmup": WARMUP_SECONDS, "seconds": MEASURED_SECONDS, "pid": server.pid}
-                    result = run_load(binaries, case.load_mode, host, port, **case.options, **times)
+                in_mode = [*command, "--mode", case.server_mode]
+                result = measure_load(binaries, name, in_mode, case.load_mode, **case.options, **effort.times)
                 results[title][name].append(result)
                 print(
                     f"  round {number + 1}: {title:18} {name:12} {result[case.cost]:7.2f} us CPU,"
@@ -194,27 +193,28 @@ def print_idle(results):
     print_table(header, rows)
 
 
-def measure(names, binaries, rounds):
+def trace_echoes(commands, binaries):
+    if not shutil.which("strace"):
+        print("\nSystem calls per TLS echo: not counted, strace is not installed")
+        return None
+    traces = {name: trace_echo(name, command, binaries) for name, command in commands.items()}
+    print("\nSystem calls per TLS echo (strace; not timed; the handshakes included)\n")
+    print_system_calls(traces)
+    return traces
+
+
+def measure(names, binaries, effort):
     """Measures and prints; returns what belongs into the results."""
+    cases = {title: case for title, case in CASES.items() if case.is_quick or not effort.is_quick}
     with certificate() as options:
         commands = {name: [binaries / SERVERS[name][0], *SERVERS[name][1:], *options] for name in names}
-        results = measure_cases(commands, binaries, rounds)
-        summaries = {title: summarize(case, results[title]) for title, case in CASES.items()}
-        for title, case in CASES.items():
+        results = measure_cases(cases, commands, binaries, effort)
+        summaries = {title: summarize(case, results[title]) for title, case in cases.items()}
+        for title, case in cases.items():
             print_case(case, summaries[title])
-
-        idle = measure_idle(commands, binaries)
-        print_idle(idle)
-
-        traces = None
-        if shutil.which("strace"):
-            traces = {name: trace_echo(name, command, binaries) for name, command in commands.items()}
-            print("\nSystem calls per TLS echo (strace; not timed; the handshakes included)\n")
-            print_system_calls(traces)
-        else:
-            print("\nSystem calls per TLS echo: not counted, strace is not installed")
-    return {
-        "cases": {title: {"summary": summaries[title], "rounds": results[title]} for title in CASES},
-        "system_calls": traces,
-        "idle": idle,
-    }
+        measured = {"cases": {title: {"summary": summaries[title], "rounds": results[title]} for title in cases}}
+        if not effort.is_quick:
+            measured["idle"] = measure_idle(commands, binaries)
+            print_idle(measured["idle"])
+            measured["system_calls"] = trace_echoes(commands, binaries)
+    return measured

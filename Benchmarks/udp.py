@@ -2,14 +2,11 @@
 
 import shutil
 import statistics
-import subprocess
 import tempfile
-from pathlib import Path
 
 from harness import (
-    BUILD_TIMEOUT,
-    HERE,
-    Failure,
+    build_go,
+    measure_load,
     print_system_calls,
     print_table,
     run_load,
@@ -36,8 +33,6 @@ BASELINES = ["c-single", "c-batch", "nio"]
 SOCKETS = 8
 IN_FLIGHT = 16
 SIZE = 64
-WARMUP_SECONDS = 0.2
-MEASURED_SECONDS = 1.0
 STRACE_SECONDS = 0.5
 
 
@@ -46,32 +41,15 @@ def products(names):
     return {SERVERS[name][0] for name in names if name != "go"}
 
 
-def build_go(directory):
-    """The server on Go; None without Go."""
-    if not shutil.which("go"):
-        return None
-    program = Path(directory) / "go-udp-echo"
-    command = ["go", "build", "-o", program, "main.go"]
-    if subprocess.run(command, cwd=HERE / "Sources" / "go-udp-echo", timeout=BUILD_TIMEOUT).returncode != 0:
-        raise Failure("the build of go-udp-echo failed")
-    return program
+LOAD = {"sockets": SOCKETS, "in-flight": IN_FLIGHT, "size": SIZE}
 
 
-def load(binaries, host, port, **options):
-    return run_load(
-        binaries, "udp", host, port, **{"sockets": SOCKETS, "in-flight": IN_FLIGHT, "size": SIZE}, **options
-    )
-
-
-def measure_echo(commands, binaries, rounds):
+def measure_echo(commands, binaries, effort):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
     results = {name: [] for name in commands}
-    for number in range(rounds):
+    for number in range(effort.rounds):
         for name, command in commands.items():
-            with running_server(name, command) as (server, host, port):
-                result = load(
-                    binaries, host, port, warmup=WARMUP_SECONDS, seconds=MEASURED_SECONDS, pid=server.pid
-                )
+            result = measure_load(binaries, name, command, "udp", **LOAD, **effort.times)
             results[name].append(result)
             print(
                 f"  round {number + 1}: {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
@@ -84,7 +62,7 @@ def measure_echo(commands, binaries, rounds):
 def trace_echo(name, command, binaries):
     """All system calls of the server, with those of its threads that wait."""
     with running_server(name, command) as (server, host, port):
-        return trace(server, lambda: load(binaries, host, port, warmup=0, seconds=STRACE_SECONDS))
+        return trace(server, lambda: run_load(binaries, "udp", host, port, **LOAD, warmup=0, seconds=STRACE_SECONDS))
 
 
 def summarize(results):
@@ -128,22 +106,24 @@ def print_echo(summary):
     print_table(header, rows)
 
 
-def measure(names, binaries, rounds):
+def measure(names, binaries, effort):
     """Measures and prints; returns what belongs into the results."""
     with tempfile.TemporaryDirectory() as directory:
         commands = {name: [binaries / SERVERS[name][0], *SERVERS[name][1:]] for name in names if name != "go"}
         if "go" in names:
-            program = build_go(directory)
+            program = build_go("go-udp-echo", directory)
             if program:
                 commands["go"] = [program]
             else:
                 print("\ngo is not installed: its UDP server is left out", flush=True)
-        echo = measure_echo(commands, binaries, rounds)
+        echo = measure_echo(commands, binaries, effort)
         summary = summarize(echo)
         print_echo(summary)
 
         traces = None
-        if shutil.which("strace"):
+        if effort.is_quick:
+            pass
+        elif shutil.which("strace"):
             traces = {name: trace_echo(name, command, binaries) for name, command in commands.items()}
             print("\nSystem calls per datagram that was echoed (strace; not timed)\n")
             print_system_calls(traces)

@@ -39,6 +39,7 @@ struct churn {
   unsigned turn;
   uint64_t completed;
   uint64_t failed;
+  uint64_t wrong;  // of those, the ones on which wrong bytes came back
   struct histogram times;
   char received[LARGEST + 1];
 };
@@ -83,8 +84,11 @@ static bool send_request(struct churn *churn, struct place *place) {
 static bool receive_answer(struct churn *churn, struct place *place) {
   ssize_t n = recv(place->fd, churn->received, sizeof churn->received, 0);
   if (n < 0 && errno == EAGAIN) return true;
-  if (n <= 0 || (size_t)n > churn->options->size - place->echoed) return false;
-  if (memcmp(churn->received, place->request + place->echoed, (size_t)n)) return false;
+  if (n <= 0) return false;
+  if ((size_t)n > churn->options->size - place->echoed || memcmp(churn->received, place->request + place->echoed, (size_t)n)) {
+    churn->wrong++;
+    return false;
+  }
   place->echoed += (unsigned)n;
   return true;
 }
@@ -100,7 +104,7 @@ static void advance(struct churn *churn, struct place *place, uint32_t events) {
     churn->completed++;
   }
   leave(churn, place);
-  if (churn->opening) come(churn, place);
+  if (churn->opening && wants_another(churn->options, churn->completed + churn->open)) come(churn, place);
 }
 
 // Ends at the deadline, or when no connection is left.
@@ -116,7 +120,9 @@ static int measure(struct churn *churn) {
   static struct measured measured;
   struct sample *start = &measured.start, *end = &measured.end;
   churn->opening = true;
-  for (unsigned i = 0; i < churn->options->connections; i++) come(churn, &churn->places[i]);
+  for (unsigned i = 0; i < churn->options->connections && wants_another(churn->options, i); i++) {
+    come(churn, &churn->places[i]);
+  }
   run_until(churn, monotonic_ns() + (uint64_t)(churn->options->warmup * (double)SECOND));
   histogram_clear(&churn->times);
   if (!take_sample(churn->options->pid, start)) return 1;
@@ -126,13 +132,10 @@ static int measure(struct churn *churn) {
 
   churn->opening = false;
   run_until(churn, end->time + LAST_ANSWERS_WITHIN);
-  if (measured.latencies.total == 0) {
-    fprintf(stderr, "load: nothing came back\n");
-    return 1;
-  }
   print_measured(churn->options, &measured, churn->completed);
   printf(", \"errors\": %" PRIu64 "}\n", churn->failed + churn->open);
-  return churn->failed == 0 && churn->open == 0 ? 0 : 1;
+  bool complete = churn->open == 0 && churn->completed >= churn->options->requests;
+  return exit_status(complete && churn->failed == 0, churn->wrong, measured.latencies.total);
 }
 
 int run_churn(const struct options *options) {

@@ -1,16 +1,20 @@
 // Load for a server on this machine: one that echoes, or what the mode says.
 //
-//   load echo HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load echo HOST PORT --connections N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]
+//        [--pid SERVER_PID]
+//   load hose HOST PORT --connections N --quiet N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load idle HOST PORT --connections N [--hold S] --pid SERVER_PID
 //   load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
-//   load tls-echo, tls-idle: as echo and idle, encrypted
+//   load lines, messages HOST PORT [--size BYTES] --requests N [--pid SERVER_PID]
+//   load tls-echo, tls-bulk, tls-idle: as echo, bulk and idle, encrypted
 //   load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S] [--pid SERVER_PID]
-//   load tls-bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]
-//        [--pid SERVER_PID]
 //
-// Prints one line of JSON. Exit status: 0 if all went well, 1 if a byte was wrong, a connection failed
-// or the server is gone, 2 for a mistake in the arguments.
+// --requests N instead of --seconds (not for bulk or hose): so many in all, and no warm-up. All of them have to be answered.
+//
+// Prints one line of JSON. Exit status: 0 if all went well, 1 if a connection failed, an answer is missing or the server is
+// gone, 2 for a mistake in the arguments, 3 if a byte was wrong, 4 if nothing came back in the measured time.
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,24 +23,30 @@
 
 #include "options.h"
 
-enum { DESCRIPTORS_BESIDE_CONNECTIONS = 16 };
+enum { DESCRIPTORS_BESIDE_CONNECTIONS = 16, SECONDS_FOR_REQUESTS = 300 };
 
 struct mode {
   const char *name;
   int (*run)(const struct options *options);
+  unsigned in_flight;  // of each connection or socket, unless the arguments say otherwise
   bool encrypted;
-  bool is_timed;  // needs --seconds, and otherwise --pid
+  bool is_timed;   // needs --seconds or --requests, and otherwise --pid
+  bool is_single;  // has one connection, and needs --requests
 };
 
 static const struct mode MODES[] = {
-    {"echo", run_echo, false, true},
-    {"churn", run_churn, false, true},
-    {"idle", run_idle, false, false},
-    {"udp", run_udp, false, true},
-    {"tls-echo", run_echo, true, true},
-    {"tls-idle", run_idle, true, false},
-    {"tls-handshakes", run_tls_handshakes, true, true},
-    {"tls-bulk", run_tls_bulk, true, true},
+    {"echo", run_echo, 1, false, true, false},
+    {"churn", run_churn, 1, false, true, false},
+    {"bulk", run_bulk, 1, false, true, false},
+    {"hose", run_hose, 1, false, true, false},
+    {"idle", run_idle, 1, false, false, false},
+    {"udp", run_udp, 16, false, true, false},
+    {"lines", run_lines, 1, false, true, true},
+    {"messages", run_messages, 1, false, true, true},
+    {"tls-echo", run_echo, 1, true, true, false},
+    {"tls-idle", run_idle, 1, true, false, false},
+    {"tls-handshakes", run_tls_handshakes, 1, true, true, false},
+    {"tls-bulk", run_bulk, 1, true, true, false},
 };
 
 static const struct mode *find_mode(const char *name) {
@@ -71,7 +81,9 @@ static bool parse_option(struct options *options, const char *name, const char *
   if (!strcmp(name, "--connections")) return parse_count(value, 20000, &options->connections);
   if (!strcmp(name, "--sockets")) return parse_count(value, 1024, &options->connections);
   if (!strcmp(name, "--in-flight")) return parse_count(value, 64, &options->in_flight);
+  if (!strcmp(name, "--quiet")) return parse_count(value, 20000, &options->quiet);
   if (!strcmp(name, "--size")) return parse_count(value, 65536, &options->size);
+  if (!strcmp(name, "--requests")) return parse_count(value, 1e9, &options->requests);
   if (!strcmp(name, "--seconds")) return parse_number(value, 0.01, 600, &options->seconds);
   if (!strcmp(name, "--warmup")) return parse_number(value, 0, 60, &options->warmup);
   if (!strcmp(name, "--hold")) return parse_number(value, 0, 60, &options->hold);
@@ -89,16 +101,20 @@ static bool parse_option(struct options *options, const char *name, const char *
 static int usage(const char *problem, const char *detail) {
   fprintf(stderr,
           "load: %s%s\n"
-          "usage: load echo|churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "usage: load echo HOST PORT --connections N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]\n"
+          "                 [--pid PID]\n"
+          "       load hose HOST PORT --connections N --quiet N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load idle HOST PORT --connections N [--hold S] --pid PID\n"
           "       load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
-          "       load tls-echo, tls-idle: as echo and idle\n"
+          "       load lines, messages HOST PORT [--size BYTES] --requests N [--pid PID]\n"
+          "       load tls-echo, tls-bulk, tls-idle: as echo, bulk and idle\n"
           "       load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S]\n"
           "                           [--pid PID]\n"
-          "       load tls-bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]\n"
-          "                     [--pid PID]\n",
+          "       --requests N instead of --seconds (not for bulk or hose): so many in all, and no warm-up\n",
           problem, detail);
-  return 2;
+  return MISTAKE;
 }
 
 int main(int argc, char **argv) {
@@ -106,7 +122,7 @@ int main(int argc, char **argv) {
   const struct mode *mode = find_mode(argv[1]);
   if (!mode) return usage("no such mode: ", argv[1]);
 
-  struct options options = {.size = 64, .in_flight = 16, .hold = 1, .encrypted = mode->encrypted};
+  struct options options = {.size = 64, .in_flight = mode->in_flight, .hold = 1, .encrypted = mode->encrypted};
   if (!target_parse(&options.target, argv[2], argv[3])) {
     return usage("HOST PORT must be a numeric loopback address and a port", "");
   }
@@ -115,11 +131,18 @@ int main(int argc, char **argv) {
       return usage("unknown, or without a value in its range: ", argv[i]);
     }
   }
+  if (options.requests > 0) {
+    // A time only for the case that some are not answered.
+    options.seconds = SECONDS_FOR_REQUESTS;
+    options.warmup = 0;
+  }
+  if (mode->is_single && options.requests == 0) return usage("--requests is missing", "");
+  if (mode->is_single) options.connections = 1;
   if (options.connections == 0) return usage("--connections or --sockets is missing", "");
-  if (mode->is_timed && options.seconds == 0) return usage("--seconds is missing", "");
+  if (mode->is_timed && options.seconds == 0) return usage("--seconds or --requests is missing", "");
   if (!mode->is_timed && options.pid == 0) return usage("--pid is missing", "");
 
-  if (!allow_descriptors(options.connections + DESCRIPTORS_BESIDE_CONNECTIONS)) {
+  if (!allow_descriptors(options.connections + options.quiet + DESCRIPTORS_BESIDE_CONNECTIONS)) {
     fprintf(stderr, "load: more connections than the limit of open files allows (ulimit -Hn)\n");
     return 1;
   }

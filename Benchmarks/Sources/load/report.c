@@ -9,6 +9,14 @@ static void print_cpu(const struct measured *measured) {
          cpu / 1e3 / (double)measured->latencies.total, cpu / (double)(measured->end.time - measured->start.time));
 }
 
+int exit_status(bool went_well, uint64_t wrong_bytes, uint64_t measured) {
+  if (wrong_bytes > 0) return WRONG_BYTES;
+  if (!went_well) return FAILED;
+  if (measured > 0) return 0;
+  fprintf(stderr, "load: nothing came back in the measured time\n");
+  return STOOD_STILL;
+}
+
 double load_cpu_share(const struct measured *measured) {
   return (double)(measured->end.own_cpu - measured->start.own_cpu) /
          (double)(measured->end.time - measured->start.time);

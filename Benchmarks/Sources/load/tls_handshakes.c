@@ -22,6 +22,7 @@
 enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20 };
 
 static const uint64_t SECOND = 1000000000;
+static const uint64_t FIRST_ANSWERS_WITHIN = 10 * 1000000000ull;
 static const uint64_t LAST_ANSWERS_WITHIN = 2 * 1000000000ull;
 
 // A place for one connection after the other.
@@ -30,6 +31,7 @@ struct place {
   SSL *ssl;
   bool leaving;          // the handshake is done, the good-bye sent
   bool resuming;         // it began with a session
+  bool was_served;       // the first of its handshakes, which is a full one, is done
   SSL_SESSION *session;  // for the next one, or NULL
   uint64_t started;
 };
@@ -40,6 +42,7 @@ struct handshakes {
   int epoll;
   struct place *places;
   unsigned open;
+  unsigned unserved;  // places
   bool opening;  // false when the time is over
   unsigned turn;
   uint64_t completed;
@@ -119,11 +122,14 @@ static void handle(struct handshakes *handshakes, struct place *place, uint32_t 
     histogram_add(&handshakes->times, monotonic_ns() - place->started);
     handshakes->completed++;
     handshakes->resumed += place->resuming;
+    if (!place->was_served) handshakes->unserved--;
+    place->was_served = true;
   } else {
     fail(handshakes, "a handshake failed, or was resumed and should not have been, or the reverse");
   }
   leave(handshakes, place);
-  if (handshakes->opening) come(handshakes, place);
+  bool goes_on = wants_another(handshakes->options, handshakes->completed + handshakes->open);
+  if (handshakes->opening && goes_on) come(handshakes, place);
 }
 
 // Ends at the deadline, or when no connection is left.
@@ -135,12 +141,25 @@ static void run_until(struct handshakes *handshakes, uint64_t deadline) {
   }
 }
 
+// Not over before every place had a handshake: the first of each is a full one. When requests are counted there is none.
+static void warm_up(struct handshakes *handshakes) {
+  if (handshakes->options->requests > 0) return;
+  uint64_t start = monotonic_ns(), limit = start + FIRST_ANSWERS_WITHIN;
+  run_until(handshakes, start + (uint64_t)(handshakes->options->warmup * (double)SECOND));
+  while (handshakes->unserved > 0 && handshakes->failed == 0 && handshakes->open > 0 && monotonic_ns() < limit) {
+    run_until(handshakes, monotonic_ns() + SECOND / 100);
+  }
+}
+
 static int measure(struct handshakes *handshakes) {
   static struct measured measured;
   struct sample *start = &measured.start, *end = &measured.end;
   handshakes->opening = true;
-  for (unsigned i = 0; i < handshakes->options->connections; i++) come(handshakes, &handshakes->places[i]);
-  run_until(handshakes, monotonic_ns() + (uint64_t)(handshakes->options->warmup * (double)SECOND));
+  unsigned first = handshakes->unserved = handshakes->options->connections;
+  for (unsigned i = 0; i < first && wants_another(handshakes->options, i); i++) {
+    come(handshakes, &handshakes->places[i]);
+  }
+  warm_up(handshakes);
   histogram_clear(&handshakes->times);
   handshakes->resumed = 0;
   if (!take_sample(handshakes->options->pid, start)) return 1;
@@ -151,20 +170,21 @@ static int measure(struct handshakes *handshakes) {
 
   handshakes->opening = false;
   run_until(handshakes, end->time + LAST_ANSWERS_WITHIN);
-  if (measured.latencies.total == 0) {
-    fprintf(stderr, "load: no handshake was completed\n");
-    return 1;
-  }
-  // The first of each place is a full one. It has to be over before the time is measured.
   uint64_t of_the_other_kind = handshakes->options->resumes ? measured.latencies.total - resumed : resumed;
   print_measured(handshakes->options, &measured, handshakes->completed);
   printf(", \"resumed\": %" PRIu64 ", \"errors\": %" PRIu64 "}\n", resumed,
          handshakes->failed + handshakes->open + of_the_other_kind);
-  return handshakes->failed == 0 && handshakes->open == 0 && of_the_other_kind == 0 ? 0 : 1;
+  bool complete = handshakes->open == 0 && handshakes->completed >= handshakes->options->requests;
+  bool good = complete && handshakes->failed == 0 && of_the_other_kind == 0;
+  return exit_status(good, 0, measured.latencies.total);
 }
 
 int run_tls_handshakes(const struct options *options) {
   static struct handshakes handshakes;
+  if (options->resumes && options->requests > 0) {
+    fprintf(stderr, "load: the first handshakes are full ones; --requests would count them\n");
+    return 2;
+  }
   handshakes.options = options;
   handshakes.context = tls_context();
   if (!handshakes.context) return 1;

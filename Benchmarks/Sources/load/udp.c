@@ -75,6 +75,11 @@ static void fill_request(const struct udp *udp, const struct endpoint *endpoint,
   memcpy(request, &number, sizeof number);
 }
 
+// One that was lost does not count.
+static bool asks_on(const struct udp *udp) {
+  return udp->sending && wants_another(udp->options, udp->completed + udp->in_flight);
+}
+
 static void begin_request(struct udp *udp, struct endpoint *endpoint, struct slot *slot, uint64_t now) {
   slot->number += udp->options->in_flight;
   slot->started = now;
@@ -123,7 +128,7 @@ static void take_answer(struct udp *udp, struct endpoint *endpoint, const char *
   udp->completed++;
   udp->in_flight--;
   slot->waiting = false;
-  if (udp->sending) begin_request(udp, endpoint, slot, now);
+  if (asks_on(udp)) begin_request(udp, endpoint, slot, now);
 }
 
 // Level-triggered: what is left makes another event.
@@ -151,7 +156,7 @@ static void replace_lost(struct udp *udp, uint64_t now) {
       udp->lost++;
       udp->in_flight--;
       slot->waiting = false;
-      if (udp->sending) begin_request(udp, endpoint, slot, now);
+      if (asks_on(udp)) begin_request(udp, endpoint, slot, now);
     }
     send_requests(udp, endpoint);
   }
@@ -211,7 +216,9 @@ static void begin_all(struct udp *udp) {
   for (unsigned i = 0; i < udp->options->connections; i++) {
     struct endpoint *endpoint = &udp->endpoints[i];
     uint64_t now = monotonic_ns();
-    for (unsigned j = 0; j < udp->options->in_flight; j++) begin_request(udp, endpoint, &endpoint->slots[j], now);
+    for (unsigned j = 0; j < udp->options->in_flight && asks_on(udp); j++) {
+      begin_request(udp, endpoint, &endpoint->slots[j], now);
+    }
     send_requests(udp, endpoint);
   }
 }
@@ -239,8 +246,8 @@ static int measure(struct udp *udp) {
          ", \"wrong_bytes\": %" PRIu64 ", \"errors\": %" PRIu64 "}\n",
          udp->options->in_flight, lost, udp->lost, udp->late, udp->wrong_bytes,
          udp->wrong_bytes + udp->failures + twice);
-  bool good = udp->wrong_bytes == 0 && udp->failures == 0 && twice == 0 && measured.latencies.total > 0;
-  return good ? 0 : 1;
+  bool good = udp->failures == 0 && twice == 0 && udp->completed >= udp->options->requests;
+  return exit_status(good, udp->wrong_bytes, measured.latencies.total);
 }
 
 int run_udp(const struct options *options) {

@@ -1,16 +1,13 @@
-import Glibc
 import NIOCore
 import NIOPosix
 import NIOSSL
+import ServerSupport
 
 /// A TLS server on SwiftNIO and NIOSSL, tuned as its users tune it: one event loop, a handler in the pipeline.
 @main
 struct NIOTLSEcho {
   static func main() async throws {
-    guard let options = Options(CommandLine.arguments.dropFirst()) else {
-      printError("usage: nio-tls-echo --certificate FILE --key FILE [--mode echo|sink|source] [PORT]")
-      exit(2)
-    }
+    let options = Options()
     let context = try makeContext(options)
     let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let channel = try await ServerBootstrap(group: group)
@@ -114,34 +111,17 @@ private enum Mode: String {
 
 /// What the command line asks for.
 private struct Options {
-  var certificate = ""
-  var key = ""
-  var mode = Mode.echo
+  let certificate: String
+  let key: String
+  let mode: Mode
   /// 0 lets the kernel choose.
-  var port: UInt16 = 0
+  let port: UInt16
 
-  init?(_ arguments: some Sequence<String>) {
-    var remaining = arguments.makeIterator()
-    while let argument = remaining.next() {
-      switch argument {
-      case "--certificate": certificate = remaining.next() ?? ""
-      case "--key": key = remaining.next() ?? ""
-      case "--mode":
-        guard let mode = remaining.next().flatMap(Mode.init) else { return nil }
-        self.mode = mode
-      default:
-        guard let number = UInt16(argument) else { return nil }
-        port = number
-      }
-    }
-    if certificate.isEmpty || key.isEmpty { return nil }
-  }
-}
-
-/// Writes a line to standard error, unbuffered: the benchmark waits for it.
-private func printError(_ line: String) {
-  var text = line + "\n"
-  text.withUTF8 { bytes in
-    _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count)
+  init() {
+    var arguments = Arguments(usage: "nio-tls-echo --certificate FILE --key FILE [--mode echo|sink|source] [PORT]")
+    certificate = arguments.take("--certificate")
+    key = arguments.take("--key")
+    mode = arguments.take("--mode", or: .echo)
+    port = arguments.port()
   }
 }

@@ -1,6 +1,6 @@
-import Glibc
 import NIOCore
 import NIOPosix
+import ServerSupport
 
 /// A UDP echo server on SwiftNIO, tuned as its users tune it: one event loop, reads and writes in batches.
 @main
@@ -9,11 +9,7 @@ struct NIOUDPEcho {
   private static let largestDatagram = 2048
 
   static func main() async throws {
-    let arguments = CommandLine.arguments.dropFirst()
-    guard arguments.count <= 1, let port = arguments.first.map({ UInt16($0) }) ?? 0 else {
-      printError("usage: nio-udp-echo [PORT]")
-      exit(2)
-    }
+    let requested = Arguments(usage: "nio-udp-echo [PORT]").port()
     let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let channel = try await DatagramBootstrap(group: group)
       // recvmmsg: the allocator's buffer is divided among the datagrams of a read.
@@ -26,7 +22,7 @@ struct NIOUDPEcho {
           try channel.pipeline.syncOperations.addHandler(EchoHandler())
         }
       }
-      .bind(host: "127.0.0.1", port: Int(port)).get()
+      .bind(host: "127.0.0.1", port: Int(requested)).get()
     guard let address = channel.localAddress, let port = address.port else { return }
     printError("listening on 127.0.0.1:\(port)")
     try await channel.closeFuture.get()
@@ -45,13 +41,5 @@ private final class EchoHandler: ChannelInboundHandler {
 
   func channelReadComplete(context: ChannelHandlerContext) {
     context.flush()
-  }
-}
-
-/// Writes a line to standard error, unbuffered: the benchmark waits for it.
-private func printError(_ line: String) {
-  var text = line + "\n"
-  text.withUTF8 { bytes in
-    _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count)
   }
 }

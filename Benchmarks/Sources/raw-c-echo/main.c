@@ -1,9 +1,10 @@
-// The yardstick: the least an echo server costs on this kernel.
+// The yardstick: the least an echo server costs on this kernel, or one that reads and discards.
 //
 // One thread and one epoll instance. Each connection is registered once, edge-triggered, for both
-// directions, and never again. An echo costs one recv, one send and a share of an epoll_wait.
+// directions, and never again. An echo costs one recv, one send and a share of an epoll_wait. A peer that sends without a
+// pause gets a few turns, and then stands in line behind the others: its edge will not come again.
 //
-// usage: raw-c-echo [PORT]        listens on 127.0.0.1, port 0 or none lets the kernel choose
+// usage: raw-c-echo [--mode echo|sink] [PORT]     listens on 127.0.0.1, port 0 or none lets the kernel choose
 
 #define _GNU_SOURCE
 
@@ -21,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SCRATCH_SIZE = 64 * 1024, EVENTS_PER_WAIT = 256, BACKLOG = 4096 };
+enum { SCRATCH_SIZE = 64 * 1024, EVENTS_PER_WAIT = 256, BACKLOG = 4096, MOST_TURNS = 4 };
 
 // What must survive between two events. An idle connection holds no buffer.
 struct connection {
@@ -31,10 +32,21 @@ struct connection {
   char *unsent;         // bytes that the kernel did not take yet, or NULL
   size_t unsent_start;
   size_t unsent_end;
+  bool is_in_line;
+  struct connection *next;  // in the line
 };
+
+// Those that had their turns and had more to read.
+static struct {
+  struct connection *first;
+  struct connection *last;
+} line;
 
 // All connections receive into this one: nothing in it outlives the handling of an event.
 static char scratch[SCRATCH_SIZE];
+
+// Nothing is sent back.
+static bool discards;
 
 static void die(const char *what) {
   perror(what);
@@ -93,7 +105,7 @@ static void accept_all(int epoll, int listener) {
   }
 }
 
-// No event of this wait can still name the connection: epoll reports a descriptor once per wait.
+// No event of this wait can still name the connection: epoll reports a descriptor once per wait. Nor is it in the line.
 static void close_connection(struct connection *connection) {
   close(connection->fd);
   free(connection->unsent);
@@ -139,10 +151,22 @@ static bool send_unsent(struct connection *connection) {
   return true;
 }
 
-// Echoes until the socket is empty, or until the peer must read before more can be sent.
-// False if the connection ended. (A server for others would also bound the turns of one peer.)
-static bool echo(struct connection *connection) {
-  while (!connection->drained && !connection->unsent) {
+static void stand_in_line(struct connection *connection) {
+  connection->is_in_line = true;
+  connection->next = NULL;
+  if (line.first) line.last->next = connection;
+  else line.first = connection;
+  line.last = connection;
+}
+
+// Receives, and echoes, until the socket is empty, or until the peer must read before more can be sent.
+// False if the connection ended.
+static bool serve(struct connection *connection) {
+  for (unsigned turns = 0; !connection->drained && !connection->unsent; turns++) {
+    if (turns == MOST_TURNS) {
+      stand_in_line(connection);
+      return true;
+    }
     ssize_t received = recv(connection->fd, scratch, sizeof scratch, 0);
     if (received == 0) return false;
     if (received < 0) {
@@ -153,6 +177,7 @@ static bool echo(struct connection *connection) {
     }
     // Less than asked for means empty. It saves the recv that would only say EAGAIN.
     connection->drained = connection->short_is_empty && (size_t)received < sizeof scratch;
+    if (discards) continue;
 
     ssize_t sent = send_some(connection->fd, scratch, (size_t)received);
     if (sent < 0) return false;
@@ -166,13 +191,26 @@ static bool echo(struct connection *connection) {
 static void handle(struct connection *connection, uint32_t events) {
   if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->short_is_empty = false;
   if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) connection->drained = false;
-  if (!send_unsent(connection) || !echo(connection)) close_connection(connection);
+  if (connection->is_in_line) return;
+  if (!send_unsent(connection) || !serve(connection)) close_connection(connection);
+}
+
+// Who stands in line again stands in a new one.
+static void serve_line(void) {
+  struct connection *connection = line.first;
+  line.first = line.last = NULL;
+  while (connection) {
+    struct connection *next = connection->next;
+    connection->is_in_line = false;
+    if (!send_unsent(connection) || !serve(connection)) close_connection(connection);
+    connection = next;
+  }
 }
 
 static void run(int epoll, int listener) {
   struct epoll_event events[EVENTS_PER_WAIT];
   for (;;) {
-    int count = epoll_wait(epoll, events, EVENTS_PER_WAIT, -1);
+    int count = epoll_wait(epoll, events, EVENTS_PER_WAIT, line.first ? 0 : -1);
     if (count < 0 && errno != EINTR) die("epoll_wait");
     for (int i = 0; i < count; i++) {
       if (events[i].data.ptr) {
@@ -181,26 +219,37 @@ static void run(int epoll, int listener) {
         accept_all(epoll, listener);
       }
     }
+    serve_line();
   }
 }
 
-static in_port_t parse_port(const char *text) {
+static bool parse_port(const char *text, in_port_t *port) {
   char *end;
-  long port = strtol(text, &end, 10);
-  if (end == text || *end != '\0' || port < 0 || port > 65535) {
-    fprintf(stderr, "raw-c-echo: not a port: %s\n", text);
-    exit(2);
+  long number = strtol(text, &end, 10);
+  if (end == text || *end != '\0' || number < 0 || number > 65535) return false;
+  *port = (in_port_t)number;
+  return true;
+}
+
+// False if there is a mistake in the arguments.
+static bool parse_arguments(int argc, char **argv, in_port_t *port) {
+  int next = 1;
+  if (argc > 2 && !strcmp(argv[1], "--mode")) {
+    discards = !strcmp(argv[2], "sink");
+    if (!discards && strcmp(argv[2], "echo")) return false;
+    next = 3;
   }
-  return (in_port_t)port;
+  return next == argc || (next == argc - 1 && parse_port(argv[next], port));
 }
 
 int main(int argc, char **argv) {
-  if (argc > 2) {
-    fprintf(stderr, "usage: raw-c-echo [PORT]\n");
+  in_port_t port = 0;
+  if (!parse_arguments(argc, argv, &port)) {
+    fprintf(stderr, "usage: raw-c-echo [--mode echo|sink] [PORT]\n");
     return 2;
   }
   raise_descriptor_limit();
-  int listener = listen_on_loopback(argc == 2 ? parse_port(argv[1]) : 0);
+  int listener = listen_on_loopback(port);
 
   int epoll = epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) die("epoll_create1");

@@ -1,14 +1,14 @@
 import ActorSockets
-import Glibc
+import ServerSupport
 
-/// An echo server on ActorSockets, written as a user would write it.
+/// A server on ActorSockets, written as a user would write it.
 @main
 struct SwiftEcho {
+  /// More than there are descriptors for: the benchmark opens more than a server takes by default.
+  private static let mostConnections = 1_000_000
+
   static func main() async throws {
-    guard let options = Options(CommandLine.arguments.dropFirst()) else {
-      printError("usage: swift-echo [--on reactor|pool] [--reactors N [--shared-port]] [--report] [PORT]")
-      exit(2)
-    }
+    let options = Options()
     if options.sharesPort {
       try await servePortOfEachReactor(options)
     } else {
@@ -41,10 +41,11 @@ struct SwiftEcho {
       choosing: { connection in
         if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
         return options.place == .pool ? nil : connection.executor.reactor
-      }, reactors: reactors
+      }, limits: ServeLimits(connections: mostConnections), reactors: reactors
     ) { connection in
-      while let bytes = try await connection.read() {
-        try await connection.write(bytes)
+      switch options.mode {
+      case .echo: try await echo(connection)
+      case .sink: try await discard(connection)
       }
     }
   }
@@ -56,47 +57,39 @@ struct SwiftEcho {
   }
 }
 
-/// What the command line asks for.
-struct Options {
-  /// Where the handlers run.
-  var place: HandlerPlace = .pool
-  var reactors = 1
-  /// Each reactor has a listener of its own, at the same port.
-  var sharesPort = false
-  /// Says of each connection which reactor got it.
-  var reports = false
-  /// 0 lets the kernel choose.
-  private var port: UInt16 = 0
-
-  var endpoint: Endpoint { .host("127.0.0.1", port: port) }
-
-  init?(_ arguments: some Sequence<String>) {
-    var remaining = arguments.makeIterator()
-    while let argument = remaining.next() {
-      switch argument {
-      case "--on":
-        switch remaining.next() {
-        case "reactor": place = .reactor
-        case "pool": place = .pool
-        default: return nil
-        }
-      case "--reactors":
-        guard let count = remaining.next().flatMap({ Int($0) }), count > 0 else { return nil }
-        reactors = count
-      case "--shared-port": sharesPort = true
-      case "--report": reports = true
-      default:
-        guard let number = UInt16(argument) else { return nil }
-        port = number
-      }
-    }
+private func echo(_ connection: TCPConnection) async throws {
+  while let bytes = try await connection.read() {
+    try await connection.write(bytes)
   }
 }
 
-/// Writes a line to standard error, unbuffered: the benchmark waits for it.
-func printError(_ line: String) {
-  var text = line + "\n"
-  text.withUTF8 { bytes in
-    _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count)
+/// Looks at the bytes where they were received, and forgets them.
+private func discard(_ connection: TCPConnection) async throws {
+  while (try await connection.withBytes { bytes, consumed in consumed = bytes.count }) != nil {}
+}
+
+/// What the command line asks for.
+struct Options {
+  /// Where the handlers run.
+  let place: HandlerPlace
+  let mode: StreamMode
+  let reactors: Int
+  /// Each reactor has a listener of its own, at the same port.
+  let sharesPort: Bool
+  /// Says of each connection which reactor got it.
+  let reports: Bool
+  let endpoint: Endpoint
+
+  init() {
+    var arguments = Arguments(
+      usage:
+        "swift-echo [--on reactor|pool] [--mode echo|sink] [--reactors N [--shared-port]] [--report] [PORT]"
+    )
+    place = arguments.take("--on", or: .pool) { ["reactor": .reactor, "pool": .pool][$0] }
+    mode = arguments.take("--mode", or: .echo)
+    reactors = arguments.take("--reactors", or: 1) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
+    sharesPort = arguments.takeFlag("--shared-port")
+    reports = arguments.takeFlag("--report")
+    endpoint = .host("127.0.0.1", port: arguments.port())
   }
 }

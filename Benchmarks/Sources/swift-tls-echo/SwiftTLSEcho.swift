@@ -1,16 +1,12 @@
 import ActorSockets
 import ActorSocketsTLS
-import Glibc
+import ServerSupport
 
 /// A TLS server on ActorSockets, written as a user would write it.
 @main
 struct SwiftTLSEcho {
   static func main() async throws {
-    guard let options = Options(CommandLine.arguments.dropFirst()) else {
-      printError(
-        "usage: swift-tls-echo --certificate FILE --key FILE [--on reactor|pool] [--mode echo|sink|source] [PORT]")
-      exit(2)
-    }
+    let options = Options()
     var configuration = TLSConfiguration()
     configuration.identity = try TLSIdentity(certificateFile: options.certificate, keyFile: options.key)
     let context = try TLSContext(configuration)
@@ -56,42 +52,21 @@ enum Mode: String {
 
 /// What the command line asks for.
 struct Options {
-  var certificate = ""
-  var key = ""
-  var mode = Mode.echo
+  let certificate: String
+  let key: String
+  let mode: Mode
   /// Where the handlers run.
-  var place: HandlerPlace = .pool
+  let place: HandlerPlace
   /// 0 lets the kernel choose.
-  var port: UInt16 = 0
+  let port: UInt16
 
-  init?(_ arguments: some Sequence<String>) {
-    var remaining = arguments.makeIterator()
-    while let argument = remaining.next() {
-      switch argument {
-      case "--certificate": certificate = remaining.next() ?? ""
-      case "--key": key = remaining.next() ?? ""
-      case "--mode":
-        guard let mode = remaining.next().flatMap(Mode.init) else { return nil }
-        self.mode = mode
-      case "--on":
-        switch remaining.next() {
-        case "reactor": place = .reactor
-        case "pool": place = .pool
-        default: return nil
-        }
-      default:
-        guard let number = UInt16(argument) else { return nil }
-        port = number
-      }
-    }
-    if certificate.isEmpty || key.isEmpty { return nil }
-  }
-}
-
-/// Writes a line to standard error, unbuffered: the benchmark waits for it.
-func printError(_ line: String) {
-  var text = line + "\n"
-  text.withUTF8 { bytes in
-    _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count)
+  init() {
+    var arguments = Arguments(
+      usage: "swift-tls-echo --certificate FILE --key FILE [--on reactor|pool] [--mode echo|sink|source] [PORT]")
+    certificate = arguments.take("--certificate")
+    key = arguments.take("--key")
+    mode = arguments.take("--mode", or: .echo)
+    place = arguments.take("--on", or: .pool) { ["reactor": .reactor, "pool": .pool][$0] }
+    port = arguments.port()
   }
 }

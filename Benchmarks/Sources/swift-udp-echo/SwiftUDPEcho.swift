@@ -1,14 +1,11 @@
 import ActorSockets
-import Glibc
+import ServerSupport
 
 /// A UDP echo server on ActorSockets, written as a user would write it, in three ways.
 @main
 struct SwiftUDPEcho {
   static func main() async throws {
-    guard let options = Options(CommandLine.arguments.dropFirst()) else {
-      printError("usage: swift-udp-echo [--on reactor|pool] [--mode single|isolated|batch|scoped] [PORT]")
-      exit(2)
-    }
+    let options = Options()
     let endpoint = try UDPEndpoint.bind(to: options.endpoint)
     for address in endpoint.localAddresses { printError("listening on \(address)") }
 
@@ -63,38 +60,15 @@ struct Options {
   }
 
   /// Where the handler runs.
-  var runsOnReactor = false
-  var mode = Mode.single
-  /// 0 lets the kernel choose.
-  private var port: UInt16 = 0
+  let runsOnReactor: Bool
+  let mode: Mode
+  let endpoint: Endpoint
 
-  var endpoint: Endpoint { .host("127.0.0.1", port: port) }
-
-  init?(_ arguments: some Sequence<String>) {
-    var remaining = arguments.makeIterator()
-    while let argument = remaining.next() {
-      switch argument {
-      case "--on":
-        switch remaining.next() {
-        case "reactor": runsOnReactor = true
-        case "pool": runsOnReactor = false
-        default: return nil
-        }
-      case "--mode":
-        guard let mode = remaining.next().flatMap(Mode.init) else { return nil }
-        self.mode = mode
-      default:
-        guard let number = UInt16(argument) else { return nil }
-        port = number
-      }
-    }
-  }
-}
-
-/// Writes a line to standard error, unbuffered: the benchmark waits for it.
-func printError(_ line: String) {
-  var text = line + "\n"
-  text.withUTF8 { bytes in
-    _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count)
+  init() {
+    var arguments = Arguments(
+      usage: "swift-udp-echo [--on reactor|pool] [--mode single|isolated|batch|scoped] [PORT]")
+    runsOnReactor = arguments.take("--on", or: false) { ["reactor": true, "pool": false][$0] }
+    mode = arguments.take("--mode", or: .single)
+    endpoint = .host("127.0.0.1", port: arguments.port())
   }
 }

@@ -1,8 +1,9 @@
-// Bulk: as many bytes as go, encrypted, either to the server or from it.
+// Bulk: as many bytes as go, either to the server or from it.
 //
-// To the server: blocks of 16 KiB. At the end the client says good-bye and waits for the server's: it can only get to the
-// good-bye after it has decrypted all that came before it. From the server: blocks of which byte i is i modulo 251; every
-// byte is compared.
+// To the server: blocks of 64 KiB, or of 16 KiB if they are encrypted. At the end the client says good-bye and waits for the
+// server's: it can only get to the good-bye after it has received, and decrypted, all that came before it, and if it closed
+// with something unread, what came back would be a reset. From the server: blocks of 16 KiB of which byte i is i modulo
+// 251; every byte is compared.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 #include "report.h"
 #include "stream.h"
 
-enum { BLOCK = 16 * 1024, BLOCKS_PER_TURN = 8, SEND_BUFFER = BLOCKS_PER_TURN * BLOCK };
+enum { BLOCK = 16 * 1024, PLAIN_BLOCK = 64 * 1024, BYTES_PER_TURN = 128 * 1024 };
 enum { EVENTS_PER_WAIT = 256, WAIT_MILLISECONDS = 20 };
 
 static const uint64_t SECOND = 1000000000;
@@ -39,12 +40,13 @@ struct bulk {
   int epoll;
   struct flow *flows;
   unsigned open;
+  size_t block;  // bytes of a send
   bool ending;  // good-byes are all that is wanted
   uint64_t bytes;
   uint64_t paced_since;  // when the rate would have been kept with no byte transferred
   uint64_t wrong_bytes;
   uint64_t failed;
-  char pattern[2 * BLOCK];  // two blocks, so that one can be compared from anywhere in it
+  char pattern[PLAIN_BLOCK];  // several blocks, so that one can be compared from anywhere in it
   char received[BLOCK];
 };
 
@@ -72,7 +74,7 @@ static void take(struct bulk *bulk, struct flow *flow, size_t count) {
 // False if the flow has to wait, or ended.
 static bool step(struct bulk *bulk, struct flow *flow) {
   bool sends = bulk->options->uploads && !bulk->ending;
-  ssize_t n = sends ? stream_send(&flow->stream, bulk->pattern, BLOCK)
+  ssize_t n = sends ? stream_send(&flow->stream, bulk->pattern, bulk->block)
                     : stream_receive(&flow->stream, bulk->received, BLOCK);
   if (n > 0) {
     bulk->bytes += (uint64_t)n;
@@ -90,7 +92,7 @@ static bool run_turns(struct bulk *bulk) {
   bool any_is_ready = false;
   for (unsigned i = 0; i < bulk->options->connections; i++) {
     struct flow *flow = &bulk->flows[i];
-    for (unsigned block = 0; flow->ready && block < BLOCKS_PER_TURN; block++) step(bulk, flow);
+    for (size_t bytes = 0; flow->ready && bytes < BYTES_PER_TURN; bytes += bulk->block) step(bulk, flow);
     any_is_ready |= flow->ready;
   }
   return any_is_ready;
@@ -129,8 +131,9 @@ static void run_until(struct bulk *bulk, uint64_t deadline) {
 // Several records with one send, so that the load generator is not what limits. Nothing stays behind: OpenSSL flushes
 // after a handshake and after a good-bye.
 static bool buffer_sends(struct flow *flow) {
+  if (!flow->stream.ssl) return true;
   BIO *socket = SSL_get_wbio(flow->stream.ssl), *buffer = BIO_new(BIO_f_buffer());
-  if (!buffer || BIO_set_write_buffer_size(buffer, SEND_BUFFER) != 1 || !BIO_up_ref(socket)) {
+  if (!buffer || BIO_set_write_buffer_size(buffer, BYTES_PER_TURN) != 1 || !BIO_up_ref(socket)) {
     BIO_free(buffer);
     return false;
   }
@@ -140,7 +143,8 @@ static bool buffer_sends(struct flow *flow) {
 
 // Any byte is a request.
 static bool ask(struct flow *flow) {
-  return stream_send(&flow->stream, "!", 1) == 1 && BIO_flush(SSL_get_wbio(flow->stream.ssl)) == 1;
+  if (stream_send(&flow->stream, "!", 1) != 1) return false;
+  return !flow->stream.ssl || BIO_flush(SSL_get_wbio(flow->stream.ssl)) == 1;
 }
 
 static bool open_flow(struct bulk *bulk, struct flow *flow) {
@@ -161,22 +165,26 @@ static bool open_flows(struct bulk *bulk) {
   return true;
 }
 
-// A block that was encrypted and did not fit is not sent after it: what went before the good-bye is what counts.
+// False if the connection failed. A block that was encrypted and did not fit is not sent after it: what went before the
+// good-bye is what counts.
+static bool shut_down(struct bulk *bulk, struct flow *flow) {
+  if (!flow->stream.ssl) return shutdown(flow->stream.fd, SHUT_WR) == 0;
+  int flags = fcntl(flow->stream.fd, F_GETFL);
+  fcntl(flow->stream.fd, F_SETFL, flags & ~O_NONBLOCK);
+  // A record that is half sent has to be finished first.
+  if (SSL_want_write(flow->stream.ssl) && stream_send(&flow->stream, bulk->pattern, bulk->block) < 0) return false;
+  SSL_shutdown(flow->stream.ssl);
+  fcntl(flow->stream.fd, F_SETFL, flags);
+  return true;
+}
+
 static void say_goodbye(struct bulk *bulk) {
   bulk->ending = true;
   for (unsigned i = 0; i < bulk->options->connections; i++) {
     struct flow *flow = &bulk->flows[i];
     if (flow->stream.fd < 0) continue;
-    int flags = fcntl(flow->stream.fd, F_GETFL);
-    fcntl(flow->stream.fd, F_SETFL, flags & ~O_NONBLOCK);
-    // A record that is half sent has to be finished first.
-    if (SSL_want_write(flow->stream.ssl) && stream_send(&flow->stream, bulk->pattern, BLOCK) < 0) {
-      fail(bulk, flow, strerror(errno));
-      continue;
-    }
-    SSL_shutdown(flow->stream.ssl);
-    fcntl(flow->stream.fd, F_SETFL, flags);
     flow->ready = true;
+    if (!shut_down(bulk, flow)) fail(bulk, flow, strerror(errno));
   }
 }
 
@@ -212,12 +220,13 @@ static int measure(struct bulk *bulk) {
   }
   print_result(bulk, &measured, bytes);
   bool unfinished = bulk->options->uploads && bulk->open > 0;
-  return bytes > 0 && bulk->wrong_bytes == 0 && bulk->failed == 0 && !unfinished ? 0 : 1;
+  return exit_status(bulk->failed == 0 && !unfinished, bulk->wrong_bytes, bytes);
 }
 
-int run_tls_bulk(const struct options *options) {
+int run_bulk(const struct options *options) {
   static struct bulk bulk;
   bulk.options = options;
+  bulk.block = options->encrypted ? BLOCK : PLAIN_BLOCK;
   for (unsigned i = 0; i < sizeof bulk.pattern; i++) bulk.pattern[i] = (char)(i % BLOCK % 251);
   bulk.epoll = epoll_create1(EPOLL_CLOEXEC);
   bulk.flows = calloc(options->connections, sizeof *bulk.flows);

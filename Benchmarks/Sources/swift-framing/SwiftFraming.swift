@@ -1,0 +1,95 @@
+import ActorSockets
+import ServerSupport
+
+/// A server on ActorSockets that takes lines or messages apart, written as a user would write it, in several ways.
+///
+/// At the end of the stream it answers with how many there were, and the sum of their bytes.
+@main
+struct SwiftFraming {
+  enum Mode: String {
+    case lines, messages
+  }
+
+  /// What a line or message becomes: a `String` (lines only), an array, or nothing but a look at its bytes.
+  enum Form: String {
+    case string, array, scoped
+  }
+
+  static func main() async throws {
+    var arguments = Arguments(
+      usage: "swift-framing --mode lines|messages [--on reactor|pool] [--form string|array|scoped] [PORT]")
+    let place: HandlerPlace = arguments.take("--on", or: .pool) { ["reactor": .reactor, "pool": .pool][$0] }
+    let mode = arguments.take("--mode", or: Mode.lines)
+    let form = arguments.take("--form", or: Form.array)
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: arguments.port()))
+    for address in listener.localAddresses { printError("listening on \(address)") }
+    try await listener.serve(on: place) { connection in
+      let tally =
+        switch (mode, form) {
+        case (.lines, .string): try await takeStrings(connection)
+        case (.lines, .array): try await takeArrays(connection.messages(until: .lf), endingBy: 1)
+        case (.messages, .array), (.messages, .string):
+          try await takeArrays(connection.messages(lengthPrefix: .uint32(.big)), endingBy: 0)
+        case (.lines, .scoped): try await lookAtFrames(connection, countLines)
+        case (.messages, .scoped): try await lookAtFrames(connection, countMessages)
+        }
+      try await connection.write(Array(tally.line.utf8))
+    }
+  }
+}
+
+private func takeStrings(_ connection: TCPConnection) async throws -> Tally {
+  var tally = Tally()
+  for try await line in connection.lines {
+    tally.add(line.utf8.span)
+  }
+  return tally
+}
+
+/// Without the bytes that end each of them.
+private func takeArrays(_ messages: StreamSequence<[UInt8]>, endingBy length: Int) async throws -> Tally {
+  var tally = Tally()
+  for try await message in messages {
+    tally.add(message.span.extracting(first: message.count - length))
+  }
+  return tally
+}
+
+/// Frames that are whole are counted where they were received.
+private func lookAtFrames(
+  _ connection: TCPConnection, _ count: @escaping @Sendable (inout Tally, Span<UInt8>) -> Int
+) async throws -> Tally {
+  var tally = Tally()
+  while true {
+    let before = tally
+    let after = try await connection.withBytes { bytes, consumed in
+      var tally = before
+      consumed = count(&tally, bytes)
+      return tally
+    }
+    guard let after else { return tally }
+    tally = after
+  }
+}
+
+/// Returns how many bytes are used up.
+private func countLines(_ tally: inout Tally, _ bytes: Span<UInt8>) -> Int {
+  var start = 0
+  for index in bytes.indices where bytes[index] == UInt8(ascii: "\n") {
+    tally.add(bytes.extracting(start..<index))
+    start = index + 1
+  }
+  return start
+}
+
+/// Returns how many bytes are used up.
+private func countMessages(_ tally: inout Tally, _ bytes: Span<UInt8>) -> Int {
+  var start = 0
+  while bytes.count - start >= 4 {
+    let length = (start..<start + 4).reduce(0) { $0 << 8 | Int(bytes[$1]) }
+    guard bytes.count - start - 4 >= length else { break }
+    tally.add(bytes.extracting(start + 4..<start + 4 + length))
+    start += 4 + length
+  }
+  return start
+}

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Counts what an echo, a datagram, a handshake or a line needs: its system calls, allocations, instructions.
+
+Unlike processor time, these hardly depend on what else the machine does, so they can have thresholds: --check compares
+them with those in thresholds.json. The README beside this file says how to read them. Needs Python 3.9, Swift, cc,
+strace, valgrind, objcopy and openssl.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tls
+from harness import BUILD_TIMEOUT, HERE, Failure, build, print_table, run_load, running_server, trace
+
+THRESHOLDS = HERE / "thresholds.json"
+# How far today's instructions may grow: other versions of a compiler or a library are not to be mistakes.
+ROOM_FOR_INSTRUCTIONS = 1.05
+
+ECHO = {"connections": 128, "size": 64}
+DATAGRAMS = {"sockets": 8, "in-flight": 16, "size": 64}
+HANDSHAKES = {"connections": 32, "session": "new"}
+LINES = {"size": 80}
+MESSAGES = {"size": 100}
+
+# Without a tool that slows it down, a server answers more in the same time; and what the connections allocate as they
+# are made, which is not always the same, is less beside that.
+MORE_FOR_ALLOCATIONS = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    server: list
+    mode: str  # of the load generator
+    options: dict
+    requests: int
+    encrypted: bool = False
+
+
+def framing_server(mode, form):
+    return ["swift-framing", "--on", "reactor", "--mode", mode, "--form", form]
+
+
+CASES = {
+    "echo in plain C": Case(["raw-c-echo"], "echo", ECHO, 20000),
+    "echo on the reactor": Case(["swift-echo", "--on", "reactor"], "echo", ECHO, 20000),
+    "echo on the pool": Case(["swift-echo", "--on", "pool"], "echo", ECHO, 20000),
+    "datagrams in batches": Case(["swift-udp-echo", "--on", "reactor", "--mode", "batch"], "udp", DATAGRAMS, 20000),
+    "TLS echo": Case(["swift-tls-echo", "--on", "reactor"], "tls-echo", ECHO, 10000, encrypted=True),
+    "TLS handshake": Case(["swift-tls-echo", "--on", "reactor"], "tls-handshakes", HANDSHAKES, 400, encrypted=True),
+    "line as a string": Case(framing_server("lines", "string"), "lines", LINES, 50000),
+    "line as an array": Case(framing_server("lines", "array"), "lines", LINES, 50000),
+    "message": Case(framing_server("messages", "array"), "messages", MESSAGES, 50000),
+}
+
+
+# --- Counting --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tools:
+    """What counting needs beside the servers."""
+
+    binaries: Path
+    directory: Path  # for everything that is made on the way
+    certificate: list
+    profiles: Path
+    stripped: dict = field(default_factory=dict)
+
+    def command(self, case):
+        program, *arguments = case.server
+        return [self.binaries / program, *arguments, *(self.certificate if case.encrypted else [])]
+
+    def load(self, case, host, port, requests):
+        return run_load(self.binaries, case.mode, host, port, **case.options, requests=requests)
+
+    def without_debug_information(self, program):
+        """A copy that valgrind can read: it gives up on the debug information of Swift."""
+        if program not in self.stripped:
+            copy = self.directory / program.name
+            subprocess.run(["objcopy", "--strip-debug", program, copy], check=True, timeout=BUILD_TIMEOUT)
+            self.stripped[program] = copy
+        return self.stripped[program]
+
+
+def count_system_calls(tools, case, requests):
+    """All of a server, from before the first connection to after the last one."""
+    with running_server(case.server[0], tools.command(case)) as (server, host, port):
+        traced = trace(server, lambda: tools.load(case, host, port, requests))
+    return {"system_calls": sum(call["calls"] for call in traced["calls"].values())}
+
+
+def build_allocation_counter(directory):
+    library = directory / "allocation-counter.so"
+    command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library]
+    command += [HERE / "Sources" / "allocation-counter" / "allocation-counter.c"]
+    if subprocess.run(command, timeout=BUILD_TIMEOUT).returncode != 0:
+        raise Failure("the build of the allocation counter failed")
+    return library
+
+
+def count_allocations(tools, case, requests):
+    """Those of the whole life of a server, by the library that is loaded before it."""
+    library = tools.directory / "allocation-counter.so"
+    if not library.exists():
+        build_allocation_counter(tools.directory)
+    counts = tools.directory / "allocations"
+    counts.write_bytes(bytes(16))
+    command = ["env", f"LD_PRELOAD={library}", f"ALLOCATION_COUNTS={counts}", *tools.command(case)]
+    with running_server(case.server[0], command) as (_, host, port):
+        tools.load(case, host, port, requests)
+    allocations, allocated = struct.unpack("=QQ", counts.read_bytes())
+    if allocations == 0:
+        raise Failure(f"{case.server[0]} did not load the allocation counter")
+    return {"allocations": allocations, "bytes": allocated}
+
+
+def count_instructions(tools, case, requests):
+    """Those of the whole life of a server, outside of the kernel."""
+    program, *arguments = tools.command(case)
+    name = re.sub(r"\W+", "-", f"{' '.join(case.server)} {case.mode} {requests}")
+    profile = tools.profiles / f"callgrind.{name}"
+    command = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={profile}"]
+    command += [tools.without_debug_information(program), *arguments]
+    with running_server(program.name, command) as (_, host, port):
+        tools.load(case, host, port, requests)
+    # Written as the server ends.
+    match = re.search(r"^totals: (\d+)$", profile.read_text(errors="replace"), re.MULTILINE)
+    if not match:
+        raise Failure(f"valgrind wrote no total for {program.name}")
+    return {"instructions": int(match[1])}
+
+
+COUNTERS = {
+    "system_calls": count_system_calls,
+    "allocations": count_allocations,
+    "instructions": count_instructions,
+}
+
+
+def count(tools, case, counters):
+    """Of one request: what twice as many need more, so that starting and connecting are not in it."""
+    result = {}
+    for counter in counters:
+        requests = case.requests * (MORE_FOR_ALLOCATIONS if counter == "allocations" else 1)
+        once, twice = (COUNTERS[counter](tools, case, requests * times) for times in (1, 2))
+        result.update({what: (twice[what] - once[what]) / requests for what in once})
+    return result
+
+
+# --- Reports ---------------------------------------------------------------------------------------
+
+
+def print_counts(results):
+    columns = {"system_calls": ("system calls", ".3f"), "allocations": ("allocations", ".3f")}
+    columns |= {"bytes": ("bytes allocated", ".0f"), "instructions": ("instructions", ".0f")}
+    rows = [
+        [case, *[format(counts[key], form) if key in counts else "-" for key, (_, form) in columns.items()]]
+        for case, counts in results.items()
+    ]
+    print("\nOf one request: an echo, a datagram, a handshake, a line, a message\n")
+    print_table(["server", *[title for title, _ in columns.values()]], rows)
+
+
+def excesses(results, thresholds):
+    """A sentence for each count above its threshold."""
+    return [
+        f"{case}: {counts[what]:.3f} {what.replace('_', ' ')} a request, more than the {most} of {THRESHOLDS.name}"
+        for case, counts in results.items()
+        for what, most in thresholds.get(case, {}).items()
+        if what in counts and counts[what] > most
+    ]
+
+
+def accept_instructions(results, thresholds):
+    """Today's instructions, and some room, are the thresholds from now on."""
+    for case, limits in thresholds.items():
+        if "instructions" in limits and "instructions" in results.get(case, {}):
+            limits["instructions"] = round(results[case]["instructions"] * ROOM_FOR_INSTRUCTIONS)
+    THRESHOLDS.write_text(json.dumps(thresholds, indent=2) + "\n")
+
+
+# --- Main ------------------------------------------------------------------------------------------
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Counts system calls, allocations and instructions of one request.")
+    parser.add_argument(
+        "--check", action="store_true", help=f"fail if a count is above its threshold in {THRESHOLDS.name}"
+    )
+    parser.add_argument(
+        "--accept-instructions", action="store_true", help="write thresholds of instructions from what is counted now"
+    )
+    parser.add_argument("--case", action="append", choices=CASES, help="only this one; may be repeated")
+    parser.add_argument("--counter", action="append", choices=COUNTERS, help="only this one; may be repeated")
+    parser.add_argument("--profiles", type=Path, help="keep callgrind's files, for callgrind_annotate, in this folder")
+    parser.add_argument("--json", type=Path, help="write the counts to this file, too")
+    return parser.parse_args()
+
+
+def check_tools():
+    missing = [tool for tool in ["cc", "strace", "valgrind", "objcopy", "openssl"] if not shutil.which(tool)]
+    if missing:
+        raise Failure(f"these are not installed: {', '.join(missing)}")
+
+
+def measure(arguments):
+    check_tools()
+    cases = {name: case for name, case in CASES.items() if not arguments.case or name in arguments.case}
+    binaries = build({"load", *(case.server[0] for case in cases.values())})
+    results = {}
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        profiles = arguments.profiles or directory
+        os.makedirs(profiles, exist_ok=True)
+        tools = Tools(binaries, directory, stack.enter_context(tls.certificate()), profiles)
+        for name, case in cases.items():
+            print(f"  counting: {name}", flush=True)
+            results[name] = count(tools, case, arguments.counter or COUNTERS)
+    print_counts(results)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    thresholds = json.loads(THRESHOLDS.read_text())
+    if arguments.accept_instructions:
+        accept_instructions(results, thresholds)
+    return excesses(results, thresholds) if arguments.check else []
+
+
+def main():
+    # As an exception, so that the children are ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        exceeded = measure(parse_arguments())
+    except Failure as failure:
+        print(f"counters.py: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    for sentence in exceeded:
+        print(f"counters.py: {sentence}", file=sys.stderr)
+    return 1 if exceeded else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
