@@ -70,7 +70,7 @@ public final class StreamCore {
   /// Called when the descriptor is gone, for a layer that has let go.
   var whenGone: (() -> Void)?
   /// What the task waits for, or waited for last, that attends to the stream.
-  private var attendantCall: AttendantCall?
+  var attendantCall: AttendantCall?
   /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
   private var isPumpingReads = false
   private var readShare = Share()
@@ -450,45 +450,6 @@ public final class StreamCore {
     return upgrade == nil ? nil : SocketError(.upgraded, operation: "")
   }
 
-  // MARK: Taking back
-
-  /// The task that awaits a read was cancelled, or its handle.
-  func cancelRead(_ id: UInt64) {
-    guard let entry = reads.remove(id) else { return }
-    finish(entry.tag, .failure(CancellationError()))
-    pumpReads()
-  }
-
-  /// The task that awaits a write was cancelled, or its handle.
-  func cancelWrite(_ id: UInt64) {
-    guard let write = writes.remove(id)?.tag ?? removeFlush(id) else { return }
-    finish(write, .failure(CancellationError()))
-    pumpWrites()
-  }
-
-  /// The task that awaits a write was cancelled, and nobody else has its bytes: they stay.
-  func abandonWrite(_ id: UInt64) {
-    guard let write = writes.abandon(id) else { return }
-    finish(write, .failure(CancellationError()))
-    pumpWrites()
-  }
-
-  /// A call of the task that attends to the stream is about to suspend. Its task tells of cancellation from now on, by
-  /// `attendantWasCancelled`.
-  func attendantWaits(for call: AttendantCall) {
-    attendantCall = call
-    if Task.isCancelled { attendantWasCancelled() }
-  }
-
-  /// The task that attends to the stream was cancelled: what it waits for, if anything, ends.
-  package func attendantWasCancelled() {
-    switch attendantCall {
-    case .read(let id): cancelRead(id)
-    case .write(let id): cancelWrite(id)
-    case nil: break
-    }
-  }
-
   // MARK: Progress
 
   private func reportReadProgress() {
@@ -508,10 +469,4 @@ public final class StreamCore {
     pumpReads()
     pumpWrites()
   }
-}
-
-/// A call that waits in one of the queues.
-enum AttendantCall {
-  case read(UInt64)
-  case write(UInt64)
 }

@@ -1,0 +1,49 @@
+// How what was queued is taken back: by cancelling a task, or a handle.
+//
+// Whoever comes first, the outcome or the cancellation, takes the operation out of its queue; the other finds nothing there. Both are
+// on the reactor's thread.
+
+extension StreamCore {
+  /// The task that awaits a read was cancelled, or its handle.
+  func cancelRead(_ id: UInt64) {
+    guard let entry = reads.remove(id) else { return }
+    finish(entry.tag, .failure(CancellationError()))
+    pumpReads()
+  }
+
+  /// The task that awaits a write was cancelled, or its handle.
+  func cancelWrite(_ id: UInt64) {
+    guard let write = writes.remove(id)?.tag ?? removeFlush(id) else { return }
+    finish(write, .failure(CancellationError()))
+    pumpWrites()
+  }
+
+  /// The task that awaits a write was cancelled, and nobody else has its bytes: they stay.
+  func abandonWrite(_ id: UInt64) {
+    guard let write = writes.abandon(id) else { return }
+    finish(write, .failure(CancellationError()))
+    pumpWrites()
+  }
+
+  /// A call of the task that attends to the stream is about to suspend. Its task tells of cancellation from now on, by
+  /// `attendantWasCancelled`.
+  func attendantWaits(for call: AttendantCall) {
+    attendantCall = call
+    if Task.isCancelled { attendantWasCancelled() }
+  }
+
+  /// The task that attends to the stream was cancelled: what it waits for, if anything, ends.
+  package func attendantWasCancelled() {
+    switch attendantCall {
+    case .read(let id): cancelRead(id)
+    case .write(let id): cancelWrite(id)
+    case nil: break
+    }
+  }
+}
+
+/// A call that waits in one of the queues.
+enum AttendantCall {
+  case read(UInt64)
+  case write(UInt64)
+}
