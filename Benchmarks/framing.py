@@ -12,9 +12,12 @@ SERVERS = {
     "framing-go": ["go-framing"],
     "framing-reactor-string": ["swift-framing", "--on", "reactor", "--form", "string"],
     "framing-reactor": ["swift-framing", "--on", "reactor", "--form", "array"],
+    "framing-reactor-string-batch": ["swift-framing", "--on", "reactor", "--form", "string-batch"],
+    "framing-reactor-batch": ["swift-framing", "--on", "reactor", "--form", "array-batch"],
     "framing-reactor-scoped": ["swift-framing", "--on", "reactor", "--form", "scoped"],
     "framing-pool-string": ["swift-framing", "--on", "pool", "--form", "string"],
     "framing-pool": ["swift-framing", "--on", "pool", "--form", "array"],
+    "framing-pool-batch": ["swift-framing", "--on", "pool", "--form", "array-batch"],
 }
 # What each is compared with: a ratio of processor times.
 BASELINES = ["framing-c", "framing-nio-string", "framing-nio", "framing-go"]
@@ -34,7 +37,7 @@ COST = "server_cpu_ns_per_frame"
 
 def is_for(name, mode):
     """No message is a string."""
-    return mode == "lines" or not name.endswith("-string")
+    return mode == "lines" or "-string" not in name
 
 
 def products(names):

@@ -36,7 +36,9 @@ extension TCPListener {
         await plain.close()
         throw error
       }
-      try await connection.attend({ try await handler(connection) }, onCancel: { $0.core.attendantWasCancelled() })
+      connection.setAttended(true)
+      defer { connection.setAttended(false) }
+      try await handler(connection)
     }
   }
 }

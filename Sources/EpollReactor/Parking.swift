@@ -118,19 +118,13 @@ extension ReactorActor {
 }
 
 extension ReactorActor {
-  /// Runs `body`, in which the current task attends to this actor: it is the one that makes most of its calls.
+  /// The current task attends to this actor, until it says otherwise: it is the one that makes most of its calls.
   ///
-  /// Those need not each listen for the cancellation of their task, which costs more than all else that a call does: this
-  /// listens for all of them. It is up to `cancelled` to end the call that is suspended then, if one is. A call of the attendant's
-  /// must look for itself, before it suspends, whether its task was cancelled already; afterwards it is told.
+  /// Those need not listen for the cancellation of their task, which costs more than all else that a call does. Whoever cancels the
+  /// task tells the actor, afterwards; and a call of the attendant's looks for itself, before it suspends, whether its task was
+  /// cancelled already. Nobody else must be able to cancel the task.
   @inline(__always)
-  package nonisolated func attend(
-    _ body: () async throws -> Void, onCancel cancelled: @escaping @Sendable (isolated Self) -> Void
-  ) async rethrows {
-    executor.setAttended(true)
-    defer { executor.setAttended(false) }
-    try await withTaskCancellationHandler(operation: body) { submit(cancelled) }
-  }
+  package nonisolated func setAttended(_ isAttended: Bool) { executor.setAttended(isAttended) }
 }
 
 /// A job that waits for its outcome.

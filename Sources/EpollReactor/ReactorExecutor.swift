@@ -20,7 +20,7 @@ public final class ReactorExecutor: SerialExecutor {
   /// What runs now came out of the queue and has made no call yet: this is the call that was queued.
   private let isFresh = Atomic<Bool>(false)
 
-  /// The task that attends to the actor of this domain; 0 if there is none. See `ReactorActor.attend`.
+  /// The task that attends to the actor of this domain; 0 if there is none. See `ReactorActor.setAttended`.
   private let attendant = Atomic<UInt>(0)
 
   /// A new isolation domain.
@@ -67,7 +67,7 @@ public final class ReactorExecutor: SerialExecutor {
   /// The current task begins or ends to attend to the actor.
   func setAttended(_ isAttended: Bool) { attendant.store(isAttended ? Self.currentTask : 0, ordering: .relaxed) }
 
-  /// Whether the current task attends to the actor: its cancellation is told by `attend`.
+  /// Whether the current task attends to the actor: whoever cancels it tells.
   package var isCalledByAttendant: Bool {
     let task = attendant.load(ordering: .relaxed)
     return task != 0 && task == Self.currentTask

@@ -10,14 +10,20 @@ struct SwiftFraming {
     case lines, messages
   }
 
-  /// What a line or message becomes: a `String` (lines only), an array, or nothing but a look at its bytes.
+  /// What a line or message becomes: a `String` (lines only) or an array, one at a time or all that have come; or nothing but a
+  /// look at its bytes.
   enum Form: String {
     case string, array, scoped
+    case stringBatch = "string-batch"
+    case arrayBatch = "array-batch"
   }
 
   static func main() async throws {
     var arguments = Arguments(
-      usage: "swift-framing --mode lines|messages [--on reactor|pool] [--form string|array|scoped] [PORT]")
+      usage: """
+        swift-framing --mode lines|messages [--on reactor|pool] \
+        [--form string|array|string-batch|array-batch|scoped] [PORT]
+        """)
     let place: HandlerPlace = arguments.take("--on", or: .pool) { ["reactor": .reactor, "pool": .pool][$0] }
     let mode = arguments.take("--mode", or: Mode.lines)
     let form = arguments.take("--form", or: Form.array)
@@ -30,6 +36,10 @@ struct SwiftFraming {
         case (.lines, .array): try await takeArrays(connection.messages(until: .lf), endingBy: 1)
         case (.messages, .array), (.messages, .string):
           try await takeArrays(connection.messages(lengthPrefix: .uint32(.big)), endingBy: 0)
+        case (.lines, .stringBatch): try await takeStringBatches(connection)
+        case (.lines, .arrayBatch): try await takeArrayBatches(connection, of: .message(until: .lf), endingBy: 1)
+        case (.messages, .arrayBatch), (.messages, .stringBatch):
+          try await takeArrayBatches(connection, of: .message(lengthPrefix: .uint32(.big)), endingBy: 0)
         case (.lines, .scoped): try await lookAtFrames(connection, countLines)
         case (.messages, .scoped): try await lookAtFrames(connection, countMessages)
         }
@@ -51,6 +61,24 @@ private func takeArrays(_ messages: StreamSequence<[UInt8]>, endingBy length: In
   var tally = Tally()
   for try await message in messages {
     tally.add(message.span.extracting(first: message.count - length))
+  }
+  return tally
+}
+
+private func takeStringBatches(_ connection: TCPConnection) async throws -> Tally {
+  var tally = Tally()
+  for try await lines in connection.batches(of: .line()) {
+    for line in lines { tally.add(line.utf8.span) }
+  }
+  return tally
+}
+
+private func takeArrayBatches(
+  _ connection: TCPConnection, of request: ReadRequest<[UInt8]?>, endingBy length: Int
+) async throws -> Tally {
+  var tally = Tally()
+  for try await messages in connection.batches(of: request) {
+    for message in messages { tally.add(message.span.extracting(first: message.count - length)) }
   }
   return tally
 }

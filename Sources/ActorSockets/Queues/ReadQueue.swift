@@ -14,44 +14,6 @@
 // - An entry that has the turn (`withBytes`) blocks the others until `endTurn`.
 // - When a read fails or is taken back, the enqueued ones behind it fail too: they would parse the wrong bytes.
 
-/// What a read asks for.
-package enum ReadKind: Sendable {
-  /// What there is, at least one byte.
-  case any(upTo: Int)
-  /// The same, left in the buffer.
-  case peek(upTo: Int)
-  /// So many bytes. `orEnd`: the end of the stream in place of the first one is no error.
-  case exactly(Int, orEnd: Bool = false)
-  /// Everything through a delimiter. `orEnd` as above.
-  case until(Delimiter, maximumLength: Int, orEnd: Bool = false)
-  /// A line of text; the ending is taken off.
-  case line(LineEnding, maximumLength: Int)
-  /// A message with its length in front, which is taken off.
-  case message(LengthPrefix, maximumLength: Int)
-  /// The right to look at the bytes, as soon as there are more than so many.
-  case turn(moreThan: Int)
-}
-
-/// What a read brought.
-package enum ReadOutcome: Sendable {
-  /// Bytes.
-  case bytes([UInt8])
-  /// The end of the stream, where that is no error.
-  case endOfStream
-  /// The right to look at the bytes.
-  case turn
-}
-
-/// What came of an operation of either queue.
-package enum OperationOutcome: Sendable {
-  /// What a read brought.
-  case read(ReadOutcome)
-  /// A write is done.
-  case written
-  /// What a receive brought; nothing if it may look at what there is.
-  case datagrams([Datagram])
-}
-
 /// How the bytes of a stream end.
 enum StreamEnding {
   /// The peer finished.
@@ -322,6 +284,14 @@ struct ReadQueue<Tag> {
     case needs(Int)
   }
 
+  /// What is at the front of the buffer, of something that has an end.
+  private enum Front {
+    /// A frame of so many bytes, of which these are wanted.
+    case frame(length: Int, content: Range<Int>)
+    /// It is not, or not yet.
+    case none(Verdict)
+  }
+
   private mutating func evaluate(_ kind: ReadKind, _ searched: inout Int) -> Verdict {
     switch kind {
     case .any(let limit):
@@ -333,28 +303,77 @@ struct ReadQueue<Tag> {
       if buffer.count > seen { return .done(.turn) }
       // At the end the reader looks once more, and may find that what is left is all it will get.
       return ending == nil ? .needs(1) : .done(.turn)
+    case .batch(let kind):
+      return evaluateBatch(of: kind, &searched)
+    case .exactly, .until, .line, .message:
+      switch front(kind, &searched) {
+      case .frame(let length, let content): return .done(.bytes(take(length, content, of: kind)))
+      case .none(let verdict): return verdict
+      }
+    }
+  }
+
+  /// The most bytes of a batch, but for its first frame: what is taken apart at a stroke keeps the others waiting.
+  private static var longestBatch: Int { 262_144 }
+
+  private mutating func evaluateBatch(of kind: ReadKind, _ searched: inout Int) -> Verdict {
+    var batch: [[UInt8]] = []
+    var total = 0
+    while total < Self.longestBatch {
+      guard case .frame(let length, let content) = front(kind, &searched) else { break }
+      let isGood = isText(content, of: kind)
+      // What is no text fails, and is then a batch by itself: those before it must not be lost with it.
+      if !isGood, !batch.isEmpty { break }
+      batch.append(take(length, content, of: kind))
+      searched = 0
+      total += length
+      if !isGood { break }
+    }
+    if !batch.isEmpty { return .done(.batch(batch)) }
+    if case .none(let verdict) = front(kind, &searched) { return verdict }
+    return .needs(1)
+  }
+
+  /// Whether these bytes are what such a read makes of them, as far as that may fail.
+  private func isText(_ content: Range<Int>, of kind: ReadKind) -> Bool {
+    guard case .line = kind else { return true }
+    return buffer.withBytes { (try? UTF8Span(validating: $0.extracting(content))) != nil }
+  }
+
+  /// Takes a frame out.
+  private mutating func take(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> [UInt8] {
+    // Whether a line feed belongs to the line is not known before it comes.
+    if case .line(.any, _) = kind, length == buffer.count, buffer[length - 1] == 13 { dropsLineFeed = true }
+    if content.lowerBound > 0 { buffer.drop(content.lowerBound) }
+    let bytes = buffer.take(content.count)
+    if length > content.upperBound { buffer.drop(length - content.upperBound) }
+    return bytes
+  }
+
+  private func front(_ kind: ReadKind, _ searched: inout Int) -> Front {
+    switch kind {
     case .exactly(let length, let orEnd):
-      return buffer.count >= length ? .done(.bytes(buffer.take(length))) : missing(length - buffer.count, orEnd: orEnd)
+      return buffer.count >= length
+        ? .frame(length: length, content: 0..<length) : .none(missing(length - buffer.count, orEnd: orEnd))
     case .until(let delimiter, let maximum, let orEnd):
-      return evaluateDelimited(delimiter.bytes, maximum, &searched, orEnd: orEnd) { buffer, start, length in
-        buffer.take(start + length)
+      return delimited(delimiter.bytes, maximum, &searched, orEnd: orEnd) { found, length in
+        .frame(length: found + length, content: 0..<found + length)
       }
     case .line(.lf, let maximum):
-      return evaluateDelimited(Delimiter.lf.bytes, maximum, &searched, orEnd: true) { buffer, start, length in
-        var line = buffer.take(start + length)
-        line.removeLast(line.count > 1 && line[line.count - 2] == 13 ? 2 : 1)
-        return line
+      return delimited(Delimiter.lf.bytes, maximum, &searched, orEnd: true) { found, length in
+        let end = found > 0 && buffer[found - 1] == 13 ? found - 1 : found
+        return .frame(length: found + length, content: 0..<end)
       }
     case .line(.crlf, let maximum):
-      return evaluateDelimited(Delimiter.crlf.bytes, maximum, &searched, orEnd: true) { buffer, start, length in
-        var line = buffer.take(start + length)
-        line.removeLast(length)
-        return line
+      return delimited(Delimiter.crlf.bytes, maximum, &searched, orEnd: true) { found, length in
+        .frame(length: found + length, content: 0..<found)
       }
     case .line(.any, let maximum):
-      return evaluateAnyLine(maximum, &searched)
+      return anyLine(maximum, &searched)
     case .message(let prefix, let maximum):
-      return evaluateMessage(prefix, maximum)
+      return message(prefix, maximum)
+    case .any, .peek, .turn, .batch:
+      return .none(.needs(1))
     }
   }
 
@@ -370,37 +389,29 @@ struct ReadQueue<Tag> {
     }
   }
 
-  private mutating func evaluateDelimited(
+  private func delimited(
     _ delimiter: [UInt8], _ maximum: Int, _ searched: inout Int, orEnd: Bool,
-    _ take: (inout ByteQueue, _ start: Int, _ length: Int) -> [UInt8]
-  ) -> Verdict {
+    _ frame: (_ found: Int, _ length: Int) -> Front
+  ) -> Front {
     // The last bytes that were searched may be the beginning of a delimiter.
     let start = searched - (delimiter.count - 1)
     if let found = buffer.firstIndex(of: delimiter, from: start, before: maximum) {
-      return .done(.bytes(take(&buffer, found, delimiter.count)))
+      return frame(found, delimiter.count)
     }
     searched = buffer.count
-    return buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: orEnd)
+    return .none(buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: orEnd))
   }
 
-  private mutating func evaluateAnyLine(_ maximum: Int, _ searched: inout Int) -> Verdict {
+  private func anyLine(_ maximum: Int, _ searched: inout Int) -> Front {
     let lineFeed = buffer.firstIndex(of: [10], from: searched, before: maximum)
     let carriageReturn = buffer.firstIndex(of: [13], from: searched, before: lineFeed ?? maximum)
     guard let end = carriageReturn ?? lineFeed else {
       searched = buffer.count
-      return buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: true)
+      return .none(buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: true))
     }
     var length = end + 1
-    if carriageReturn != nil {
-      if length == buffer.count {
-        dropsLineFeed = true
-      } else if buffer[length] == 10 {
-        length += 1
-      }
-    }
-    var line = buffer.take(length)
-    line.removeLast(length - end)
-    return .done(.bytes(line))
+    if carriageReturn != nil, length < buffer.count, buffer[length] == 10 { length += 1 }
+    return .frame(length: length, content: 0..<end)
   }
 
   private func tooLong(_ maximum: Int) -> Verdict {
@@ -409,46 +420,20 @@ struct ReadQueue<Tag> {
         .limitExceeded, operation: "read", detail: "no end of the message within the maximum of \(maximum) bytes"))
   }
 
-  private mutating func evaluateMessage(_ prefix: LengthPrefix, _ maximum: Int) -> Verdict {
-    if buffer.count < prefix.width { return missing(prefix.width - buffer.count, orEnd: true) }
+  private func message(_ prefix: LengthPrefix, _ maximum: Int) -> Front {
+    if buffer.count < prefix.width { return .none(missing(prefix.width - buffer.count, orEnd: true)) }
     guard let length = prefix.payloadLength(buffer.prefix(prefix.width)), length <= maximum else {
-      return .failed(
-        SocketError(
-          .limitExceeded, operation: "read",
-          detail: "the message's length prefix is not a length of at most \(maximum) bytes"))
+      return .none(
+        .failed(
+          SocketError(
+            .limitExceeded, operation: "read",
+            detail: "the message's length prefix is not a length of at most \(maximum) bytes")))
     }
     // No overflow: the length is at most `maximum`, which is far below `Int.max` (see `ReadKind.validate`).
     let total = prefix.width + length
-    if buffer.count < total { return missing(total - buffer.count, orEnd: false) }
-    buffer.drop(prefix.width)
-    return .done(.bytes(buffer.take(length)))
+    if buffer.count < total { return .none(missing(total - buffer.count, orEnd: false)) }
+    return .frame(length: total, content: prefix.width..<total)
   }
 }
 
 extension ReadQueue.Entry: Identified {}
-
-extension ReadKind {
-  /// Throws `.invalidArgument` for what can never succeed.
-  func validate() throws(SocketError) {
-    switch self {
-    case .any(let limit), .peek(let limit):
-      if limit <= 0 { throw .invalid("read", "up to \(limit) bytes is nothing, ask for at least one") }
-    case .exactly(let length, let orEnd):
-      // Messages of no bytes would come for ever.
-      if length < (orEnd ? 1 : 0) { throw .invalid("read", "\(length) is not a length") }
-    case .until(let delimiter, let maximum, _):
-      if delimiter.bytes.isEmpty { throw .invalid("read", "the delimiter is empty") }
-      if maximum < delimiter.bytes.count {
-        throw .invalid("read", "the maximum of \(maximum) has no room for a delimiter")
-      }
-    case .line(let ending, let maximum):
-      if maximum < (ending == .crlf ? 2 : 1) {
-        throw .invalid("read", "the maximum of \(maximum) has no room for a line")
-      }
-    case .message(_, let maximum):
-      if maximum < 0 || maximum > Int.max - 8 { throw .invalid("read", "\(maximum) is not a maximum length") }
-    case .turn:
-      break
-    }
-  }
-}

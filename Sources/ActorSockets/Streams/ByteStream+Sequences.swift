@@ -55,6 +55,22 @@ extension ByteStream {
   }
 }
 
+extension ByteStream {
+  /// Lines or messages in batches: as many as have arrived, at least one. The fastest way to read small ones.
+  ///
+  /// ```swift
+  /// for try await lines in connection.batches(of: .line()) {
+  ///   for line in lines { … }
+  /// }
+  /// ```
+  ///
+  /// - Parameter request: What each of them is; see ``ReadRequest/batch(of:)``.
+  /// - Returns: The batches, which are never empty; it ends at the end of the stream.
+  public nonisolated func batches<Element>(of request: ReadRequest<Element?>) -> StreamSequence<[Element]> {
+    StreamSequence(self, .batch(of: request))
+  }
+}
+
 /// What a stream brings, one read at a time, for `for try await`.
 ///
 /// It throws ``SocketError``, and `CancellationError` when the task is cancelled.

@@ -106,6 +106,23 @@ extension ReadRequest where Value: FixedWidthInteger {
   }
 }
 
+extension ReadRequest {
+  /// As many lines or messages as have arrived, at least one; `nil` if the stream ends where one would begin.
+  ///
+  /// Of those that come in large numbers a read for each is most of the work. What would throw does so as it would without the
+  /// batch, after those before it were a batch of their own: nothing is lost with it.
+  ///
+  /// - Parameter request: What each of them is, one of ``line(ending:maximumLength:)``, ``message(until:maximumLength:)``,
+  ///   ``message(ofLength:)`` and ``message(lengthPrefix:maximumLength:)``; of others the read throws `.invalidArgument`.
+  /// - Returns: The request.
+  public static func batch<Element>(of request: ReadRequest<Element?>) -> Self where Value == [Element]? {
+    Self(.batch(of: request.kind)) { outcome in
+      guard case .batch(let batch) = outcome else { return nil }
+      return try batch.compactMap { try request.convert(.bytes($0)) }
+    }
+  }
+}
+
 extension ReadOutcome {
   /// The bytes, `nil` at the end of the stream.
   var bytes: [UInt8]? {

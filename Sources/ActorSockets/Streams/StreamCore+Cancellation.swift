@@ -25,8 +25,8 @@ extension StreamCore {
     pumpWrites()
   }
 
-  /// A call of the task that attends to the stream is about to suspend. Its task tells of cancellation from now on, by
-  /// `attendantWasCancelled`.
+  /// A call of the task that attends to the stream is about to suspend. From now on `attendantWasCancelled` tells of a
+  /// cancellation.
   func attendantWaits(for call: AttendantCall) {
     attendantCall = call
     if Task.isCancelled { attendantWasCancelled() }
@@ -34,6 +34,7 @@ extension StreamCore {
 
   /// The task that attends to the stream was cancelled: what it waits for, if anything, ends.
   package func attendantWasCancelled() {
+    carriedLayer?.attendantWasCancelled()
     switch attendantCall {
     case .read(let id): cancelRead(id)
     case .write(let id): cancelWrite(id)

@@ -26,6 +26,8 @@ package protocol StreamLayer: AnyObject {
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason)
   /// No byte moved for too long.
   func carrierIsIdle(_ error: SocketError)
+  /// The task that attends to the stream was cancelled.
+  func attendantWasCancelled()
   /// The plain face is closed.
   func close(after condition: CloseCondition?)
 }

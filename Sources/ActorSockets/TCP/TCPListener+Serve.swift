@@ -246,7 +246,9 @@ extension TCPListener {
     _ handler: @concurrent @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
   ) async {
     do {
-      try await connection.attend({ try await handler(connection) }, onCancel: { $0.core.attendantWasCancelled() })
+      connection.setAttended(true)
+      defer { connection.setAttended(false) }
+      try await handler(connection)
       submit { $0.handlerEnded(connection) { $0.finished += 1 } }
     } catch {
       connection.submit { $0.abort() }
@@ -317,7 +319,10 @@ extension TCPListener {
 
   private func abortActive() {
     for connection in server.active.values {
-      connection.submit { $0.abort() }
+      connection.submit {
+        $0.core.attendantWasCancelled()
+        $0.abort()
+      }
       server.report.aborted += 1
     }
     server.active = [:]

@@ -20,16 +20,21 @@ import Testing
   }
 
   /// A task that attends to the stream and makes a call.
-  private static func attend(_ stream: some QueuedByteStream, _ call: Call, after gate: Gate? = nil) -> Task<
-    Void, any Error
-  > {
+  private static func attend(
+    _ stream: some QueuedByteStream, _ call: Call, after gate: Gate? = nil
+  ) -> Task<Void, any Error> {
     Task.immediate {
-      try await stream.attend(
-        {
-          await gate?.wait()
-          try await call.run(on: stream)
-        }, onCancel: { $0.core.attendantWasCancelled() })
+      stream.setAttended(true)
+      defer { stream.setAttended(false) }
+      await gate?.wait()
+      try await call.run(on: stream)
     }
+  }
+
+  /// Cancels it as a server does.
+  private static func cancel(_ task: Task<some Any, any Error>, of stream: some QueuedByteStream) {
+    task.cancel()
+    stream.submit { $0.core.attendantWasCancelled() }
   }
 
   /// Whether the call has its place in a queue.
@@ -51,7 +56,7 @@ import Testing
         try await pair.client.write([1, 2, 3])
         try await stream.hasBuffered(3)
       }
-      attending.cancel()
+      Self.cancel(attending, of: stream)
       await expectCancellation { try await attending.value }
       if call != .write {
         if call != .exactly { try await pair.client.write([1, 2, 3]) }
@@ -69,7 +74,7 @@ import Testing
       let stream = try #require(pair.server as? any QueuedByteStream)
       let gate = Gate()
       let attending = Self.attend(stream, call, after: gate)
-      attending.cancel()
+      Self.cancel(attending, of: stream)
       gate.open()
       await expectCancellation { try await attending.value }
       #expect(await !Self.waits(call, on: stream))
@@ -89,11 +94,14 @@ import Testing
         other.cancel()
         await expectCancellation { try await other.value }
       }
-      try await stream.attend({ try await cancelOther() }, onCancel: { $0.core.attendantWasCancelled() })
+      stream.setAttended(true)
+      try await cancelOther()
+      stream.setAttended(false)
       try await cancelOther()
       // The very task that attended does not any more.
       let before = Task.immediate {
-        await stream.attend({}, onCancel: { $0.core.attendantWasCancelled() })
+        stream.setAttended(true)
+        stream.setAttended(false)
         try await call.run(on: stream)
       }
       try await eventually("the call waits") { await Self.waits(call, on: stream) }
@@ -113,13 +121,13 @@ import Testing
       for round in 0..<max(100, rounds / 50) {
         let byte = UInt8(round % 251)
         let attending = Task {
-          var read: [UInt8]?
-          try await stream.attend({ read = try await stream.read() }, onCancel: { $0.core.attendantWasCancelled() })
-          return read
+          stream.setAttended(true)
+          defer { stream.setAttended(false) }
+          return try await stream.read()
         }
         let writing = Task { try await pair.client.write([byte]) }
         for _ in 0..<Int.random(in: 0..<4, using: &random) { await Task.yield() }
-        attending.cancel()
+        Self.cancel(attending, of: stream)
         do {
           #expect(try await attending.value == [byte])
           tally.value += 1

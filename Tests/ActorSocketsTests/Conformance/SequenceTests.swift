@@ -85,6 +85,37 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `Batches bring all lines or messages that have come, and what would fail fails by itself`(
+    transport: Transport
+  ) async throws {
+    try await within("the iterations end") {
+      let pair = try await transport.pair()
+      async let written: Void = {
+        for number in 0..<5_000 { try await pair.client.write(utf8: "line \(number)\r\n") }
+        try await pair.client.write(Array("good\n".utf8) + [0xff, 10] + Array("good\n".utf8))
+        for length in 0..<200 { try await pair.client.write([UInt8(length)] + pattern(length)) }
+        try await pair.client.finishWriting()
+      }()
+      var lines: [String] = []
+      while lines.count < 5_001 {
+        let batch = try #require(try await pair.server.read(.batch(of: .line())))
+        #expect(!batch.isEmpty)
+        lines += batch
+      }
+      #expect(lines == (0..<5_000).map { "line \($0)" } + ["good"])
+      let error = await expectError(.invalidUTF8) { _ = try await pair.server.read(.batch(of: .line())) }
+      #expect(error.bytes == [0xff])
+      // Of what comes behind the lines nothing is taken for one.
+      #expect(try await pair.server.read(.line()) == "good")
+      var messages: [[UInt8]] = []
+      for try await batch in pair.server.batches(of: .message(lengthPrefix: .uint8)) { messages += batch }
+      #expect(messages == (0..<200).map { pattern($0) })
+      try await written
+      await expectError(.invalidArgument) { _ = try await pair.server.read(.batch(of: .upTo(5))) }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
   func `Messages end at their delimiter`(transport: Transport) async throws {
     try await within("the iteration ends") {
       let pair = try await transport.pair()

@@ -3,6 +3,7 @@
 /// What became of a read, in a form that can be compared.
 enum ReadResult: Hashable {
   case bytes([UInt8])
+  case batch([[UInt8]])
   case end
   case turn
   case failed(SocketError.Code)
@@ -14,6 +15,7 @@ extension ReadResult: CustomStringConvertible {
   var description: String {
     switch self {
     case .bytes(let bytes): String(decoding: bytes, as: UTF8.self).debugDescription
+    case .batch(let batch): "\(batch.map(ReadResult.bytes))"
     case .end: "end"
     case .turn: "turn"
     case .failed(let code): "\(code)"
@@ -128,6 +130,7 @@ extension ReadResult {
     self =
       switch result {
       case .success(.bytes(let bytes)): .bytes(bytes)
+      case .success(.batch(let batch)): .batch(batch)
       case .success(.endOfStream): .end
       case .success(.turn): .turn
       case .failure(let error): .failed(error.code)
@@ -206,6 +209,8 @@ struct NaiveOutcome {
       let total = prefix.width + Int(length)
       if bytes.count < total { return lacking(false) }
       return NaiveOutcome(result: .bytes(Array(bytes.prefix(total).dropFirst(prefix.width))), consumed: total)
+    case .batch:
+      preconditionFailure("a batch is compared with its parts")
     case .turn(let seen):
       return bytes.count > seen || ending != nil ? NaiveOutcome(result: .turn) : nil
     }
