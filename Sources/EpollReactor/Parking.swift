@@ -122,7 +122,8 @@ extension ReactorActor {
   ///
   /// Those need not listen for the cancellation of their task, which costs more than all else that a call does. Whoever cancels the
   /// task tells the actor, afterwards; and a call of the attendant's looks for itself, before it suspends, whether its task was
-  /// cancelled already. Nobody else must be able to cancel the task.
+  /// cancelled already. Nobody else must be able to cancel the task; a handler that lets its `UnsafeCurrentTask` out, for others to
+  /// cancel, breaks the rules of that.
   @inline(__always)
   package nonisolated func setAttended(_ isAttended: Bool) { executor.setAttended(isAttended) }
 }

@@ -313,13 +313,13 @@ struct ReadQueue<Tag> {
     }
   }
 
-  /// The most bytes of a batch, but for its first frame: what is taken apart at a stroke keeps the others waiting.
-  private static var longestBatch: Int { 262_144 }
+  /// The most frames of a batch, and the most bytes but for its last frame: what is taken apart at a stroke keeps the others waiting.
+  private static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
 
   private mutating func evaluateBatch(of kind: ReadKind, _ searched: inout Int) -> Verdict {
     var batch: [[UInt8]] = []
     var total = 0
-    while total < Self.longestBatch {
+    while batch.count < Self.largestBatch.frames, total < Self.largestBatch.bytes {
       guard case .frame(let length, let content) = front(kind, &searched) else { break }
       let isGood = isText(content, of: kind)
       // What is no text fails, and is then a batch by itself: those before it must not be lost with it.
@@ -403,15 +403,21 @@ struct ReadQueue<Tag> {
   }
 
   private func anyLine(_ maximum: Int, _ searched: inout Int) -> Front {
-    let lineFeed = buffer.firstIndex(of: [10], from: searched, before: maximum)
-    let carriageReturn = buffer.firstIndex(of: [13], from: searched, before: lineFeed ?? maximum)
-    guard let end = carriageReturn ?? lineFeed else {
-      searched = buffer.count
-      return .none(buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: true))
+    let limit = min(maximum, buffer.count)
+    // Searched in growing parts: to look for the one through all there is, when the other is near, would be done for each line.
+    var part = 256
+    while searched < limit {
+      let end = min(limit, searched + part)
+      let lineFeed = buffer.firstIndex(of: [10], from: searched, before: end)
+      let carriageReturn = buffer.firstIndex(of: [13], from: searched, before: lineFeed ?? end)
+      if let found = carriageReturn ?? lineFeed {
+        let isPair = carriageReturn != nil && found + 1 < buffer.count && buffer[found + 1] == 10
+        return .frame(length: found + (isPair ? 2 : 1), content: 0..<found)
+      }
+      searched = end
+      part *= 2
     }
-    var length = end + 1
-    if carriageReturn != nil, length < buffer.count, buffer[length] == 10 { length += 1 }
-    return .frame(length: length, content: 0..<end)
+    return .none(buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: true))
   }
 
   private func tooLong(_ maximum: Int) -> Verdict {

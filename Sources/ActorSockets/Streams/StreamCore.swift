@@ -207,7 +207,7 @@ public final class StreamCore {
       case .finish(let entry, let result):
         switch result {
         case .success(let outcome):
-          readShare.operations -= 1
+          readShare.operations -= outcome.cost
           finish(entry, outcome)
         case .failure(let error): finish(entry.tag, .failure(error))
         }

@@ -165,8 +165,9 @@ final class SocketTransport: StreamTransport {
   func expectNoMore() { expectsNoMore = true }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {
-    // There is no input that closing could leave unread.
-    if hasEnded || expectsNoMore && !isReadable || registration.socket == nil {
+    // There is no input that closing could leave unread; of what came just now, no event has told yet.
+    let isDone = hasEnded || expectsNoMore && !isReadable && registration.socket?.receivableBytes() == 0
+    if isDone || registration.socket == nil {
       registration.leave()
       return true
     }

@@ -57,10 +57,12 @@ extension TLSIdentity {
     unsafe SSL_use_cert_and_key(ssl, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
   }
 
-  /// Gives it to an `SSL_CTX`, likewise.
+  /// Gives it to an `SSL_CTX`, likewise, for all connections that it is used for.
   // SAFETY: as above.
   func isTaken(byContext context: OpaquePointer) -> Bool {
-    unsafe SSL_CTX_use_cert_and_key(context, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
+    defer { OpenSSLErrors.clear() }
+    return unsafe SSL_CTX_use_cert_and_key(
+      context, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
   }
 }
 

@@ -35,8 +35,7 @@ struct ContextSettings {
     return context
   }
 
-  // `identity` is what its connections show if nothing else is said.
-  func makeServer(showing identity: TLSIdentity?) throws(TLSError) -> OpenSSLObject {
+  func makeServer() throws(TLSError) -> OpenSSLObject {
     let context = try makeCommon()
     // SAFETY: as above.
     let pointer = unsafe context.pointer
@@ -60,7 +59,6 @@ struct ContextSettings {
       unsafe SSL_CTX_set_num_tickets(pointer, 0)
     }
     try unsafe nameRoots(to: pointer)
-    if let identity, unsafe !identity.isTaken(byContext: pointer) { throw OpenSSLErrors.take().failure() }
     return context
   }
 

@@ -38,8 +38,14 @@ public final class TLSContext: Sendable {
     ticketKeys = Guarded(TicketKeyRing(lifetime: configuration.ticketKeyLifetime))
     let settings = ContextSettings(configuration, trust, protocols)
     client = try settings.makeClient()
-    preset = table.standard
-    server = try settings.makeServer(showing: preset)
+    server = try settings.makeServer()
+    // One that OpenSSL does not take with these settings may never be shown: then it is said when it is.
+    // SAFETY: the context is new, and nobody else's yet.
+    if let standard = table.standard, unsafe standard.isTaken(byContext: server.pointer) {
+      preset = standard
+    } else {
+      preset = nil
+    }
     // A server that asks for no certificates trusts nobody, and needs nobody to trust.
     if table.isEmpty, configuration.chooseIdentity == nil { try checkTrust() }
   }

@@ -89,13 +89,26 @@ import Testing
     #expect(driver.buffered == [97])
   }
 
-  @Test func `A batch ends at its length, and the next one goes on`() {
+  @Test(arguments: [(length: 10, counts: [1_024, 1_024]), (length: 1_000, counts: [263, 37])])
+  func `A batch ends at its limits, and the next one goes on`(length: Int, counts: [Int]) {
     var driver = ReadDriver()
-    driver.receive((0..<300_000).map { $0 % 10 == 9 ? 10 : 65 })
-    driver.admit(.batch(of: .line(.lf, maximumLength: 100)), 1)
-    driver.admit(.batch(of: .line(.lf, maximumLength: 100)), 2)
-    let counts = driver.results.map { if case .batch(let batch) = $0 { batch.count } else { 0 } }
-    #expect(counts == [26_215, 3_785])
+    driver.receive((0..<300_000).map { $0 % length == length - 1 ? 10 : 65 })
+    for tag in counts.indices { driver.admit(.batch(of: .line(.lf, maximumLength: 1_000)), tag) }
+    #expect(driver.results.map { if case .batch(let batch) = $0 { batch.count } else { 0 } } == counts)
+  }
+
+  @Test func `The end of a line is found near and far, whatever it is`() {
+    for length in [0, 1, 254, 255, 256, 257, 767, 768, 769, 5_000] {
+      let line = [UInt8](repeating: 65, count: length)
+      for ending in [[10], [13], [13, 10]] as [[UInt8]] {
+        var driver = ReadDriver()
+        driver.admit(.line(.any, maximumLength: 6_000), 1)
+        driver.admit(.line(.any, maximumLength: 6_000), 2)
+        driver.receive(line + ending + [66] + line + [10] + line)
+        #expect(driver.results == [.bytes(line), .bytes([66] + line)], "\(length) \(ending)")
+        #expect(driver.buffered == line)
+      }
+    }
   }
 
   @Test func `What has no end cannot be in batches`() {

@@ -10,6 +10,8 @@ func encryptedRoundTrip(_ place: HandlerPlace) async throws {
   let server = Task {
     try await listener.serve(on: place, drain: .within(.seconds(5))) { connection in
       try expect(try await connection.read(.line()), "STARTTLS", "a command")
+      // What a client sends before this would be plain text before TLS, and is refused.
+      try await connection.write(utf8: "go ahead\n")
       let secure = connection.startTLS(serverContext, as: .server)
       for try await line in secure.lines { try await secure.write(utf8: "encrypted \(line)\n") }
       await secure.close()
@@ -17,6 +19,7 @@ func encryptedRoundTrip(_ place: HandlerPlace) async throws {
   }
   let plain = try await TCPConnection.connect(to: .address(listener.localAddresses[0]), timeout: .seconds(5))
   try await plain.write(utf8: "STARTTLS\n")
+  try expect(try await plain.read(.line(), timeout: .seconds(5)), "go ahead", "the server's answer")
   let connection = plain.startTLS(clientContext, as: .client(serverName: "release.test"))
   try await connection.write(utf8: "hello\n", timeout: .seconds(5))
   try expect(try await connection.read(.line(), timeout: .seconds(5)), "encrypted hello", "an encrypted line")
