@@ -57,10 +57,10 @@ thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
 
 # The tests of the tool, and those of TLS against others, run programs with Foundation's Process, which leaks by itself.
 address-sanitizer: test-setup ## The whole test suite under the address sanitizer, leaks included
-	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) ASAN_OPTIONS=detect_leaks=1 \
+	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) ASAN_OPTIONS=detect_leaks=1:suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt \
 	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) \
 	  --skip SockcatTests --skip ActorSocketsTLSTests.Peers
-	ASAN_OPTIONS=detect_leaks=0 \
+	ASAN_OPTIONS=detect_leaks=0:suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt \
 	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) \
 	  --filter SockcatTests --filter ActorSocketsTLSTests.Peers
 
