@@ -22,9 +22,6 @@ import tls
 import udp
 from harness import FULL, HERE, QUICK, Failure, build, cores, describe_environment, print_environment
 
-RESULTS = HERE / "Results" / "latest.json"
-CHART = HERE / "Results" / "chart.svg"
-
 # In the order in which they are measured. Each says of its servers what SwiftPM has to build, and measures them.
 PARTS = {"streams": streams, "udp": udp, "tls": tls, "framing": framing, "timers": timers}
 SERVERS = [name for part in PARTS.values() for name in part.SERVERS]
@@ -111,12 +108,12 @@ def measure(plan):
 
 
 def report(plan, result):
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(f"\nmeasured in {result['seconds'] / 60:.1f} minutes, written to {RESULTS.relative_to(HERE)}", end="")
+    chart.RESULTS.parent.mkdir(exist_ok=True)
+    chart.RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"\nmeasured in {result['seconds'] / 60:.1f} minutes, written to {chart.RESULTS.relative_to(HERE)}", end="")
     if plan.is_everything and not plan.effort.is_quick:
-        CHART.write_text(chart.draw(result))
-        print(f" and {CHART.relative_to(HERE)}", end="")
+        chart.CHART.write_text(chart.draw(result))
+        print(f" and {chart.CHART.relative_to(HERE)}", end="")
     print()
 
 

@@ -2,7 +2,6 @@
 OpenSSL and SwiftNIO with its own."""
 
 import shutil
-import statistics
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from harness import (
     measure_load,
     print_system_calls,
     print_table,
+    ratios_by_round,
     run_load,
     running_server,
     spread,
@@ -147,16 +147,12 @@ def trace_echo(name, command, binaries):
 
 def summarize(case, results):
     """Medians and spreads over the rounds, and the median of each round's ratios to the baselines."""
-    costs = {name: [r[case.cost] for r in rounds] for name, rounds in results.items()}
+    ratios = ratios_by_round(results, case.cost, BASELINES)
     summary = {}
     for name, rounds in results.items():
         row = {key: spread([r[key] for r in rounds]) for key in [case.cost, "server_cpu_share", "load_cpu_share"]}
-        row["per_cpu_second"] = case.per_cpu_second(statistics.median(costs[name]))
-        row["cpu_ratios"] = {
-            base: statistics.median(mine / its for mine, its in zip(costs[name], costs[base]))
-            for base in BASELINES
-            if base in results
-        }
+        row["per_cpu_second"] = case.per_cpu_second(row[case.cost]["median"])
+        row["cpu_ratios"] = ratios[name]
         summary[name] = row
     return summary
 

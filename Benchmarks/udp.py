@@ -1,7 +1,6 @@
 """Datagrams: what one costs an echo server on ActorSockets, beside plain C, SwiftNIO and, where it is installed, Go."""
 
 import shutil
-import statistics
 import tempfile
 
 from harness import (
@@ -9,6 +8,7 @@ from harness import (
     measure_load,
     print_system_calls,
     print_table,
+    ratios_by_round,
     run_load,
     running_server,
     spread,
@@ -68,16 +68,12 @@ def trace_echo(name, command, binaries):
 def summarize(results):
     """Medians and spreads over the rounds, and the median of each round's ratios to the baselines."""
     keys = ["server_cpu_us_per_request", "server_cpu_share", "requests_per_second", "p50_us", "p99_us", "p99.9_us"]
-    cpu = {name: [r["server_cpu_us_per_request"] for r in rounds] for name, rounds in results.items()}
+    ratios = ratios_by_round(results, "server_cpu_us_per_request", BASELINES)
     summary = {}
     for name, rounds in results.items():
         row = {key: spread([r[key] for r in rounds]) for key in keys}
         row["lost"] = sum(r["total_lost"] for r in rounds)
-        row["cpu_ratios"] = {
-            base: statistics.median(mine / its for mine, its in zip(cpu[name], cpu[base]))
-            for base in BASELINES
-            if base in results
-        }
+        row["cpu_ratios"] = ratios[name]
         summary[name] = row
     return summary
 
