@@ -320,18 +320,19 @@ struct ReadQueue<Tag> {
     var batch: [[UInt8]] = []
     var total = 0
     while batch.count < Self.largestBatch.frames, total < Self.largestBatch.bytes {
-      guard case .frame(let length, let content) = front(kind, &searched) else { break }
-      let isGood = isText(content, of: kind)
-      // What is no text fails, and is then a batch by itself: those before it must not be lost with it.
-      if !isGood, !batch.isEmpty { break }
-      batch.append(take(length, content, of: kind))
-      searched = 0
-      total += length
-      if !isGood { break }
+      switch front(kind, &searched) {
+      case .none(let verdict):
+        return batch.isEmpty ? verdict : .done(.batch(batch))
+      case .frame(let length, let content):
+        let isGood = isText(content, of: kind)
+        // What is no text fails, and is then a batch by itself: those before it must not be lost with it.
+        if isGood || batch.isEmpty { batch.append(take(length, content, of: kind)) }
+        searched = 0
+        total += length
+        if !isGood { return .done(.batch(batch)) }
+      }
     }
-    if !batch.isEmpty { return .done(.batch(batch)) }
-    if case .none(let verdict) = front(kind, &searched) { return verdict }
-    return .needs(1)
+    return .done(.batch(batch))
   }
 
   /// Whether these bytes are what such a read makes of them, as far as that may fail.

@@ -16,14 +16,14 @@ extension QueuedByteStream {
   ) async throws -> Value {
     if executor.callOvertakes() { await goBehind() }
     let operation = try core.begin(request.kind, timeout, progress, executor)
-    if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
+    if let parked = operation.waiting { await wait(for: parked, .read(operation.id)) }
     return try request.convert(core.end(operation))
   }
 
   public func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]? {
     if executor.callOvertakes() { await goBehind() }
     let operation = try core.begin(.any(upTo: limit), timeout, nil, executor)
-    if let parked = operation.waiting { await wait(for: parked, read: operation.id) }
+    if let parked = operation.waiting { await wait(for: parked, .read(operation.id)) }
     return try core.end(operation).bytes
   }
 
@@ -70,26 +70,18 @@ extension QueuedByteStream {
   }
 
   @inline(__always)
-  func wait(for parked: Parked, read id: UInt64) async {
+  func wait(for parked: Parked, _ call: QueuedCall) async {
     if executor.isCalledByAttendant {
-      core.attendantWaits(for: .read(id))
+      core.attendantWaits(for: call)
       await parked.pass()
     } else {
-      await wait(for: parked) { submit { $0.core.cancelRead(id) } }
+      await wait(for: parked) { submit { $0.core.cancel(call) } }
     }
   }
 
   /// Waits for a write that has begun.
   func finish(_ operation: Operation) async throws {
-    if let parked = operation.waiting {
-      let id = operation.id
-      if executor.isCalledByAttendant {
-        core.attendantWaits(for: .write(id))
-        await parked.pass()
-      } else {
-        await wait(for: parked) { submit { $0.core.cancelWrite(id) } }
-      }
-    }
+    if let parked = operation.waiting { await wait(for: parked, .write(operation.id)) }
     _ = try operation.outcome?.get()
   }
 

@@ -4,6 +4,14 @@
 // on the reactor's thread.
 
 extension StreamCore {
+  /// The task that awaits a call was cancelled.
+  func cancel(_ call: QueuedCall) {
+    switch call {
+    case .read(let id): cancelRead(id)
+    case .write(let id): cancelWrite(id)
+    }
+  }
+
   /// The task that awaits a read was cancelled, or its handle.
   func cancelRead(_ id: UInt64) {
     guard let entry = reads.remove(id) else { return }
@@ -27,7 +35,7 @@ extension StreamCore {
 
   /// A call of the task that attends to the stream is about to suspend. From now on `attendantWasCancelled` tells of a
   /// cancellation.
-  func attendantWaits(for call: AttendantCall) {
+  func attendantWaits(for call: QueuedCall) {
     attendantCall = call
     if Task.isCancelled { attendantWasCancelled() }
   }
@@ -35,16 +43,12 @@ extension StreamCore {
   /// The task that attends to the stream was cancelled: what it waits for, if anything, ends.
   package func attendantWasCancelled() {
     carriedLayer?.attendantWasCancelled()
-    switch attendantCall {
-    case .read(let id): cancelRead(id)
-    case .write(let id): cancelWrite(id)
-    case nil: break
-    }
+    if let attendantCall { cancel(attendantCall) }
   }
 }
 
 /// A call that waits in one of the queues.
-enum AttendantCall {
+enum QueuedCall {
   case read(UInt64)
   case write(UInt64)
 }

@@ -92,7 +92,7 @@ extension StreamCore {
     operation.id = admit(.turn(moreThan: 0), operation)
     park(operation, owner.executor)
     while true {
-      if let parked = operation.waiting { await owner.wait(for: parked, read: operation.id) }
+      if let parked = operation.waiting { await owner.wait(for: parked, .read(operation.id)) }
       _ = try operation.readOutcome()
       // The turn is ours until the look is over, whatever happened meanwhile.
       let look = show(operation.id, upTo: limit, body)

@@ -70,7 +70,7 @@ public final class StreamCore {
   /// Called when the descriptor is gone, for a layer that has let go.
   var whenGone: (() -> Void)?
   /// What the task waits for, or waited for last, that attends to the stream.
-  var attendantCall: AttendantCall?
+  var attendantCall: QueuedCall?
   /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
   private var isPumpingReads = false
   private var readShare = Share()
