@@ -41,7 +41,6 @@ extension Certificate {
     guard PEM.isPEM(bytes) else { throw source.bad("has no certificate in PEM form") }
     return try unsafe withBIO(reading: bytes) { bio throws(TLSError) in
       var certificates: [Certificate] = []
-      OpenSSLErrors.clear()
       // SAFETY: the BIO lives during the call, and each certificate is owned by what it is put into. A certificate is
       // never encrypted, the callback keeps OpenSSL from asking at the terminal if it says so nevertheless.
       while let found = unsafe PEM_read_bio_X509(bio, nil, { _, _, _, _ in -1 }, nil) {

@@ -36,6 +36,7 @@ enum ConfigurationCheck {
 /// Whether OpenSSL knows all the names in lists of ciphers: by itself it passes over those that it does not know.
 enum CipherLists {
   static func check(_ configuration: TLSConfiguration) throws(TLSError) {
+    OpenSSLErrors.clear()
     // SAFETY: the context is freed here.
     guard let trial = unsafe SSL_CTX_new(TLS_method()) else { throw OpenSSLErrors.take().failure() }
     defer {

@@ -27,11 +27,16 @@ struct OpenSSLErrors {
     }
   }
 
-  /// Empties the queue, so that what is in it afterwards belongs to the next call.
+  /// Empties the queue, so that what is in it afterwards belongs to the next call. Whoever calls OpenSSL first does this before.
   static func clear() {
+    isReady
     // It nearly always is empty, and looking is cheaper than clearing all its places.
     if ERR_peek_error() != 0 { ERR_clear_error() }
   }
+
+  /// OpenSSL would free all that it holds when the process calls exit(3). Reactors and tasks run on meanwhile, and the one that
+  /// lets go of a connection then would take what is freed. So it leaves that to the process's end.
+  private static let isReady: Void = { _ = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) }()
 
   /// OpenSSL's text for what went wrong first.
   var text: String { entries.first?.text ?? "" }

@@ -33,10 +33,11 @@ func elements(of stack: OpaquePointer?) -> [OpaquePointer] {
   return unsafe elements
 }
 
-/// Memory as a BIO that can be read from, for the time of `body`.
+/// Memory as a BIO that can be read from, for the time of `body`. What is in the queue of errors afterwards is of reading it.
 func withBIO<Result>(
   reading bytes: [UInt8], _ body: (OpaquePointer) throws(TLSError) -> Result
 ) throws(TLSError) -> Result {
+  OpenSSLErrors.clear()
   // SAFETY: the BIO reads from memory that is allocated here and outlives it, and is freed once.
   let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: max(1, bytes.count))
   defer { unsafe copy.deallocate() }

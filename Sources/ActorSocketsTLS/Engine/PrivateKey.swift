@@ -16,7 +16,6 @@ final class PrivateKey: Sendable {
   /// Reads a key in PEM or DER form, asking for the passphrase if it is encrypted.
   convenience init(_ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?) throws(TLSError) {
     let question = PassphraseQuestion(passphrase)
-    OpenSSLErrors.clear()
     let found = try unsafe Self.read(bytes, question)
     let errors = OpenSSLErrors.take()
     guard unsafe found != nil else {
@@ -42,7 +41,6 @@ final class PrivateKey: Sendable {
     }
     let plain = try unsafe withBIO(reading: bytes) { unsafe d2i_PrivateKey_bio($0, nil) }
     if let plain = unsafe plain { return unsafe plain }
-    OpenSSLErrors.clear()
     return try unsafe withBIO(reading: bytes) { unsafe d2i_PKCS8PrivateKey_bio($0, nil, answerPassphrase, context) }
   }
 }
