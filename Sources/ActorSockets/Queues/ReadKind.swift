@@ -22,8 +22,10 @@ package enum ReadKind: Sendable {
 package enum ReadOutcome: Sendable {
   /// Bytes.
   case bytes([UInt8])
-  /// The bytes of each in a batch.
-  case batch([[UInt8]])
+  /// A batch of messages.
+  case messages([[UInt8]])
+  /// A batch of lines.
+  case lines([String])
   /// The end of the stream, where that is no error.
   case endOfStream
   /// The right to look at the bytes.
@@ -32,7 +34,13 @@ package enum ReadOutcome: Sendable {
 
 extension ReadOutcome {
   /// What it counts for in the share of a connection: a line in a batch is a sixteenth of one that is read by itself.
-  var cost: Int { if case .batch(let batch) = self { (batch.count + 15) / 16 } else { 1 } }
+  var cost: Int {
+    switch self {
+    case .messages(let messages): (messages.count + 15) / 16
+    case .lines(let lines): (lines.count + 15) / 16
+    case .bytes, .endOfStream, .turn: 1
+    }
+  }
 }
 
 /// What came of an operation of either queue.

@@ -304,7 +304,10 @@ struct ReadQueue<Tag> {
       // At the end the reader looks once more, and may find that what is left is all it will get.
       return ending == nil ? .needs(1) : .done(.turn)
     case .batch(let kind):
-      return evaluateBatch(of: kind, &searched)
+      guard case .line = kind else {
+        return evaluateBatch(of: kind, &searched, ReadOutcome.messages) { $0.take($1, $2, of: kind) }
+      }
+      return evaluateBatch(of: kind, &searched, ReadOutcome.lines) { $0.takeText($1, $2, of: kind) }
     case .exactly, .until, .line, .message:
       switch front(kind, &searched) {
       case .frame(let length, let content): return .done(.bytes(take(length, content, of: kind)))
@@ -316,35 +319,49 @@ struct ReadQueue<Tag> {
   /// The most frames of a batch, and the most bytes but for its last frame: what is taken apart at a stroke keeps the others waiting.
   private static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
 
-  private mutating func evaluateBatch(of kind: ReadKind, _ searched: inout Int) -> Verdict {
-    var batch: [[UInt8]] = []
+  /// - Parameter takeFrame: Takes a frame out, unless it is not what it should be.
+  @inline(__always)
+  private mutating func evaluateBatch<Frame>(
+    of kind: ReadKind, _ searched: inout Int, _ outcome: ([Frame]) -> ReadOutcome,
+    _ takeFrame: (inout Self, _ length: Int, _ content: Range<Int>) -> Frame?
+  ) -> Verdict {
+    var batch: [Frame] = []
     var total = 0
     while batch.count < Self.largestBatch.frames, total < Self.largestBatch.bytes {
       switch front(kind, &searched) {
       case .none(let verdict):
-        return batch.isEmpty ? verdict : .done(.batch(batch))
+        return batch.isEmpty ? verdict : .done(outcome(batch))
       case .frame(let length, let content):
-        let isGood = isText(content, of: kind)
-        // What is no text fails, and is then a batch by itself: those before it must not be lost with it.
-        if isGood || batch.isEmpty { batch.append(take(length, content, of: kind)) }
         searched = 0
-        total += length
-        if !isGood { return .done(.batch(batch)) }
+        if let frame = takeFrame(&self, length, content) {
+          batch.append(frame)
+          total += length
+        } else {
+          // It fails by itself: those before it must not be lost with it.
+          return .done(batch.isEmpty ? .bytes(take(length, content, of: kind)) : outcome(batch))
+        }
       }
     }
-    return .done(.batch(batch))
+    return .done(outcome(batch))
   }
 
-  /// Whether these bytes are what such a read makes of them, as far as that may fail.
-  private func isText(_ content: Range<Int>, of kind: ReadKind) -> Bool {
-    guard case .line = kind else { return true }
-    return buffer.withBytes { (try? UTF8Span(validating: $0.extracting(content))) != nil }
+  /// Takes a line out, unless it is not UTF-8.
+  private mutating func takeText(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> String? {
+    let text = buffer.withBytes { try? String(copying: UTF8Span(validating: $0.extracting(content))) }
+    guard let text else { return nil }
+    noteEnding(of: kind, length)
+    buffer.drop(length)
+    return text
+  }
+
+  /// A line is about to be taken out. Whether a line feed belongs to it is not known before it comes.
+  private mutating func noteEnding(of kind: ReadKind, _ length: Int) {
+    if case .line(.any, _) = kind, length == buffer.count, buffer[length - 1] == 13 { dropsLineFeed = true }
   }
 
   /// Takes a frame out.
   private mutating func take(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> [UInt8] {
-    // Whether a line feed belongs to the line is not known before it comes.
-    if case .line(.any, _) = kind, length == buffer.count, buffer[length - 1] == 13 { dropsLineFeed = true }
+    noteEnding(of: kind, length)
     if content.lowerBound > 0 { buffer.drop(content.lowerBound) }
     let bytes = buffer.take(content.count)
     if length > content.upperBound { buffer.drop(length - content.upperBound) }

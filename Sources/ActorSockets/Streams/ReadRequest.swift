@@ -117,8 +117,12 @@ extension ReadRequest {
   /// - Returns: The request.
   public static func batch<Element>(of request: ReadRequest<Element?>) -> Self where Value == [Element]? {
     Self(.batch(of: request.kind)) { outcome in
-      guard case .batch(let batch) = outcome else { return nil }
-      return try batch.compactMap { try request.convert(.bytes($0)) }
+      // What such requests make of a frame is what the queue has made of it: the cast looks at the type, not at each of them.
+      switch outcome {
+      case .messages(let messages): return messages as Any as? [Element]
+      case .lines(let lines): return lines as Any as? [Element]
+      case .bytes, .endOfStream, .turn: return try request.convert(outcome).map { [$0] }
+      }
     }
   }
 }

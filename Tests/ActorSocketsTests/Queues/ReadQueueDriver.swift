@@ -130,7 +130,8 @@ extension ReadResult {
     self =
       switch result {
       case .success(.bytes(let bytes)): .bytes(bytes)
-      case .success(.batch(let batch)): .batch(batch)
+      case .success(.messages(let messages)): .batch(messages)
+      case .success(.lines(let lines)): .batch(lines.map { Array($0.utf8) })
       case .success(.endOfStream): .end
       case .success(.turn): .turn
       case .failure(let error): .failed(error.code)
