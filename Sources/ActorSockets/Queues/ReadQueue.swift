@@ -110,9 +110,13 @@ struct ReadQueue<Tag> {
     entry.getsTurn = false
     entries.append(entry)
     if entry.isEnqueued { enqueuedCount += 1 }
-    guard isOpen, entries.count == 1, isIdle, case .any = kind else { return (nextID, false) }
-    entry.isBegun = true
-    return (nextID, true)
+    guard isOpen, entries.count == 1, isIdle else { return (nextID, false) }
+    switch kind {
+    case .any, .turn(moreThan: 0):
+      entry.isBegun = true
+      return (nextID, true)
+    default: return (nextID, false)
+    }
   }
 
   /// There are no bytes, no end, and no failures to tell.
@@ -189,6 +193,13 @@ struct ReadQueue<Tag> {
     first.getsTurn = true
     return true
   }
+
+  /// Whether a read that came now would have the turn if there were bytes. Inlined, for a call would copy the queue.
+  @inline(__always)
+  var isFree: Bool { isOpen && entries.isEmpty && doomed.isEmpty && refusal == nil && !dropsLineFeed }
+
+  /// Bytes at the front of the buffer were used up, of a queue that is free.
+  mutating func use(_ count: Int) { if count > 0 { buffer.drop(count) } }
 
   /// The read that had the turn gives it back.
   ///
@@ -319,7 +330,7 @@ struct ReadQueue<Tag> {
   /// The most frames of a batch, and the most bytes but for its last frame: what is taken apart at a stroke keeps the others waiting.
   private static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
 
-  /// - Parameter takeFrame: Takes a frame out, unless it is not what it should be.
+  // `takeFrame` takes a frame out, unless it is not what it should be.
   @inline(__always)
   private mutating func evaluateBatch<Frame>(
     of kind: ReadKind, _ searched: inout Int, _ outcome: ([Frame]) -> ReadOutcome,

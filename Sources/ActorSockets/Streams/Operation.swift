@@ -67,12 +67,6 @@ final class Operation {
     }
   }
 
-  /// What a finished read brought.
-  func readOutcome() throws -> ReadOutcome {
-    guard case .read(let outcome)? = try outcome?.get() else { return .endOfStream }
-    return outcome
-  }
-
   var isEnqueued: Bool {
     if case .call = waiter { false } else { true }
   }

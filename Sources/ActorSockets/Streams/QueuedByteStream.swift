@@ -15,14 +15,14 @@ extension QueuedByteStream {
     _ request: ReadRequest<Value>, timeout: Timeout?, progress: Progress?
   ) async throws -> Value {
     if executor.callOvertakes() { await goBehind() }
-    let operation = try core.begin(request.kind, timeout, progress, executor)
+    let operation = try core.beginRead(request.kind, timeout, progress, executor)
     if let parked = operation.waiting { await wait(for: parked, .read(operation.id)) }
     return try request.convert(core.end(operation))
   }
 
   public func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]? {
     if executor.callOvertakes() { await goBehind() }
-    let operation = try core.begin(.any(upTo: limit), timeout, nil, executor)
+    let operation = try core.beginRead(.any(upTo: limit), timeout, nil, executor)
     if let parked = operation.waiting { await wait(for: parked, .read(operation.id)) }
     return try core.end(operation).bytes
   }

@@ -7,12 +7,23 @@ internal import SocketSystem
 extension StreamCore {
   /// Begins a read of a call. Not inlined, for what it needs would be kept in the frame of every suspended read.
   @inline(never)
-  func begin(
+  func beginRead(
     _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
   ) throws -> Operation {
     try kind.validate()
+    try checkReadable("read")
+    return begin(kind, timeout, progress, executor)
+  }
+
+  /// Throws if no read is taken any more, or the task was cancelled.
+  private func checkReadable(_ name: String) throws {
     try Task.checkCancellation()
-    if let refusal, !closesAtEnd { throw refusal.during("read").thrown }
+    if let refusal, !closesAtEnd { throw refusal.during(name).thrown }
+  }
+
+  private func begin(
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
+  ) -> Operation {
     if timeout == nil, progress == nil { return begin(kind, executor) }
     let operation = operation(.call, timeout, progress)
     operation.id = admit(kind, operation)
@@ -86,109 +97,136 @@ extension StreamCore {
     upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ body: (Span<UInt8>, inout Int) throws -> Value
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
-    try Task.checkCancellation()
-    if let refusal, !closesAtEnd { throw refusal.during("withBytes").thrown }
-    let operation = operation(.call, timeout, nil)
-    operation.id = admit(.turn(moreThan: 0), operation)
-    park(operation, owner.executor)
+    try checkReadable("withBytes")
+    var value: Value?
+    var seen = 0
+    switch lookAtOnce(upTo: limit, { bytes, consumed in value = try body(bytes, &consumed) }) {
+    case .used: return value
+    case .failed(let error, _): throw error
+    case .end: return nil
+    case .wait(let shown): seen = shown
+    }
+    let operation = begin(.turn(moreThan: seen), timeout, nil, owner.executor)
     while true {
       if let parked = operation.waiting { await owner.wait(for: parked, .read(operation.id)) }
-      _ = try operation.readOutcome()
+      if case .failure? = operation.outcome { _ = try end(operation) }
       // The turn is ours until the look is over, whatever happened meanwhile.
-      let look = show(operation.id, upTo: limit, body)
+      var value: Value?
+      let look = look(upTo: limit) { bytes, consumed in value = try body(bytes, &consumed) }
+      endTurn(operation.id, look)
       if case .wait = look {
         operation.outcome = nil
-        operation.parked = nil
+        operation.parked?.reuse()
         park(operation, owner.executor)
+      } else {
+        _ = try end(operation)
       }
       pumpReads()
       switch look {
-      case .done(let result): return try result.get()
+      case .used: return value
+      case .failed(let error, _): throw error
       case .end: return nil
       case .wait: continue
       }
     }
   }
 
-  private enum Look<Value> {
-    case done(Result<Value, any Error>)
+  /// What came of a look.
+  private enum Look {
+    /// So many bytes of the buffer were used up, those aside that never came into it.
+    case used(Int)
+    case failed(any Error, used: Int = 0)
     case end
-    case wait
+    /// So many bytes were not enough.
+    case wait(seen: Int)
   }
 
-  /// Lets the body look once.
-  private func show<Value>(
-    _ id: UInt64, upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Value
-  ) -> Look<Value> {
-    // The stream may have ended between the granting of the turn and this look.
-    if let refusal = reads.refusal {
-      _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: true)
-      return .done(.failure(refusal.during("withBytes").thrown))
+  /// Looks without a place in the queue, if there are bytes and nobody is before.
+  private func lookAtOnce(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Look {
+    guard reads.isFree, !reads.buffer.isEmpty || transport.isReadable else { return .wait(seen: 0) }
+    readShare.renew(registration.turnNumber)
+    if readShare.isSpent { return .wait(seen: 0) }
+    readShare.operations -= 1
+    let look = look(upTo: limit, body)
+    switch look {
+    case .used(let count):
+      reads.use(count)
+      settle()
+    case .failed(_, let count):
+      reads.use(count)
+      pumpReads()
+    case .end: pumpReads()
+    case .wait: break
     }
-    var consumed = 0
-    var shown = 0
-    var result: Result<Value, any Error>?
-    func look(_ bytes: Span<UInt8>) -> Int {
-      shown = min(limit, bytes.count)
-      let visible = bytes.extracting(first: shown)
-      result = Result { try body(visible, &consumed) }
-      consumed = max(0, min(consumed, shown))
-      return consumed
-    }
+    return look
+  }
 
+  /// Lets the body look once. Not generic, for the runtime would look each type up that depends on another, at each look.
+  private func look(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Look {
+    // The stream may have ended between the granting of the turn and this look.
+    if let refusal = reads.refusal { return .failed(refusal.during("withBytes").thrown) }
+    var glance = Glance()
     let hadBytes = !reads.buffer.isEmpty
-    let seenBefore = reads.turnHasSeen
     if hadBytes {
-      if reads.ending != nil, reads.buffer.count <= seenBefore { return endTurnAtEnd(id) }
+      if reads.ending != nil, reads.buffer.count <= reads.turnHasSeen { return end }
       let buffer = reads.buffer
-      _ = buffer.withBytes(look)
+      buffer.withBytes { _ = glance.show($0, upTo: limit, body) }
     } else if reads.ending != nil {
-      return endTurnAtEnd(id)
+      return end
     } else {
       var buffer = reads.lendBuffer()
-      let received = transport.receive(atMost: .max, restInto: &buffer, showing: look)
+      let received = transport.receive(atMost: .max, restInto: &buffer) { glance.show($0, upTo: limit, body) }
       reads.giveBack(buffer)
       switch received {
       case .wouldBlock:
-        waitFurther(id, seen: 0)
-        return .wait
+        return .wait(seen: 0)
       case .bytes(0):
         receivedEnd()
-        return endTurnAtEnd(id)
+        return end
       case .failed(let error):
         endedBroken(failure(error, "withBytes"))
-        return endTurnAtEnd(id)
+        return end
       case .bytes(let count):
         moved(received: count)
+        readShare.bytes -= count
       }
     }
-    guard let result else { return .wait }
-    if case .success = result, consumed == 0 {
-      if shown == limit {
-        _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: true)
-        let error = SocketError(
-          .limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown and none of them used")
-        return .done(.failure(error))
-      }
-      waitFurther(id, seen: shown)
-      return .wait
-    }
-    var isFailure = false
-    if case .failure = result { isFailure = true }
-    _ = reads.endTurn(id, consumed: hadBytes ? consumed : 0, waitingForMoreThan: nil, failed: isFailure)
-    return .done(result)
+    if let error = glance.thrown { return .failed(error, used: hadBytes ? glance.used : 0) }
+    if glance.used > 0 { return .used(hadBytes ? glance.used : 0) }
+    if glance.shown < limit { return .wait(seen: glance.shown) }
+    return .failed(
+      SocketError(.limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown and none of them used"))
   }
 
-  private func endTurnAtEnd<Value>(_ id: UInt64) -> Look<Value> {
-    let isClean = reads.buffer.isEmpty
-    let left = reads.buffer.count
-    var isFailure = !isClean
-    if case .failed = reads.ending { isFailure = true }
-    _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil, failed: isFailure)
+  /// What a body saw, and did.
+  private struct Glance {
+    var shown = 0
+    var used = 0
+    var thrown: (any Error)?
+
+    mutating func show(_ bytes: Span<UInt8>, upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Int {
+      shown = min(limit, bytes.count)
+      do { try body(bytes.extracting(first: shown), &used) } catch { thrown = error }
+      used = max(0, min(used, shown))
+      return used
+    }
+  }
+
+  /// There are no more bytes than were seen, and there will be none.
+  private var end: Look {
     switch reads.ending {
-    case .failed(let error): return .done(.failure(error.during("withBytes").thrown))
-    case _ where isClean: return .end
-    default: return .done(.failure(SocketError(.endOfStream, operation: "withBytes", bytesTransferred: left)))
+    case .failed(let error): .failed(error.during("withBytes").thrown)
+    case _ where reads.buffer.isEmpty: .end
+    default: .failed(SocketError(.endOfStream, operation: "withBytes", bytesTransferred: reads.buffer.count))
+    }
+  }
+
+  private func endTurn(_ id: UInt64, _ look: Look) {
+    switch look {
+    case .used(let count): _ = reads.endTurn(id, consumed: count, waitingForMoreThan: nil)
+    case .failed(_, let count): _ = reads.endTurn(id, consumed: count, waitingForMoreThan: nil, failed: true)
+    case .end: _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil)
+    case .wait(let seen): waitFurther(id, seen: seen)
     }
   }
 

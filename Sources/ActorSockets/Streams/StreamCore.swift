@@ -73,7 +73,7 @@ public final class StreamCore {
   var attendantCall: QueuedCall?
   /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
   private var isPumpingReads = false
-  private var readShare = Share()
+  var readShare = Share()
   var writeShare = Share()
   private var isPumpingWrites = false
   var isPumping: Bool { isPumpingReads || isPumpingWrites }
