@@ -37,7 +37,7 @@ test: test-setup ## The whole test suite
 	swift build --build-tests
 	$(TEST) --skip-build
 
-check: lint docs optimised thread-sanitizer address-sanitizer release-client benchmarks ## All that has to be right besides the tests
+check: lint docs optimised thread-sanitizer address-sanitizer release-client benchmarks counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
 lint: ## The format of every Swift file

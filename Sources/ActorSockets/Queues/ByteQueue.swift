@@ -35,6 +35,11 @@ package struct ByteQueue {
     return receive(&storage)
   }
 
+  /// Gives room back that was made for more than came: more than half of it.
+  mutating func fit() {
+    if head == 0, storage.count < storage.capacity / 2 { storage = [UInt8](copying: storage.span) }
+  }
+
   /// Takes the first `length` bytes out; there must be as many.
   package mutating func take(_ length: Int) -> [UInt8] {
     if head == 0, length == storage.count {

@@ -20,6 +20,8 @@ final class SocketTransport: StreamTransport {
   private var hasEnded = false
   /// The peer has said that it sends no more, if not by its end.
   private var expectsNoMore = false
+  /// What the last receive brought: the next one may well bring as much.
+  private var lastCount = 0
   private var lingering: LingeringClose?
   /// Where descriptors wait that a unix socket brought, if they are wanted.
   var inbox: DescriptorInbox?
@@ -53,16 +55,18 @@ final class SocketTransport: StreamTransport {
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     if !isReadable { return .wouldBlock }
     let capacity = registration.scratchCapacity
-    if wanted < capacity || inbox != nil {
+    let isLarge = wanted >= capacity || lastCount >= capacity / 2 && buffer.isEmpty
+    guard isLarge, inbox == nil else {
       let result = noteReceived(receiveIntoScratch(), asked: capacity)
       if case .bytes(let count) = result { registration.withScratch(count) { buffer.append($0) } }
       return result
     }
-    // A large read is received in place. The room grows with what has come, not with what is wanted.
-    let asked = min(wanted, max(capacity, buffer.count))
+    // Much is received in place. The room grows with what has come, not with what is wanted.
+    let asked = min(max(wanted, capacity), max(capacity, buffer.count))
     let result = buffer.append { storage in
       registration.socket?.receive(appendingTo: &storage, atMost: asked) ?? .bytes(0)
     }
+    if wanted < capacity { buffer.fit() }
     return noteReceived(result, asked: asked)
   }
 
@@ -87,7 +91,9 @@ final class SocketTransport: StreamTransport {
   private func noteReceived(_ result: Transfer, asked: Int) -> Transfer {
     switch result {
     case .bytes(0): hasEnded = true
-    case .bytes(let count): if count < asked, !goesOnToTheEnd { isReadable = false }
+    case .bytes(let count):
+      lastCount = count
+      if count < asked, !goesOnToTheEnd { isReadable = false }
     case .wouldBlock: isReadable = false
     case .failed: break
     }

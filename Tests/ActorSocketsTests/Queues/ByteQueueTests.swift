@@ -21,6 +21,20 @@ import Testing
     }
   }
 
+  @Test func `Room for much does not stay with little`() {
+    for (count, fits) in [(0, true), (100, true), (30_000, true), (40_000, false), (65_536, false)] {
+      var queue = ByteQueue()
+      queue.append { storage in
+        storage.reserveCapacity(65_536)
+        storage += repeatElement(7, count: count)
+      }
+      queue.fit()
+      let taken = queue.take(count)
+      #expect(taken == Array(repeating: 7, count: count))
+      #expect((taken.capacity < 65_536) == fits, "\(taken.capacity) for \(count)")
+    }
+  }
+
   @Test(arguments: 1...30 as ClosedRange<UInt64>)
   func `It is what an array is, whatever is done to it`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
