@@ -198,8 +198,15 @@ struct ReadQueue<Tag> {
   @inline(__always)
   var isFree: Bool { isOpen && entries.isEmpty && doomed.isEmpty && refusal == nil && !dropsLineFeed }
 
-  /// Bytes at the front of the buffer were used up, of a queue that is free.
-  mutating func use(_ count: Int) { if count > 0 { buffer.drop(count) } }
+  /// Gives the turn to the read that was admitted to a free queue. No step says that it has begun, nor that it has the turn.
+  ///
+  /// - Returns: Its entry.
+  mutating func giveTurn() -> Entry? {
+    guard let first = entries.first else { return nil }
+    first.isBegun = true
+    first.hasTurn = true
+    return first
+  }
 
   /// The read that had the turn gives it back.
   ///

@@ -98,15 +98,7 @@ extension StreamCore {
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
     try checkReadable("withBytes")
-    var value: Value?
-    var seen = 0
-    switch lookAtOnce(upTo: limit, { bytes, consumed in value = try body(bytes, &consumed) }) {
-    case .used: return value
-    case .failed(let error, _): throw error
-    case .end: return nil
-    case .wait(let shown): seen = shown
-    }
-    let operation = begin(.turn(moreThan: seen), timeout, nil, owner.executor)
+    let operation = beginLook(timeout, owner.executor)
     while true {
       if let parked = operation.waiting { await owner.wait(for: parked, .read(operation.id)) }
       if case .failure? = operation.outcome { _ = try end(operation) }
@@ -121,7 +113,7 @@ extension StreamCore {
       } else {
         _ = try end(operation)
       }
-      pumpReads()
+      if case .used = look, reads.count == 0 { settle() } else { pumpReads() }
       switch look {
       case .used: return value
       case .failed(let error, _): throw error
@@ -141,24 +133,18 @@ extension StreamCore {
     case wait(seen: Int)
   }
 
-  /// Looks without a place in the queue, if there are bytes and nobody is before.
-  private func lookAtOnce(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Look {
-    guard reads.isFree, !reads.buffer.isEmpty || transport.isReadable else { return .wait(seen: 0) }
+  /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
+  private func beginLook(_ timeout: Timeout?, _ executor: ReactorExecutor) -> Operation {
     readShare.renew(registration.turnNumber)
-    if readShare.isSpent { return .wait(seen: 0) }
-    readShare.operations -= 1
-    let look = look(upTo: limit, body)
-    switch look {
-    case .used(let count):
-      reads.use(count)
-      settle()
-    case .failed(_, let count):
-      reads.use(count)
-      pumpReads()
-    case .end: pumpReads()
-    case .wait: break
+    guard timeout == nil, reads.isFree, !reads.buffer.isEmpty || transport.isReadable, !readShare.isSpent else {
+      return begin(.turn(moreThan: 0), timeout, nil, executor)
     }
-    return look
+    readShare.operations -= 1
+    let operation = admitReusable(.turn(moreThan: 0)).operation
+    operation.entry = reads.giveTurn()
+    hasBegunPlainly()
+    operation.outcome = .success(.read(.turn))
+    return operation
   }
 
   /// Lets the body look once. Not generic, for the runtime would look each type up that depends on another, at each look.
@@ -193,7 +179,8 @@ extension StreamCore {
     }
     if let error = glance.thrown { return .failed(error, used: hadBytes ? glance.used : 0) }
     if glance.used > 0 { return .used(hadBytes ? glance.used : 0) }
-    if glance.shown < limit { return .wait(seen: glance.shown) }
+    // The body may have taken out what it saw.
+    if glance.shown < limit { return .wait(seen: reads.buffer.count < glance.shown ? 0 : glance.shown) }
     return .failed(
       SocketError(.limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown and none of them used"))
   }

@@ -195,7 +195,7 @@ public final class StreamCore {
     }
     readShare.renew(registration.turnNumber)
     while true {
-      if readShare.isSpent, !reads.isRefusing {
+      if readShare.isSpent, !reads.isRefusing, reads.count > 0 {
         if registration.askForTurn() { return }
         readShare = Share()
       }
@@ -395,23 +395,7 @@ public final class StreamCore {
 
   /// Begins a read of a call without a timeout.
   func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
-    guard let entry = spareRead.take() else {
-      let operation = Operation(.call, timeout: nil, progress: nil, start: 0)
-      operation.isReusable = true
-      operation.id = admit(kind, operation)
-      park(operation, executor)
-      return operation
-    }
-    let operation = entry.tag
-    let (id, waits) = reads.admit(again: entry, kind)
-    operation.id = id
-    operation.parked?.reuse()
-    operation.called = 0
-    if waits {
-      // It has begun, and no step will say so.
-      readIsImmediate = false
-      readHasProgress = false
-    }
+    let (operation, waits) = admitReusable(kind)
     if waits, !transport.isReadable {
       settle()
     } else {
@@ -421,12 +405,37 @@ public final class StreamCore {
     return operation
   }
 
+  /// Puts a read of a call in the queue, of one that was over if there is one.
+  ///
+  /// - Returns: It, and whether all that it can do is wait for the first byte.
+  func admitReusable(_ kind: ReadKind) -> (operation: Operation, waits: Bool) {
+    guard let entry = spareRead.take() else {
+      let operation = Operation(.call, timeout: nil, progress: nil, start: 0)
+      operation.isReusable = true
+      operation.id = reads.admit(kind, isEnqueued: false, operation)
+      return (operation, false)
+    }
+    let operation = entry.tag
+    let (id, waits) = reads.admit(again: entry, kind)
+    operation.id = id
+    operation.parked?.reuse()
+    operation.called = 0
+    if waits { hasBegunPlainly() }
+    return (operation, waits)
+  }
+
+  /// The first read has begun and has no end of its time and no progress; no step has said so.
+  func hasBegunPlainly() {
+    readIsImmediate = false
+    readHasProgress = false
+  }
+
   /// The outcome of a read that `begin` began. Not inlined, for what it needs would be kept in the frame of every
   /// suspended read. The operation is used again and must not be touched any more.
   @inline(never)
   func end(_ operation: Operation) throws -> ReadOutcome {
     let outcome = operation.outcome.take()
-    spareRead = operation.entry.take()
+    if let entry = operation.entry.take() { spareRead = entry }
     guard case .read(let read)? = try outcome?.get() else { return .endOfStream }
     return read
   }

@@ -76,6 +76,72 @@ import Testing
     }
   }
 
+  @Test(arguments: Transport.allCases, [true, false])
+  func `What a look makes its own stream read comes behind what the look uses`(
+    transport: Transport, looks: Bool
+  ) async throws {
+    try await within("all calls return") {
+      for (isBuffered, usesAtOnce) in [(true, true), (true, false), (false, true), (false, false)] {
+        let pair = try await transport.pair()
+        let stream = pair.server
+        let sent = pattern(10_001)
+        try await pair.client.write(Array(sent[..<10_000]))
+        if isBuffered { _ = try await stream.peek() }
+        let inner = Notes<Task<[UInt8]?, any Error>>()
+        let looking = Task {
+          try await stream.withBytes { bytes, consumed in
+            let isFirst = inner.all.isEmpty
+            if isFirst { stream.assumeIsolated { inner.add(Self.begin(looks, on: $0)) } }
+            if usesAtOnce || !isFirst { consumed = 3 }
+            return bytes[0]
+          }
+        }
+        try await eventually("it has looked") { !inner.all.isEmpty }
+        try await pair.client.write(Array(sent[10_000...]))
+        #expect(try await looking.value == sent[0])
+        #expect(try await inner.all.first?.value == [sent[3]])
+        #expect(try await stream.read(exactly: sent.count - 4) == Array(sent[4...]))
+      }
+    }
+  }
+
+  /// Reads a byte, or looks at it.
+  private static func begin(_ looks: Bool, on stream: isolated any ByteStream) -> Task<[UInt8]?, any Error> {
+    Task.immediate {
+      _ = stream
+      if !looks { return try await stream.read(upTo: 1) }
+      return try await stream.withBytes { bytes, consumed in
+        consumed = 1
+        return [bytes[0]]
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A look that takes the bytes out and uses none is shown whatever comes next`(transport: Transport) async throws {
+    try await within("the look returns") {
+      let pair = try await transport.pair()
+      let stream = pair.server
+      try await pair.client.write([1, 2, 3, 4, 5])
+      _ = try await stream.peek()
+      let taken = Notes<[UInt8]>()
+      let looking = Task {
+        try await stream.withBytes { bytes, consumed in
+          if taken.all.isEmpty {
+            taken.add(stream.assumeIsolated { $0.takeBuffered() })
+            return [] as [UInt8]
+          }
+          consumed = bytes.count
+          return [UInt8](copying: bytes)
+        }
+      }
+      try await eventually("it has taken them out") { !taken.all.isEmpty }
+      try await pair.client.write([6])
+      #expect(try await looking.value == [6])
+      #expect(taken.all == [[1, 2, 3, 4, 5]])
+    }
+  }
+
   private static func perform(
     _ act: Act, _ stream: isolated any ByteStream, _ inner: Notes<Task<Void, any Error>>
   ) {
