@@ -51,7 +51,8 @@ public final class TLSContext: Sendable {
   }
 
   /// Replaces the certificates and keys of this side, for handshakes that begin from now on. Connections that are up are
-  /// not touched. The program's ``TLSConfiguration/chooseIdentity`` is still asked first.
+  /// not touched. The program's ``TLSConfiguration/chooseIdentity`` is still asked first. A key that was replaced is not shown any
+  /// more, but stays in memory as long as the context.
   ///
   /// - Parameters:
   ///   - identity: What replaces ``TLSConfiguration/identity``.
