@@ -8,7 +8,7 @@
 // - Only the first entry is looked at. It takes bytes only when it can be finished, so a read that goes away before
 //   leaves all its bytes for the next one.
 // - Every entry leaves exactly once: in a `.finish` step, or through `remove`.
-// - `.begin` is said once of each entry, when it becomes the first of an open stream.
+// - `.begin` is said once of each entry, when it becomes the first of an open stream, unless its admission has said so.
 // - A delimiter is searched for only in bytes that were not searched before for the same entry.
 // - `.receive` is said only while an entry wants bytes: nothing is read from the kernel that no read asked for.
 // - An entry that has the turn (`withBytes`) blocks the others until `endTurn`.
@@ -322,10 +322,10 @@ struct ReadQueue<Tag> {
       // At the end the reader looks once more, and may find that what is left is all it will get.
       return ending == nil ? .needs(1) : .done(.turn)
     case .batch(let kind):
-      guard case .line = kind else {
-        return evaluateBatch(of: kind, &searched, ReadOutcome.messages) { $0.take($1, $2, of: kind) }
+      if case .line = kind {
+        return evaluateBatch(of: kind, &searched, ReadOutcome.lines) { $0.takeText($1, $2, of: kind) }
       }
-      return evaluateBatch(of: kind, &searched, ReadOutcome.lines) { $0.takeText($1, $2, of: kind) }
+      return evaluateBatch(of: kind, &searched, ReadOutcome.messages) { $0.take($1, $2, of: kind) }
     case .exactly, .until, .line, .message:
       switch front(kind, &searched) {
       case .frame(let length, let content): return .done(.bytes(take(length, content, of: kind)))

@@ -396,6 +396,7 @@ public final class StreamCore {
   /// Begins a read of a call without a timeout.
   func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
     let (operation, waits) = admitReusable(kind)
+    if waits { hasBegunPlainly() }
     if waits, !transport.isReadable {
       settle()
     } else {
@@ -420,7 +421,6 @@ public final class StreamCore {
     operation.id = id
     operation.parked?.reuse()
     operation.called = 0
-    if waits { hasBegunPlainly() }
     return (operation, waits)
   }
 
