@@ -34,6 +34,8 @@ public actor TLSConnection: QueuedByteStream {
   private nonisolated let registration: Registration
   /// For whoever drops this connection, and for the stream beneath.
   private nonisolated let layer: ReactorBound<TLSTransport>
+  /// For the layer.
+  nonisolated let boundCore: ReactorBound<StreamCore>
   private var transport: TLSTransport { layer.value }
 
   init(over carrier: any ByteStream, _ context: TLSContext, as role: TLSRole, _ early: EarlyBytes) {
@@ -46,6 +48,7 @@ public actor TLSConnection: QueuedByteStream {
     let transport = TLSTransport(context, as: role, early, registration)
     core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
     layer = ReactorBound(transport, on: reactor)
+    boundCore = ReactorBound(core, on: reactor)
     submit { $0.begin() }
   }
 
@@ -60,7 +63,7 @@ public actor TLSConnection: QueuedByteStream {
 
   private func begin() {
     core.setOwner(self)
-    transport.core = core
+    transport.connection = self
     transport.judgeReports = { [weak self] answer in self?.submit { $0.transport.judged(answer) } }
     do throws(Registration.EnterError) {
       try registration.enter(self)

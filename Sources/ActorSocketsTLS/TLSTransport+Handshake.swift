@@ -43,7 +43,10 @@ extension TLSTransport {
   /// Gives the handshake more of the peer's bytes; false if there are none now.
   private func feedHandshake() -> Bool {
     if !unfed.isEmpty {
-      unfed.drop(unfed.withBytes { engine?.feed($0) ?? $0.count })
+      var waiting = ByteQueue()
+      swap(&waiting, &unfed)
+      waiting.drop(waiting.withBytes { engine?.feed($0) ?? $0.count })
+      unfed = waiting
       return true
     }
     guard let carrier else { return false }

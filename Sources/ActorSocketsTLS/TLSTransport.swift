@@ -40,8 +40,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case failed
   }
 
-  /// What a transport tells the stream above it.
-  weak var core: StreamCore?
+  /// Whose transport this is.
+  weak var connection: TLSConnection?
+  /// Hears what comes of the bytes. A weak reference to it would make each of its own more expensive.
+  var core: StreamCore? { connection?.boundCore.value }
   var phase = Phase.waiting
   var failure: SocketError?
   var heldBackBytes: Int { (engine?.outputCount ?? 0) + lost }
@@ -103,9 +105,10 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case .up:
       goOn()
       core?.transportIsReady()
+      let hasMore = mayHaveMore
       // Whoever was given bytes will read on. What is left when that is over nobody asked for.
-      if mayHaveMore, registration.askForTurn() { return }
-      receiveUnasked()
+      if hasMore, registration.askForTurn() { return }
+      if hasMore || ending != nil { receiveUnasked() }
     }
   }
 
@@ -319,31 +322,24 @@ final class TLSTransport: StreamTransport, StreamLayer {
   // MARK: Sending
 
   func send(_ bytes: Span<UInt8>) -> Transfer {
-    guard phase == .up, ending != .failed, engine != nil else {
+    guard phase == .up, ending != .failed else {
       return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
     }
-    if !flush() { return .wouldBlock }
-    var sent = 0
-    let end = min(bytes.count, Self.longestSend)
-    while sent < end {
-      switch engine?.write(bytes.extracting(sent..<end)) {
-      case nil, .success(0):
-        if sent > 0 { return .bytes(sent) }
-        sendAwaitsInput = true
-        return .wouldBlock
-      case .success(let count): sent += count
-      case .failure(let error):
-        failure = SocketError(layer: error, operation: "write")
-        return .failed(SystemError(call: "SSL_write", errno: Errno.protocolError))
-      }
-      if !flush() { break }
-    }
-    engine?.giveRoomBack()
+    let result = engine?.write(bytes.extracting(first: min(bytes.count, Self.longestSend)), sending: { pass($0) })
     if let sendFailure = sendFailure.take() {
       lookForReason()
       return .failed(sendFailure)
     }
-    return .bytes(sent)
+    switch result {
+    case .success(let count) where count > 0 || bytes.isEmpty:
+      return .bytes(count)
+    case .failure(let error):
+      failure = SocketError(layer: error, operation: "write")
+      return .failed(SystemError(call: "SSL_write", errno: Errno.protocolError))
+    default:
+      sendAwaitsInput = engine?.hasOutput == false
+      return .wouldBlock
+    }
   }
 
   /// Why the carrier took nothing, if that was the last that it said.
@@ -364,31 +360,22 @@ final class TLSTransport: StreamTransport, StreamLayer {
   }
 
   /// Sends what the engine has made; false if some of it waits for room.
-  func flush() -> Bool {
-    guard let carrier else { return true }
-    while engine?.hasOutput == true {
-      var result = Transfer.wouldBlock
-      engine?.withOutput { bytes in
-        result = carrier.send(bytes)
-        // What cannot be sent any more is dropped.
-        if case .failed = result {
-          lost += bytes.count
-          return bytes.count
-        }
-        if case .bytes(let count) = result { return count }
-        return 0
-      }
-      switch result {
-      case .bytes: continue
-      case .wouldBlock:
-        return false
-      case .failed(let error):
-        sendFailure = error
-        // The stream is told in a turn of its own: this may be in the middle of a receive.
-        registration.askForTurn()
-      }
+  func flush() -> Bool { engine?.withOutput { pass($0) } ?? true }
+
+  /// Sends some of what the engine has made, and says how much.
+  private func pass(_ output: Span<UInt8>) -> Int {
+    switch carrier?.send(output) {
+    case .bytes(let count): return count
+    case .wouldBlock: return 0
+    case .failed(let error):
+      sendFailure = error
+      // The stream is told in a turn of its own: this may be in the middle of a receive.
+      registration.askForTurn()
+    case nil: break
     }
-    return true
+    // What cannot be sent any more is dropped.
+    lost += output.count
+    return output.count
   }
 
   func finishWriting() -> SystemError? {

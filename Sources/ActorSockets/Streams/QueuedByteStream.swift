@@ -37,16 +37,16 @@ extension QueuedByteStream {
 
   public func write(_ bytes: [UInt8], timeout: Timeout?, progress: Progress?) async throws {
     if executor.callOvertakes() { await goBehind() }
-    let sent = try core.sendAtOnce(bytes.span)
-    if sent == bytes.count, sent > 0, core.transport.heldBackBytes == 0 { return }
+    let (sent, isDone) = try core.sendAtOnce(bytes.span)
+    if isDone { return }
     let rest = sent == 0 ? bytes : Array(bytes[sent...])
     try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, progress, executor))
   }
 
   public func write(_ bytes: Span<UInt8>, timeout: Timeout?) async throws {
     if executor.callOvertakes() { await goBehind() }
-    let sent = try core.sendAtOnce(bytes)
-    if sent == bytes.count, sent > 0, core.transport.heldBackBytes == 0 { return }
+    let (sent, isDone) = try core.sendAtOnce(bytes)
+    if isDone { return }
     let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
     try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, nil, executor))
   }

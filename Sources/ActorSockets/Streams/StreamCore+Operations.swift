@@ -52,16 +52,18 @@ extension StreamCore {
 
   /// Sends what can be sent without queueing.
   ///
-  /// - Returns: How many bytes the kernel took; 0 if others wait before these.
-  func sendAtOnce(_ bytes: Span<UInt8>) throws -> Int {
+  /// - Returns: How many bytes were taken, 0 if others wait before these; and whether the write is done with that.
+  func sendAtOnce(_ bytes: Span<UInt8>) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
     try checkWritable()
     writeShare.renew(registration.turnNumber)
-    guard writes.isEmpty, state == .open, brokenBy == nil, !bytes.isEmpty, !writeShare.isSpent else { return 0 }
+    guard writes.isEmpty, state == .open, brokenBy == nil, !bytes.isEmpty, !writeShare.isSpent else {
+      return (0, false)
+    }
     let count: Int
     switch transport.send(bytes) {
     case .bytes(let sent): count = sent
-    case .wouldBlock: return 0
+    case .wouldBlock: return (0, false)
     case .failed(let error):
       // The kernel says it once: what is queued instead would hear of something else.
       let failure = failure(error, "write")
@@ -71,7 +73,7 @@ extension StreamCore {
     moved(sent: count)
     writeShare.operations -= 1
     writeShare.bytes -= count
-    return count
+    return (count, count == bytes.count && transport.heldBackBytes == 0)
   }
 
   /// Throws if no write is taken any more.

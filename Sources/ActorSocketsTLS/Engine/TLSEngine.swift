@@ -60,7 +60,7 @@ internal import COpenSSL
   /// Whether there is ciphertext that was not looked at: what came behind the end of the handshake.
   private(set) var hasInput = false
   private var inputIsOver = false
-  private var sizes = Sizes.large
+  private var sizes = Sizes.first
   /// Bytes written since the keys were changed.
   private var writtenWithKeys = 0
 
@@ -71,6 +71,8 @@ internal import COpenSSL
 
     /// A ring of any size takes what there is piece by piece.
     static let small = Sizes(input: 1_024, output: 1_024)
+    /// Room for what most handshakes send at once.
+    static let first = Sizes(input: 4_096, output: 4_096)
     /// Room for the largest record, which RFC 8446 limits to 2^14 bytes and a bit.
     static let large = Sizes(input: 17_408, output: 17_408)
     /// The most room to write to: four records go out in one system call.
@@ -91,7 +93,7 @@ internal import COpenSSL
     var inner: OpaquePointer?
     var outer: OpaquePointer?
     // SAFETY: both are set if the call succeeds; SSL takes one over, `deinit` frees the other.
-    _ = unsafe BIO_new_bio_pair(&inner, Sizes.large.output, &outer, Sizes.large.input)
+    _ = unsafe BIO_new_bio_pair(&inner, Sizes.first.output, &outer, Sizes.first.input)
     guard let inner = unsafe inner, let outer = unsafe outer else {
       unsafe SSL_free(ssl)
       throw Self.outOfMemory
@@ -161,11 +163,11 @@ internal import COpenSSL
         // SAFETY: the memory is valid for its capacity, and the count that is set is what OpenSSL wrote.
         unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
           repeat {
-            let isFull = unsafe copenssl_BIO_pending(inner) > 0
+            let wasEmpty = !hasInput
             let taken = feed(ciphertext.extracting(fed..<ciphertext.count))
             fed += taken
             // An empty ring that takes nothing is none, and what is lost there must not go unnoticed.
-            if taken == 0, fed < ciphertext.count, !isFull {
+            if taken == 0, fed < ciphertext.count, wasEmpty {
               failure = Self.outOfMemory
               step = .failed(Self.outOfMemory)
               break
@@ -221,13 +223,18 @@ internal import COpenSSL
       if count > 0 { state.idleMessages = 0 }
       if result == 1 {
         // A call that would only say that there is no more is left out.
-        if unsafe SSL_pending(ssl) == 0 && copenssl_BIO_pending(inner) == 0, !inputIsOver { return .needsInput }
+        if unsafe SSL_pending(ssl) == 0 && copenssl_BIO_pending(inner) == 0, !inputIsOver {
+          hasInput = false
+          return .needsInput
+        }
         continue
       }
       let error = unsafe SSL_get_error(ssl, result)
       if let failure = callbackFailure() { return .failed(failure) }
       switch error {
-      case SSL_ERROR_WANT_READ: return .needsInput
+      case SSL_ERROR_WANT_READ:
+        hasInput = unsafe copenssl_BIO_pending(inner) > 0
+        return .needsInput
       case SSL_ERROR_WANT_WRITE: return .needsOutput
       // Where truncation is allowed, the end of the input is taken for the notice, within a record, too.
       case SSL_ERROR_ZERO_RETURN where state.receivedAlert == 0 || isBetweenRecords: return .ended
@@ -278,6 +285,22 @@ internal import COpenSSL
     return .success(written)
   }
 
+  /// Encrypts plaintext and shows what comes of it, as `withOutput` does, for as long as all of that is sent.
+  ///
+  /// - Returns: How many bytes were taken, none if something made before was not sent; or why it failed.
+  mutating func write(_ plaintext: Span<UInt8>, sending body: (Span<UInt8>) -> Int) -> Result<Int, TLSError> {
+    var written = 0
+    while withOutput(body), written < plaintext.count {
+      switch write(plaintext.extracting(written..<plaintext.count)) {
+      case .success(0): return .success(written)
+      case .success(let count): written += count
+      case .failure(let error): return .failure(error)
+      }
+    }
+    giveRoomBack()
+    return .success(written)
+  }
+
   private mutating func changeKeysIfDue() {
     if writtenWithKeys < Self.bytesWithKeys { return }
     writtenWithKeys = 0
@@ -301,28 +324,33 @@ internal import COpenSSL
   // SAFETY: `outer` is this value's.
   var outputCount: Int { unsafe hasOutput ? copenssl_BIO_pending(outer) : 0 }
 
-  /// Shows what is next to be sent; `body` says how much of it was.
-  mutating func withOutput<Failure>(_ body: (Span<UInt8>) throws(Failure) -> Int) throws(Failure) {
-    var start: UnsafeMutablePointer<CChar>?
-    // SAFETY: the memory is the ring's, valid until the next call on the pair, and `body` makes none.
-    let pending = outputCount
-    let count = unsafe BIO_nread0(outer, &start)
-    guard count > 0, let start = unsafe start else { return }
-    let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(count)).assumingMemoryBound(to: UInt8.self)
-    let sent = try body(unsafe Span(_unsafeElements: bytes))
-    var ignored: UnsafeMutablePointer<CChar>?
-    if sent > 0 { _ = unsafe BIO_nread(outer, &ignored, Int32(clamping: min(sent, Int(count)))) }
-    hasOutput = sent < pending
+  /// Shows what is to be sent, in at most as many pieces as lie apart in the ring; `body` says how much of a piece was, and 0 ends it.
+  ///
+  /// - Returns: Whether all of it was sent.
+  mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool {
+    var pending = outputCount
+    while pending > 0 {
+      var start: UnsafeMutablePointer<CChar>?
+      // SAFETY: the memory is the ring's, valid until the next call on the pair, and `body` makes none.
+      let count = unsafe BIO_nread0(outer, &start)
+      guard count > 0, let start = unsafe start else { break }
+      let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(count)).assumingMemoryBound(to: UInt8.self)
+      let sent = min(body(unsafe Span(_unsafeElements: bytes)), Int(count))
+      if sent <= 0 { break }
+      var ignored: UnsafeMutablePointer<CChar>?
+      _ = unsafe BIO_nread(outer, &ignored, Int32(sent))
+      pending -= sent
+    }
+    hasOutput = pending > 0
+    return !hasOutput
   }
 
   /// Takes everything out that is to be sent.
   mutating func takeOutput() -> [UInt8] {
     var output: [UInt8] = []
-    while hasOutput {
-      withOutput { bytes in
-        output.append(copying: bytes)
-        return bytes.count
-      }
+    _ = withOutput { bytes in
+      output.append(copying: bytes)
+      return bytes.count
     }
     return output
   }
@@ -333,7 +361,7 @@ internal import COpenSSL
   private mutating func noteRings() {
     // SAFETY: both halves are this value's.
     hasOutput = unsafe copenssl_BIO_pending(outer) > 0
-    hasInput = unsafe copenssl_BIO_pending(inner) > 0
+    if hasInput { hasInput = unsafe copenssl_BIO_pending(inner) > 0 }
   }
 
   private mutating func makeRoom(input: Int = 0, output: Int = 0) {
