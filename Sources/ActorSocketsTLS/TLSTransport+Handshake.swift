@@ -22,7 +22,7 @@ extension TLSTransport {
         let detail = "\(count) had arrived in plain text before the handshake began"
         return fail(TLSError(.plaintextBeforeTLS, detail: detail))
       }
-      unfed.append(bytes.span)
+      unfed = bytes
     }
     shakeHands()
   }
@@ -43,16 +43,15 @@ extension TLSTransport {
   /// Gives the handshake more of the peer's bytes; false if there are none now.
   private func feedHandshake() -> Bool {
     if !unfed.isEmpty {
-      var waiting = ByteQueue()
+      var waiting: [UInt8] = []
       swap(&waiting, &unfed)
-      waiting.drop(waiting.withBytes { engine?.feed($0) ?? $0.count })
-      unfed = waiting
+      if let fed = engine?.feed(waiting.span), fed < waiting.count { unfed = Array(waiting[fed...]) }
       return true
     }
     guard let carrier else { return false }
     let result = carrier.receive(atMost: Self.record) { bytes in
       let fed = engine?.feed(bytes) ?? bytes.count
-      if fed < bytes.count { unfed.append(bytes.extracting(fed..<bytes.count)) }
+      if fed < bytes.count { unfed = [UInt8](copying: bytes.extracting(fed..<bytes.count)) }
     }
     switch result {
     case .bytes(0): engine?.endInput()

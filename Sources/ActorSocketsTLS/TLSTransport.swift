@@ -54,8 +54,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
   let role: TLSRole
   let early: EarlyBytes
   let registration: Registration
+  // Taken out whole and put back: what is changed in its place is checked at each look.
   private var plain = ByteQueue()
-  var unfed = ByteQueue()
+  var unfed: [UInt8] = []
   /// The bytes of the engine's that the carrier did not take, and never will: what is in them is not sent.
   private var lost = 0
   /// Receiving goes on with the next event or turn, though there may be something to receive.
@@ -183,12 +184,13 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     if !plain.isEmpty {
-      let count = plain.count
+      var waiting = ByteQueue()
+      swap(&waiting, &plain)
+      let count = waiting.count
       if buffer.isEmpty {
-        swap(&buffer, &plain)
+        swap(&buffer, &waiting)
       } else {
-        plain.withBytes { buffer.append($0) }
-        plain.drop(count)
+        waiting.withBytes { buffer.append($0) }
       }
       // Of what was left alone for want of room there, no event tells again.
       if ending != nil || mayHaveMore { registration.askForTurn() }
@@ -220,9 +222,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
       if let ending { return told(ending) }
       guard let carrier else { return .wouldBlock }
       if hasCiphertext {
-        var waiting = ByteQueue()
+        var waiting: [UInt8] = []
         swap(&waiting, &unfed)
-        waiting.withBytes { decrypt($0, into: &buffer) }
+        decrypt(waiting.span, into: &buffer)
       } else {
         let result = carrier.receive(atMost: limit) { decrypt($0, into: &buffer) }
         switch result {
@@ -263,7 +265,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
       case .needsInput, .full: return
       case .needsOutput:
         if isFlushed { continue }
-        if fed < ciphertext.count { unfed.append(ciphertext.extracting(fed..<ciphertext.count)) }
+        if fed < ciphertext.count { unfed = [UInt8](copying: ciphertext.extracting(fed..<ciphertext.count)) }
         return
       case .ended:
         ending = .endOfStream
@@ -294,7 +296,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   func receiveUnasked() {
     let limit = core?.isEndAwaited == true ? Self.keptUntilEnd : Self.keptPlaintext
     while phase == .up, plain.count < limit, mayHaveMore {
-      let result = receive(atMost: Self.record, into: &plain)
+      let result = receiveRecord()
       if case .failed(let error) = result, ending == nil {
         // The carrier says it once, and the bytes that came before are to be read first.
         failure = SocketError(error, operation: "connection")
@@ -315,8 +317,16 @@ final class TLSTransport: StreamTransport, StreamLayer {
     // A write may have found it out before any event said that something has come.
     carrier?.tryAnyway()
     while plain.count < Self.keptPlaintext, mayHaveMore {
-      guard case .bytes(1...) = receive(atMost: Self.record, into: &plain) else { return }
+      guard case .bytes(1...) = receiveRecord() else { return }
     }
+  }
+
+  /// Receives a record, or as much of it as there is, that nobody asked for.
+  private func receiveRecord() -> Transfer {
+    var bytes = ByteQueue()
+    swap(&bytes, &plain)
+    defer { swap(&bytes, &plain) }
+    return receive(atMost: Self.record, into: &bytes)
   }
 
   // MARK: Sending
@@ -401,7 +411,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     carrier = nil
     lost += engine?.outputCount ?? 0
     engine = nil
-    unfed = ByteQueue()
+    unfed = []
     registration.leave()
   }
 

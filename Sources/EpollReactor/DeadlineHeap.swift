@@ -12,8 +12,8 @@
 package struct DeadlineHeap<Payload> {
   /// Names an armed deadline.
   package struct Key: Hashable, Sendable {
-    fileprivate let slot: Int
     fileprivate let serial: UInt64
+    fileprivate let slot: UInt32
   }
 
   private struct Element {
@@ -61,16 +61,15 @@ package struct DeadlineHeap<Payload> {
     }
     heap.append(Element(time: time, serial: nextSerial, slot: slot))
     siftUp(heap.count - 1)
-    return Key(slot: slot, serial: nextSerial)
+    return Key(serial: nextSerial, slot: UInt32(slot))
   }
 
   /// Disarms a deadline; `nil` when it is gone already.
   @discardableResult
   package mutating func remove(_ key: Key) -> Payload? {
-    guard key.slot < slots.count, slots[key.slot].serial == key.serial, slots[key.slot].payload != nil else {
-      return nil
-    }
-    return remove(at: slots[key.slot].position)
+    let slot = Int(key.slot)
+    guard slot < slots.count, slots[slot].serial == key.serial, slots[slot].payload != nil else { return nil }
+    return remove(at: slots[slot].position)
   }
 
   /// Takes out the earliest deadline if its time has come.

@@ -20,10 +20,10 @@ internal import SocketSystem
 
 /// A suspended call, or one that is about to suspend, to be resumed exactly once.
 @usableFromInline package actor Parked: SerialExecutor {
+  private nonisolated let executor: ReactorExecutor
   // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
   private nonisolated(unsafe) var job: KeptJob?
   private nonisolated(unsafe) var isResumed = false
-  private nonisolated let executor: ReactorExecutor
   /// Whether the task prefers the reactor, if that is known.
   private nonisolated let prefersReactor: Bool?
   /// Keeps the optimiser from seeing that `pass` does nothing.

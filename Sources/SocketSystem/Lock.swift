@@ -32,11 +32,18 @@ import Glibc
 /// A value that any thread may touch, one at a time.
 package final class Guarded<Value>: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `value` is touched only while `lock` is held.
-  @usableFromInline let lock = Lock()
+  @usableFromInline let lock: Lock
   @usableFromInline var value: Value
 
   /// Guards `value` from now on.
-  package init(_ value: sending Value) { self.value = value }
+  ///
+  /// - Parameters:
+  ///   - value: What is guarded.
+  ///   - lock: The lock, which may be that of many values that are looked at rarely.
+  package init(_ value: sending Value, with lock: Lock = Lock()) {
+    self.value = value
+    self.lock = lock
+  }
 
   /// Runs `body` with the value; keep it short and call nothing in it that may lock too.
   @inlinable

@@ -8,8 +8,8 @@ internal import SocketSystem
 ///   out. This is the way of every read of "what there is".
 /// - An empty queue keeps no large array: an idle connection costs next to nothing.
 package struct ByteQueue {
-  private var storage: [UInt8] = []
-  private var head = 0
+  @usableFromInline var storage: [UInt8] = []
+  @usableFromInline var head = 0
 
   /// Room that an empty queue may keep.
   private static let keptCapacity = 512
@@ -19,9 +19,9 @@ package struct ByteQueue {
   package init() {}
 
   /// The number of bytes.
-  package var count: Int { storage.count - head }
+  @inlinable package var count: Int { storage.count - head }
   /// Whether there are none.
-  package var isEmpty: Bool { storage.count == head }
+  @inlinable package var isEmpty: Bool { storage.count == head }
 
   /// Adds bytes at the end.
   package mutating func append(_ bytes: Span<UInt8>) {

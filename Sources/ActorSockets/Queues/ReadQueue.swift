@@ -32,13 +32,13 @@ struct ReadQueue<Tag> {
     fileprivate(set) var kind: ReadKind
     /// Made by an `enqueue…` method: it relies on the reads before it.
     let isEnqueued: Bool
-    let tag: Tag
-    fileprivate var searched = 0
     fileprivate var isBegun = false
     /// It may look at the bytes; nobody else does meanwhile.
     fileprivate var hasTurn = false
     /// It gets the turn before there are bytes.
     fileprivate var getsTurn = false
+    let tag: Tag
+    fileprivate var searched = 0
 
     fileprivate init(id: ID, kind: ReadKind, isEnqueued: Bool, tag: Tag) {
       self.id = id

@@ -101,6 +101,8 @@ struct WriteQueue<Tag> {
   var count: Int { entries.count }
   /// Whether none waits.
   var isEmpty: Bool { entries.isEmpty }
+  /// Whether what comes now has its turn at once.
+  var isFree: Bool { entries.isEmpty && !isFinishing }
   /// Whether all that waits fails.
   var isRefusing: Bool { refusal != nil }
   /// Whether the first write has begun, and nothing ends it.

@@ -24,16 +24,16 @@ final class Operation {
   var deadline: DeadlineKey?
   /// Where its call is suspended, or about to be.
   var parked: Parked?
+  /// Its entry, once it has left the queue, to be used again.
+  var entry: ReadQueue<Operation>.Entry?
+  /// What came of it.
+  var outcome: Result<OperationOutcome, any Error>?
   /// A receive that is told what was reported about the peer.
   var hearsErrors = false
   /// Its time was over while it had the turn to look.
   var isOverdue = false
   /// It is of a call that hands it back.
   var isReusable = false
-  /// Its entry, once it has left the queue, to be used again.
-  var entry: ReadQueue<Operation>.Entry?
-  /// What came of it.
-  var outcome: Result<OperationOutcome, any Error>?
 
   init(_ waiter: Waiter, timeout: Timeout?, progress: Progress?, start: Int64) {
     self.waiter = waiter

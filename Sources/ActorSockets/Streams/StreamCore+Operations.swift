@@ -55,9 +55,11 @@ extension StreamCore {
   /// - Returns: How many bytes were taken, 0 if others wait before these; and whether the write is done with that.
   func sendAtOnce(_ bytes: Span<UInt8>) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
-    try checkWritable()
     writeShare.renew(registration.turnNumber)
-    guard writes.isEmpty, state == .open, brokenBy == nil, !bytes.isEmpty, !writeShare.isSpent else {
+    guard case .no = closing, upgrade == nil, state == .open, brokenBy == nil, writes.isFree, !bytes.isEmpty,
+      !writeShare.isSpent
+    else {
+      try checkWritable()
       return (0, false)
     }
     let count: Int

@@ -38,10 +38,20 @@ public final class StreamCore {
   let idleWatch: IdleWatch?
   var state = StreamState.connecting
   var closing = Closing.no
-  var closeDeadline: DeadlineKey?
-  var restDeadline: DeadlineKey?
   /// The rest of writes that were given up does not keep the connection any more.
   var restIsLetGo = false
+  /// The peer finished, as an event or a receive said.
+  private(set) var peerIsFinished = false
+  /// The first operation takes what can be done at once.
+  var readIsImmediate = false
+  var writeIsImmediate = false
+  var readHasProgress = false
+  var writeHasProgress = false
+  /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
+  private var isPumpingReads = false
+  private var isPumpingWrites = false
+  var closeDeadline: DeadlineKey?
+  var restDeadline: DeadlineKey?
   var report: CloseReport?
   var closedWaiters = Waiters<CloseReport>()
   /// Those who await `close()`: the descriptor is gone.
@@ -51,8 +61,6 @@ public final class StreamCore {
   var peerFinishedWaiters = Waiters<Void>()
   /// Those who wait for the stream to be up.
   var openWaiters = Waiters<Void>()
-  /// The peer finished, as an event or a receive said.
-  private(set) var peerIsFinished = false
   /// What ended it at once: could not connect, timed out, was shut down, was aborted.
   var endedBy: SocketError?
   /// What broke the connection.
@@ -60,22 +68,14 @@ public final class StreamCore {
   var pendingHandles = 0
   /// The last read of a call that is over, with all that belongs to it: most reads are alone, one after the other.
   private var spareRead: ReadQueue<Operation>.Entry?
-  /// The first operation takes what can be done at once.
-  var readIsImmediate = false
-  var writeIsImmediate = false
-  var readHasProgress = false
-  var writeHasProgress = false
   /// What has taken the stream over, or is about to.
   var upgrade: Upgrade?
   /// Called when the descriptor is gone, for a layer that has let go.
   var whenGone: (() -> Void)?
   /// What the task waits for, or waited for last, that attends to the stream.
   var attendantCall: QueuedCall?
-  /// A pump is at work: what is admitted from within (a closure of the user's) waits for it.
-  private var isPumpingReads = false
   var readShare = Share()
   var writeShare = Share()
-  private var isPumpingWrites = false
   var isPumping: Bool { isPumpingReads || isPumpingWrites }
 
   /// A core without bytes, connecting.
@@ -397,11 +397,7 @@ public final class StreamCore {
   func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
     let (operation, waits) = admitReusable(kind)
     if waits { hasBegunPlainly() }
-    if waits, !transport.isReadable {
-      settle()
-    } else {
-      pumpReads()
-    }
+    if !waits || transport.isReadable { pumpReads() }
     park(operation, executor)
     return operation
   }

@@ -11,5 +11,8 @@ struct ConnectionIdentity {
   /// A number that no other connection of this process has.
   static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }
 
+  /// What guards those of all connections.
+  static let lock = Lock()
+
   private static let counter = Atomic<UInt64>(0)
 }

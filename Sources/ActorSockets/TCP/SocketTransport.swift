@@ -12,6 +12,8 @@ internal import SocketSystem
 final class SocketTransport: StreamTransport {
   private let registration: Registration
   private let executor: ReactorExecutor
+  /// Asked of the kernel when it is needed first, which is rare.
+  private lazy var isUnix = (try? registration.socket?.localAddress())?.isUnix ?? false
   private(set) var isReadable = false
   private var isWritable = true
   /// A short transfer says nothing about what is left.
@@ -162,9 +164,6 @@ final class SocketTransport: StreamTransport {
   /// A unix socket puts what it takes into the peer's buffer: there is nothing on the way, and the kernel counts what is
   /// not read.
   var unacknowledgedBytes: Int { isUnix ? 0 : registration.socket?.unacknowledgedBytes() ?? 0 }
-
-  /// Asked of the kernel when it is needed first, which is rare.
-  private lazy var isUnix = (try? registration.socket?.localAddress())?.isUnix ?? false
 
   var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
 

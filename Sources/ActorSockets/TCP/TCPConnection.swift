@@ -88,7 +88,7 @@ public actor TCPConnection: QueuedByteStream {
   /// The queues, and what moves the bytes.
   public let core: StreamCore
 
-  nonisolated let identity = Guarded(ConnectionIdentity())
+  nonisolated let identity = Guarded(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let registration: Registration
   let transport: SocketTransport
 

@@ -260,7 +260,7 @@ internal import COpenSSL
     var written = 0
     while written < plaintext.count {
       // SAFETY: `ssl` and `inner` are this value's, and the pointer is valid for the count during the call, which only reads.
-      let room = unsafe Int(BIO_ctrl_get_write_guarantee(inner)) - Self.overhead
+      let room = unsafe (hasOutput ? Int(BIO_ctrl_get_write_guarantee(inner)) : sizes.output) - Self.overhead
       let length = min(plaintext.count - written, Self.longestRecord, room)
       // A short record for want of room would be a waste, unless the ring is empty.
       if length <= 0 || length < plaintext.count - written && length < Self.longestRecord && hasOutput { break }
