@@ -346,9 +346,11 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case .failure(let error):
       failure = SocketError(layer: error, operation: "write")
       return .failed(SystemError(call: "SSL_write", errno: Errno.protocolError))
-    default:
+    case .success:
       sendAwaitsInput = engine?.hasOutput == false
       return .wouldBlock
+    case nil:
+      return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
     }
   }
 
@@ -376,16 +378,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private func pass(_ output: Span<UInt8>) -> Int {
     switch carrier?.send(output) {
     case .bytes(let count): return count
-    case .wouldBlock: return 0
+    case .wouldBlock, nil: return 0
     case .failed(let error):
       sendFailure = error
       // The stream is told in a turn of its own: this may be in the middle of a receive.
       registration.askForTurn()
-    case nil: break
+      // What cannot be sent any more is dropped.
+      lost += output.count
+      return output.count
     }
-    // What cannot be sent any more is dropped.
-    lost += output.count
-    return output.count
   }
 
   func finishWriting() -> SystemError? {

@@ -397,7 +397,12 @@ public final class StreamCore {
   func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
     let (operation, waits) = admitReusable(kind)
     if waits { hasBegunPlainly() }
-    if !waits || transport.isReadable { pumpReads() }
+    if !waits || transport.isReadable {
+      pumpReads()
+    } else if restDeadline != nil || restIsLetGo {
+      // Somebody waits again: the rest of what was given up keeps the connection.
+      settle()
+    }
     park(operation, executor)
     return operation
   }

@@ -6,7 +6,6 @@ struct ConnectionIdentity {
   var label: String?
   var localAddress: SocketAddress?
   var remoteAddress: SocketAddress?
-  var isDraining = false
 
   /// A number that no other connection of this process has.
   static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }

@@ -1,5 +1,6 @@
 public import EpollReactor
 public import SocketSystem
+internal import Synchronization
 
 /// A TCP connection: tcp(7). Also a connection of a unix stream socket, which behaves the same.
 ///
@@ -88,6 +89,7 @@ public actor TCPConnection: QueuedByteStream {
   /// The queues, and what moves the bytes.
   public let core: StreamCore
 
+  private nonisolated let draining = Atomic<Bool>(false)
   nonisolated let identity = Guarded(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let registration: Registration
   let transport: SocketTransport
@@ -229,7 +231,7 @@ public actor TCPConnection: QueuedByteStream {
   public nonisolated var isIPv6: Bool { remoteAddress?.isIPv6 ?? false }
 
   /// Whether the listener that serves this connection stops: finish what is under way, and take nothing new.
-  public nonisolated var isDraining: Bool { identity.withLock { $0.isDraining } }
+  public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
 
   /// One line for logs: number, label, addresses. ``ByteStream/status`` adds the rest.
   public nonisolated var description: String {
@@ -258,7 +260,7 @@ public actor TCPConnection: QueuedByteStream {
 
   func takeFromInbox() -> Descriptor? { transport.inbox?.take() }
 
-  nonisolated func setDraining() { identity.withLock { $0.isDraining = true } }
+  nonisolated func setDraining() { draining.store(true, ordering: .relaxed) }
 }
 
 extension TCPConnection: CustomStringConvertible {}

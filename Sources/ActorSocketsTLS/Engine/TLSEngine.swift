@@ -55,9 +55,9 @@ internal import COpenSSL
   /// The other half.
   private let outer: OpaquePointer
   private(set) var failure: TLSError?
-  /// Whether there is something to send.
+  /// Whether there is something to send. If not, the ring of what goes out is empty.
   private(set) var hasOutput = false
-  /// Whether there is ciphertext that was not looked at: what came behind the end of the handshake.
+  /// Whether there is ciphertext that was not looked at. If not, the ring of what comes in is empty.
   private(set) var hasInput = false
   private var inputIsOver = false
   private var sizes = Sizes.first
@@ -254,7 +254,7 @@ internal import COpenSSL
   /// Encrypts plaintext into the ring, record by record, as far as there is room.
   ///
   /// - Returns: How many bytes were taken, or why it failed.
-  mutating func write(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
+  private mutating func encrypt(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
     if let failure { return .failure(failure) }
     makeRoom(output: plaintext.count)
     var written = 0
@@ -291,7 +291,7 @@ internal import COpenSSL
   mutating func write(_ plaintext: Span<UInt8>, sending body: (Span<UInt8>) -> Int) -> Result<Int, TLSError> {
     var written = 0
     while withOutput(body), written < plaintext.count {
-      switch write(plaintext.extracting(written..<plaintext.count)) {
+      switch encrypt(plaintext.extracting(written..<plaintext.count)) {
       case .success(0): return .success(written)
       case .success(let count): written += count
       case .failure(let error): return .failure(error)

@@ -35,6 +35,29 @@ import Testing
     }
   }
 
+  @Test(arguments: TLSVersion.both, [1, 5, 100, 16_384, 17_000, 60_000])
+  func `Ciphertext that is not taken waits, and nothing is encrypted behind it`(version: TLSVersion, limit: Int) throws
+  {
+    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+    pair.exchange()
+    let message = pattern(min(100_000, limit * 2_000))
+    var sent = 0
+    var room = 0
+    // Room comes bit by bit: what was encrypted is taken as far as it goes.
+    for _ in 0..<1_000_000 where sent < message.count || pair.client.engine.hasOutput {
+      room = limit
+      let before = pair.client.engine.outputCount
+      sent += pair.client.write(Array(message[sent...].prefix(65_536))) { count in
+        defer { room -= min(room, count) }
+        return min(room, count)
+      }
+      #expect(before <= limit || pair.client.engine.outputCount == before - limit)
+    }
+    #expect(sent == message.count && pair.client.failure == nil)
+    pair.exchange()
+    #expect(pair.server.received == message)
+  }
+
   @Test(arguments: TLSVersion.both)
   func `One direction ends, the other goes on`(version: TLSVersion) throws {
     let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))

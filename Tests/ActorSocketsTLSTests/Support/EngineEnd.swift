@@ -70,17 +70,31 @@ final class EngineEnd {
   /// Encrypts bytes.
   func send(_ bytes: [UInt8]) {
     var sent = 0
-    while sent < bytes.count, failure == nil {
-      switch engine.write(bytes.span.extracting(sent..<bytes.count)) {
-      case .success(let count):
-        isStuck = count == 0 && !engine.hasOutput
-        if isStuck { return }
-        sent += count
-      case .failure(let error): failure = error
-      }
-      drain()
+    while sent < bytes.count, failure == nil, !isStuck {
+      let count = write(Array(bytes[sent...])) { $0 }
+      isStuck = count == 0
+      sent += count
     }
-    engine.giveRoomBack()
+  }
+
+  /// Encrypts bytes as far as what comes of them is taken.
+  ///
+  /// - Parameters:
+  ///   - bytes: What to encrypt.
+  ///   - taken: How much is taken of so much ciphertext.
+  /// - Returns: How many bytes were taken in.
+  func write(_ bytes: [UInt8], taking taken: (Int) -> Int) -> Int {
+    let result = engine.write(bytes.span) { ciphertext in
+      let count = taken(ciphertext.count)
+      output.append(copying: ciphertext.extracting(first: count))
+      return count
+    }
+    switch result {
+    case .success(let count): return count
+    case .failure(let error):
+      failure = error
+      return 0
+    }
   }
 
   /// Says that no more comes.

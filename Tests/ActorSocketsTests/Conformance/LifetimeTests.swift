@@ -181,6 +181,30 @@ import Testing
     }
   }
 
+  @Test(arguments: Transport.allCases)
+  func `A read that waits keeps the rest of a write that was given up`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let time = ManualTime()
+      func use() async throws -> any ByteStream {
+        let pair = try await transport.pair(on: time.reactor, Self.narrow)
+        let (stream, peer) = (pair.client, pair.server)
+        // A read that is over leaves its operation to the next one.
+        try await peer.write([1])
+        #expect(try await stream.read(upTo: 10) == [1])
+        _ = try await Self.giveUp(stream, time)
+        let reading = Task.immediate { try await stream.read(upTo: 10) }
+        try await eventually("the read waits") { await stream.status.queuedReads == 1 }
+        await time.advance(by: .seconds(1000))
+        try await peer.write([2])
+        #expect(try await reading.value == [2])
+        return peer
+      }
+      let kept = try await use()
+      #expect(try await kept.readToEnd() == pattern(tooMuch))
+      await kept.close()
+    }
+  }
+
   private static func narrow(_ options: inout PairOptions) {
     options.isNarrow = true
     options.closeTimeout = .seconds(20)
