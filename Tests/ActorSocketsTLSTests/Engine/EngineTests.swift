@@ -36,8 +36,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both, [1, 5, 100, 16_384, 17_000, 60_000])
-  func `Ciphertext that is not taken waits, and nothing is encrypted behind it`(version: TLSVersion, limit: Int) throws
-  {
+  func `Ciphertext that is not taken waits, nothing is encrypted behind it`(version: TLSVersion, limit: Int) throws {
     let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
     pair.exchange()
     let message = pattern(min(100_000, limit * 2_000))
