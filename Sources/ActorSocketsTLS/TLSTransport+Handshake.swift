@@ -45,15 +45,11 @@ extension TLSTransport {
     if !unfed.isEmpty {
       var waiting: [UInt8] = []
       swap(&waiting, &unfed)
-      if let fed = engine?.feed(waiting.span), fed < waiting.count { unfed = Array(waiting[fed...]) }
+      feed(waiting.span)
       return true
     }
     guard let carrier else { return false }
-    let result = carrier.receive(atMost: Self.record) { bytes in
-      let fed = engine?.feed(bytes) ?? bytes.count
-      if fed < bytes.count { unfed = [UInt8](copying: bytes.extracting(fed..<bytes.count)) }
-    }
-    switch result {
+    switch carrier.receive(atMost: Self.record, showing: { feed($0) }) {
     case .bytes(0): engine?.endInput()
     case .bytes: break
     case .wouldBlock: return false
@@ -64,6 +60,11 @@ extension TLSTransport {
       return false
     }
     return true
+  }
+
+  /// Gives the engine as much as it takes; the rest waits.
+  private func feed(_ bytes: Span<UInt8>) {
+    if let fed = engine?.feed(bytes) { keep(bytes, from: fed) }
   }
 
   private func handshakeIsDone() {

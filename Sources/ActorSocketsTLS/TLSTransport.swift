@@ -265,7 +265,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
       case .needsInput, .full: return
       case .needsOutput:
         if isFlushed { continue }
-        if fed < ciphertext.count { unfed = [UInt8](copying: ciphertext.extracting(fed..<ciphertext.count)) }
+        keep(ciphertext, from: fed)
         return
       case .ended:
         ending = .endOfStream
@@ -276,6 +276,11 @@ final class TLSTransport: StreamTransport, StreamLayer {
         return
       }
     }
+  }
+
+  /// Keeps what the engine did not take. Whatever waited before was taken out to be given to it.
+  func keep(_ ciphertext: Span<UInt8>, from fed: Int) {
+    if fed < ciphertext.count { unfed = [UInt8](copying: ciphertext.extracting(fed..<ciphertext.count)) }
   }
 
   /// The carrier has ended: the engine says whether the peer had said so.

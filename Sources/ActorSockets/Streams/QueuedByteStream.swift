@@ -14,6 +14,7 @@ extension QueuedByteStream {
   public func read<Value: Sendable>(
     _ request: ReadRequest<Value>, timeout: Timeout?, progress: Progress?
   ) async throws -> Value {
+    // Each look at a property counts a reference.
     let (executor, core) = (executor, core)
     if executor.callOvertakes() { await goBehind() }
     let operation = try core.beginRead(request.kind, timeout, progress, executor)
@@ -22,7 +23,6 @@ extension QueuedByteStream {
   }
 
   public func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]? {
-    // Each look at a property counts a reference.
     let (executor, core) = (executor, core)
     if executor.callOvertakes() { await goBehind() }
     let operation = try core.beginRead(.any(upTo: limit), timeout, nil, executor)

@@ -12,7 +12,7 @@ internal import SocketSystem
 final class SocketTransport: StreamTransport {
   private let registration: Registration
   private let executor: ReactorExecutor
-  /// Asked of the kernel when it is needed first, which is rare.
+  /// Asked of the kernel when it is needed first, which is rare. Beside the other bytes, for the size of each transport.
   private lazy var isUnix = (try? registration.socket?.localAddress())?.isUnix ?? false
   private(set) var isReadable = false
   private var isWritable = true

@@ -324,7 +324,7 @@ internal import COpenSSL
   // SAFETY: `outer` is this value's.
   var outputCount: Int { unsafe hasOutput ? copenssl_BIO_pending(outer) : 0 }
 
-  /// Shows what is to be sent, in at most as many pieces as lie apart in the ring; `body` says how much of a piece was, and 0 ends it.
+  /// Shows what is to be sent, in as many pieces as lie apart in the ring; `body` says how much of a piece was. 0 ends it.
   ///
   /// - Returns: Whether all of it was sent.
   mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool {

@@ -41,10 +41,9 @@ import Testing
     pair.exchange()
     let message = pattern(min(100_000, limit * 2_000))
     var sent = 0
-    var room = 0
     // Room comes bit by bit: what was encrypted is taken as far as it goes.
     for _ in 0..<1_000_000 where sent < message.count || pair.client.engine.hasOutput {
-      room = limit
+      var room = limit
       let before = pair.client.engine.outputCount
       sent += pair.client.write(Array(message[sent...].prefix(65_536))) { count in
         defer { room -= min(room, count) }
