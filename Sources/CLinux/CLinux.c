@@ -6,6 +6,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -159,3 +160,14 @@ const uint8_t *clinux_memmem(const uint8_t *bytes, unsigned long count, const ui
 const char *clinux_error_text(int error) { return strerrordesc_np(error); }
 
 void clinux_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+int clinux_usable_processors(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
+}
+
+static _Thread_local void *thread_objects[2];
+
+void *clinux_thread_object(int place) { return thread_objects[place]; }
+
+void clinux_set_thread_object(int place, void *object) { thread_objects[place] = object; }

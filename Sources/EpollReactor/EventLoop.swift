@@ -60,14 +60,12 @@ package final class EventLoop: @unchecked Sendable {
   /// Counts the turns: the share of a socket is that of a turn.
   private(set) var turnNumber = 0
   var isShutDown = false
-  /// The job under way is of a task that prefers the reactor.
-  ///
-  /// The runtime compares the preference that a job is run with to that of its task at every hop, also at one to where
-  /// the task is already, and suspends the task if they differ. A job does not say what its task prefers. But a task that
-  /// comes here from this thread, outside of the sockets' isolation, is here because of its preference, one that comes from
-  /// another thread is not, and a job that hops on from here has the preference of the job before. Where that is wrong, a
-  /// hop costs one more turn in the queue.
-  private(set) var runsForReactor = false
+  /// What the task of the job under way prefers, presumably.
+  private var preference = TaskPreference.other
+  /// Jobs that go to the workers together.
+  private var handedOver: [UnownedJob] = []
+  /// When the first of them came.
+  private var firstHandedOver: Int64 = 0
   /// The call that the event under way has resumed.
   private var resumed: JobQueue.Item?
   private var isInEvent = false
@@ -78,6 +76,9 @@ package final class EventLoop: @unchecked Sendable {
   static let scratchSize = 65_536
   /// When this many jobs ran since the last look at epoll, it is time for another.
   private static let jobsPerTurn = 1024
+  /// So many jobs, and no more, wait for more to be handed over to the workers, and so many nanoseconds.
+  private static let mostHandedOver = 16
+  private static let longestHandOver: Int64 = 100_000
   /// Room kept in the job queue when a burst is over.
   private static let keptBatchCapacity = 16_384
   /// The wake event's token: no place in the table is that high.
@@ -97,6 +98,21 @@ package final class EventLoop: @unchecked Sendable {
 
   @inline(__always)
   func assertCurrent() { assert(isCurrent, "a socket's state was touched on another thread than its reactor's") }
+
+  private static let place = ThreadPlace<EventLoop>(.loop)
+  /// The loop whose thread is the calling one.
+  static var current: EventLoop? { place.object }
+
+  /// What a task prefers, presumably, that calls an actor of this reactor.
+  ///
+  /// One that comes from this thread, outside of the sockets' isolation, is here because it prefers the reactor, one that
+  /// comes from a worker prefers the workers, and one from anywhere else neither. A job that hops on from here, or from
+  /// another reactor, has the preference of the job before.
+  var presumedPreference: TaskPreference {
+    if isCurrent { return preference }
+    if Worker.current != nil { return .workers }
+    return Self.current?.preference == .workers ? .workers : .other
+  }
 
   /// Nanoseconds on the clock of the deadlines.
   package var now: Int64 {
@@ -146,27 +162,40 @@ package final class EventLoop: @unchecked Sendable {
   /// The thread's life: turns until nobody can enqueue any more and the queue is empty.
   func run() {
     thread.store(currentThread(), ordering: .relaxed)
+    Self.place.object = self
+    defer { Self.place.object = nil }
+    // Nothing came in the wait before, and that was a nap.
+    var hasNapped = false
     while true {
       turnNumber &+= 1
       gauge.turnBegins()
       runJobs()
       reachDeadlines()
+      wakeWorkers()
+      let isNap = !hasNapped && WorkerPool.shared.isBusy
       let wait: Int32
-      switch jobs.rest(maySleep: turns.isEmpty) {
+      switch jobs.rest(maySleep: turns.isEmpty, isNap: isNap) {
       case .work: wait = 0
-      case .sleep: wait = millisecondsToNextDeadline()
+      case .sleep:
+        let sleep = millisecondsToNextDeadline()
+        wait = isNap && sleep != 0 ? 1 : sleep
       case .end:
         // They name the loop.
         activities = []
+        wakeWorkers()
         return
       }
       settleActivities()
       hookPlace.turnTook(gauge.turnEnds())
+      // The hook may have made a job for them.
+      wakeWorkers()
       let count = epoll.wait(&events, milliseconds: wait)
       gauge.turnBegins()
       if wait != 0 { jobs.awake() }
+      hasNapped = isNap && wait != 0 && count == 0
       carryOutEvents(count)
       giveTurns()
+      wakeWorkers()
     }
   }
 
@@ -184,7 +213,7 @@ package final class EventLoop: @unchecked Sendable {
         var item = JobQueue.Item.call({}, of: nil)
         swap(&item, &batch[index])
         run(item)
-        gauge.jobEnds()
+        jobEnds()
       }
       batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
     } while ran < Self.jobsPerTurn
@@ -192,14 +221,14 @@ package final class EventLoop: @unchecked Sendable {
 
   private func run(_ item: consuming JobQueue.Item) {
     switch consume item {
-    case .socket(let job, let executor, let prefersReactor):
+    case .socket(let job, let executor, let preference):
       executor.callBegins()
-      run(job, executor, prefersReactor)
-    case .resumed(let job, let executor, let prefersReactor):
+      run(job, executor, preference)
+    case .resumed(let job, let executor, let preference):
       executor.callGoesOn()
-      run(job, executor, prefersReactor)
+      run(job, executor, preference)
     case .task(let job, let reactor):
-      runsForReactor = true
+      preference = .reactor
       // SAFETY: as above.
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
     case .call(let body, let executor):
@@ -210,15 +239,20 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
-  private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ prefersReactor: Bool) {
-    runsForReactor = prefersReactor
-    if prefersReactor {
+  private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ preference: TaskPreference) {
+    self.preference = preference
+    switch preference {
+    case .other:
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
+      unsafe job.runSynchronously(on: executor.asUnownedSerialExecutor())
+    case .reactor:
+      // SAFETY: as above.
       unsafe job.runSynchronously(
         isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: executor.reactor.asUnownedTaskExecutor())
-    } else {
+    case .workers:
       // SAFETY: as above.
-      unsafe job.runSynchronously(on: executor.asUnownedSerialExecutor())
+      unsafe job.runSynchronously(
+        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: WorkerPool.shared.asUnownedTaskExecutor())
     }
   }
 
@@ -236,11 +270,35 @@ package final class EventLoop: @unchecked Sendable {
     if isInEvent, resumed == nil { resumed = item } else { jobs.push(item) }
   }
 
+  /// Takes a job for the workers.
+  func handOver(_ job: UnownedJob) {
+    assertCurrent()
+    if handedOver.isEmpty { firstHandedOver = continuousNanoseconds() }
+    handedOver.append(job)
+  }
+
+  /// Hands over what the workers are to run.
+  private func wakeWorkers() {
+    if handedOver.isEmpty { return }
+    WorkerPool.shared.add(handedOver)
+    handedOver.removeAll(keepingCapacity: handedOver.capacity <= Self.keptBatchCapacity)
+  }
+
+  /// A job or an event is over; the workers do not wait for many more of them, or for long ones.
+  private func jobEnds() {
+    gauge.jobEnds()
+    if handedOver.isEmpty { return }
+    if handedOver.count >= Self.mostHandedOver || continuousNanoseconds() - firstHandedOver > Self.longestHandOver {
+      wakeWorkers()
+    }
+  }
+
   private func reachDeadlines() {
     guard deadlines.earliest != nil else { return }
     let now = self.now
     while let deadline = deadlines.popDue(at: now) {
       event { registrations[deadline]?.dispatch(deadline: deadline.tag) }
+      jobEnds()
     }
   }
 
@@ -255,7 +313,7 @@ package final class EventLoop: @unchecked Sendable {
       let (token, readiness) = events[index]
       if token == Self.wakeToken { continue }
       event { registrations[token]?.dispatch(readiness, token: token) }
-      gauge.jobEnds()
+      jobEnds()
     }
   }
 
@@ -263,7 +321,10 @@ package final class EventLoop: @unchecked Sendable {
     if turns.isEmpty { return }
     var waiting: [Registration] = []
     swap(&waiting, &turns)
-    for registration in waiting { event { registration.takeTurn() } }
+    for registration in waiting {
+      event { registration.takeTurn() }
+      jobEnds()
+    }
     if turns.isEmpty {
       waiting.removeAll(keepingCapacity: waiting.capacity <= Self.keptBatchCapacity)
       swap(&waiting, &turns)

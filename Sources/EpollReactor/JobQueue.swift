@@ -5,26 +5,30 @@ internal import SocketSystem
 /// Invariants:
 /// - Items are run in the order in which `push` took the lock. There is no second queue for the reactor's own thread:
 ///   with one, a call made there would overtake calls made earlier elsewhere.
-/// - The reactor is woken only when it sleeps: `isAsleep` is set under the lock that finds the queue empty, and the
-///   first push after that clears it and signals. So no push is missed, and a burst costs one system call.
+/// - The reactor is woken only when it sleeps: `sleep` is set under the lock that finds the queue empty, and the first
+///   push after that clears it and signals. So no push is missed, and a burst costs one system call.
+/// - A worker does not signal a reactor that only naps, but owes it: it does so when it has run out of jobs, or owes a
+///   few. The nap bounds how late that is.
 package final class JobQueue: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): `items`, `isAsleep` and `isStopped` are touched only while `lock` is held.
+  // SAFETY (@unchecked Sendable): `items`, `sleep` and `isStopped` are touched only while `lock` is held.
 
   enum Item {
-    /// A call from elsewhere: a job isolated to an actor of the reactor, of a task that prefers the reactor or of another.
-    case socket(UnownedJob, ReactorExecutor, prefersReactor: Bool)
+    /// A call from elsewhere: a job isolated to an actor of the reactor, and what its task prefers.
+    case socket(UnownedJob, ReactorExecutor, TaskPreference)
     /// A call that was suspended there and goes on, likewise.
-    case resumed(UnownedJob, ReactorExecutor, prefersReactor: Bool)
+    case resumed(UnownedJob, ReactorExecutor, TaskPreference)
     /// A job of a task that prefers the reactor, isolated to none of its actors.
     case task(UnownedJob, Reactor)
     /// A synchronous call, of one of the reactor's actors or of none.
     case call(@Sendable () -> Void, of: ReactorExecutor?)
   }
 
+  private enum Sleep { case none, nap, sound }
+
   private let lock = Lock()
   private let wakeEvent: WakeEvent
   private var items: [Item] = []
-  private var isAsleep = false
+  private var sleep = Sleep.none
   private var isStopped = false
 
   init() throws(SystemError) { wakeEvent = try WakeEvent() }
@@ -37,8 +41,23 @@ package final class JobQueue: @unchecked Sendable {
     lock.lock()
     items.append(item)
     executor?.callWasQueued()
-    let wake = isAsleep
-    isAsleep = false
+    if sleep == .nap, let worker = Worker.current {
+      lock.unlock()
+      worker.owe(self)
+    } else {
+      unlockAndWake()
+    }
+  }
+
+  /// Wakes the reactor if it sleeps though there is something to do. Any thread.
+  func wake() {
+    lock.lock()
+    unlockAndWake()
+  }
+
+  private func unlockAndWake() {
+    let wake = sleep != .none && (isStopped || !items.isEmpty)
+    if wake { sleep = .none }
     lock.unlock()
     if wake { wakeEvent.signal() }
   }
@@ -47,10 +66,7 @@ package final class JobQueue: @unchecked Sendable {
   func stop() {
     lock.lock()
     isStopped = true
-    let wake = isAsleep
-    isAsleep = false
-    lock.unlock()
-    if wake { wakeEvent.signal() }
+    unlockAndWake()
   }
 
   /// Exchanges the waiting items for the empty array `batch`, whose room is used again.
@@ -63,20 +79,21 @@ package final class JobQueue: @unchecked Sendable {
   /// What the reactor may do now that it ran out of work.
   enum Rest { case work, sleep, end }
 
-  /// Finds out whether the reactor may sleep, and says in the same breath that it does.
-  func rest(maySleep: Bool) -> Rest {
+  /// Finds out whether the reactor may sleep, and says in the same breath that it does, or that it only naps.
+  func rest(maySleep: Bool, isNap: Bool) -> Rest {
     lock.lock()
     defer { lock.unlock() }
     if !items.isEmpty { return .work }
     if isStopped { return .end }
-    isAsleep = maySleep
-    return maySleep ? .sleep : .work
+    if !maySleep { return .work }
+    sleep = isNap ? .nap : .sound
+    return .sleep
   }
 
   /// Says that the reactor is awake, so that nobody signals it in vain.
   func awake() {
     lock.lock()
-    isAsleep = false
+    sleep = .none
     lock.unlock()
   }
 }

@@ -24,15 +24,20 @@ internal import SocketSystem
   // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
   private nonisolated(unsafe) var job: KeptJob?
   private nonisolated(unsafe) var isResumed = false
-  /// Whether the task prefers the reactor, if that is known.
-  private nonisolated let prefersReactor: Bool?
+  /// What the task prefers, if that is known.
+  private nonisolated let preference: TaskPreference?
   /// Keeps the optimiser from seeing that `pass` does nothing.
   private var passed = false
 
   /// A call of an actor with this executor is about to suspend.
-  package init(_ executor: ReactorExecutor, prefersReactor: Bool? = nil) {
+  package init(_ executor: ReactorExecutor) {
     self.executor = executor
-    self.prefersReactor = prefersReactor
+    preference = nil
+  }
+
+  init(_ executor: ReactorExecutor, preference: TaskPreference) {
+    self.executor = executor
+    self.preference = preference
   }
 
   deinit { assert(unsafe job == nil, "a suspended call was dropped without an outcome") }
@@ -46,17 +51,13 @@ internal import SocketSystem
   /// runtime when the call hops here.
   @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
     let loop = executor.reactor.loop
-    let job = UnownedJob(job)
-    if loop.isCurrent {
-      keep(KeptJob(job: job, prefersReactor: prefersReactor ?? loop.runsForReactor))
-    } else {
-      executor.reactor.submit { self.keep(KeptJob(job: job, prefersReactor: false)) }
-    }
+    let kept = KeptJob(job: UnownedJob(job), preference: preference ?? loop.presumedPreference)
+    if loop.isCurrent { keep(kept) } else { executor.reactor.submit { self.keep(kept) } }
   }
 
   private nonisolated func keep(_ kept: KeptJob) {
     if unsafe isResumed {
-      executor.queue(.socket(kept.job, executor, prefersReactor: kept.prefersReactor))
+      executor.queue(.socket(kept.job, executor, kept.preference))
     } else {
       unsafe job = kept
     }
@@ -78,7 +79,7 @@ internal import SocketSystem
   /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
   /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
   private nonisolated func send(_ kept: KeptJob) {
-    executor.reactor.loop.goOn(.resumed(kept.job, executor, prefersReactor: kept.prefersReactor))
+    executor.reactor.loop.goOn(.resumed(kept.job, executor, kept.preference))
   }
 
   @inline(never) @usableFromInline
@@ -94,10 +95,12 @@ extension ReactorActor {
     // It must be right, not only mostly: a hop that costs one more turn would lose the place.
     let reactor = executor.reactor
     // SAFETY: looked at within the closure; the reactor lives as long as its executor.
-    let prefersReactor = unsafe withUnsafeCurrentTask { task in
-      unsafe task?.unownedTaskExecutor == reactor.asUnownedTaskExecutor()
+    let preference: TaskPreference = unsafe withUnsafeCurrentTask { task in
+      let preferred = unsafe task?.unownedTaskExecutor
+      if unsafe preferred == reactor.asUnownedTaskExecutor() { return .reactor }
+      return unsafe preferred == WorkerPool.shared.asUnownedTaskExecutor() ? .workers : .other
     }
-    let parked = Parked(executor, prefersReactor: prefersReactor)
+    let parked = Parked(executor, preference: preference)
     parked.resume()
     await parked.pass()
     executor.callGoesOn()
@@ -131,5 +134,5 @@ extension ReactorActor {
 /// A job that waits for its outcome.
 private struct KeptJob {
   let job: UnownedJob
-  let prefersReactor: Bool
+  let preference: TaskPreference
 }

@@ -32,8 +32,7 @@ public final class ReactorExecutor: SerialExecutor {
   ///
   /// - Parameter job: What to run.
   public func enqueue(_ job: consuming ExecutorJob) {
-    let loop = reactor.loop
-    queue(.socket(UnownedJob(job), self, prefersReactor: loop.isCurrent && loop.runsForReactor))
+    queue(.socket(UnownedJob(job), self, reactor.loop.presumedPreference))
   }
 
   /// Puts a call of this domain at the end of the reactor's queue. Any thread.

@@ -39,6 +39,32 @@ package func startThread(name: String, body: @escaping @Sendable () -> Void) thr
 /// A number that tells the calling thread from all others that live: pthread_self(3).
 package func currentThread() -> UInt { UInt(pthread_self()) }
 
+/// The processors that this process may use: sched_getaffinity(2).
+package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
+
+/// A place of each thread for one object of this class: what the thread works for.
+@safe package struct ThreadPlace<Object: AnyObject>: Sendable {
+  /// The places there are.
+  package enum Number: Int32, Sendable { case loop, worker }
+
+  private let number: Int32
+
+  /// The place with this number, which is that of objects of this class alone.
+  package init(_ number: Number) { self.number = number.rawValue }
+
+  /// The calling thread's object. It is not kept alive: whoever puts it there takes it away in time.
+  package var object: Object? {
+    get {
+      // SAFETY: what was put there lives until it is taken away, and there is nothing of another class at this place.
+      unsafe clinux_thread_object(number).map { unsafe Unmanaged<Object>.fromOpaque($0).takeUnretainedValue() }
+    }
+    nonmutating set {
+      // SAFETY: as above.
+      unsafe clinux_set_thread_object(number, newValue.map { unsafe Unmanaged.passUnretained($0).toOpaque() })
+    }
+  }
+}
+
 private final class ThreadBody: Sendable {
   let name: String
   let body: @Sendable () -> Void

@@ -40,7 +40,7 @@ struct SwiftEcho {
     try await listener.serve(
       choosing: { connection in
         if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
-        return options.place == .pool ? nil : connection.executor.reactor
+        return options.place == .pool ? WorkerPool.shared : connection.executor.reactor
       }, limits: ServeLimits(connections: mostConnections), reactors: reactors
     ) { connection in
       switch options.mode {

@@ -4,6 +4,8 @@ internal import SocketSystem
 /// Where the handlers of a listener's connections run.
 public enum HandlerPlace: Hashable, Sendable {
   /// On Swift's pool of threads: a handler may compute, and blocks nobody's sockets.
+  ///
+  /// The handlers prefer the ``WorkerPool``, unless the task that serves has less than medium priority.
   case pool
   /// On the reactor's thread: no change of threads between a handler and its connection, which is the fastest for short
   /// answers. A handler that blocks stalls every socket of the reactor.
@@ -122,8 +124,10 @@ extension TCPListener {
     on place: HandlerPlace = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),
     reactors: Int = 1, handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
-    try await serve(
-      choosing: { place == .pool ? nil : $0.executor.reactor }, limits: limits, drain: drain, reactors: reactors,
+    // They are of high priority.
+    let workers: (any TaskExecutor)? = Task.currentPriority < .medium ? nil : WorkerPool.shared
+    return try await serve(
+      choosing: { place == .reactor ? $0.executor.reactor : workers }, limits: limits, drain: drain, reactors: reactors,
       handler: handler)
   }
 
@@ -131,7 +135,8 @@ extension TCPListener {
   ///
   /// - Parameters:
   ///   - executor: Called on the reactor's thread when a connection is accepted, with its addresses known. It returns the
-  ///     executor that the handler prefers, for example `connection.executor.reactor`, or `nil` for Swift's pool.
+  ///     executor that the handler prefers, for example `connection.executor.reactor`, ``WorkerPool/shared``, or `nil` for
+  ///     none, which is Swift's pool.
   ///   - limits: How much to take on.
   ///   - drain: How long handlers may go on when the server stops.
   ///   - reactors: How many reactors the connections are spread over, 1 to 256.

@@ -87,4 +87,12 @@ const char *_Nullable clinux_error_text(int error);
 /// pthread_setname_np(3) for the calling thread
 void clinux_name_thread(const char *_Nonnull name);
 
+/// The processors that the calling thread may use, sched_getaffinity(2); 1 if that cannot be told
+int clinux_usable_processors(void);
+
+/// The object at this place of the calling thread, 0 or 1; NULL to begin with
+void *_Nullable clinux_thread_object(int place);
+/// Puts an object at this place of the calling thread, 0 or 1, or takes it away
+void clinux_set_thread_object(int place, void *_Nullable object);
+
 #endif

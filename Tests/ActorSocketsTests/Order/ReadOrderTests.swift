@@ -1,4 +1,5 @@
 import ActorSockets
+import EpollReactor
 import ActorSocketsTesting
 import SocketSystem
 import TestSupport
@@ -69,7 +70,7 @@ import Testing
               if got != Self.number(ticket) { throw Overdue(description: "\(form) \(ticket) read \(got)") }
             }
           }
-          let preference: (any TaskExecutor)? = number % 2 == 0 ? reactor : nil
+          let preference: (any TaskExecutor)? = [reactor, nil, WorkerPool.shared][number % 3]
           group.addTask(executorPreference: preference, priority: number % 3 == 0 ? .low : .high) { try await body() }
         }
         try await group.waitForAll()

@@ -1,4 +1,5 @@
 import ActorSockets
+import EpollReactor
 import ActorSocketsTesting
 import SocketSystem
 import TestSupport
@@ -10,7 +11,7 @@ import Testing
 @Suite struct WriteOrderTests {
   /// Where a writer's code runs.
   enum Place: CaseIterable, Sendable {
-    case pool, reactor, otherReactor, mainActor, actor, actorOnReactor
+    case pool, workers, reactor, otherReactor, mainActor, actor, actorOnReactor
   }
 
   /// How a write is made.
@@ -79,6 +80,7 @@ import Testing
   ) async throws {
     switch place {
     case .pool: try await Task(executorPreference: globalConcurrentExecutor) { try await body() }.value
+    case .workers: try await Task(executorPreference: WorkerPool.shared) { try await body() }.value
     case .reactor: try await Task(executorPreference: reactor) { try await body() }.value
     case .otherReactor: try await Task(executorPreference: other) { try await body() }.value
     case .mainActor: try await Task { @MainActor in try await body() }.value
@@ -192,8 +194,8 @@ import Testing
       let reactor = Reactor()
       let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
       let starter = Starter(reactor, pair.client)
-      async let checked: Void = check(pair.server, upTo: 4 * 50 * 10)
-      for place in [Place.reactor, .pool, .reactor, .mainActor] {
+      async let checked: Void = check(pair.server, upTo: 6 * 50 * 10)
+      for place in [Place.reactor, .pool, .workers, .reactor, .mainActor, .workers] {
         try await Self.run(place, reactor, reactor) {
           for task in await starter.start(50) { try await task.value }
         }

@@ -143,7 +143,7 @@ import Testing
           ][Int.random(in: 0..<6, using: &random)]
           let bytes = [UInt8](repeating: 1, count: number % 3)
           let what = Int.random(in: 0..<14, using: &random)
-          let preference: (any TaskExecutor)? = Bool.random(using: &random) ? reactor : nil
+          let preference: (any TaskExecutor)? = [reactor, nil, WorkerPool.shared][Int.random(in: 0..<3, using: &random)]
           let isLong = Bool.random(using: &random)
           let task = Task(executorPreference: preference) {
             for _ in 0..<(isLong ? 5 : 1) {

@@ -77,7 +77,8 @@ import Testing
       }
       for _ in 0..<800 {
         let body = Self.operation(Bool.random(using: &random) ? pair.client : pair.server, &random)
-        let preference: (any TaskExecutor)? = Bool.random(using: &random) ? time.reactor : nil
+        let preference: (any TaskExecutor)? = [time.reactor, nil, WorkerPool.shared][
+          Int.random(in: 0..<3, using: &random)]
         calls.append(Task(executorPreference: preference) { await body() })
         if Int.random(in: 0..<5, using: &random) == 0 { calls.randomElement(using: &random)?.cancel() }
         if Int.random(in: 0..<15, using: &random) == 0 { await time.advance(by: .seconds(1)) }

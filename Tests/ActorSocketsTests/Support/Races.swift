@@ -58,13 +58,14 @@ extension [Opponent.Step] {
   }
 }
 
-/// A task that begins on the spot, in its turn on the pool, or on a reactor's thread.
+/// A task that begins on the spot, in its turn on the pool or a worker of it, or on a reactor's thread.
 func begin<Value: Sendable>(
   on reactor: Reactor, using random: inout SeededRandom, _ body: @escaping @Sendable () async throws -> Value
 ) -> Task<Value, any Error> {
-  switch Int.random(in: 0..<3, using: &random) {
+  switch Int.random(in: 0..<4, using: &random) {
   case 0: Task.immediate { try await body() }
   case 1: Task(executorPreference: reactor) { try await body() }
+  case 2: Task(executorPreference: WorkerPool.shared) { try await body() }
   default: Task { try await body() }
   }
 }

@@ -1,0 +1,166 @@
+import EpollReactor
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+/// They share the workers with each other and with all handlers, so each of them must leave some to the rest.
+@Suite(.serialized) struct WorkerPoolTests {
+  private actor Counter: ReactorActor {
+    nonisolated let executor: ReactorExecutor
+    /// What was told, by each caller.
+    private(set) var told: [Int: Int] = [:]
+    init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }
+
+    /// The caller tells its numbers in order, from 0 on.
+    func tell(_ number: Int, by caller: Int) -> Bool {
+      defer { told[caller] = number + 1 }
+      return executor.reactor.loop.isCurrent && told[caller, default: 0] == number
+    }
+  }
+
+  private actor Default {
+    func isOn(_ reactor: Reactor) -> Bool { reactor.loop.isCurrent }
+  }
+
+  /// Hears of every turn.
+  private final class Hook: ReactorHook {
+    let lagThreshold: Int64 = 0
+    private let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    func lagged(_: Int64) { body() }
+  }
+
+  private static let workers = WorkerPool.shared
+  /// At least as many as there are workers.
+  private static let many = max(2, usableProcessors())
+
+  @Test func `A task that prefers the workers runs on them, and comes back to them`() async {
+    let reactor = Reactor()
+    await Task(executorPreference: Self.workers) {
+      for number in 0..<100 {
+        #expect(Worker.current != nil)
+        #expect(await Counter(reactor).tell(0, by: number))
+        #expect(Worker.current != nil)
+        await Task.yield()
+        #expect(Worker.current != nil)
+        #expect(await Task(executorPreference: reactor) { reactor.loop.isCurrent }.value)
+        #expect(Worker.current != nil)
+        await MainActor.run { #expect(Worker.current == nil) }
+        #expect(Worker.current != nil)
+        async let child = Worker.current != nil
+        #expect(await child)
+        #expect(await !Default().isOn(reactor))
+        #expect(await Task { Worker.current == nil }.value)
+      }
+    }.value
+    #expect(Worker.current == nil)
+  }
+
+  @Test func `Every call of many tasks arrives once, and each task's in order`() async throws {
+    let reactors = (0..<3).map { _ in Reactor() }
+    let counters = reactors.map { Counter($0) }
+    let (tasks, calls) = (100, 200)
+    try await within("all tasks are done") {
+      await withTaskGroup { group in
+        for task in 0..<tasks {
+          group.addTask(executorPreference: Self.workers) {
+            for number in 0..<calls {
+              #expect(await counters[task % 3].tell(number, by: task))
+              if (task + number) % 50 == 0 { await Task.yield() }
+            }
+          }
+        }
+      }
+    }
+    var told: [Int: Int] = [:]
+    for counter in counters { told.merge(await counter.told) { $0 + $1 } }
+    #expect(told == Dictionary(uniqueKeysWithValues: (0..<tasks).map { ($0, calls) }))
+  }
+
+  /// The worker that runs what blocks owes the reactor the calls that were made before.
+  @Test func `A call is not kept back by a job that blocks behind it`() async {
+    let reactor = Reactor()
+    for _ in 0..<50 {
+      let arrived = Guarded(0)
+      // One job of the reactor hands all over together.
+      let blocking = await Task(executorPreference: reactor) {
+        for _ in 0..<8 {
+          Task(executorPreference: Self.workers) { reactor.submit { arrived.withLock { $0 += 1 } } }
+        }
+        return (0..<Self.many).map { _ in
+          Task(executorPreference: Self.workers) { Self.block { arrived.withLock { $0 } == 8 } }
+        }
+      }.value
+      for task in blocking { #expect(await task.value) }
+    }
+  }
+
+  @Test func `A job does not wait for one that blocks before it`() async throws {
+    let reactor = Reactor()
+    for isHandedOver in [false, true] {
+      let hasRun = Guarded(false)
+      let preference: (any TaskExecutor)? = isHandedOver ? reactor : nil
+      let blocking = await Task(executorPreference: preference) {
+        let blocking = Task(executorPreference: Self.workers) { Self.block { hasRun.withLock { $0 } } }
+        Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
+        return blocking
+      }.value
+      #expect(await blocking.value)
+    }
+  }
+
+  @Test func `Jobs are handed over though the reactor does not come to rest`() async {
+    let reactor = Reactor()
+    let hasRun = Guarded(false)
+    let blocking = Task(executorPreference: reactor) {
+      Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
+      // They run in the same turn, behind this job.
+      reactor.submit { _ = poll(nil, 0, 1) }
+      return Task(executorPreference: reactor) { Self.block { hasRun.withLock { $0 } } }
+    }
+    #expect(await blocking.value.value)
+  }
+
+  @Test func `A job that an observer makes when the reactor comes to rest is run`() async throws {
+    let reactor = Reactor()
+    let (lags, lagged) = AsyncStream.makeStream(of: Void.self)
+    let heard = Task(executorPreference: Self.workers) {
+      for await _ in lags { return true }
+      return false
+    }
+    // It waits by then: jobs begin in their order.
+    await Task(executorPreference: Self.workers) {}.value
+    reactor.hook = Hook { lagged.yield() }
+    await Task(executorPreference: reactor) {}.value
+    try await within("the job has run") { #expect(await heard.value) }
+  }
+
+  @Test func `Other tasks have their turn beside workers that never run out of jobs`() async throws {
+    let isOver = Gate()
+    let endless = (0..<4 * Self.many).map { _ in
+      Task(executorPreference: Self.workers) {
+        while !isOver.isOpen {
+          _ = poll(nil, 0, 1)
+          await Task.yield()
+        }
+      }
+    }
+    try await within("other tasks have run") {
+      for _ in 0..<20 { await Task(executorPreference: globalConcurrentExecutor) {}.value }
+    }
+    isOver.open()
+    for task in endless { await task.value }
+  }
+
+  /// Blocks the thread until the condition is true.
+  ///
+  /// - Returns: Whether it came true in time.
+  private static func block(until condition: () -> Bool) -> Bool {
+    for _ in 0..<20_000 * patience {
+      if condition() { return true }
+      _ = poll(nil, 0, 1)
+    }
+    return false
+  }
+}
