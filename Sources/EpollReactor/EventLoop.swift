@@ -76,8 +76,9 @@ package final class EventLoop: @unchecked Sendable {
   static let scratchSize = 65_536
   /// When this many jobs ran since the last look at epoll, it is time for another.
   private static let jobsPerTurn = 1024
-  /// So many jobs, and no more, wait for more to be handed over to the workers, and so many nanoseconds.
+  /// So many jobs are handed over to the workers at once.
   private static let mostHandedOver = 16
+  /// When a job or an event ends so many nanoseconds after the first of them came, they are handed over.
   private static let longestHandOver: Int64 = 100_000
   /// Room kept in the job queue when a burst is over.
   private static let keptBatchCapacity = 16_384
@@ -173,8 +174,9 @@ package final class EventLoop: @unchecked Sendable {
       reachDeadlines()
       wakeWorkers()
       let isNap = !hasNapped && WorkerPool.shared.isBusy
+      let rest = jobs.rest(maySleep: turns.isEmpty, isNap: isNap)
       let wait: Int32
-      switch jobs.rest(maySleep: turns.isEmpty, isNap: isNap) {
+      switch rest {
       case .work: wait = 0
       case .sleep:
         let sleep = millisecondsToNextDeadline()
@@ -191,7 +193,7 @@ package final class EventLoop: @unchecked Sendable {
       wakeWorkers()
       let count = epoll.wait(&events, milliseconds: wait)
       gauge.turnBegins()
-      if wait != 0 { jobs.awake() }
+      if rest == .sleep { jobs.awake() }
       hasNapped = isNap && wait != 0 && count == 0
       carryOutEvents(count)
       giveTurns()
@@ -275,22 +277,23 @@ package final class EventLoop: @unchecked Sendable {
     assertCurrent()
     if handedOver.isEmpty { firstHandedOver = continuousNanoseconds() }
     handedOver.append(job)
+    if handedOver.count == Self.mostHandedOver { wakeWorkers() }
   }
 
   /// Hands over what the workers are to run.
   private func wakeWorkers() {
     if handedOver.isEmpty { return }
-    WorkerPool.shared.add(handedOver)
-    handedOver.removeAll(keepingCapacity: handedOver.capacity <= Self.keptBatchCapacity)
+    var jobs: [UnownedJob] = []
+    swap(&jobs, &handedOver)
+    WorkerPool.shared.add(jobs)
+    jobs.removeAll(keepingCapacity: true)
+    if handedOver.isEmpty { swap(&jobs, &handedOver) }
   }
 
-  /// A job or an event is over; the workers do not wait for many more of them, or for long ones.
+  /// A job or an event is over. The workers do not wait for many more of them.
   private func jobEnds() {
     gauge.jobEnds()
-    if handedOver.isEmpty { return }
-    if handedOver.count >= Self.mostHandedOver || continuousNanoseconds() - firstHandedOver > Self.longestHandOver {
-      wakeWorkers()
-    }
+    if !handedOver.isEmpty, continuousNanoseconds() - firstHandedOver > Self.longestHandOver { wakeWorkers() }
   }
 
   private func reachDeadlines() {

@@ -4,16 +4,16 @@
 // of the pool, which runs it and sleeps again, and the call that the job makes wakes the reactor. Here jobs are handed over
 // together, and run by workers: tasks of the pool that run one job after the other, in what is one job to the runtime.
 //
-// - From a reactor: the loop collects the jobs that leave it, and hands them over before it waits, or when there are 16,
-//   or 100 us after the first. (`EventLoop.handOver`)
+// - From a reactor: the loop collects the jobs that leave it, and hands them over before it waits, when there are 16, or
+//   when a job or an event ends 100 us after the first of them came. (`EventLoop.handOver`)
 // - To a reactor: a worker does not signal a reactor that naps, but owes it (`JobQueue.push`): it signals when no job is
-//   left, or when it owes 16. A reactor naps, in place of sleeping, if several jobs wait here; that is over after a
-//   millisecond, so a call is late by no more than that if the next job computes or blocks.
+//   left, when it owes 16, and before it gives its thread back. A reactor naps, in place of sleeping, if several jobs wait
+//   here; that is over after a millisecond, so a call is late by no more than that if the next job computes or blocks.
 //
 // Invariants:
-// - Jobs begin in the order in which they came, each once.
-// - While jobs wait, no worker is idle unless another is on its way to them: whoever adds jobs wakes one, and that one
-//   the next when it has taken its first.
+// - Jobs are taken in the order in which they were handed over, each once.
+// - While jobs wait, no worker is idle unless another is on its way to them: who adds jobs wakes one if none is, and that
+//   one the next when it has taken its first.
 // - A worker gives its thread back after 64 jobs, or one that ends after a millisecond, until Swift's pool comes round
 //   to it again.
 // - Nothing is called while the lock is held.
@@ -21,7 +21,7 @@
 internal import SocketSystem
 internal import Synchronization
 
-/// Runs the jobs of tasks that prefer it on Swift's pool of threads, in the order in which they come.
+/// Runs the jobs of tasks that prefer it on Swift's pool of threads, first in, first out.
 ///
 /// It is where the handlers of a server run unless told otherwise. Tasks of your own that call many sockets can prefer it,
 /// too, for the same saving: as long as many have something to do, a change of threads serves several of them.
@@ -31,7 +31,10 @@ internal import Synchronization
 /// ```
 ///
 /// The preference goes along to child tasks and to the default actors that the task calls (SE-0417): each call of such an
-/// actor, and each return, is a job here, where a task without preference runs it at once. Priorities do not count.
+/// actor that is not at work, and each return, is a job here, where a task without preference runs it at once.
+///
+/// The jobs run at high priority, whatever that of their tasks is, on as many threads as there are processors, at least
+/// two. Where those all block, the other jobs wait.
 public final class WorkerPool: TaskExecutor {
   /// The only one.
   public static let shared = WorkerPool()
@@ -77,7 +80,7 @@ public final class WorkerPool: TaskExecutor {
 
   private init() {}
 
-  /// Several jobs wait: a worker that runs one of them has more to run.
+  /// Several jobs wait: a worker that runs one of them has, presumably, more to run.
   var isBusy: Bool { waiting.load(ordering: .relaxed) > 1 }
 
   /// Adds a job at the end. Called by the Swift runtime.

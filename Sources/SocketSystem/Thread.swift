@@ -39,7 +39,7 @@ package func startThread(name: String, body: @escaping @Sendable () -> Void) thr
 /// A number that tells the calling thread from all others that live: pthread_self(3).
 package func currentThread() -> UInt { UInt(pthread_self()) }
 
-/// The processors that this process may use: sched_getaffinity(2).
+/// The processors that the calling thread may use: sched_getaffinity(2).
 package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
 
 /// A place of each thread for one object of this class: what the thread works for.

@@ -5,7 +5,7 @@ internal import SocketSystem
 public enum HandlerPlace: Hashable, Sendable {
   /// On Swift's pool of threads: a handler may compute, and blocks nobody's sockets.
   ///
-  /// The handlers prefer the ``WorkerPool``, unless the task that serves has less than medium priority.
+  /// The handlers prefer the ``WorkerPool``, unless the task that serves is of low priority when it begins to.
   case pool
   /// On the reactor's thread: no change of threads between a handler and its connection, which is the fastest for short
   /// answers. A handler that blocks stalls every socket of the reactor.

@@ -71,7 +71,7 @@ import Testing
             }
           }
           let preference: (any TaskExecutor)? = [reactor, nil, WorkerPool.shared][number % 3]
-          group.addTask(executorPreference: preference, priority: number % 3 == 0 ? .low : .high) { try await body() }
+          group.addTask(executorPreference: preference, priority: number % 2 == 0 ? .low : .high) { try await body() }
         }
         try await group.waitForAll()
       }

@@ -236,8 +236,9 @@ import Testing
         try await listener.serve(on: place) { connection in
           for try await line in connection.lines {
             let isOnReactor = reactor.loop.isCurrent
+            let isOnWorker = Worker.current != nil
             async let child = reactor.loop.isCurrent
-            try await connection.write(utf8: "\(line) \(isOnReactor) \(await child)\n")
+            try await connection.write(utf8: "\(line) \(isOnReactor) \(await child) \(isOnWorker)\n")
           }
         }
       }
@@ -245,7 +246,7 @@ import Testing
         let client = try RawSocket.connected(to: address)
         for round in 0..<5 {
           try client.send("\(round)\n")
-          let answer = "\(round) \(place == .reactor) \(place == .reactor)\n"
+          let answer = "\(round) \(place == .reactor) \(place == .reactor) \(place == .pool)\n"
           #expect(try await client.receive(exactly: answer.utf8.count) == Array(answer.utf8))
         }
         client.close()
