@@ -70,7 +70,7 @@ public final class WorkerPool: TaskExecutor {
   /// How many jobs wait, for those who do not hold the lock.
   private let waiting = Atomic<Int>(0)
   /// A process that is bound to one processor has two threads in Swift's pool nevertheless.
-  private let mostWorkers = max(2, usableProcessors())
+  package let mostWorkers = max(2, usableProcessors())
 
   /// How many jobs a worker runs before it gives others their turn, and for how many nanoseconds.
   private static let share = 64

@@ -32,8 +32,6 @@ import Testing
   }
 
   private static let workers = WorkerPool.shared
-  /// At least as many as there are workers.
-  private static let many = max(2, usableProcessors())
 
   @Test func `A task that prefers the workers runs on them, and comes back to them`() async {
     let reactor = Reactor()
@@ -88,7 +86,7 @@ import Testing
         for _ in 0..<8 {
           Task(executorPreference: Self.workers) { reactor.submit { arrived.withLock { $0 += 1 } } }
         }
-        return (0..<Self.many).map { _ in
+        return (0..<Self.workers.mostWorkers).map { _ in
           Task(executorPreference: Self.workers) { Self.block { arrived.withLock { $0 } == 8 } }
         }
       }.value
@@ -141,7 +139,7 @@ import Testing
   @Test func `Other tasks have their turn beside workers that never run out of jobs`() async throws {
     let isOver = Gate()
     defer { isOver.open() }
-    let endless = (0..<4 * Self.many).map { _ in
+    let endless = (0..<4 * Self.workers.mostWorkers).map { _ in
       Task(executorPreference: Self.workers) {
         while !isOver.isOpen {
           _ = poll(nil, 0, 1)
