@@ -136,8 +136,11 @@ extension TLSConnection: CustomStringConvertible {}
 extension TLSConnection: EventHandler {
   package func handle(_ readiness: Readiness) { transport.takeTurn() }
 
-  package func deadlineReached(_ tag: UInt64) {
-    if tag == TLSTransport.deadlineTag { transport.deadlineReached() } else { core.deadlineReached(tag) }
+  package func deadlineReached(_ deadline: ConnectionDeadline<HandshakeDeadline>) {
+    switch deadline {
+    case .own(.handshake): transport.deadlineReached()
+    case .stream(let deadline): core.deadlineReached(deadline)
+    }
   }
 
   package func reactorShutDown() {

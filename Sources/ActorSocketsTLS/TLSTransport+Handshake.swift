@@ -4,6 +4,11 @@ internal import SocketSystem
 
 // The handshake: the engine says what it needs, and a closure of the program's may have the last word. See `TLSTransport`.
 
+/// What the deadlines of an encrypted connection are for, beside those of its stream.
+package enum HandshakeDeadline: UInt64, Sendable {
+  case handshake
+}
+
 extension TLSTransport {
   /// Begins the handshake; so many bytes had arrived before.
   func begin(after bytes: [UInt8]) {
@@ -15,7 +20,9 @@ extension TLSTransport {
     }
     phase = .handshaking
     let limit = context.configuration.handshakeTimeout
-    deadline = registration.arm(at: instant(registration.now, plus: limit.clampedNanoseconds), tag: Self.deadlineTag)
+    deadline = registration.arm(
+      at: instant(registration.now, plus: limit.clampedNanoseconds),
+      tag: ConnectionDeadline.own(HandshakeDeadline.handshake).rawValue)
     if !bytes.isEmpty {
       if early == .refused {
         let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"

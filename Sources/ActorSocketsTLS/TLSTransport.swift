@@ -81,8 +81,6 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private static let longestSend = 65_536
   /// So much ciphertext may hold no plaintext before others have their turn.
   private static let share = 262_144
-  /// What bytes of the handshake are for, among the registration's deadlines. Those of the stream have other tags.
-  static let deadlineTag: UInt64 = 3
 
   init(_ context: TLSContext, as role: TLSRole, _ early: EarlyBytes, _ registration: Registration) {
     self.context = context

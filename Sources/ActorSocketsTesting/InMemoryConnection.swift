@@ -140,7 +140,7 @@ extension InMemoryConnection: CustomStringConvertible {}
 
 extension InMemoryConnection: EventHandler {
   package func handle(_ readiness: Readiness) { core.transportIsReady() }
-  package func deadlineReached(_ tag: UInt64) { core.deadlineReached(tag) }
+  package func deadlineReached(_ deadline: StreamDeadline) { core.deadlineReached(deadline) }
   package func reactorShutDown() { core.reactorShutDown() }
 }
 

@@ -15,9 +15,13 @@
 // - Waking by eventfd costs two system calls (the write, and a wait that returns for nothing else), so it is done only
 //   when this thread is truly asleep. Edge-triggered, the counter need not be read back.
 //
-// One turn of the loop: run what is queued, reach the deadlines that are due, wait for events (not at all if there is
-// more to run), carry the events out, give their turn to those that asked for one. Between two waits no more than
-// `jobsPerTurn` jobs are run, give or take the batch under way, so that neither jobs nor sockets starve the other.
+// One iteration of the loop: look for events and carry them out, reach the deadlines that passed before that look, give a
+// share to the sockets that asked for another one, run queued jobs. Between two looks the loop works for about a
+// millisecond: each kind of work stops when the iteration has lasted that long, though not before it had a quarter of a
+// millisecond. What is left keeps its place and comes first in the next iteration. So no kind of work starves another,
+// whatever is queued; only a single job, call or event that takes longer holds the others up.
+//
+// What the kernel has comes before the deadlines that passed meanwhile (`DeadlineHorizon`).
 
 internal import SocketSystem
 internal import Synchronization
@@ -62,24 +66,24 @@ package final class EventLoop: @unchecked Sendable {
   var isShutDown = false
   /// What the task of the job under way prefers, presumably.
   private var preference = TaskPreference.other
-  /// Jobs that go to the workers together.
-  private var handedOver: [UnownedJob] = []
-  /// When the first of them came.
-  private var firstHandedOver: Int64 = 0
+  private var handover = Handover()
   /// The call that the event under way has resumed.
   private var resumed: JobQueue.Item?
   private var isInEvent = false
   private var events = EventBuffer()
+  /// The events that were fetched and have not been carried out.
+  private var fetched = 0..<0
+  private var horizon = DeadlineHorizon()
   private var batch: [JobQueue.Item] = []
+  /// The first job of the batch that has not run.
+  private var nextJob = 0
 
   /// One receive buffer: the most bytes read from a socket beyond what was asked for.
   static let scratchSize = 65_536
-  /// When this many jobs ran since the last look at epoll, it is time for another.
-  private static let jobsPerTurn = 1024
-  /// So many jobs are handed over to the workers at once.
-  private static let mostHandedOver = 16
-  /// When a job or an event ends so many nanoseconds after the first of them came, they are handed over.
-  private static let longestHandOver: Int64 = 100_000
+  /// The time between two looks at epoll, in nanoseconds, that the loop works for.
+  private static let iteration: Int64 = 1_000_000
+  /// The part of it that each kind of work has, however long the others took.
+  private static let leastShare: Int64 = 250_000
   /// Room kept in the job queue when a burst is over.
   private static let keptBatchCapacity = 16_384
   /// The wake event's token: no place in the table is that high.
@@ -144,23 +148,24 @@ package final class EventLoop: @unchecked Sendable {
     return try scratch.withBytes(count, body)
   }
 
-  /// Moves manual time on and reaches what is due, one instant after the other.
+  /// Moves manual time on and reaches what is due, one instant after the other. What the kernel has comes first.
   func advance(by nanoseconds: Int64) {
     assertCurrent()
     let start = manualTime.load(ordering: .relaxed)
     if start < 0 { return }
     let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
     let end = overflow ? .max : sum
+    carryOutWhatIsReady()
     settleActivities()
     while let next = deadlines.earliest, next <= end {
       manualTime.store(max(start, next), ordering: .relaxed)
-      reachDeadlines()
+      reachDeadlines(until: .max)
       settleActivities()
     }
     manualTime.store(end, ordering: .relaxed)
   }
 
-  /// The thread's life: turns until nobody can enqueue any more and the queue is empty.
+  /// The thread's life: iterations until no job can be enqueued any more and the queue is empty.
   func run() {
     thread.store(currentThread(), ordering: .relaxed)
     Self.place.object = self
@@ -169,56 +174,77 @@ package final class EventLoop: @unchecked Sendable {
     var hasNapped = false
     while true {
       turnNumber &+= 1
-      gauge.turnBegins()
-      runJobs()
-      reachDeadlines()
-      wakeWorkers()
+      let end = gauge.turnBegins() + Self.iteration
+      handover.isCollecting = true
+      carryOutEvents(until: end)
+      reachDeadlines(until: share(end))
+      giveTurns(until: share(end))
+      handover.isCollecting = false
+      handover.flush()
+      runJobs(until: share(end))
+
       let isNap = !hasNapped && WorkerPool.shared.isBusy
-      let rest = jobs.rest(maySleep: turns.isEmpty, isNap: isNap)
-      let wait: Int32
-      switch rest {
-      case .work: wait = 0
-      case .sleep:
-        let sleep = millisecondsToNextDeadline()
-        wait = isNap && sleep != 0 ? 1 : sleep
-      case .end:
+      let isIdle = turns.isEmpty && batch.isEmpty && fetched.isEmpty
+      let rest = jobs.rest(maySleep: isIdle, isNap: isNap)
+      if rest == .end {
         // They name the loop.
         activities = []
-        wakeWorkers()
         return
       }
       settleActivities()
-      hookPlace.turnTook(gauge.turnEnds())
-      // The hook may have made a job for them.
-      wakeWorkers()
-      let count = epoll.wait(&events, milliseconds: wait)
-      gauge.turnBegins()
+      let (now, lag) = gauge.turnEnds()
+      hookPlace.turnTook(lag)
+      guard fetched.isEmpty else { continue }
+      var wait: Int32 = 0
+      if rest == .sleep {
+        wait = millisecondsToNextDeadline()
+        if isNap, wait != 0 { wait = 1 }
+      }
+      look(at: now, milliseconds: wait)
       if rest == .sleep { jobs.awake() }
-      hasNapped = isNap && wait != 0 && count == 0
-      carryOutEvents(count)
-      giveTurns()
-      wakeWorkers()
+      hasNapped = isNap && wait != 0 && fetched.isEmpty
     }
   }
 
-  private func runJobs() {
-    var ran = 0
-    // In a variable, which nobody else can reach: the accesses need no checks.
+  /// Looks for events: epoll_wait(2).
+  private func look(at time: Int64, milliseconds: Int32) {
+    gauge.polled()
+    let count = epoll.wait(&events, milliseconds: milliseconds)
+    fetched = 0..<count
+    horizon.looked(
+      at: time, count: count, isFull: count == EventBuffer.capacity, descriptors: registrations.count + 1)
+  }
+
+  /// Until when a kind of work may go on: the end of the iteration, or a little longer if that is near.
+  private func share(_ end: Int64) -> Int64 { max(end, gauge.lastTime + Self.leastShare) }
+
+  /// Runs queued jobs, those that are left from the iteration before at first.
+  private func runJobs(until end: Int64) {
+    // In a variable of the function, which no other code can reach: the accesses need no checks.
     var batch: [JobQueue.Item] = []
     swap(&batch, &self.batch)
-    defer { swap(&batch, &self.batch) }
+    var next = nextJob
     repeat {
-      jobs.take(into: &batch)
-      if batch.isEmpty { return }
-      ran += batch.count
-      for index in batch.indices {
-        var item = JobQueue.Item.call({}, of: nil)
-        swap(&item, &batch[index])
-        run(item)
-        jobEnds()
+      if next == batch.count {
+        next = 0
+        batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
+        gauge.batchEnds()
+        jobs.take(into: &batch)
+        if batch.isEmpty { break }
+        gauge.batchBegins()
       }
+      var item = JobQueue.Item.call({}, of: nil)
+      swap(&item, &batch[next])
+      next += 1
+      run(item)
+    } while jobEnds() < end
+    if next == batch.count {
+      next = 0
       batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
-    } while ran < Self.jobsPerTurn
+      gauge.batchEnds()
+    }
+    nextJob = next
+    swap(&batch, &self.batch)
   }
 
   private func run(_ item: consuming JobQueue.Item) {
@@ -275,33 +301,26 @@ package final class EventLoop: @unchecked Sendable {
   /// Takes a job for the workers.
   func handOver(_ job: UnownedJob) {
     assertCurrent()
-    if handedOver.isEmpty { firstHandedOver = continuousNanoseconds() }
-    handedOver.append(job)
-    if handedOver.count == Self.mostHandedOver { wakeWorkers() }
+    handover.add(job, now: gauge.lastTime)
   }
 
-  /// Hands over what the workers are to run.
-  private func wakeWorkers() {
-    if handedOver.isEmpty { return }
-    var jobs: [UnownedJob] = []
-    swap(&jobs, &handedOver)
-    WorkerPool.shared.add(jobs)
-    jobs.removeAll(keepingCapacity: true)
-    if handedOver.isEmpty { swap(&jobs, &handedOver) }
+  /// A job or an event is over.
+  ///
+  /// - Returns: The time.
+  private func jobEnds() -> Int64 {
+    let now = gauge.jobEnds()
+    handover.eventEnds(now)
+    return now
   }
 
-  /// A job or an event is over. The workers do not wait for many more of them.
-  private func jobEnds() {
-    gauge.jobEnds()
-    if !handedOver.isEmpty, continuousNanoseconds() - firstHandedOver > Self.longestHandOver { wakeWorkers() }
-  }
-
-  private func reachDeadlines() {
-    guard deadlines.earliest != nil else { return }
-    let now = self.now
-    while let deadline = deadlines.popDue(at: now) {
+  /// Reaches the deadlines that are due, if what the kernel had at their time has been carried out.
+  private func reachDeadlines(until end: Int64) {
+    if deadlines.earliest == nil { return }
+    let manual = manualTime.load(ordering: .relaxed)
+    let limit = manual >= 0 ? manual : horizon.time
+    while let deadline = deadlines.popDue(at: limit) {
       event { registrations[deadline]?.dispatch(deadline: deadline.tag) }
-      jobEnds()
+      if jobEnds() >= end { return }
     }
   }
 
@@ -311,24 +330,42 @@ package final class EventLoop: @unchecked Sendable {
     return left <= 0 ? 0 : Int32(clamping: (left - 1) / 1_000_000 + 1)
   }
 
-  private func carryOutEvents(_ count: Int) {
-    for index in 0..<count {
+  /// Carries out the events that were fetched.
+  private func carryOutEvents(until end: Int64) {
+    while let index = fetched.popFirst() {
       let (token, readiness) = events[index]
       if token == Self.wakeToken { continue }
       event { registrations[token]?.dispatch(readiness, token: token) }
-      jobEnds()
+      if jobEnds() >= end { break }
+    }
+    if fetched.isEmpty { horizon.carriedOut() }
+  }
+
+  /// Carries out everything that the kernel has ready now.
+  private func carryOutWhatIsReady() {
+    let now = continuousNanoseconds()
+    carryOutEvents(until: .max)
+    while horizon.time < now {
+      look(at: continuousNanoseconds(), milliseconds: 0)
+      carryOutEvents(until: .max)
     }
   }
 
-  private func giveTurns() {
+  /// Gives a share to each socket that asked for one, in their order.
+  private func giveTurns(until end: Int64) {
     if turns.isEmpty { return }
     var waiting: [Registration] = []
     swap(&waiting, &turns)
+    var given = 0
     for registration in waiting {
       event { registration.takeTurn() }
-      jobEnds()
+      given += 1
+      if jobEnds() >= end { break }
     }
-    if turns.isEmpty {
+    if given < waiting.count {
+      // They come before those that have just asked.
+      turns.insert(contentsOf: waiting[given...], at: 0)
+    } else if turns.isEmpty {
       waiting.removeAll(keepingCapacity: waiting.capacity <= Self.keptBatchCapacity)
       swap(&waiting, &turns)
     }

@@ -79,13 +79,12 @@ package final class JobQueue: @unchecked Sendable {
   /// What the reactor may do now that it ran out of work.
   enum Rest { case work, sleep, end }
 
-  /// Finds out whether the reactor may sleep, and says in the same breath that it does, or that it only naps.
+  /// Finds out whether the reactor may sleep, and notes under the same lock that it does, or that it only naps.
   func rest(maySleep: Bool, isNap: Bool) -> Rest {
     lock.lock()
     defer { lock.unlock() }
-    if !items.isEmpty { return .work }
+    if !items.isEmpty || !maySleep { return .work }
     if isStopped { return .end }
-    if !maySleep { return .work }
     sleep = isNap ? .nap : .sound
     return .sleep
   }

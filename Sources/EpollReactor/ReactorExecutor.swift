@@ -68,8 +68,13 @@ public final class ReactorExecutor: SerialExecutor {
 
   /// Whether the current task attends to the actor: whoever cancels it tells.
   package var isCalledByAttendant: Bool {
-    let task = attendant.load(ordering: .relaxed)
-    return task != 0 && task == Self.currentTask
+    #if ACTORSOCKETS_PLAIN
+      // Calls listen for the cancellation of their tasks by themselves.
+      return false
+    #else
+      let task = attendant.load(ordering: .relaxed)
+      return task != 0 && task == Self.currentTask
+    #endif
   }
 
   /// What tells tasks apart while they live.

@@ -6,74 +6,102 @@ extension Reactor {
   public struct Metrics: Sendable, Hashable {
     /// The jobs, calls and events that were run since the reactor began.
     public var jobs: Int
-    /// The times the reactor looked for events: epoll_wait(2).
+    /// The number of looks for events since the reactor began: epoll_wait(2).
     public var polls: Int
-    /// How long the turn of the loop that is under way has taken, or the last one if the reactor waits: a socket that
-    /// became ready in the meantime waited up to that long. It can be read while something blocks the thread.
+    /// The time for which the oldest unfinished work has waited: jobs that the reactor has taken from its queue, or the
+    /// iteration of the loop under way. While the reactor waits for events, it is the same of the last iteration.
+    ///
+    /// A socket that becomes ready waits for about a millisecond, unless ``longestJob`` is longer. A call waits for the
+    /// calls before it, which is what this shows. It can be read while something blocks the thread.
     public var lag: Duration
-    /// The longest turn since the reactor began.
+    /// The longest time between two looks for events since the reactor began.
     public var longestTurn: Duration
-    /// The longest job, call or event since the reactor began: code that blocks shows here. The clock is read once for
-    /// 16 of them, so short ones before it may be included.
+    /// The longest job, call or event since the reactor began: code that blocks shows here.
     public var longestJob: Duration
   }
 }
 
-/// The counters behind `Reactor.Metrics`: written by the loop's thread alone, read by any.
+/// The counters behind `Reactor.Metrics`. The loop's thread writes them; any thread reads them.
 final class Gauge: Sendable {
   private let jobs = Atomic<Int>(0)
   private let polls = Atomic<Int>(0)
-  /// When the turn under way began; 0 while the loop waits.
+  /// When the iteration under way began; 0 while the loop waits.
   private let turnStart = Atomic<Int64>(0)
+  /// When the jobs under way were taken from the queue; 0 if all of them have run.
+  private let batchStart = Atomic<Int64>(0)
   private let jobStart = Atomic<Int64>(0)
-  private let lastTurn = Atomic<Int64>(0)
+  private let lastLag = Atomic<Int64>(0)
   private let longestTurn = Atomic<Int64>(0)
   private let longestJob = Atomic<Int64>(0)
 
-  func turnBegins() {
-    if turnStart.load(ordering: .relaxed) != 0 { return }
+  /// An iteration begins.
+  ///
+  /// - Returns: The time.
+  @discardableResult
+  func turnBegins() -> Int64 {
+    let start = turnStart.load(ordering: .relaxed)
+    if start != 0 { return start }
     let now = continuousNanoseconds()
     turnStart.store(now, ordering: .relaxed)
     jobStart.store(now, ordering: .relaxed)
+    lastLag.store(0, ordering: .relaxed)
+    return now
   }
 
-  /// When the turn under way began; 0 while the loop waits.
+  /// When the iteration under way began; 0 while the loop waits.
   var turnBegan: Int64 { turnStart.load(ordering: .relaxed) }
+  /// When the last job or event ended, or the iteration began if it has had none.
+  var lastTime: Int64 { jobStart.load(ordering: .relaxed) }
 
-  func jobEnds() {
-    let count = jobs.load(ordering: .relaxed) &+ 1
-    jobs.store(count, ordering: .relaxed)
-    if count & 15 == 0 { clockJobs() }
+  /// Jobs were taken from the queue.
+  func batchBegins() { batchStart.store(lastTime, ordering: .relaxed) }
+
+  /// All jobs that were taken from the queue have run.
+  func batchEnds() {
+    let start = batchStart.load(ordering: .relaxed)
+    if start == 0 { return }
+    batchStart.store(0, ordering: .relaxed)
+    lastLag.store(max(lastLag.load(ordering: .relaxed), lastTime &- start), ordering: .relaxed)
   }
 
-  private func clockJobs() {
+  /// A job, a call or an event has ended.
+  ///
+  /// - Returns: The time.
+  func jobEnds() -> Int64 {
+    jobs.store(jobs.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     let now = continuousNanoseconds()
     let took = now &- jobStart.load(ordering: .relaxed)
     jobStart.store(now, ordering: .relaxed)
     if took > longestJob.load(ordering: .relaxed) { longestJob.store(took, ordering: .relaxed) }
+    return now
   }
 
-  /// The turn is over; how long it took.
-  func turnEnds() -> Int64 {
-    clockJobs()
-    let took = continuousNanoseconds() &- turnStart.load(ordering: .relaxed)
+  /// The iteration is over.
+  ///
+  /// - Returns: The time, and the lag: how long the iteration took, or the oldest job that ended in it waited.
+  func turnEnds() -> (now: Int64, lag: Int64) {
+    let now = continuousNanoseconds()
+    let took = now &- turnStart.load(ordering: .relaxed)
     turnStart.store(0, ordering: .relaxed)
-    lastTurn.store(took, ordering: .relaxed)
     if took > longestTurn.load(ordering: .relaxed) { longestTurn.store(took, ordering: .relaxed) }
-    polls.store(polls.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
-    return took
+    let lag = max(took, lastLag.load(ordering: .relaxed))
+    lastLag.store(lag, ordering: .relaxed)
+    return (now, lag)
   }
+
+  /// The loop looks for events.
+  func polled() { polls.store(polls.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
 
   func read() -> Reactor.Metrics {
     let now = continuousNanoseconds()
-    func underWay(_ start: Int64) -> Int64 { max(0, now &- start) }
-    let turn = turnStart.load(ordering: .relaxed)
-    let inTurn = turn != 0
-    let lag = inTurn ? underWay(turn) : lastTurn.load(ordering: .relaxed)
-    let job = inTurn ? underWay(jobStart.load(ordering: .relaxed)) : 0
+    func underWay(_ start: Int64) -> Int64 { start == 0 ? 0 : max(0, now &- start) }
+    let turn = underWay(turnStart.load(ordering: .relaxed))
+    let batch = underWay(batchStart.load(ordering: .relaxed))
+    let job = turn == 0 ? 0 : underWay(jobStart.load(ordering: .relaxed))
+    let lag = turn == 0 && batch == 0 ? lastLag.load(ordering: .relaxed) : max(turn, batch)
     return Reactor.Metrics(
       jobs: jobs.load(ordering: .relaxed), polls: polls.load(ordering: .relaxed), lag: .nanoseconds(lag),
-      longestTurn: .nanoseconds(max(longestTurn.load(ordering: .relaxed), inTurn ? lag : 0)),
+      longestTurn: .nanoseconds(max(longestTurn.load(ordering: .relaxed), turn)),
       longestJob: .nanoseconds(max(longestJob.load(ordering: .relaxed), job)))
   }
 }

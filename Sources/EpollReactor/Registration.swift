@@ -5,12 +5,31 @@ internal import Synchronization
 ///
 /// Every method is called on the reactor's thread, isolated to the actor, outside of any task.
 package protocol EventHandler: ReactorActor {
+  /// What the deadlines of this handler are for. Each kind of handler has one type, so that no two of its deadlines have the
+  /// same number.
+  associatedtype DeadlineTag: RawRepresentable<UInt64>
   /// The descriptor's readiness changed. An empty set is the turn that `Registration.askForTurn()` asked for.
   func handle(_ readiness: Readiness)
   /// A deadline armed with this tag has come; it is disarmed.
-  func deadlineReached(_ tag: UInt64)
+  func deadlineReached(_ tag: DeadlineTag)
   /// The reactor shuts down: abort, and fail all operations with `.reactorShutDown`.
   func reactorShutDown()
+}
+
+extension EventHandler {
+  /// A deadline has come that was armed with this number.
+  fileprivate func deadlineReached(number: UInt64) {
+    guard let tag = DeadlineTag(rawValue: number) else {
+      preconditionFailure("\(Self.self) armed a deadline with a number that its tags do not know: \(number)")
+    }
+    deadlineReached(tag)
+  }
+}
+
+/// The tags of a handler that arms no deadline.
+package enum NoDeadline: RawRepresentable {
+  package init?(rawValue: UInt64) { nil }
+  package var rawValue: UInt64 { switch self {} }
 }
 
 /// What an actor has with its reactor: a place in the table, at most one descriptor, and the way events come back.
@@ -81,10 +100,11 @@ package final class Registration: @unchecked Sendable {
   /// Whether it is in the table: whoever drops it must have it leave. Any thread.
   package var needsToLeave: Bool { isInTable.load(ordering: .acquiring) }
 
-  /// Makes another actor the one that hears of events.
+  /// Makes another actor the one that hears of events. Deadlines that were armed before reach neither.
   package func hand(to handler: any EventHandler) {
     loop.assertCurrent()
     self.handler = handler
+    loop.registrations.renewSerial(of: self)
   }
 
   /// Leaves the table, and closes the descriptor if there is one.
@@ -203,7 +223,7 @@ package final class Registration: @unchecked Sendable {
   /// Nanoseconds on the reactor's clock, from which deadlines are counted.
   package var now: Int64 { loop.now }
 
-  /// Arms a deadline at `time` on the reactor's clock; the handler hears its tag.
+  /// Arms a deadline at `time` on the reactor's clock; the handler hears its tag, which is of the handler's `DeadlineTag`.
   package func arm(at time: Int64, tag: UInt64) -> DeadlineKey? {
     loop.assertCurrent()
     guard let slot else { return nil }
@@ -235,13 +255,17 @@ package final class Registration: @unchecked Sendable {
   func dispatch(_ readiness: Readiness) {
     loop.assertCurrent()
     guard let handler else { return }
-    // SAFETY: this is the thread of the handler's executor, and no job runs on it now; `assumeIsolated` would find out
-    // the same, through the executor's witness table, at every event.
-    let handle = unsafe unsafeBitCast(
-      { (handler: isolated any EventHandler, readiness: Readiness) in handler.handle(readiness) }
-        as (isolated any EventHandler, Readiness) -> Void,
-      to: ((any EventHandler, Readiness) -> Void).self)
-    handle(handler, readiness)
+    #if ACTORSOCKETS_PLAIN
+      handler.assumeIsolated { $0.handle(readiness) }
+    #else
+      // SAFETY: this is the thread of the handler's executor, and no job runs on it now; `assumeIsolated` would find out
+      // the same, through the executor's witness table, at every event.
+      let handle = unsafe unsafeBitCast(
+        { (handler: isolated any EventHandler, readiness: Readiness) in handler.handle(readiness) }
+          as (isolated any EventHandler, Readiness) -> Void,
+        to: ((any EventHandler, Readiness) -> Void).self)
+      handle(handler, readiness)
+    #endif
   }
 
   func dispatch(_ readiness: Readiness, token: UInt64) {
@@ -254,7 +278,7 @@ package final class Registration: @unchecked Sendable {
   }
 
   func dispatch(deadline tag: UInt64) {
-    handler?.assumeIsolated { $0.deadlineReached(tag) }
+    handler?.assumeIsolated { $0.deadlineReached(number: tag) }
   }
 
   func dispatchShutDown() {
@@ -280,9 +304,14 @@ struct RegistrationTable {
   private var free: [Int] = []
   private var nextSerial: UInt64 = 0
 
-  mutating func insert(_ registration: Registration) -> Int {
+  /// Gives a registration another number: deadlines with the one before find nothing.
+  mutating func renewSerial(of registration: Registration) {
     nextSerial += 1
     registration.serial = nextSerial
+  }
+
+  mutating func insert(_ registration: Registration) -> Int {
+    renewSerial(of: registration)
     if let place = free.popLast() {
       places[place].registration = registration
       return place
@@ -316,6 +345,9 @@ struct RegistrationTable {
     }
     return registration
   }
+
+  /// The number of registrations, of which each has at most one descriptor.
+  var count: Int { places.count - free.count }
 
   /// All registrations there are.
   var all: [Registration] { places.compactMap(\.registration) }

@@ -81,7 +81,10 @@ package struct Epoll: ~Copyable, Sendable {
 
 /// Room for the reports of one epoll_wait(2).
 package struct EventBuffer {
-  fileprivate var storage = [clinux_event](repeating: clinux_event(), count: 256)
+  /// The number of reports that there is room for.
+  package static let capacity = 256
+
+  fileprivate var storage = [clinux_event](repeating: clinux_event(), count: capacity)
 
   package init() {}
 
@@ -105,6 +108,17 @@ package struct WakeEvent: ~Copyable, Sendable {
   /// The descriptor to register.
   package var number: Int32 { descriptor.number }
 
-  /// write(2): an edge for epoll, each time, although nobody ever reads the counter.
-  package borrowing func signal() { _ = clinux_eventfd_signal(descriptor.number) }
+  /// write(2): an edge for epoll, each time, although the counter is never read.
+  ///
+  /// An interrupted call is repeated. No other error can happen to an open eventfd whose counter grows by one; if one does,
+  /// the program ends here, with a sentence. Whoever waits for this event would otherwise wait for ever.
+  package borrowing func signal() {
+    while true {
+      let result = clinux_eventfd_signal(descriptor.number)
+      if result >= 0 { return }
+      if result != -EINTR {
+        fatalError("a sleeping reactor cannot be woken: \(SystemError(call: "write", errno: -result)) on its eventfd")
+      }
+    }
+  }
 }

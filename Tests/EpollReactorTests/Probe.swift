@@ -39,6 +39,15 @@ actor Probe: EventHandler {
     reaction?(self, readiness)
   }
 
-  func deadlineReached(_ tag: UInt64) { deadlines.add(tag) }
+  /// Any number but the highest.
+  struct DeadlineTag: RawRepresentable {
+    let rawValue: UInt64
+    init?(rawValue: UInt64) {
+      if rawValue == .max { return nil }
+      self.rawValue = rawValue
+    }
+  }
+
+  func deadlineReached(_ tag: DeadlineTag) { deadlines.add(tag.rawValue) }
   func reactorShutDown() { shutdowns.add(true) }
 }

@@ -121,6 +121,29 @@ import Testing
     #expect(await probe.armedDeadlines.count == 0)
   }
 
+  @Test func `A deadline that its handler does not know stops the program, with the handler's name`() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let reactor = Reactor()
+      let probe = Probe(reactor)
+      try await probe.enter()
+      await probe.arm(at: reactor.now, tag: .max)
+      try await eventually("the program has stopped") { false }
+    }
+    let said = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(said.contains("Probe armed a deadline"), "\(said)")
+  }
+
+  @Test func `A deadline that one handler armed does not reach the one that has its registration now`() async throws {
+    let time = ManualTime()
+    let (first, second) = (Probe(time.reactor), Probe(time.reactor))
+    try await first.enter()
+    await first.arm(at: 1000, tag: 1)
+    await first.hand(to: second)
+    await first.arm(at: 2000, tag: 2)
+    await time.advance(by: .seconds(1))
+    #expect(first.deadlines.all == [] && second.deadlines.all == [2])
+  }
+
   @Test func `What left hears nothing any more`() async throws {
     let time = ManualTime()
     let probe = Probe(time.reactor)
@@ -143,6 +166,7 @@ import Testing
 extension Probe {
   func askThrice() { for _ in 0..<3 { askForTurn() } }
   func leave() { registration.leave() }
+  func hand(to other: Probe) { registration.hand(to: other) }
 
   func armAndDisarm(_ count: Int) {
     for tag in 0..<UInt64(count) {

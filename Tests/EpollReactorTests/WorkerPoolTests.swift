@@ -154,6 +154,31 @@ import Testing
     for task in endless { await task.value }
   }
 
+  @Test func `Work that a task on the reactor starts for the workers begins while that task computes`() async throws {
+    let reactor = Reactor()
+    for _ in 0..<50 {
+      let hasRun = Guarded(false)
+      let begunMeanwhile = await Task(executorPreference: reactor) {
+        Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
+        return Self.block { hasRun.withLock { $0 } }
+      }.value
+      #expect(begunMeanwhile)
+      if !begunMeanwhile { return }
+    }
+  }
+
+  @Test func `Handlers that block every worker leave the other tasks of the program alone`() async throws {
+    let isOver = Gate()
+    let blocking = (0..<Self.workers.mostWorkers).map { _ in
+      Task(executorPreference: Self.workers) { Self.block { isOver.isOpen } }
+    }
+    try await within("other tasks have run") {
+      for _ in 0..<20 { await Task(executorPreference: globalConcurrentExecutor) {}.value }
+    }
+    isOver.open()
+    for task in blocking { #expect(await task.value) }
+  }
+
   /// Blocks the thread until the condition is true.
   ///
   /// - Returns: Whether it came true in time.

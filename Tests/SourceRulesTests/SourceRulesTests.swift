@@ -86,6 +86,9 @@ enum Exceptions {
       path: "Sources/EpollReactor/ReactorBound.swift", words: "@unchecked Sendable", count: 1,
       reason: "its value can be had on the reactor's thread alone, which it checks"),
     Allowance(
+      path: "Sources/EpollReactor/Parking.swift", words: "@unchecked Sendable", count: 1,
+      reason: "its state is touched on the reactor's thread only, in the way of suspending that relies on nothing"),
+    Allowance(
       path: "Sources/EpollReactor/Parking.swift", words: "nonisolated(unsafe)", count: 2,
       reason: "its state is touched on the reactor's thread only, but not as that of an actor"),
     Allowance(
@@ -109,6 +112,14 @@ enum Exceptions {
   ]
 
   static let traps = [
+    Allowance(
+      path: "Sources/EpollReactor/Registration.swift", words: "preconditionFailure", count: 1,
+      reason:
+        "a deadline of another handler's would end the wrong thing; numbers come from enums, and no peer gets there"),
+    Allowance(
+      path: "Sources/SocketSystem/Epoll.swift", words: "fatalError", count: 1,
+      reason:
+        "a reactor that sleeps and cannot be woken would leave everything waiting without a word; no peer gets there"),
     Allowance(
       path: "Sources/EpollReactor/Reactor.swift", words: "fatalError", count: 1,
       reason: "a program whose event loop cannot start has nothing to go on with; no peer gets there"),

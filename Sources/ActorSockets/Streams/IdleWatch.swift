@@ -50,7 +50,7 @@ final class IdleWatch {
 
   private var end: Int64 { instant(activity?.last ?? registration.now, plus: limit.clampedNanoseconds) }
 
-  private func arm() { deadline = registration.arm(at: end, tag: DeadlineTag.idle.rawValue) }
+  private func arm() { deadline = registration.arm(at: end, tag: StreamDeadline.idle.rawValue) }
 }
 
 extension StreamCore {

@@ -76,7 +76,7 @@ final class Operation {
 
 extension Operation {
   /// Arms the deadline of a timeout that starts with the call.
-  func armIfWithin(_ registration: Registration, _ tag: DeadlineTag) {
+  func armIfWithin(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) {
     guard let timeout, timeout.start == .call else { return }
     deadline = registration.arm(at: instant(start, plus: timeout.nanoseconds), tag: tag.rawValue)
   }
@@ -84,7 +84,7 @@ extension Operation {
   /// Its turn has come: a timeout that starts with the operation starts.
   ///
   /// - Returns: Whether it has no time at all.
-  func begin(_ registration: Registration, _ tag: DeadlineTag) -> Bool {
+  func begin(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) -> Bool {
     guard let timeout, timeout.start == .operation else { return false }
     start = registration.now
     if timeout.nanoseconds == 0 { return true }
@@ -95,7 +95,7 @@ extension Operation {
   /// Its time is over: asks for more, and arms it.
   ///
   /// - Returns: Whether it got some.
-  func extend(_ registration: Registration, _ tag: DeadlineTag, done: Int) -> Bool {
+  func extend(_ registration: Registration, _ tag: some RawRepresentable<UInt64>, done: Int) -> Bool {
     deadline = nil
     guard let extend = timeout?.extend else { return false }
     let now = registration.now

@@ -73,7 +73,7 @@ extension StreamCore {
   func armCloseDeadline() {
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     closeDeadline = registration.arm(
-      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
+      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: StreamDeadline.close.rawValue)
   }
 
   /// Takes the next step on the way out if its condition holds.

@@ -228,7 +228,7 @@ extension StreamCore {
     read.deadline = nil
     if let timeout = read.timeout, timeout.nanoseconds > 0 {
       read.deadline = registration.arm(
-        at: instant(read.start, plus: timeout.nanoseconds), tag: DeadlineTag.read(id).rawValue)
+        at: instant(read.start, plus: timeout.nanoseconds), tag: StreamDeadline.read(id).rawValue)
     }
   }
 }

@@ -14,7 +14,7 @@ extension StreamCore {
   }
 
   /// Starts an operation's time; whether it has none at all.
-  private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
+  private func start(_ operation: Operation, _ tag: StreamDeadline) -> Bool {
     let isImmediate = operation.begin(registration, tag)
     if isImmediate { transport.tryAnyway() }
     return isImmediate
@@ -37,8 +37,8 @@ extension StreamCore {
   }
 
   /// A deadline has come.
-  package func deadlineReached(_ rawTag: UInt64) {
-    switch DeadlineTag(rawValue: rawTag) {
+  package func deadlineReached(_ deadline: StreamDeadline) {
+    switch deadline {
     case .read(let id):
       expireRead(id)
       pumpReads()
@@ -59,7 +59,7 @@ extension StreamCore {
 
   private func expireRead(_ id: UInt64) {
     let done = reads.first?.id == id ? reads.buffer.count : 0
-    if let read = reads.tag(of: id), read.extend(registration, .read(id), done: done) { return }
+    if let read = reads.tag(of: id), read.extend(registration, StreamDeadline.read(id), done: done) { return }
     guard let entry = reads.remove(id) else { return }
     timeOut(entry.tag, "read", done)
   }
@@ -67,13 +67,13 @@ extension StreamCore {
   private func expireWrite(_ id: UInt64) {
     if let flush = acknowledgementWait?.queue.tag(of: id) { return expire(flush: flush, id) }
     let done = writes.first?.id == id ? writes.first?.sent ?? 0 : 0
-    if let write = writes.tag(of: id), write.extend(registration, .write(id), done: done) { return }
+    if let write = writes.tag(of: id), write.extend(registration, StreamDeadline.write(id), done: done) { return }
     guard let (write, sent) = writes.remove(id) else { return }
     timeOut(write, "write", sent)
   }
 
   private func expire(flush: Operation, _ id: UInt64) {
-    if flush.extend(registration, .write(id), done: 0) { return }
+    if flush.extend(registration, StreamDeadline.write(id), done: 0) { return }
     guard let flush = removeFlush(id) else { return }
     timeOut(flush, "flush", 0)
   }
@@ -93,7 +93,7 @@ extension StreamCore {
     else { return disarmRest() }
     if restDeadline != nil || restIsLetGo { return }
     restDeadline = registration.arm(
-      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag.rest.rawValue)
+      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: StreamDeadline.rest.rawValue)
   }
 
   /// Bytes moved, or somebody waits for something again.
@@ -110,41 +110,5 @@ extension StreamCore {
     restIsLetGo = true
     registration.resetsWhenDropped = true
     keepAlive = nil
-  }
-}
-
-/// What a stream's deadlines are for, as the reactor keeps it.
-enum DeadlineTag {
-  case read(UInt64)
-  case write(UInt64)
-  case close
-  case rest
-  case idle
-  case acknowledgement
-
-  var rawValue: UInt64 {
-    switch self {
-    case .close: 0
-    case .rest: 4
-    case .idle: 8
-    case .acknowledgement: 12
-    case .read(let id): id << 2 | 1
-    case .write(let id): id << 2 | 2
-    }
-  }
-
-  init(rawValue: UInt64) {
-    self =
-      switch rawValue & 3 {
-      case 1: .read(rawValue >> 2)
-      case 2: .write(rawValue >> 2)
-      default:
-        switch rawValue {
-        case 4: .rest
-        case 8: .idle
-        case 12: .acknowledgement
-        default: .close
-        }
-      }
   }
 }

@@ -388,7 +388,7 @@ public final class StreamCore {
   func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = reads.admit(kind, isEnqueued: operation.isEnqueued, operation)
-    operation.armIfWithin(registration, .read(id))
+    operation.armIfWithin(registration, StreamDeadline.read(id))
     pumpReads()
     return id
   }
@@ -446,7 +446,7 @@ public final class StreamCore {
   func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { pendingHandles += 1 }
     let id = writes.admit(content, alreadySent: sent, operation)
-    operation.armIfWithin(registration, .write(id))
+    operation.armIfWithin(registration, StreamDeadline.write(id))
     pumpWrites()
     return id
   }

@@ -1,6 +1,16 @@
 internal import EpollReactor
 internal import SocketSystem
 
+/// What the deadlines of connecting are for.
+package enum ConnectDeadline: UInt64, Sendable {
+  /// All of it.
+  case connect
+  /// The next step of the plan.
+  case nextAttempt
+
+  var tag: UInt64 { ConnectionDeadline.own(self).rawValue }
+}
+
 /// What a connection has only while it is connecting.
 final class ConnectAttempt {
   let configuration: TCPConnection.Configuration
@@ -89,6 +99,6 @@ actor ConnectingSocket: EventHandler {
     if readiness.contains(.connectSettled) { connection?.assumeIsolated { $0.settled(self) } }
   }
 
-  func deadlineReached(_ tag: UInt64) {}
+  func deadlineReached(_ deadline: NoDeadline) {}
   func reactorShutDown() { registration.leave() }
 }

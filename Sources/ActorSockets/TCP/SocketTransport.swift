@@ -192,6 +192,12 @@ final class SocketTransport: StreamTransport {
   }
 }
 
+/// What the deadline of a lingering close is for.
+enum LingerDeadline: UInt64, Sendable {
+  /// The peer has not finished in time.
+  case limit
+}
+
 /// Closes a socket without destroying what was sent on it.
 ///
 /// close(2) with unread input makes the kernel send RST, and a peer that gets it may lose bytes that it has received but
@@ -205,7 +211,6 @@ actor LingeringClose: EventHandler {
   private var keepAlive: LingeringClose?
 
   private static let limit = 2_000_000_000 as Int64
-  private static var tag: UInt64 { 0 }
 
   init(_ registration: Registration, _ executor: ReactorExecutor, _ done: (@Sendable () -> Void)?) {
     self.registration = registration
@@ -217,7 +222,7 @@ actor LingeringClose: EventHandler {
     keepAlive = self
     registration.hand(to: self)
     try? registration.socket?.shutdownWriting()
-    deadline = registration.arm(at: registration.now + Self.limit, tag: Self.tag)
+    deadline = registration.arm(at: registration.now + Self.limit, tag: LingerDeadline.limit.rawValue)
     discard()
   }
 
@@ -225,10 +230,7 @@ actor LingeringClose: EventHandler {
     // The peer's acknowledgement of the end makes room, which is nobody's concern any more.
     if readiness.rawValue != Readiness.writable.rawValue { discard() }
   }
-  func deadlineReached(_ tag: UInt64) {
-    // One of the connection's may come that was dropped before it could disarm it.
-    if tag == Self.tag { finish() }
-  }
+  func deadlineReached(_ deadline: LingerDeadline) { finish() }
   func reactorShutDown() { finish() }
 
   private func discard() {

@@ -5,15 +5,11 @@ internal import SocketSystem
 // of its own. The first that is up hands its descriptor to the connection's registration; the others are closed.
 
 extension TCPConnection {
-  /// Deadlines of connecting: all of it, and the next step of the plan. Those of the operations have other tags.
-  static var connectTag: UInt64 { 3 }
-  static var planTag: UInt64 { 7 }
-
   func begin(connectingTo endpoint: Endpoint) {
     // It may have been closed before its turn came.
     guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
     attempt.deadline = registration.arm(
-      at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: Self.connectTag)
+      at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: ConnectDeadline.connect.tag)
     let configuration = attempt.configuration
     let attemptDelay = configuration.attemptDelay.clampedNanoseconds
     do throws(SocketError) {
@@ -55,7 +51,7 @@ extension TCPConnection {
         begin(next, attempt)
       case .wait(let time):
         if let timer = attempt.timer.take() { registration.disarm(timer) }
-        attempt.timer = time.flatMap { registration.arm(at: $0, tag: Self.planTag) }
+        attempt.timer = time.flatMap { registration.arm(at: $0, tag: ConnectDeadline.nextAttempt.tag) }
         return
       case .fail(let error):
         return fail(error)
@@ -188,7 +184,8 @@ extension TCPConnection {
     attempt.deadline = nil
     let now = registration.now
     if let more = attempt.timeout.extend?(.nanoseconds(now - attempt.started), 0), more > .zero {
-      attempt.deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: Self.connectTag)
+      attempt.deadline = registration.arm(
+        at: instant(now, plus: more.clampedNanoseconds), tag: ConnectDeadline.connect.tag)
       return
     }
     core.terminate(attempt.plan.timedOut(lookingUp: attempt.name), .timedOut)

@@ -302,11 +302,11 @@ extension TCPConnection: EventHandler {
     if readiness.contains(.ended) { core.peerFinished() }
   }
 
-  package func deadlineReached(_ tag: UInt64) {
-    switch tag {
-    case Self.connectTag: connectTimedOut()
-    case Self.planTag: planDeadlineReached()
-    default: core.deadlineReached(tag)
+  package func deadlineReached(_ deadline: ConnectionDeadline<ConnectDeadline>) {
+    switch deadline {
+    case .own(.connect): connectTimedOut()
+    case .own(.nextAttempt): planDeadlineReached()
+    case .stream(let deadline): core.deadlineReached(deadline)
     }
   }
 

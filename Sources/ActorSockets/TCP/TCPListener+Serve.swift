@@ -295,7 +295,7 @@ extension TCPListener {
     if let deadline = server.drainDeadline.take() { registration.disarm(deadline) }
     let end = instant(executor.reactor.now, plus: drain.nanoseconds)
     server.drainEnd = min(end, server.drainEnd)
-    server.drainDeadline = registration.arm(at: server.drainEnd, tag: Self.drainTag)
+    server.drainDeadline = registration.arm(at: server.drainEnd, tag: ListenerDeadline.drain.rawValue)
     if server.drainDeadline == nil { server.isOverdue = true }
     if drain.nanoseconds > 0 { takeBacklog() }
     close()

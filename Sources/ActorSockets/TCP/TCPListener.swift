@@ -305,7 +305,7 @@ public actor TCPListener: ReactorActor {
   private func tryAgain(after delay: Int64) {
     for socket in sockets { socket.awaitClosedDescriptor() }
     if retry != nil { return }
-    retry = registration.arm(at: instant(registration.now, plus: delay), tag: Self.retryTag)
+    retry = registration.arm(at: instant(registration.now, plus: delay), tag: ListenerDeadline.retry.rawValue)
   }
 
   private func serveWaiters() {
@@ -328,14 +328,22 @@ public actor TCPListener: ReactorActor {
 extension TCPListener: EventHandler {
   package func handle(_ readiness: Readiness) { lookForConnections() }
 
-  package func deadlineReached(_ tag: UInt64) {
-    if tag == Self.drainTag { return drainDeadlineReached() }
-    retry = nil
-    serveWaiters()
+  package func deadlineReached(_ deadline: ListenerDeadline) {
+    switch deadline {
+    case .drain: drainDeadlineReached()
+    case .retry:
+      retry = nil
+      serveWaiters()
+    }
   }
 
-  static var retryTag: UInt64 { 0 }
-  static var drainTag: UInt64 { 1 }
-
   package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "accept")) }
+}
+
+/// What the deadlines of a listener are for.
+package enum ListenerDeadline: UInt64, Sendable {
+  /// Accepting is tried again after a shortage.
+  case retry
+  /// The drain is over.
+  case drain
 }

@@ -159,7 +159,7 @@ extension UDPEndpoint {
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
     operation.hearsErrors = hearsErrors
     operation.id = receives.admit(upTo: limit, operation)
-    operation.armIfWithin(registration, .read(operation.id))
+    operation.armIfWithin(registration, DatagramDeadline.receive(operation.id))
     pumpReceives()
     // What was reported before somebody wanted to hear of it, perhaps by the receiving just now.
     tellReceivers()
@@ -200,7 +200,7 @@ extension UDPEndpoint {
       operation.deadline = nil
       return
     }
-    if operation.extend(registration, .read(id), done: 0) { return }
+    if operation.extend(registration, DatagramDeadline.receive(id), done: 0) { return }
     // The closure that was asked for more time may have closed the endpoint.
     guard receives.remove(id) != nil else { return }
     finish(operation, .failure(SocketError(.timedOut, operation: "receive")))
@@ -237,7 +237,7 @@ extension UDPEndpoint {
         receiveIsImmediate = false
         expireReceive(id)
       case .begin(let id, let operation):
-        receiveIsImmediate = operation.begin(registration, .read(id))
+        receiveIsImmediate = operation.begin(registration, DatagramDeadline.receive(id))
       case .fetch:
         let datagrams = fetch(upTo: Self.fetchSize)
         receives.arrived(datagrams)

@@ -242,7 +242,7 @@ extension UDPEndpoint {
     // An endpoint that is not connected hears nothing of the room that another unix socket has, and none does of the room that
     // an interface has.
     if retry != nil { return }
-    retry = registration.arm(at: instant(registration.now, plus: retryDelay), tag: DeadlineTag.rest.rawValue)
+    retry = registration.arm(at: instant(registration.now, plus: retryDelay), tag: DatagramDeadline.retry.rawValue)
     retryDelay = min(retryDelay * 2, Self.longestRetryDelay)
   }
 
@@ -278,7 +278,7 @@ extension UDPEndpoint {
     let operation = Operation(
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
     operation.id = sends.admit(content, isBatch: isBatch, operation)
-    operation.armIfWithin(registration, .write(operation.id))
+    operation.armIfWithin(registration, DatagramDeadline.send(operation.id))
     return operation
   }
 
@@ -311,7 +311,7 @@ extension UDPEndpoint {
       progress: nil, start: called)
     pendingHandles += 1
     operation.id = sends.admit(.datagrams([datagram]), operation)
-    operation.armIfWithin(registration, .write(operation.id))
+    operation.armIfWithin(registration, DatagramDeadline.send(operation.id))
     let id = operation.id
     outcome.assumeIsolated { $0.admitted { [weak self] in self?.assumeIsolated { $0.cancelSend(id) } } }
     pumpSends()
@@ -326,7 +326,7 @@ extension UDPEndpoint {
 
   func expireSend(_ id: UInt64) {
     guard let operation = sends.tag(of: id) else { return }
-    if operation.extend(registration, .write(id), done: 0) { return }
+    if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
     lookUps.removeValue(forKey: id)?.cancel()
     guard let (_, sent) = sends.remove(id) else { return }
     finish(operation, .failure(SocketError(.timedOut, operation: "send", bytesTransferred: sent)))
@@ -349,7 +349,7 @@ extension UDPEndpoint {
         // A name takes its time, and somebody has none.
         if !expireImmediateSend() { return }
       case .begin(let id, let operation):
-        sendIsImmediate = operation.begin(registration, .write(id))
+        sendIsImmediate = operation.begin(registration, DatagramDeadline.send(id))
         if sendIsImmediate { mustWaitToSend = false }
       case .send:
         if left <= 0 {

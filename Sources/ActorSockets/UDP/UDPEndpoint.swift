@@ -302,7 +302,7 @@ public actor UDPEndpoint: ReactorActor {
       isClosing = true
       failReceives(Self.closed.during("receive"))
       closeDeadline = registration.arm(
-        at: instant(registration.now, plus: limit.clampedNanoseconds), tag: DeadlineTag.close.rawValue)
+        at: instant(registration.now, plus: limit.clampedNanoseconds), tag: DatagramDeadline.close.rawValue)
     }
     settle()
   }
@@ -384,15 +384,14 @@ extension UDPEndpoint: EventHandler {
     pumpReceives()
   }
 
-  package func deadlineReached(_ tag: UInt64) {
-    switch DeadlineTag(rawValue: tag) {
-    case .read(let id): expireReceive(id)
-    case .write(let id): expireSend(id)
+  package func deadlineReached(_ deadline: DatagramDeadline) {
+    switch deadline {
+    case .receive(let id): expireReceive(id)
+    case .send(let id): expireSend(id)
     case .close:
       closeDeadline = nil
       close()
-    case .rest, .idle, .acknowledgement:
-      // There was no room to send, and no event tells when there is.
+    case .retry:
       retry = nil
       mustWaitToSend = false
       pumpSends()

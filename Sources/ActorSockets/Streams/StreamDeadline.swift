@@ -1,0 +1,60 @@
+// What deadlines are for, as the reactor keeps it: a number. Each kind of handler has one enum of its own, so that a number is
+// given out in one place, and a number that the enum does not know stops the program (`EventHandler`).
+
+/// What the deadlines of a stream are for.
+package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
+  case read(UInt64)
+  case write(UInt64)
+  case close
+  case rest
+  case idle
+  case acknowledgement
+
+  package var rawValue: UInt64 {
+    switch self {
+    case .close: 0
+    case .read(let id): id << 2 | 1
+    case .write(let id): id << 2 | 2
+    case .rest: 4
+    case .idle: 8
+    case .acknowledgement: 12
+    }
+  }
+
+  package init?(rawValue: UInt64) {
+    switch (rawValue & 3, rawValue) {
+    case (1, _): self = .read(rawValue >> 2)
+    case (2, _): self = .write(rawValue >> 2)
+    case (_, 0): self = .close
+    case (_, 4): self = .rest
+    case (_, 8): self = .idle
+    case (_, 12): self = .acknowledgement
+    default: return nil
+    }
+  }
+}
+
+/// What the deadlines of a connection are for that has others beside those of its stream.
+package enum ConnectionDeadline<Own: RawRepresentable<UInt64> & Hashable & Sendable>: RawRepresentable, Hashable,
+  Sendable
+{
+  case stream(StreamDeadline)
+  case own(Own)
+
+  package var rawValue: UInt64 {
+    switch self {
+    case .stream(let deadline): deadline.rawValue
+    case .own(let deadline): deadline.rawValue << 2 | 3
+    }
+  }
+
+  package init?(rawValue: UInt64) {
+    if rawValue & 3 == 3 {
+      guard let own = Own(rawValue: rawValue >> 2) else { return nil }
+      self = .own(own)
+    } else {
+      guard let stream = StreamDeadline(rawValue: rawValue) else { return nil }
+      self = .stream(stream)
+    }
+  }
+}

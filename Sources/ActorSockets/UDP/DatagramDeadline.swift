@@ -1,0 +1,27 @@
+/// What the deadlines of a datagram endpoint are for, as the reactor keeps it.
+package enum DatagramDeadline: RawRepresentable, Hashable, Sendable {
+  case receive(UInt64)
+  case send(UInt64)
+  case close
+  /// There was no room to send, and no event tells when there is.
+  case retry
+
+  package var rawValue: UInt64 {
+    switch self {
+    case .close: 0
+    case .receive(let id): id << 2 | 1
+    case .send(let id): id << 2 | 2
+    case .retry: 4
+    }
+  }
+
+  package init?(rawValue: UInt64) {
+    switch (rawValue & 3, rawValue) {
+    case (1, _): self = .receive(rawValue >> 2)
+    case (2, _): self = .send(rawValue >> 2)
+    case (_, 0): self = .close
+    case (_, 4): self = .retry
+    default: return nil
+    }
+  }
+}

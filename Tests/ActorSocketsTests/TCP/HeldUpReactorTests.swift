@@ -1,0 +1,115 @@
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// What a reactor does first that was held up for longer than its deadlines.
+///
+/// It is held up by a job that sends the bytes itself, and ends when the deadline has passed on the reactor's clock. So the
+/// bytes always came before the deadline, and no test waits for time to pass.
+@Suite struct HeldUpReactorTests {
+  @Test(arguments: 1...20)
+  func `A read whose bytes came before its deadline gets them`(round: Int) async throws {
+    try await within("the read is over") {
+      let reactor = Reactor()
+      let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
+      let read = connection.enqueueRead(.exactly(2), timeout: .after(.milliseconds(20)))
+      try await eventually("the read waits") { await connection.status.queuedReads == 1 }
+      reactor.hold(for: .milliseconds(21)) { try? peer.send([7, 8]) }
+      #expect(try await read.value == [7, 8])
+      await connection.abort()
+    }
+  }
+
+  @Test func `A live connection is not ended by its idle timeout`() async throws {
+    try await within("the byte is read") {
+      let reactor = Reactor()
+      var configuration = TCPConnection.Configuration()
+      configuration.liveness.idleTimeout = .milliseconds(500)
+      let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+      let read = connection.enqueueRead(.exactly(1))
+      try await eventually("the read waits") { await connection.status.queuedReads == 1 }
+      reactor.hold(for: .milliseconds(501)) { try? peer.send([7]) }
+      #expect(try await read.value == [7])
+      #expect(await connection.state == .open)
+      await connection.abort()
+    }
+  }
+
+  @Test func `A datagram that came before the deadline of a receive is received`() async throws {
+    try await within("the receive is over") {
+      let reactor = Reactor()
+      let endpoint = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
+      let other = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
+      let received = Task { try await endpoint.receive(timeout: .after(.milliseconds(50))) }
+      try await eventually("the receive waits") { await endpoint.metrics.pendingReceives == 1 }
+      let isSent = Gate()
+      reactor.hold(for: .milliseconds(51)) { while !isSent.isOpen {} }
+      try await other.send([7], to: #require(endpoint.localAddress))
+      isSent.open()
+      #expect(try await received.value.bytes == [7])
+    }
+  }
+
+  @Test func `Bytes that came before manual time moved on win against the deadline`() async throws {
+    try await within("the reads are over") {
+      let time = ManualTime()
+      for _ in 0..<100 {
+        let (connection, peer) = try RawSocket.peerOfConnection(on: time.reactor)
+        let read = connection.enqueueRead(.exactly(1), timeout: .after(.seconds(1)))
+        try await eventually("the read waits") { await connection.status.queuedReads == 1 }
+        try peer.send([7])
+        await time.advance(by: .seconds(2))
+        #expect(try await read.value == [7])
+        await connection.abort()
+      }
+    }
+  }
+
+  @Test func `A connection is answered while 100,000 writes of another one are queued`() async throws {
+    try await within("the other one is answered") {
+      let reactor = Reactor()
+      var configuration = TCPConnection.Configuration()
+      configuration.writeBudget = 1 << 30
+      let (near, sink) = try RawSocket.unixPair()
+      let busy = try TCPConnection.adopt(
+        fileDescriptor: near.release(), configuration: configuration, reactor: reactor)
+      let (quiet, peer) = try RawSocket.peerOfConnection(on: reactor)
+      // Of 100 groups of 1,000 writes, these were in their queue when the other one's byte was found.
+      let groupsBefore = Notes<Int>()
+      let groups = Guarded(0)
+      let read = Task {
+        try await quiet.read(exactly: 1) { _, _ in groupsBefore.add(groups.withLock { $0 }) }
+      }
+      try await eventually("the read waits") { await quiet.status.queuedReads == 1 }
+      let isOver = Gate()
+      reactor.submit { while !isOver.isOpen {} }
+      for _ in 0..<100 {
+        for _ in 0..<1000 { busy.enqueueWrite([1]) }
+        reactor.submit { groups.withLock { $0 += 1 } }
+      }
+      try peer.send([7])
+      isOver.open()
+      #expect(try await read.value == [7])
+      // Writes take a microsecond or a few each, so a look after a millisecond comes behind few of them.
+      #expect(groupsBefore.all.count == 1 && groupsBefore.all[0] < 20, "\(groupsBefore.all)")
+      await busy.abort()
+      await quiet.abort()
+      sink.close()
+    }
+  }
+}
+
+extension Reactor {
+  /// Runs a closure on the thread, and then keeps the thread until this time has passed on the reactor's clock.
+  fileprivate func hold(for duration: Duration, _ body: @escaping @Sendable () -> Void) {
+    let end = now + Int64(duration / .nanoseconds(1))
+    submit {
+      body()
+      while self.now <= end {}
+    }
+  }
+}

@@ -1,0 +1,211 @@
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+/// What queued work must not do to sockets and deadlines.
+///
+/// Nothing here is decided by time. Jobs are as long as they say, because they spin by the clock, and what is asserted is
+/// how many of them ran before something else happened.
+@Suite struct StarvationTests {
+  /// Hears of every iteration of the loop.
+  private final class Iterations: ReactorHook {
+    let lagThreshold: Int64 = 0
+    private let body: @Sendable (Int64) -> Void
+    init(_ body: @escaping @Sendable (Int64) -> Void) { self.body = body }
+    func lagged(_ nanoseconds: Int64) { body(nanoseconds) }
+  }
+
+  @Test(arguments: [1_000_000, 100_000] as [Int64])
+  func `A task that computes and yields in a loop does not keep events and deadlines waiting`(
+    slice: Int64
+  ) async throws {
+    try await within("event and deadline have come") {
+      let reactor = Reactor()
+      let probe = Probe(reactor)
+      let (near, far) = try RawSocket.unixPair()
+      try await probe.enter()
+      try await probe.attach(near)
+      try await eventually("it is writable") { probe.events.all.count == 1 }
+      let rounds = await Task(executorPreference: reactor) {
+        await probe.arm(at: reactor.now, tag: 1)
+        try? far.send([1])
+        var rounds = 0
+        while rounds < 5000, probe.events.all.count == 1 || probe.deadlines.all.isEmpty {
+          spin(for: slice)
+          rounds += 1
+          await Task.yield()
+        }
+        return rounds
+      }.value
+      // One or two slices of a millisecond, or ten times as many of a tenth of it.
+      #expect(rounds < 64, "\(rounds) slices ran before the event and the deadline were looked at")
+      far.close()
+    }
+  }
+
+  @Test func `However many calls are queued, few of them run between two looks at epoll`() async throws {
+    try await within("all have run") {
+      let reactor = Reactor()
+      let jobs = Notes<Int>()
+      let isOver = await reactor.block()
+      let count = 20_000
+      let ran = Guarded(0)
+      for _ in 0..<count {
+        reactor.submit {
+          spin(for: 5000)
+          ran.withLock { $0 += 1 }
+        }
+      }
+      reactor.hook = Iterations { _ in jobs.add(ran.withLock { $0 }) }
+      isOver.open()
+      try await eventually("all have run") { ran.withLock { $0 } == count }
+      reactor.hook = nil
+      // 200 of them fill a millisecond.
+      let most = zip(jobs.all, jobs.all.dropFirst()).map { $1 - $0 }.max() ?? count
+      #expect(most < 2000, "\(most) calls ran between two looks at epoll")
+    }
+  }
+
+  @Test func `Calls that are left for later iterations stay in their order`() async throws {
+    try await within("all have run") {
+      let reactor = Reactor()
+      let order = Notes<Int>()
+      let count = 2000
+      for number in 0..<count {
+        reactor.submit {
+          if number % 50 == 0 { spin(for: 500_000) }
+          order.add(number)
+          // Behind everything that is queued by now.
+          if number < 100 { reactor.submit { order.add(count + number) } }
+        }
+      }
+      try await eventually("all have run") { order.all.count == count + 100 }
+      #expect(order.all.filter { $0 < count } == Array(0..<count))
+      #expect(order.all.filter { $0 >= count } == Array(count..<count + 100))
+    }
+  }
+
+  @Test func `Calls that are left when the reactor is dropped are run`() async throws {
+    let ran = Guarded(0)
+    do {
+      let reactor = Reactor()
+      for _ in 0..<20 {
+        reactor.submit {
+          spin(for: 1_000_000)
+          ran.withLock { $0 += 1 }
+        }
+      }
+    }
+    try await eventually("all have run") { ran.withLock { $0 } == 20 }
+  }
+
+  @Test func `Sockets that always ask for another share do not keep deadlines waiting`() async throws {
+    try await within("the deadline has come") {
+      let reactor = Reactor()
+      let shares = Guarded(0)
+      let late = Probe(reactor)
+      try await late.enter()
+      var greedy: [Probe] = []
+      for _ in 0..<50 {
+        let probe = Probe(reactor)
+        try await probe.enter()
+        await probe.react { probe, _ in
+          spin(for: 200_000)
+          if !late.deadlines.all.isEmpty { return }
+          let count = shares.withLock { shares in
+            shares += 1
+            return shares
+          }
+          if count == 100 { late.assumeIsolated { $0.arm(at: reactor.now, tag: 1) } }
+          if count < 10_000 { probe.askForTurn() }
+        }
+        greedy.append(probe)
+      }
+      for probe in greedy { await probe.askForTurn() }
+      try await eventually("the deadline has come") { !late.deadlines.all.isEmpty }
+      // All 50 of them would be 10 ms, and the deadline could be two rounds late.
+      let count = shares.withLock { $0 }
+      #expect(count < 125, "\(count - 100) shares were given before the deadline was looked at")
+    }
+  }
+
+  @Test func `The lag says how long queued jobs wait, and the hook is told`() async throws {
+    try await within("all have run") {
+      let reactor = Reactor()
+      let lags = Notes<Duration>()
+      let told = Notes<Int64>()
+      let count = 60
+      let isOver = await reactor.block()
+      for _ in 0..<count {
+        reactor.submit {
+          spin(for: 1_000_000)
+          lags.add(reactor.metrics.lag)
+        }
+      }
+      reactor.hook = Iterations { told.add($0) }
+      isOver.open()
+      try await eventually("all have run") { lags.all.count == count }
+      await Task(executorPreference: reactor) {}.value
+      reactor.hook = nil
+      // The last job has waited for all others, each of which took a millisecond.
+      #expect(lags.all.last.map { $0 >= .milliseconds(count) } == true, "\(lags.all.last ?? .zero)")
+      #expect(told.all.max().map { $0 >= Int64(count) * 1_000_000 } == true, "\(told.all.max() ?? 0)")
+    }
+  }
+
+  @Test func `Events are carried out before deadlines that passed while the reactor was held up`() async throws {
+    try await within("all have come") {
+      let reactor = Reactor()
+      // More than one look brings.
+      var probes: [Probe] = []
+      var peers: [RawSocket] = []
+      let firsts = Notes<String>()
+      for _ in 0..<600 {
+        let probe = Probe(reactor)
+        let (near, far) = try RawSocket.unixPair()
+        try await probe.enter()
+        try await probe.attach(near)
+        probes.append(probe)
+        peers.append(far)
+      }
+      try await eventually("all are writable") { probes.allSatisfy { $0.events.all.count == 1 } }
+      let (sent, armed) = (peers, probes)
+      reactor.submit {
+        let end = reactor.now + 1_000_000
+        for probe in armed {
+          probe.assumeIsolated { probe in
+            probe.arm(at: end, tag: 1)
+            probe.react { probe, readiness in
+              if readiness.contains(.readable) { firsts.add(probe.deadlines.all.isEmpty ? "event" : "deadline") }
+            }
+          }
+        }
+        for peer in sent { try? peer.send([1]) }
+        while reactor.now <= end {}
+      }
+      try await eventually("all have come") { probes.allSatisfy { $0.deadlines.all == [1] } }
+      #expect(firsts.all.count == 600 && !firsts.all.contains("deadline"))
+      for peer in peers { peer.close() }
+    }
+  }
+}
+
+extension Reactor {
+  /// Keeps the thread in a job that has begun when this returns, until the gate is open.
+  fileprivate func block() async -> Gate {
+    let (hasBegun, isOver) = (Gate(), Gate())
+    submit {
+      hasBegun.open()
+      while !isOver.isOpen {}
+    }
+    await hasBegun.wait()
+    return isOver
+  }
+}
+
+/// Computes for this number of nanoseconds.
+func spin(for nanoseconds: Int64) {
+  let end = continuousNanoseconds() + nanoseconds
+  while continuousNanoseconds() < end {}
+}
