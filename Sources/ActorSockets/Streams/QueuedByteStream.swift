@@ -76,7 +76,7 @@ extension QueuedByteStream {
   func wait(for parked: Parked, _ call: QueuedCall) async {
     if executor.isCalledByAttendant {
       core.attendantWaits(for: call)
-      await parked.pass()
+      await suspend(parked)
     } else {
       await wait(for: parked) { submit { $0.core.cancel(call) } }
     }
