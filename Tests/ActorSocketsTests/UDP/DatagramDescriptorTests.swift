@@ -190,6 +190,8 @@ import Testing
         }
         task.cancel()
         await expectCancellation { try await task.value }
+        // The send took it out and closed it.
+        #expect(Self.numbers(kept) == [])
         // A filter drops it, which counts as sent.
         await sender.setSendFilter { _ in .drop }
         try await sender.send(Self.datagram([1], passing: 3))
