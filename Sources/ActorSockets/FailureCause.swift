@@ -21,6 +21,8 @@ struct FailureCause: Equatable {
     case ("connect", .unix(let path)): self.init(connecting: error, path, surroundings)
     case (_, .unix(let path)): self.init(listening: error, path, surroundings)
     case ("bind", _): self.init(binding: error, port: address.port ?? 0, surroundings)
+    case ("connect", _) where error.errno == Errno.addressNotAvailable:
+      self.init(.addressNotAvailable, "\(Self.noPort) for another connection to this address")
     default: return nil
     }
   }
@@ -70,8 +72,12 @@ struct FailureCause: Equatable {
     }
   }
 
+  /// The kernel had to choose a port. It says EADDRINUSE in bind(2) and EADDRNOTAVAIL in connect(2): ip(7), ip_local_port_range.
+  private static var noPort: String { "no local port is free (net.ipv4.ip_local_port_range)" }
+
   private init?(binding error: SystemError, port: UInt16, _ surroundings: Surroundings) {
     switch error.errno {
+    case Errno.addressInUse where port == 0: self.init(.addressNotAvailable, Self.noPort)
     case Errno.addressNotAvailable: self.init(.addressNotAvailable, "no interface of this machine has this address")
     case Errno.permissionDenied:
       let lowest = surroundings.lowestPort()

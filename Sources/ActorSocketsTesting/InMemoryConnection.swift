@@ -13,6 +13,9 @@ internal import Synchronization
 ///
 /// It runs on the same queues as a `TCPConnection`, with the same timeouts, limits, half-close and errors. What one end
 /// sends waits in a buffer of the other; when that is full, writes suspend, as they do on a socket.
+///
+/// ``ByteStream/abort()`` reaches the other end as a reset behind the bytes that were sent, as that of TCP does. A unix socket, on
+/// Linux, shows its peer a clean end in place of it.
 public actor InMemoryConnection: QueuedByteStream {
   /// What a connection can be told to do differently.
   public struct Configuration: Sendable {

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CLinuxDatagrams.h"
+#include "CLinux.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,13 +13,14 @@
 // It needs struct timespec.
 #include <linux/errqueue.h>
 
-// Room for what can be asked for: two kinds of packet information (an IPv4 datagram on an IPv6 socket has both), the class, the
-// limit, the time.
-enum { CONTROL_SIZE = 192 };
+// Room for the metadata that can be asked for: two kinds of packet information (an IPv4 datagram on an IPv6 socket has both), the
+// class, the limit, the time, the credentials. Behind it there is room for descriptors.
+enum { METADATA_SIZE = 192, CONTROL_SIZE = METADATA_SIZE + CMSG_SPACE(CLINUX_MAXIMUM_DESCRIPTORS * sizeof(int)) };
 
-_Static_assert(CONTROL_SIZE >= CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +
-                                   2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct timespec)),
-               "room for all control messages");
+_Static_assert(METADATA_SIZE >= CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+                                    2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct timespec)) +
+                                    CMSG_SPACE(sizeof(struct ucred)),
+               "room for all metadata");
 
 struct clinux_batch {
   struct mmsghdr headers[CLINUX_BATCH_CAPACITY];
@@ -37,8 +38,10 @@ void clinux_batch_destroy(clinux_batch *batch) { free(batch); }
 // MARK: Receiving
 
 int clinux_batch_receive(clinux_batch *batch, int fd, uint8_t *memory, unsigned long size, int count,
-                         int with_metadata) {
+                         int with_metadata, int descriptors) {
   if (count > CLINUX_BATCH_CAPACITY) count = CLINUX_BATCH_CAPACITY;
+  if (descriptors > CLINUX_MAXIMUM_DESCRIPTORS) descriptors = CLINUX_MAXIMUM_DESCRIPTORS;
+  unsigned long room = (with_metadata ? METADATA_SIZE : 0) + (descriptors > 0 ? CMSG_SPACE(descriptors * sizeof(int)) : 0);
   for (int i = 0; i < count; i++) {
     batch->pieces[i] = (struct iovec){.iov_base = memory + (unsigned long)i * size, .iov_len = size};
     batch->headers[i].msg_hdr = (struct msghdr){
@@ -46,8 +49,8 @@ int clinux_batch_receive(clinux_batch *batch, int fd, uint8_t *memory, unsigned 
         .msg_namelen = sizeof batch->addresses[i],
         .msg_iov = &batch->pieces[i],
         .msg_iovlen = 1,
-        .msg_control = with_metadata ? batch->control[i] : NULL,
-        .msg_controllen = with_metadata ? CONTROL_SIZE : 0,
+        .msg_control = room > 0 ? batch->control[i] : NULL,
+        .msg_controllen = room,
     };
   }
   // The kernel itself, as in CLinux.c.
@@ -59,6 +62,10 @@ unsigned long clinux_batch_length(const clinux_batch *batch, int index) { return
 
 int clinux_batch_is_truncated(const clinux_batch *batch, int index) {
   return (batch->headers[index].msg_hdr.msg_flags & MSG_TRUNC) != 0;
+}
+
+int clinux_batch_is_control_truncated(const clinux_batch *batch, int index) {
+  return (batch->headers[index].msg_hdr.msg_flags & MSG_CTRUNC) != 0;
 }
 
 const void *clinux_batch_address(const clinux_batch *batch, int index, uint32_t *length) {
@@ -129,16 +136,35 @@ void clinux_batch_metadata(const clinux_batch *batch, int index, clinux_metadata
       metadata->seconds = time.tv_sec;
       metadata->nanoseconds = time.tv_nsec;
     }
-    // Nobody asked for descriptors: they are not to stay open.
-    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      unsigned long count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (unsigned long i = 0; i < count; i++) {
-        int descriptor;
-        memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
-        close(descriptor);
-      }
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_CREDENTIALS) {
+      struct ucred credentials;
+      memcpy(&credentials, CMSG_DATA(header), sizeof credentials);
+      metadata->present |= CLINUX_HAS_CREDENTIALS;
+      metadata->process = credentials.pid;
+      metadata->user = credentials.uid;
+      metadata->group = credentials.gid;
     }
   }
+}
+
+int clinux_batch_take_descriptors(clinux_batch *batch, int index, int *descriptors, int most) {
+  struct msghdr *message = &batch->headers[index].msg_hdr;
+  int came = 0;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    unsigned long count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (unsigned long i = 0; i < count; i++) {
+      int descriptor;
+      memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
+      // What is not wanted must not stay open.
+      if (came < most) descriptors[came] = descriptor;
+      else close(descriptor);
+      came++;
+    }
+    // They have an owner from now on: nothing may find them here again.
+    header->cmsg_level = -1;
+  }
+  return came;
 }
 
 // MARK: Sending
@@ -155,12 +181,8 @@ static struct cmsghdr *put(struct msghdr *message, struct cmsghdr *header, int l
   return (struct cmsghdr *)((uint8_t *)header + CMSG_SPACE(size));
 }
 
-static void put_metadata(struct msghdr *message, const clinux_metadata *metadata, uint64_t *control) {
-  struct cmsghdr *header = (struct cmsghdr *)control;
+static struct cmsghdr *put_metadata(struct msghdr *message, struct cmsghdr *header, const clinux_metadata *metadata) {
   int level = metadata->is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP;
-  memset(control, 0, CONTROL_SIZE);
-  message->msg_control = control;
-  message->msg_controllen = 0;
   if (metadata->present & CLINUX_HAS_LOCAL) {
     if (metadata->is_ipv6) {
       struct in6_pktinfo info = {.ipi6_ifindex = metadata->interface};
@@ -180,11 +202,12 @@ static void put_metadata(struct msghdr *message, const clinux_metadata *metadata
     int value = metadata->hop_limit;
     header = put(message, header, level, metadata->is_ipv6 ? IPV6_HOPLIMIT : IP_TTL, &value, sizeof value);
   }
-  if (message->msg_controllen == 0) message->msg_control = NULL;
+  return header;
 }
 
 void clinux_batch_add(clinux_batch *batch, const uint8_t *bytes, unsigned long length, const void *address,
-                      uint32_t address_length, const clinux_metadata *metadata) {
+                      uint32_t address_length, const clinux_metadata *metadata, const int *descriptors,
+                      int descriptor_count) {
   int index = batch->count++;
   struct msghdr *message = &batch->headers[index].msg_hdr;
   batch->pieces[index] = (struct iovec){.iov_base = (void *)bytes, .iov_len = length};
@@ -194,7 +217,16 @@ void clinux_batch_add(clinux_batch *batch, const uint8_t *bytes, unsigned long l
     message->msg_name = &batch->addresses[index];
     message->msg_namelen = address_length;
   }
-  if (metadata) put_metadata(message, metadata, batch->control[index]);
+  if (!metadata && descriptor_count == 0) return;
+  struct cmsghdr *header = (struct cmsghdr *)batch->control[index];
+  memset(header, 0, METADATA_SIZE);
+  message->msg_control = header;
+  if (metadata) header = put_metadata(message, header, metadata);
+  if (descriptor_count > 0) {
+    if (descriptor_count > CLINUX_MAXIMUM_DESCRIPTORS) descriptor_count = CLINUX_MAXIMUM_DESCRIPTORS;
+    put(message, header, SOL_SOCKET, SCM_RIGHTS, descriptors, (unsigned long)descriptor_count * sizeof(int));
+  }
+  if (message->msg_controllen == 0) message->msg_control = NULL;
 }
 
 int clinux_batch_send(clinux_batch *batch, int fd) {

@@ -49,10 +49,12 @@ import Glibc
   ///   - limit: The most datagrams, at least 1.
   ///   - size: The most bytes of each, 1 to 65,536; what is longer is cut.
   ///   - withMetadata: Whether the socket has been asked for any.
+  ///   - descriptors: How many descriptors there is room for with each. With these or metadata, each datagram needs one call of
+  ///     `takeDescriptors`, which closes those that are too many.
   /// - Returns: How many were received; 0 when none waits.
   /// - Throws: What the call reports.
   package func receive(
-    from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool
+    from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
     count = 0
     self.size = min(max(1, size), 65_536)
@@ -63,7 +65,7 @@ import Glibc
       return Int(
         unsafe clinux_batch_receive(
           headers, socket.number, start.assumingMemoryBound(to: UInt8.self), UInt(self.size), limit,
-          withMetadata ? 1 : 0))
+          withMetadata ? 1 : 0, Int32(min(max(0, descriptors), Self.maximumDescriptors))))
     }
     if received == -Int(EAGAIN) { return 0 }
     if received < 0 { throw SystemError(call: "recvmmsg", errno: Int32(-received)) }
@@ -95,7 +97,30 @@ import Glibc
     return unsafe SocketAddress(storage: address.assumingMemoryBound(to: sockaddr_storage.self), length: length)
   }
 
-  /// What was received with a datagram; asked once, as descriptors that nobody wants are closed here.
+  /// The most descriptors that go with a datagram: unix(7), SCM_RIGHTS.
+  package static var maximumDescriptors: Int { Int(CLINUX_MAXIMUM_DESCRIPTORS) }
+
+  /// Takes the descriptors that came with a received datagram, in order, and closes those that are too many. A second call finds
+  /// none.
+  ///
+  /// - Parameters:
+  ///   - index: The datagram.
+  ///   - limit: The most descriptors to keep open.
+  /// - Returns: The descriptors, `nil` if there are none; and whether others were closed, here or by the kernel.
+  package func takeDescriptors(_ index: Int, atMost limit: Int) -> (kept: DescriptorBundle?, someAreLost: Bool) {
+    guard index < count else { return (nil, false) }
+    // SAFETY: as above; there is room for as many descriptors as are asked for.
+    let room = min(max(0, limit), Self.maximumDescriptors)
+    var came = 0
+    let numbers = unsafe [Int32](unsafeUninitializedCapacity: room) { numbers, initialized in
+      came = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), numbers.baseAddress, Int32(room)))
+      initialized = min(came, room)
+    }
+    let isTruncated = unsafe clinux_batch_is_control_truncated(headers, Int32(index)) != 0
+    return (numbers.isEmpty ? nil : DescriptorBundle(owning: numbers), isTruncated || came > room)
+  }
+
+  /// What was received with a datagram.
   package func metadata(_ index: Int) -> DatagramMetadata {
     var metadata = clinux_metadata()
     guard index < count else { return DatagramMetadata() }
@@ -137,22 +162,28 @@ import Glibc
   ///   - address: Where it goes, in the family of the socket; `nil` for the connected peer.
   ///   - metadata: What goes along.
   ///   - isIPv6: Whether it is an IPv6 datagram: one to an IPv4 address of an IPv6 socket is not.
+  ///   - descriptors: What to pass along, at most `maximumDescriptors`; they stay open until the batch is sent.
   /// - Returns: Whether there was room.
   package func add(
-    _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?, isIPv6: Bool
+    _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?, isIPv6: Bool,
+    passing descriptors: DescriptorBundle? = nil
   ) -> Bool {
+    let passed = descriptors?.numbers ?? []
     if count == Self.capacity || bytes.count > Self.room - used { return false }
     // SAFETY: there is room for the bytes; the headers point to them until the next batch, and copy the rest.
     let place = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[used..<used + bytes.count])
     unsafe bytes.withUnsafeBytes { bytes in unsafe place.copyMemory(from: bytes) }
     let start = unsafe place.baseAddress?.assumingMemoryBound(to: UInt8.self)
     func add(_ control: UnsafePointer<clinux_metadata>?) {
-      if let address {
-        unsafe address.withKernelAddress {
-          unsafe clinux_batch_add(headers, start, UInt(bytes.count), $0, $1, control)
+      unsafe passed.withUnsafeBufferPointer { passed in
+        let (first, number) = unsafe (passed.baseAddress, Int32(passed.count))
+        if let address {
+          unsafe address.withKernelAddress {
+            unsafe clinux_batch_add(headers, start, UInt(bytes.count), $0, $1, control, first, number)
+          }
+        } else {
+          unsafe clinux_batch_add(headers, start, UInt(bytes.count), nil, 0, control, first, number)
         }
-      } else {
-        unsafe clinux_batch_add(headers, start, UInt(bytes.count), nil, 0, control)
       }
     }
     if let kernel = metadata?.kernelForm(isIPv6: isIPv6) {

@@ -14,6 +14,8 @@ package struct DatagramMetadata: Sendable, Hashable {
   package var hopLimit: UInt8?
   /// When it arrived, since 1970: clock_gettime(2) of CLOCK_REALTIME.
   package var timestamp: Duration?
+  /// Who sent it through a unix socket.
+  package var peerCredentials: PeerCredentials?
 
   package init() {}
 }
@@ -32,6 +34,9 @@ extension DatagramMetadata {
     if has(CLINUX_HAS_HOP_LIMIT) { hopLimit = kernel.hop_limit }
     if has(CLINUX_HAS_TIMESTAMP) {
       timestamp = .seconds(kernel.seconds) + .nanoseconds(kernel.nanoseconds)
+    }
+    if has(CLINUX_HAS_CREDENTIALS) {
+      peerCredentials = PeerCredentials(processID: kernel.process, userID: kernel.user, groupID: kernel.group)
     }
   }
 

@@ -143,6 +143,8 @@ extension SocketOption where Value == Bool {
   package static var receivesHopLimit: Self { .flag("hopLimit", .ip(IP_RECVTTL, IPV6_RECVHOPLIMIT)) }
   /// SO_TIMESTAMPNS
   package static var receivesTimestamp: Self { .flag("timestamp", .socket(SO_TIMESTAMPNS)) }
+  /// SO_PASSCRED
+  package static var receivesCredentials: Self { .flag("credentials", .socket(SO_PASSCRED)) }
   /// IP_RECVERR, IPV6_RECVERR
   package static var receivesErrors: Self { .flag("errors", .ip(IP_RECVERR, IPV6_RECVERR)) }
 }

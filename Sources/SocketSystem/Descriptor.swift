@@ -183,6 +183,12 @@ extension Socket {
     _ = try check(shutdown(number, Int32(SHUT_WR)), "shutdown")
   }
 
+  /// shutdown(2) of both sides: the peer sees the end of the stream behind the bytes sent, and on a unix socket it can send nothing
+  /// more. What it sent before can still be received.
+  package func shutdownBoth() throws(SystemError) {
+    _ = try check(shutdown(number, Int32(SHUT_RDWR)), "shutdown")
+  }
+
   /// getsockname(2)
   package func localAddress() throws(SystemError) -> SocketAddress? {
     // SAFETY: `address` gives pointers that are valid for the call.

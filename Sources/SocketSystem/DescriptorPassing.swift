@@ -18,6 +18,51 @@ extension Socket {
   }
 }
 
+/// The descriptors that go or came with a datagram.
+///
+/// Invariant: each descriptor has one owner, this, until it is taken or closed; what is left is closed with the last reference.
+package final class DescriptorBundle: Sendable {
+  private let open: Guarded<[Int32]>
+
+  /// Takes ownership of open descriptors.
+  package init(owning numbers: [Int32] = []) { open = Guarded(numbers) }
+
+  deinit { closeAll() }
+
+  /// The numbers of those that are left, in order.
+  package var numbers: [Int32] { open.withLock { $0 } }
+
+  /// Adds one behind the others.
+  package func append(_ descriptor: consuming Descriptor) {
+    let number = descriptor.release()
+    open.withLock { $0.append(number) }
+  }
+
+  /// Takes the first out.
+  package func takeFirst() -> Descriptor? {
+    guard let number = open.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else { return nil }
+    return Descriptor(owning: number)
+  }
+
+  /// Takes all out, into a bundle that nobody else has.
+  package func takeAll() -> DescriptorBundle {
+    DescriptorBundle(
+      owning: open.withLock { numbers in
+        defer { numbers = [] }
+        return numbers
+      })
+  }
+
+  /// Closes those that are left.
+  package func closeAll() {
+    let numbers = open.withLock { numbers in
+      defer { numbers = [] }
+      return numbers
+    }
+    for number in numbers { _ = close(number) }
+  }
+}
+
 /// The descriptors that came with the bytes received so far, and that nobody has taken.
 ///
 /// Invariants:

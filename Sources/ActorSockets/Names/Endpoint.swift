@@ -97,8 +97,16 @@ extension Endpoint {
     }
   }
 
-  /// The addresses to listen on or to bind to; all get the same port.
-  func listenAddresses(_ operation: String = "listen") throws(SocketError) -> [SocketAddress] {
+  /// The addresses to listen on, to bind to or to connect from; all get the same port.
+  ///
+  /// - Parameters:
+  ///   - operation: What they are for.
+  ///   - unknown: The code for a name that is neither an address nor an interface of this machine.
+  /// - Returns: The addresses, at least one.
+  /// - Throws: Why there is none.
+  func listenAddresses(
+    _ operation: String = "listen", unknown: SocketError.Code = .hostNotFound
+  ) throws(SocketError) -> [SocketAddress] {
     switch self {
     case .unix(let path):
       return [.unix(try UnixPath(checking: path))]
@@ -117,7 +125,7 @@ extension Endpoint {
         let interface = try NetworkInterface.all().first { $0.name == name }
         guard let addresses = interface?.addresses, !addresses.isEmpty else {
           throw SocketError(
-            .hostNotFound, operation: operation,
+            interface == nil ? unknown : .addressNotAvailable, operation: operation,
             detail: "\(AddressError.quote(name)) is no address, no interface with an address, and not \"localhost\"")
         }
         return addresses.map { $0.with(port: port) }

@@ -13,7 +13,8 @@ struct SourceAddresses {
     if case .host("", let port) = endpoint {
       addresses = [.ipv6(.any, port: port), .ipv4(.any, port: port)]
     } else {
-      addresses = try endpoint.listenAddresses()
+      // A source is on this machine: no name is looked up for it.
+      addresses = try endpoint.listenAddresses("connect", unknown: .interfaceNotFound)
     }
     self.init(endpoint, addresses)
   }

@@ -72,7 +72,7 @@ extension ReadKind {
         throw .invalid("read", "the maximum of \(maximum) has no room for a line")
       }
     case .message(_, let maximum):
-      if maximum < 0 || maximum > Int.max - 8 { throw .invalid("read", "\(maximum) is not a maximum length") }
+      if maximum < 0 { throw .invalid("read", "\(maximum) is not a maximum length") }
     case .batch(let kind):
       switch kind {
       case .any, .peek, .turn, .batch: throw .invalid("read", "a batch is one of lines or messages")

@@ -471,8 +471,9 @@ struct ReadQueue<Tag> {
             .limitExceeded, operation: "read",
             detail: "the message's length prefix is not a length of at most \(maximum) bytes")))
     }
-    // No overflow: the length is at most `maximum`, which is far below `Int.max` (see `ReadKind.validate`).
-    let total = prefix.width + length
+    // With a maximum near `Int.max` a peer may announce a length that overflows: no memory has so many bytes.
+    let (total, overflows) = prefix.width.addingReportingOverflow(length)
+    if overflows { return .none(tooLong(maximum)) }
     if buffer.count < total { return .none(missing(total - buffer.count, orEnd: false)) }
     return .frame(length: total, content: prefix.width..<total)
   }

@@ -129,6 +129,14 @@ public protocol ByteStream: ReactorActor {
   func takeBuffered() -> [UInt8]
 
   /// Tells the peer, behind all writes before, that no more bytes come: the half-close, shutdown(2). Reading goes on.
+  ///
+  /// *Ordering*: it takes a place among the writes, and no write is accepted behind it.
+  ///
+  /// *Cancellation*, also before the call, only ends the wait: the half-close is carried out in its place. The call then throws
+  /// `CancellationError`, unless the half-close is already done.
+  ///
+  /// - Throws: ``SocketError``: `.closed` if the writing side was finished before, what broke the connection; and
+  ///   `CancellationError` when the task is cancelled.
   func finishWriting() async throws
 
   /// Waits until everything written before has gone as far as `target` says: ioctl(2) with SIOCOUTQ, tcp(7).
@@ -152,27 +160,39 @@ public protocol ByteStream: ReactorActor {
   /// Over TLS the end lies behind the bytes before it: it is found as long as no more than 64 KiB of them wait to be read.
   ///
   /// Throws `.closed` or what broke the connection if that comes first.
+  ///
+  /// *Cancellation* only ends the wait, and throws `CancellationError`. If the peer has already finished, the call returns also in
+  /// a task that was cancelled.
   var peerFinishedWriting: Void { get async throws }
 
   /// Closes the stream: reads that wait fail, writes that wait are sent, then the descriptor goes.
   ///
-  /// It returns when it is gone. Nothing that was sent is destroyed by closing: input is discarded until the peer
-  /// finishes, for 2 seconds at most.
+  /// It returns when the descriptor is closed. Closing destroys nothing that was sent: over TCP, input is discarded until the peer
+  /// finishes, for 2 seconds at most. On a unix socket this wait is not needed: what was sent is already in the peer's buffer,
+  /// and what the peer had sent is discarded at once. A peer that still writes gets EPIPE from then on.
   ///
-  /// *Cancellation* stops the waiting alone.
+  /// *Cancellation*, also before the call, only ends the wait; closing continues.
   func close() async
 
   /// Closes the stream when the operations that wait are finished; new ones are refused at once.
   ///
-  /// *Cancellation* stops the waiting alone.
+  /// *Cancellation*, also before the call, only ends the wait; closing continues.
   ///
   /// - Parameter condition: What to finish first.
   func close(after condition: CloseCondition) async
 
-  /// Ends the stream now: what waits fails with `.closed`, the peer sees a reset.
+  /// Ends the stream now: operations that wait fail with `.closed`, and bytes that were not sent are dropped.
+  ///
+  /// Over TCP the peer sees a reset (RST), which may destroy bytes that it has received and not read; in memory it reads what
+  /// arrived, and then the reset. Linux has no reset for unix sockets, unix(7): the peer reads everything that was sent, and then
+  /// a clean end of the stream. It gets ECONNRESET in place of the end only if it had sent bytes that this side has not received.
+  /// So a protocol over unix sockets must not take the end of the stream for the end of a message.
   func abort()
 
   /// Waits until the stream has ended, whoever ended it, and says how.
+  ///
+  /// *Cancellation* only ends the wait, and throws `CancellationError`. If the stream has already ended, the call returns the
+  /// report also in a task that was cancelled.
   var closed: CloseReport { get async throws }
 
   /// Where the stream is in its life.

@@ -41,7 +41,8 @@ extension StreamCore {
     }
     if state == .connecting || brokenBy != nil {
       return terminate(
-        SocketError(.closed, operation: ""), state == .connecting ? .byUs : nil, givingUp: state == .connecting)
+        SocketError(.closed, operation: ""), closeReason ?? (state == .connecting ? .byUs : nil),
+        givingUp: state == .connecting)
     }
     closing = .flushing
     state = .closing
@@ -113,7 +114,7 @@ extension StreamCore {
   /// The transport has let go.
   func transportIsGone() {
     guard case .leaving = closing else { return }
-    conclude(peerIsFinished ? .byPeer : .byUs, unsent: 0)
+    conclude(closeReason ?? (peerIsFinished ? .byPeer : .byUs), unsent: 0)
     finishClosing()
   }
 

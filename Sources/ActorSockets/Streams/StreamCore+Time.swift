@@ -81,7 +81,9 @@ extension StreamCore {
   /// The time of an operation that has left its queue is over.
   func timeOut(_ operation: Operation, _ name: String, _ done: Int) {
     finish(operation, .failure(SocketError(.timedOut, operation: name, bytesTransferred: done)))
-    if options.closesOnTimeout { beginClose() }
+    guard options.closesOnTimeout else { return }
+    if case .no = closing { closeReason = .timedOut }
+    beginClose()
   }
 
   /// The rest of writes that were given up goes on in the background, and keeps the connection. But a peer that takes none

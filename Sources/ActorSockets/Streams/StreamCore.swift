@@ -53,6 +53,8 @@ public final class StreamCore {
   var closeDeadline: DeadlineKey?
   var restDeadline: DeadlineKey?
   var report: CloseReport?
+  /// What the report says if this side closes and it was not the user who began it.
+  var closeReason: CloseReport.Reason?
   var closedWaiters = Waiters<CloseReport>()
   /// Those who await `close()`: the descriptor is gone.
   var goneWaiters = Waiters<Void>()

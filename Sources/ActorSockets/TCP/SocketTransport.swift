@@ -178,7 +178,9 @@ final class SocketTransport: StreamTransport {
     }
     let lingering = LingeringClose(registration, executor, done)
     self.lingering = lingering
-    lingering.assumeIsolated { $0.begin() }
+    // Only a socket that is not TCP's can be a unix socket, and asking costs a system call.
+    let isUnix = goesOnToTheEnd && self.isUnix
+    lingering.assumeIsolated { $0.begin(isUnix: isUnix) }
     return false
   }
 
@@ -200,8 +202,13 @@ enum LingerDeadline: UInt64, Sendable {
 
 /// Closes a socket without destroying what was sent on it.
 ///
-/// close(2) with unread input makes the kernel send RST, and a peer that gets it may lose bytes that it has received but
-/// not read. So the sending side is shut down, and input is discarded until the peer finishes too, or 2 seconds are over.
+/// close(2) of a TCP socket with unread input makes the kernel send RST, and a peer that gets it may lose bytes that it has
+/// received but not read. So the sending side is shut down, and input is discarded until the peer finishes too, or 2 seconds are
+/// over.
+///
+/// On a unix socket no byte that was sent is ever destroyed, but close(2) with unread input gives the peer ECONNRESET in place of
+/// the end of the stream. So both sides are shut down, after which the peer can send nothing more, and what it sent before is
+/// discarded: as much as fits into its send buffer. Nothing is waited for.
 actor LingeringClose: EventHandler {
   nonisolated let executor: ReactorExecutor
   private let registration: Registration
@@ -218,10 +225,14 @@ actor LingeringClose: EventHandler {
     self.done = done
   }
 
-  func begin() {
+  func begin(isUnix: Bool) {
     keepAlive = self
     registration.hand(to: self)
-    try? registration.socket?.shutdownWriting()
+    if isUnix {
+      try? registration.socket?.shutdownBoth()
+    } else {
+      try? registration.socket?.shutdownWriting()
+    }
     deadline = registration.arm(at: registration.now + Self.limit, tag: LingerDeadline.limit.rawValue)
     discard()
   }

@@ -111,7 +111,7 @@ extension TCPConnection {
     } catch {
       if error.errno == Errno.noDevice, let device = configuration.device {
         throw SocketError(
-          .addressNotAvailable, operation: "connect",
+          .interfaceNotFound, operation: "connect",
           detail: "this machine has no interface \(AddressError.quote(device))", address: destination)
       }
       let operation = error.call == "bind" ? "connect from" : "connect"

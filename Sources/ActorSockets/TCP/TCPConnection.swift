@@ -19,7 +19,7 @@ public actor TCPConnection: QueuedByteStream {
     public enum TimeoutAction: Hashable, Sendable {
       /// The operation fails, the connection stays usable, and no byte is lost.
       case keepOpen
-      /// The connection is closed, too.
+      /// The connection is closed, too, as by ``ByteStream/close()``; its report says ``CloseReport/Reason-swift.enum/timedOut``.
       case close
     }
 
@@ -122,8 +122,8 @@ public actor TCPConnection: QueuedByteStream {
   ///   - timeout: How long it may take; `nil` for the configuration's 30 seconds.
   ///   - reactor: Where the connection's code runs.
   /// - Returns: The connection, which is up.
-  /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed` and
-  ///   so on. If several addresses were tried, its description names each with what became of it, and so do its
+  /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed`,
+  ///   `.interfaceNotFound` for a source or a device that this machine does not have, and so on. If several addresses were tried, its description names each with what became of it, and so do its
   ///   ``SocketError/causes``. What ``Configuration/prepare`` throws, as it is.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
@@ -199,10 +199,11 @@ public actor TCPConnection: QueuedByteStream {
   deinit {
     // What is isolated is out of reach here, and the last reference may go anywhere: the reactor closes the descriptor.
     if !registration.needsToLeave { return }
+    let isUnix = identity.withLock { ($0.localAddress ?? $0.remoteAddress)?.isUnix ?? false }
     registration.reactor.submit { [registration, executor] in
       if registration.resetsWhenDropped { try? registration.socket?.resetOnClose() }
       if registration.socket != nil, !registration.resetsWhenDropped {
-        LingeringClose(registration, executor, nil).assumeIsolated { $0.begin() }
+        LingeringClose(registration, executor, nil).assumeIsolated { $0.begin(isUnix: isUnix) }
       } else {
         registration.leave()
       }

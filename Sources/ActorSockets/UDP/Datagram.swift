@@ -15,10 +15,17 @@ public struct Datagram: Sendable {
   private final class Box: Sendable {
     let metadata: DatagramMetadata
     let annotation: (any Sendable)?
+    let descriptors: DescriptorBundle?
+    let lacksDescriptors: Bool
 
-    init(_ metadata: DatagramMetadata, _ annotation: (any Sendable)?) {
+    init(
+      _ metadata: DatagramMetadata, _ annotation: (any Sendable)? = nil, _ descriptors: DescriptorBundle? = nil,
+      lacksDescriptors: Bool = false
+    ) {
       self.metadata = metadata
       self.annotation = annotation
+      self.descriptors = descriptors
+      self.lacksDescriptors = lacksDescriptors
     }
   }
 
@@ -41,11 +48,16 @@ public struct Datagram: Sendable {
     self.init(Array(text.utf8), to: remoteAddress)
   }
 
-  init(received bytes: [UInt8], from address: SocketAddress?, isTruncated: Bool, _ metadata: DatagramMetadata?) {
+  init(
+    received bytes: [UInt8], from address: SocketAddress?, isTruncated: Bool, _ metadata: DatagramMetadata?,
+    _ descriptors: DescriptorBundle? = nil, lacksDescriptors: Bool = false
+  ) {
     self.bytes = bytes
     remoteAddress = address
     self.isTruncated = isTruncated
-    if let metadata { box = Box(metadata, nil) }
+    if metadata != nil || descriptors != nil || lacksDescriptors {
+      box = Box(metadata ?? DatagramMetadata(), nil, descriptors, lacksDescriptors: lacksDescriptors)
+    }
   }
 
   /// What goes along with it, if anything does.
@@ -54,7 +66,15 @@ public struct Datagram: Sendable {
   private mutating func change(_ body: (inout DatagramMetadata) -> Void) {
     var metadata = box?.metadata ?? DatagramMetadata()
     body(&metadata)
-    box = Box(metadata, box?.annotation)
+    box = Box(metadata, box?.annotation, box?.descriptors, lacksDescriptors: lacksDescriptors)
+  }
+
+  /// The descriptors that go along or came with it. All copies of a datagram share them.
+  var descriptors: DescriptorBundle? {
+    get { box?.descriptors }
+    set {
+      box = Box(box?.metadata ?? DatagramMetadata(), box?.annotation, newValue, lacksDescriptors: lacksDescriptors)
+    }
   }
 
   /// The address of this machine that it was sent to, perhaps a group's; of one to be sent, the address that it comes from,
@@ -89,10 +109,23 @@ public struct Datagram: Sendable {
   /// ``UDPEndpoint/Metadata/timestamp``.
   public var timestamp: Duration? { box?.metadata.timestamp }
 
+  /// Who sent it through a unix socket: SCM_CREDENTIALS, unix(7). `nil` unless ``UDPEndpoint/Metadata/peerCredentials`` is asked for.
+  ///
+  /// They are the process, the real user and the real group of the moment at which the datagram was sent;
+  /// ``TCPConnection/peerCredentials()`` has the effective ones instead. The kernel vouches for them: a process needs CAP_SYS_ADMIN,
+  /// CAP_SETUID or CAP_SETGID to send others than its own.
+  public var peerCredentials: PeerCredentials? { box?.metadata.peerCredentials }
+
+  /// Whether descriptors that came with it were closed: more than ``UDPEndpoint/Configuration/receivesDescriptors``, or more than
+  /// this process may have. Those that are left are the first.
+  public var lacksDescriptors: Bool { box?.lacksDescriptors ?? false }
+
   /// What a filter has noted about it.
   public var annotation: (any Sendable)? {
     get { box?.annotation }
-    set { box = Box(box?.metadata ?? DatagramMetadata(), newValue) }
+    set {
+      box = Box(box?.metadata ?? DatagramMetadata(), newValue, box?.descriptors, lacksDescriptors: lacksDescriptors)
+    }
   }
 
   /// A datagram back to where this one came from.

@@ -17,6 +17,12 @@ struct DatagramSockets {
     where !(1...65_535).contains(size) {
       throw .invalid("bind", "\(size) bytes are no size to receive, 1 to 65,535 there can be")
     }
+    guard (0...DatagramBatch.maximumDescriptors).contains(configuration.receivesDescriptors) else {
+      throw .invalid(
+        "bind",
+        "\(configuration.receivesDescriptors) descriptors cannot come with a datagram, only 0 to \(DatagramBatch.maximumDescriptors)"
+      )
+    }
     switch endpoint {
     case .unix(path: ""): try bindUnix(nil, configuration, reactor)
     case .address(.unix(let path)): try bindUnix(path.isUnnamed ? nil : path, configuration, reactor)

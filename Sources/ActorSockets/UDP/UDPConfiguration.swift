@@ -31,6 +31,10 @@ extension UDPEndpoint {
     public var maximumSendSize = 65_535
     /// What else is to be known of each datagram that arrives. Nothing by default, since each costs something.
     public var metadata: Metadata = []
+    /// How many descriptors are received with each datagram of a unix socket, 0 to 253: ``Datagram/takeDescriptor()``. 0 by default.
+    /// Descriptors that are too many are closed, and ``Datagram/lacksDescriptors`` says so. Up to 32 datagrams are received ahead,
+    /// each with its descriptors.
+    public var receivesDescriptors = 0
     /// The bytes that the kernel keeps for datagrams that nobody has received yet: SO_RCVBUF; what comes beyond is dropped and
     /// counted. It doubles the number, within `net.core.rmem_max`. `nil`, the default, leaves it to the system.
     public var receiveBufferSize: Int?
@@ -72,6 +76,8 @@ extension UDPEndpoint {
     public static let hopLimit = Metadata(rawValue: 4)
     /// ``Datagram/timestamp``: SO_TIMESTAMPNS.
     public static let timestamp = Metadata(rawValue: 8)
+    /// ``Datagram/peerCredentials`` of unix sockets: SO_PASSCRED, unix(7). Endpoints of other kinds have none.
+    public static let peerCredentials = Metadata(rawValue: 16)
   }
 
   /// Looks at a datagram, and may change it, annotate it (``Datagram/annotation``) or drop it.
@@ -109,6 +115,7 @@ extension UDPEndpoint.Configuration {
     if let receiveBufferSize { try socket.set(.receiveBufferSize, to: receiveBufferSize) }
     if let sendBufferSize { try socket.set(.sendBufferSize, to: sendBufferSize) }
     if metadata.contains(.timestamp) { try socket.set(.receivesTimestamp, to: true) }
+    if metadata.contains(.peerCredentials), address.isUnix { try socket.set(.receivesCredentials, to: true) }
     if !address.isUnix { try prepareIP(socket, for: address, isDual: isDual) }
     guard let prepare else { return }
     do {

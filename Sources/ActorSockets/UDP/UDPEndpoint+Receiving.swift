@@ -52,7 +52,8 @@ extension UDPEndpoint {
 
   /// Looks at datagrams where they were received, without copies: the closure is called once for each.
   ///
-  /// It is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams.
+  /// It is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams. Descriptors that came with
+  /// them are closed.
   ///
   /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
   ///
@@ -297,7 +298,8 @@ extension UDPEndpoint {
       let size = configuration.receiveSize
       do throws(SystemError) {
         let count = try batch.receive(
-          from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty)
+          from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
+          descriptors: configuration.receivesDescriptors)
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
           // Less than there is room for: nothing is left. What comes from now on is an event.
           mayReceive[index] = false
@@ -321,9 +323,11 @@ extension UDPEndpoint {
   private func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
     let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
     let address = batch.address(number)?.unmapped
+    let (descriptors, lacksDescriptors) = receivedDescriptors(number, of: batch)
     var datagram = Datagram(
       received: batch.bytes(number, atMost: maximumSize(from: address)), from: address,
-      isTruncated: isTruncated(number, of: batch, from: address), metadata)
+      isTruncated: isTruncated(number, of: batch, from: address), metadata, descriptors,
+      lacksDescriptors: lacksDescriptors)
     counts.received(batch.length(number), isTruncated: datagram.isTruncated)
     if isStranger(address) { return nil }
     if let receiveFilter, receiveFilter(&datagram) == .drop {
@@ -407,8 +411,8 @@ extension UDPEndpoint {
             let address = batch.address(number)?.unmapped
             let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, from: address))
             counts.received(batch.length(number), isTruncated: header.isTruncated)
-            // Nobody sees it here, but it may have brought descriptors, which are to be closed.
-            if !configuration.metadata.isEmpty { _ = batch.metadata(number) }
+            // The closure does not see the descriptors that came with it: they are closed.
+            _ = receivedDescriptors(number, of: batch)
             if isStranger(address) { continue }
             count += 1
             do {

@@ -82,6 +82,7 @@ extension UDPEndpoint {
   ///   - timeout: How long it may wait for room.
   /// - Throws: What ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)`` throw.
   public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
+    let datagram = datagram.claimingDescriptors()
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
     if let operation = try sending(datagram, timeout) { try await finish(operation) }
@@ -97,6 +98,8 @@ extension UDPEndpoint {
   ///   - timeout: How long all of them may wait for room.
   /// - Throws: ``DatagramBatchError`` if some could not be sent; `.timedOut`, `.closed`.
   public func send(_ datagrams: [Datagram], timeout: Timeout? = nil) async throws {
+    let passes = datagrams.contains { $0.descriptors != nil }
+    let datagrams = passes ? datagrams.map { $0.claimingDescriptors() } : datagrams
     if executor.callOvertakes() { await goBehind() }
     try Task.checkCancellation()
     try checkSendable()
@@ -124,6 +127,7 @@ extension UDPEndpoint {
   ///   ``Configuration/sendBudget``.
   @discardableResult
   public nonisolated func enqueueSend(_ datagram: Datagram, timeout: Timeout? = nil) -> Pending<Void> {
+    let datagram = datagram.claimingDescriptors()
     let outcome = PendingOutcome<Void>(executor)
     let called = executor.reactor.now
     submit { $0.enqueue(datagram, timeout, called, outcome) }
@@ -166,14 +170,16 @@ extension UDPEndpoint {
   }
 
   /// Sends a datagram, at once if that is possible; otherwise it waits. `nil` if nothing is left to do.
-  private func sending(_ datagram: Datagram, _ timeout: Timeout?) throws -> Operation? {
+  func sending(_ datagram: Datagram, _ timeout: Timeout?) throws -> Operation? {
     try checkSendable()
     guard let datagram = filtered(datagram) else { return nil }
     if sends.isEmpty, !mustWaitToSend {
       try checkSize(datagram.bytes.count)
       let (index, destination) = try route(datagram.remoteAddress)
       let metadata = datagram.metadata
-      if metadata == nil || metadata?.isEmpty == true, try transmit(datagram.bytes.span, index, destination) {
+      if metadata == nil || metadata?.isEmpty == true, datagram.descriptors == nil,
+        try transmit(datagram.bytes.span, index, destination)
+      {
         return nil
       }
     }
@@ -386,6 +392,7 @@ extension UDPEndpoint {
     batch.clear()
     var chosen: Int?
     var first: (address: SocketAddress?, count: Int) = (nil, 0)
+    var passed: [(place: Int, descriptors: DescriptorBundle)] = []
     for datagram in sends.unsent(atMost: DatagramBatch.capacity) {
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
@@ -393,7 +400,11 @@ extension UDPEndpoint {
         if let chosen, chosen != index { break }
         let address = destination?.unmapped ?? peer
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
-        guard batch.add(datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true) else {
+        let descriptors = try passedDescriptors(of: datagram, through: index)
+        guard
+          batch.add(
+            datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors)
+        else {
           if chosen != nil { break }
           // No batch has room for it.
           let error = SystemError(call: "sendmmsg", errno: Errno.messageTooLong)
@@ -401,6 +412,7 @@ extension UDPEndpoint {
           return 1
         }
         if chosen == nil { first = (address, datagram.bytes.count) }
+        if let descriptors { passed.append((batch.count - 1, descriptors)) }
         chosen = index
       } catch {
         // Those before it are sent first.
@@ -422,6 +434,8 @@ extension UDPEndpoint {
         retryDelay = Self.firstRetryDelay
         sends.sent(sent)
         counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
+        // The kernel has its own by now. The entry may wait for others of its datagrams.
+        for (place, descriptors) in passed where place < sent { descriptors.closeAll() }
       }
       return sent
     } catch {

@@ -20,6 +20,8 @@ enum {
   CLINUX_HAS_HOP_LIMIT = 4,
   /// `seconds` and `nanoseconds`: SO_TIMESTAMPNS
   CLINUX_HAS_TIMESTAMP = 8,
+  /// `process`, `user` and `group`: SO_PASSCRED
+  CLINUX_HAS_CREDENTIALS = 16,
 };
 
 /// Addresses are in network order, an IPv4 one in the first four bytes.
@@ -36,6 +38,9 @@ typedef struct {
   uint8_t hop_limit;
   int64_t seconds;
   int64_t nanoseconds;
+  int32_t process;
+  uint32_t user;
+  uint32_t group;
 } clinux_metadata;
 
 /// The headers of a batch of datagrams, to be received or to be sent. The bytes are elsewhere.
@@ -46,25 +51,32 @@ clinux_batch *_Nullable clinux_batch_create(void);
 void clinux_batch_destroy(clinux_batch *_Nonnull batch);
 
 /// recvmmsg(2) with MSG_DONTWAIT and MSG_CMSG_CLOEXEC of up to `count` datagrams: the bytes of number `i` go to `memory` +
-/// `i * size`, and what is longer is cut. Without `with_metadata` control messages are left to the kernel.
+/// `i * size`, and what is longer is cut. There is room for the metadata, if `with_metadata`, and for `descriptors` descriptors with
+/// each datagram; without both, the kernel drops the control messages and closes the descriptors in them. Otherwise each datagram
+/// needs one call of `clinux_batch_take_descriptors`.
 int clinux_batch_receive(clinux_batch *_Nonnull batch, int fd, uint8_t *_Nonnull memory, unsigned long size, int count,
-                         int with_metadata);
+                         int with_metadata, int descriptors);
 /// Of a datagram that was received: the number of its bytes that there are
 unsigned long clinux_batch_length(const clinux_batch *_Nonnull batch, int index);
 /// Of a datagram that was received: whether it was longer
 int clinux_batch_is_truncated(const clinux_batch *_Nonnull batch, int index);
 /// Of a datagram that was received: a struct sockaddr_storage with the address it came from, and how much of it is filled
 const void *_Nonnull clinux_batch_address(const clinux_batch *_Nonnull batch, int index, uint32_t *_Nonnull length);
+/// Of a datagram that was received: whether there was no room for all control messages, descriptors among them: MSG_CTRUNC
+int clinux_batch_is_control_truncated(const clinux_batch *_Nonnull batch, int index);
+/// Of a datagram that was received: moves up to `most` of the descriptors that came with it to `descriptors`, closes the others, and
+/// returns how many came. Another call finds none.
+int clinux_batch_take_descriptors(clinux_batch *_Nonnull batch, int index, int *_Nullable descriptors, int most);
 /// Of a datagram that was received: what was asked for
 void clinux_batch_metadata(const clinux_batch *_Nonnull batch, int index, clinux_metadata *_Nonnull metadata);
 
 /// Begins a batch to be sent.
 void clinux_batch_clear(clinux_batch *_Nonnull batch);
-/// Adds a datagram, whose bytes stay where they are until it is sent. Without an address it goes to the connected peer. The
-/// batch must have room.
+/// Adds a datagram, whose bytes stay where they are until it is sent. Without an address it goes to the connected peer. Up to
+/// CLINUX_MAXIMUM_DESCRIPTORS descriptors go along, which must be open until it is sent. The batch must have room.
 void clinux_batch_add(clinux_batch *_Nonnull batch, const uint8_t *_Nullable bytes, unsigned long length,
                       const void *_Nullable address, uint32_t address_length,
-                      const clinux_metadata *_Nullable metadata);
+                      const clinux_metadata *_Nullable metadata, const int *_Nullable descriptors, int descriptor_count);
 /// sendmmsg(2) with MSG_DONTWAIT and MSG_NOSIGNAL: how many of the batch were sent, or why the first was not
 int clinux_batch_send(clinux_batch *_Nonnull batch, int fd);
 /// sendto(2) with MSG_NOSIGNAL, or send(2) without an address

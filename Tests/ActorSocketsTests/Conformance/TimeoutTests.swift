@@ -257,6 +257,53 @@ import Testing
     }
   }
 
+  @Test(arguments: Transport.allCases, ["read", "write", "flush"])
+  func `A connection that closes because an operation timed out says so in its report`(
+    transport: Transport, operation: String
+  ) async throws {
+    try await within("it closes") {
+      let pair = try await transport.pair {
+        $0.isNarrow = true
+        $0.closesOnTimeout = true
+      }
+      let stream = pair.server
+      await expectError(.timedOut) {
+        switch operation {
+        case "read": _ = try await stream.read(upTo: 9, timeout: .zero)
+        case "write":
+          // The way is full, so that the second write cannot begin.
+          stream.enqueueWrite(pattern(tooMuch))
+          try await stream.write([1], timeout: .within(.zero))
+        default:
+          stream.enqueueWrite(pattern(tooMuch))
+          try await stream.flush(until: .sent, timeout: .within(.zero))
+        }
+      }
+      _ = try await pair.client.readToEnd()
+      await pair.client.close()
+      let report = try await stream.closed
+      guard case .timedOut = report.reason else { Issue.record("the report says \(report.reason)"); return }
+      #expect(report.bytesUnsent == 0)
+    }
+  }
+
+  @Test func `A connection that the user closes says so, though an operation times out meanwhile`() async throws {
+    try await within("it closes") {
+      let time = ManualTime()
+      let pair = try await Transport.inMemory.pair(on: time.reactor) {
+        $0.isNarrow = true
+        $0.closesOnTimeout = true
+      }
+      let write = pair.server.enqueueWrite(pattern(tooMuch), timeout: .after(.seconds(1)))
+      let closing = Task.immediate { await pair.server.close() }
+      await time.advance(by: .seconds(1))
+      await expectError(.timedOut) { try await write.value }
+      _ = try await pair.client.readToEnd()
+      await closing.value
+      guard case .byUs = try await pair.server.closed.reason else { Issue.record("not by us"); return }
+    }
+  }
+
   @Test(arguments: Transport.allCases)
   func `A read without time closes a connection that closes on timeouts`(transport: Transport) async throws {
     try await within("it closes") {

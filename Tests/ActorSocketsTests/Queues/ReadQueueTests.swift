@@ -82,6 +82,18 @@ import Testing
     #expect(driver.results == [])
   }
 
+  @Test(arguments: [LengthPrefix.uint8, .uint16(.little), .uint32(.big), .uint64(.big)])
+  func `The largest maximum there is works for length prefixes, too`(prefix: LengthPrefix) throws {
+    var driver = ReadDriver()
+    driver.admit(.message(prefix, maximumLength: .max), 1)
+    driver.receive(try #require(prefix.encode(3)) + [7, 8, 9])
+    #expect(driver.results == [.bytes([7, 8, 9])])
+    // No memory has so many bytes with the prefix before them.
+    driver.admit(.message(.uint64(.big), maximumLength: .max), 2)
+    driver.receive([0x7f] + Array(repeating: 0xff, count: 7))
+    #expect(driver.results.last == .failed(.limitExceeded))
+  }
+
   // MARK: The end
 
   static let incomplete: [ReadKind] = [
@@ -203,7 +215,7 @@ import Testing
     .exactly(0, orEnd: true),
     .until(Delimiter([]), maximumLength: 10), .until("ab", maximumLength: 1), .until("a", maximumLength: 0),
     .until("a", maximumLength: -1), .line(.lf, maximumLength: 0), .line(.any, maximumLength: -5),
-    .line(.crlf, maximumLength: 1), .message(.uint8, maximumLength: -1), .message(.uint8, maximumLength: .max),
+    .line(.crlf, maximumLength: 1), .message(.uint8, maximumLength: -1),
   ]
 
   @Test(arguments: invalid)
@@ -216,7 +228,7 @@ import Testing
   static let valid: [ReadKind] = [
     .any(upTo: 1), .any(upTo: .max), .peek(upTo: 1), .exactly(0), .exactly(.max), .until("ab", maximumLength: 2),
     .until("ab", maximumLength: .max), .line(.lf, maximumLength: 1), .line(.any, maximumLength: 1),
-    .line(.crlf, maximumLength: 2), .message(.uint64(.big), maximumLength: .max - 8),
+    .line(.crlf, maximumLength: 2), .message(.uint64(.big), maximumLength: .max),
     .message(.uint8, maximumLength: 0),
     .turn(moreThan: 0),
   ]

@@ -10,11 +10,15 @@ import Testing
 enum Transport: String, CaseIterable, CustomTestStringConvertible {
   case tcpOverIPv4 = "TCP over IPv4"
   case tcpOverIPv6 = "TCP over IPv6"
+  case unix = "unix sockets"
   case inMemory = "in memory"
   case tls = "TLS 1.3 over TCP"
   case tls12InMemory = "TLS 1.2 in memory"
 
   var testDescription: String { rawValue }
+
+  /// Whether `abort()` reaches the peer as a reset: unix sockets have none.
+  var hasReset: Bool { self != .unix }
 }
 
 /// Two ends of one connection.
@@ -24,6 +28,11 @@ struct Pair: Sendable {
 }
 
 extension Pair {
+  /// Leaves room for few bytes on the way between two sockets.
+  fileprivate func narrow() async throws {
+    for end in [client, server] { try await (end as? TCPConnection)?.narrow() }
+  }
+
   /// The same two ends, upgraded.
   fileprivate func encrypted(_ version: TLSVersion) async throws -> Pair {
     let context = try TestContexts.context(version)
@@ -78,6 +87,16 @@ extension Transport {
     switch self {
     case .tcpOverIPv4: return try await tcpPair(.ipv4(.loopback, port: 0), reactor, options)
     case .tcpOverIPv6: return try await tcpPair(.ipv6(.loopback, port: 0), reactor, options)
+    case .unix:
+      let (client, server) = try RawSocket.unixPair()
+      let configuration = TCPConnection.Configuration(options)
+      let pair = try Pair(
+        client: TCPConnection.adopt(
+          fileDescriptor: client.release(), configuration: configuration, reactor: reactor),
+        server: TCPConnection.adopt(
+          fileDescriptor: server.release(), configuration: configuration, reactor: reactor))
+      if options.isNarrow { try await pair.narrow() }
+      return pair
     case .tls:
       return try await Transport.tcpOverIPv4.pair(on: reactor, change).encrypted(.v13)
     case .tls12InMemory:
@@ -102,10 +121,9 @@ extension Transport {
     let client = try await TCPConnection.connect(
       to: .address(listener.localAddresses[0]), configuration: configuration.connection, reactor: reactor)
     let server = try await listener.accept()
-    if options.isNarrow {
-      for end in [client, server] { try await end.narrow() }
-    }
-    return Pair(client: client, server: server)
+    let pair = Pair(client: client, server: server)
+    if options.isNarrow { try await pair.narrow() }
+    return pair
   }
 }
 

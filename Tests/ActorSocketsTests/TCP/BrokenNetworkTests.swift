@@ -121,6 +121,37 @@ struct BrokenNetworkTests {
     }
   }
 
+  @Test func `Where no local port is free, connecting and binding say so, and go on when one is`() async throws {
+    try await within("it connects again") {
+      let (reactor, listener) = try await Self.make(["echo 9000 9003 > /proc/sys/net/ipv4/ip_local_port_range"])
+      let endpoint = Endpoint.address(.ipv4(.loopback, port: Self.port))
+      var clients: [TCPConnection] = []
+      for _ in 0..<4 { clients.append(try await TCPConnection.connect(to: endpoint, reactor: reactor)) }
+      let error = await expectError(.addressNotAvailable) {
+        _ = try await TCPConnection.connect(to: endpoint, reactor: reactor)
+      }
+      #expect(error.description.contains("no local port is free") && error.description.contains("127.0.0.1"))
+      for client in clients { await client.abort() }
+      try await eventually("a port is free again") {
+        do {
+          await (try await TCPConnection.connect(to: endpoint, reactor: reactor)).abort()
+          return true
+        } catch let error as SocketError where error.code == .addressNotAvailable {
+          return false
+        }
+      }
+      await Task(executorPreference: reactor) {
+        let loopback = Endpoint.address(.ipv4(.loopback, port: 0))
+        var endpoints: [UDPEndpoint] = []
+        let error = await expectError(.addressNotAvailable) {
+          while endpoints.count < 9 { endpoints.append(try UDPEndpoint.bind(to: loopback, reactor: reactor)) }
+        }
+        #expect(endpoints.count == 4 && error.description.contains("no local port is free"))
+      }.value
+      await listener.close()
+    }
+  }
+
   /// The kernel has one port to choose from: the very port that is connected to.
   @Test func `A connection that the kernel makes to itself is refused after some tries`() async throws {
     try await within("it fails") {

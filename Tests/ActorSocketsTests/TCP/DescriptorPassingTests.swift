@@ -16,28 +16,6 @@ private func unixPair(
   return (client, try TCPConnection.adopt(fileDescriptor: far.release(), configuration: configuration))
 }
 
-/// The two ends of a pipe, which are the caller's to close: there are no tuples of descriptors.
-private func pipeEnds() throws -> (reading: Int32, writing: Int32) {
-  var ends: [Int32] = [-1, -1]
-  // SAFETY: pipe writes two ints, which the array has.
-  if unsafe Glibc.pipe(&ends) != 0 { throw SystemError(call: "pipe", errno: errno) }
-  return (ends[0], ends[1])
-}
-
-extension Descriptor {
-  fileprivate borrowing func writeByte(_ byte: UInt8) {
-    // SAFETY: one byte is read from where one is.
-    _ = unsafe withUnsafeBytes(of: byte) { unsafe Glibc.write(number, $0.baseAddress, 1) }
-  }
-
-  fileprivate borrowing func readByte() -> UInt8? {
-    var byte: UInt8 = 0
-    // SAFETY: one byte is written to where one is.
-    let count = unsafe withUnsafeMutableBytes(of: &byte) { unsafe Glibc.read(number, $0.baseAddress, 1) }
-    return count == 1 ? byte : nil
-  }
-}
-
 extension TCPConnection {
   fileprivate nonisolated func takenDescriptor() async throws -> Descriptor {
     guard let descriptor = await takeDescriptor() else { throw Overdue(description: "no descriptor waits") }

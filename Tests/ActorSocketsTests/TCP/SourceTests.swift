@@ -58,15 +58,16 @@ import Testing
           to: endpoint, configuration: configuration(source: .host("192.0.2.1", port: 0)))
       }
       #expect(foreign.description.contains("192.0.2.1"))
-      await expectError(.hostNotFound) {
+      let interface = await expectError(.interfaceNotFound) {
         _ = try await TCPConnection.connect(
           to: endpoint, configuration: configuration(source: .host("no such", port: 0)))
       }
+      #expect(interface.description.contains("no such"))
       let otherFamily = await expectError(.addressNotAvailable) {
         _ = try await TCPConnection.connect(to: endpoint, configuration: configuration(source: .host("::1", port: 0)))
       }
       #expect(otherFamily.description.contains("::1"))
-      let device = await expectError(.addressNotAvailable) {
+      let device = await expectError(.interfaceNotFound) {
         _ = try await TCPConnection.connect(to: endpoint, configuration: configuration(source: nil, device: "nosuch0"))
       }
       #expect(device.description.contains("nosuch0"))

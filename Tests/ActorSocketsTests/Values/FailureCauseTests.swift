@@ -44,10 +44,16 @@ import Testing
       ("listen", Errno.noMemory, "unix:/run/my/socket"), ("bind", Errno.addressInUse, "unix:@name"),
       ("connect", Errno.connectionRefused, "unix:@name"), ("bind", Errno.addressInUse, "127.0.0.1:80"),
       ("bind", Errno.permissionDenied, "127.0.0.1:8080"), ("bind", Errno.permissionDenied, "127.0.0.1:0"),
-      ("connect", Errno.permissionDenied, "127.0.0.1:80"), ("connect", Errno.addressNotAvailable, "127.0.0.1:80"),
+      ("connect", Errno.permissionDenied, "127.0.0.1:80"),
     ])
   func `Where the error number says it all nothing is added`(call: String, errno: Int32, address: String) throws {
     #expect(try cause(call, errno, at: address, .socket) == nil)
+  }
+
+  @Test(arguments: [("connect", Errno.addressNotAvailable, "127.0.0.1:80"), ("bind", Errno.addressInUse, "[::1]:0")])
+  func `That no local port is free is said`(call: String, errno: Int32, address: String) throws {
+    let cause = try #require(try cause(call, errno, at: address))
+    #expect(cause.code == .addressNotAvailable && cause.detail.contains("no local port is free"), "\(cause.detail)")
   }
 
   @Test(arguments: ["127.0.0.1:80", "[::1]:1023"])

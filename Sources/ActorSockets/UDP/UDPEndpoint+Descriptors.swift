@@ -1,0 +1,87 @@
+internal import EpollReactor
+public import SocketSystem
+
+// Passing descriptors with datagrams of unix sockets: unix(7), SCM_RIGHTS.
+//
+// A datagram shares its descriptors with all its copies. A send takes them out of the datagram at the call, so that they have one
+// owner from then on: the entry in the queue of sends. They are closed when the kernel has taken them, or with the entry when the
+// send fails or is taken back. Those that arrive belong to the datagram that they came with, and are closed with it.
+
+extension Datagram {
+  /// Passes a descriptor along when the datagram is sent: sendmmsg(2) with SCM_RIGHTS, unix(7).
+  ///
+  /// The endpoint that sends it must be one of a unix socket. At most 253 descriptors go with a datagram; they arrive in the order
+  /// in which they were added. The descriptors go with the first send of the datagram or of a copy of it. That send closes them in
+  /// any case: when the kernel has taken the datagram, for the peer's process then has its own, and otherwise when the send fails
+  /// or is taken back. Descriptors of a datagram that is never sent are closed with its last copy.
+  ///
+  /// - Parameter descriptor: What to pass.
+  public mutating func pass(_ descriptor: consuming Descriptor) {
+    let bundle = descriptors ?? DescriptorBundle()
+    bundle.append(descriptor)
+    descriptors = bundle
+  }
+
+  /// Takes the first of the descriptors that came with the datagram, in the order in which they were passed.
+  ///
+  /// An endpoint receives descriptors if ``UDPEndpoint/Configuration/receivesDescriptors`` says so. Copies of a datagram share its
+  /// descriptors. Those that are not taken are closed with its last copy.
+  ///
+  /// - Returns: The descriptor, which is yours; `nil` if there is none left.
+  public func takeDescriptor() -> Descriptor? { descriptors?.takeFirst() }
+
+  /// The same datagram, to be sent: its descriptors are taken out of all other copies.
+  func claimingDescriptors() -> Datagram {
+    guard let descriptors else { return self }
+    var claimed = self
+    claimed.descriptors = descriptors.takeAll()
+    return claimed
+  }
+}
+
+extension UDPEndpoint {
+  /// Sends a datagram, and passes a descriptor to its receiver: sendmmsg(2) with SCM_RIGHTS, unix(7). Returns when the kernel has
+  /// taken it.
+  ///
+  /// The endpoint must be one of a unix socket. The descriptor is closed in any case: when the kernel has taken the datagram, for
+  /// the peer's process then has its own, and otherwise when the send fails or is taken back. ``Datagram/pass(_:)`` passes
+  /// several.
+  ///
+  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes; none is a datagram, too.
+  ///   - descriptor: What to pass.
+  ///   - address: Where to; `nil` for the peer that the endpoint is connected to.
+  ///   - timeout: How long it may wait for room; `nil` for any time.
+  /// - Throws: `.invalidArgument` if the socket is no unix socket, `.limitExceeded` if too many descriptors are under way in the
+  ///   whole system already; what ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws; `CancellationError` when the task is cancelled.
+  public func send(
+    _ bytes: [UInt8], passing descriptor: consuming Descriptor, to address: SocketAddress? = nil,
+    timeout: Timeout? = nil
+  ) async throws {
+    var datagram = Datagram(bytes, to: address)
+    datagram.pass(descriptor)
+    if executor.callOvertakes() { await goBehind() }
+    try Task.checkCancellation()
+    if let operation = try sending(datagram, timeout) { try await finish(operation) }
+  }
+
+  /// The descriptors of a datagram that is to be sent through one of the sockets; throws if they cannot go along.
+  func passedDescriptors(of datagram: Datagram, through index: Int) throws(SocketError) -> DescriptorBundle? {
+    guard let descriptors = datagram.descriptors else { return nil }
+    let count = descriptors.numbers.count
+    if count == 0 { return nil }
+    if kinds[index] != .unix { throw .invalid("send", "only a unix socket passes descriptors") }
+    if count > DatagramBatch.maximumDescriptors {
+      throw .invalid("send", "\(count) descriptors cannot go with a datagram, only \(DatagramBatch.maximumDescriptors)")
+    }
+    return descriptors
+  }
+
+  /// Takes the descriptors that came with one of a batch. Those that nobody asked for are closed.
+  func receivedDescriptors(_ number: Int, of batch: DatagramBatch) -> (kept: DescriptorBundle?, someAreLost: Bool) {
+    if kinds[0] != .unix { return (nil, false) }
+    return batch.takeDescriptors(number, atMost: configuration.receivesDescriptors)
+  }
+}

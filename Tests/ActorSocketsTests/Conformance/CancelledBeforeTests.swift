@@ -1,0 +1,225 @@
+import ActorSockets
+import ActorSocketsTesting
+import SocketSystem
+import TestSupport
+import Testing
+
+/// What each operation does in a task that was cancelled before the call: what its page says.
+@Suite struct CancelledBeforeTests {
+  /// Runs `body` in a task that is cancelled already.
+  private static func cancelled<Value: Sendable>(
+    _ body: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    let task = Task {
+      try await eventually("the task is cancelled") { Task.isCancelled }
+      return try await body()
+    }
+    task.cancel()
+    return try await task.value
+  }
+
+  /// An operation that throws `CancellationError`, and changes nothing.
+  enum Refused: String, CaseIterable, CustomTestStringConvertible {
+    case read, exactly, nothing, until, integer, peek, look, lookWithState, readInto, chunks, lines, messages, batches
+    case write, writeNothing, span, sequence, pieces, text, message, sendFile
+    case flushSent, flushAcknowledged, peerFinished, closed, enqueuedRead, pipe, relay
+
+    var testDescription: String { rawValue }
+
+    func run(on stream: some ByteStream, _ peer: some ByteStream) async throws {
+      switch self {
+      case .read: _ = try await stream.read()
+      case .exactly: _ = try await stream.read(exactly: 5)
+      case .nothing: _ = try await stream.read(exactly: 0)
+      case .until: _ = try await stream.read(until: "e")
+      case .integer: _ = try await stream.readInteger(as: UInt8.self)
+      case .peek: _ = try await stream.peek()
+      case .look: _ = try await stream.withBytes { _, consumed in consumed = 1 }
+      case .lookWithState:
+        var state = 0
+        _ = try await stream.withBytes(&state) { _, _, consumed in consumed = 1 }
+      case .readInto:
+        var bytes: [UInt8] = []
+        _ = try await stream.read(into: &bytes)
+      case .chunks: for try await _ in stream.chunks {}
+      case .lines: for try await _ in stream.lines {}
+      case .messages: for try await _ in stream.messages(ofLength: 1) {}
+      case .batches: for try await _ in stream.batches(of: .message(ofLength: 1)) {}
+      case .write: try await stream.write([1])
+      case .writeNothing: try await stream.write([])
+      case .span: try await stream.write([1].span)
+      case .sequence: try await stream.write([1].lazy.map { $0 + 1 })
+      case .pieces: try await stream.write(contentsOf: [[1], [2]])
+      case .text: try await stream.write(utf8: "x")
+      case .message: try await stream.write(message: [1], lengthPrefix: .uint8)
+      case .sendFile: try await stream.sendFile(TemporaryFile([1, 2, 3]).source)
+      case .flushSent: try await stream.flush(until: .sent)
+      case .flushAcknowledged: try await stream.flush(until: .acknowledged)
+      case .peerFinished: try await stream.peerFinishedWriting
+      case .closed: _ = try await stream.closed
+      // Nobody sends as much as that: the operation is taken back.
+      case .enqueuedRead: _ = try await stream.enqueueRead(.exactly(1000)).value
+      case .pipe: _ = try await ActorSockets.pipe(from: stream, to: peer)
+      case .relay: _ = try await ActorSockets.relay(between: stream, and: peer)
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases, Refused.allCases)
+  func `Cancelled before the call: each operation does what its page says`(
+    transport: Transport, operation: Refused
+  ) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair()
+      let (stream, peer) = (pair.server, pair.client)
+      try await peer.write(Array("there"))
+      #expect(try await stream.peek() == Array("there"))
+      await expectCancellation {
+        try await Self.cancelled { try await operation.run(on: stream, peer) }
+      }
+      let status = await stream.status
+      #expect(status.queuedReads == 0 && status.queuedWrites == 0)
+      // No byte was taken, and none sent.
+      #expect(try await stream.read(exactly: 5) == Array("there"))
+      try await stream.write(Array("ok"))
+      #expect(try await peer.read() == Array("ok"))
+    }
+  }
+
+  /// An operation that is carried out all the same.
+  enum CarriedOut: String, CaseIterable, CustomTestStringConvertible {
+    case finishWriting, close, closeAfterWrites, closeAfterAll
+
+    var testDescription: String { rawValue }
+
+    func run(on stream: some ByteStream) async throws {
+      switch self {
+      case .finishWriting: try await stream.finishWriting()
+      case .close: await stream.close()
+      case .closeAfterWrites: await stream.close(after: .pendingWrites)
+      case .closeAfterAll: await stream.close(after: .pendingReadsAndWrites)
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases, CarriedOut.allCases)
+  func `Cancelled before the call: a half-close and a close are carried out`(
+    transport: Transport, operation: CarriedOut
+  ) async throws {
+    try await within("the peer finds the end", seconds: 20) {
+      let pair = try await transport.pair()
+      let (stream, peer) = (pair.server, pair.client)
+      do {
+        try await Self.cancelled { try await operation.run(on: stream) }
+      } catch is CancellationError {}
+      #expect(try await peer.read() == nil)
+      await expectError(.closed) { try await stream.write([1]) }
+      if operation == .finishWriting {
+        try await peer.write(Array("still read"))
+        #expect(try await stream.read(exactly: 10) == Array("still read"))
+      }
+      await peer.close()
+    }
+  }
+
+  @Test(arguments: Transport.allCases, CarriedOut.allCases)
+  func `Cancelled before the call: what was written before is sent, and the end behind it`(
+    transport: Transport, operation: CarriedOut
+  ) async throws {
+    try await within("the peer finds the end", seconds: 20) {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let (stream, peer) = (pair.server, pair.client)
+      stream.enqueueWrite(pattern(tooMuch))
+      // The call does not wait: it could not return before the peer reads.
+      do {
+        try await Self.cancelled { try await operation.run(on: stream) }
+        #expect(operation != .finishWriting)
+      } catch is CancellationError {
+        #expect(operation == .finishWriting)
+      }
+      #expect(try await peer.readToEnd() == pattern(tooMuch))
+      await peer.close()
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Cancelled before the call: waiting for an enqueued write takes it back`(transport: Transport) async throws {
+    try await within("all calls return") {
+      let pair = try await transport.pair {
+        $0.isNarrow = true
+        $0.writeBudget = 2 * tooMuch
+      }
+      let first = pair.server.enqueueWrite(pattern(tooMuch))
+      let second = pair.server.enqueueWrite(Array("never"))
+      await expectCancellation { try await Self.cancelled { try await second.value } }
+      #expect(try await pair.client.read(exactly: tooMuch) == pattern(tooMuch))
+      try await first.value
+      try await pair.server.write(Array("ok"))
+      #expect(try await pair.client.read() == Array("ok"))
+    }
+  }
+
+  @Test func `Cancelled before the call: no connection is made`() async throws {
+    try await within("all calls return") {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+      let endpoint = Endpoint.address(listener.localAddresses[0])
+      await expectCancellation { _ = try await Self.cancelled { try await TCPConnection.connect(to: endpoint) } }
+      await expectCancellation { _ = try await Self.cancelled { try await listener.accept() } }
+      // The first that comes is this one.
+      let client = try await TCPConnection.connect(to: endpoint)
+      #expect(try await listener.accept().remoteAddress == client.localAddress)
+    }
+  }
+
+  /// An operation of an endpoint that throws `CancellationError`, and changes nothing.
+  enum OfEndpoint: String, CaseIterable, CustomTestStringConvertible {
+    case send, sendTo, sendToName, sendDatagram, sendBatch, connect, receive, receiveSeveral, look, answer, next
+
+    var testDescription: String { rawValue }
+
+    func run(on endpoint: UDPEndpoint, _ peer: SocketAddress) async throws {
+      switch self {
+      case .send: try await endpoint.send([1])
+      case .sendTo: try await endpoint.send([1], to: peer)
+      case .sendToName: try await endpoint.send([1], to: .host("localhost", port: peer.port ?? 9))
+      case .sendDatagram: try await endpoint.send(Datagram([1], to: peer))
+      case .sendBatch: try await endpoint.send([Datagram([1], to: peer), Datagram([2], to: peer)])
+      case .connect: try await endpoint.connect(to: .address(peer))
+      case .receive: _ = try await endpoint.receive()
+      case .receiveSeveral: _ = try await endpoint.receive(upTo: 9)
+      case .look: _ = try await endpoint.withDatagrams { _, _ in }
+      case .answer: _ = try await endpoint.withDatagrams { _, _, _ in }
+      case .next: for try await _ in endpoint.datagrams {}
+      }
+    }
+  }
+
+  @Test(arguments: [DatagramTransport.ipv4, .unix], OfEndpoint.allCases)
+  func `Cancelled before the call: each operation of an endpoint does what its page says`(
+    transport: DatagramTransport, operation: OfEndpoint
+  ) async throws {
+    try await within("all calls return") {
+      let (endpoint, peer) = try (transport.bind(), transport.bind())
+      let (own, far) = try (transport.address(of: endpoint), transport.address(of: peer))
+      try await peer.send(Array("there"), to: own)
+      await expectCancellation { try await Self.cancelled { try await operation.run(on: endpoint, far) } }
+      #expect(!endpoint.isConnected)
+      #expect(try await endpoint.receive().bytes == Array("there"))
+      try await endpoint.send(Array("ok"), to: far)
+      #expect(try await peer.receive().bytes == Array("ok"))
+    }
+  }
+
+  @Test func `Cancelled before the call: an endpoint closes, and a loop over its errors ends`() async throws {
+    try await within("all calls return") {
+      let endpoint = try DatagramTransport.ipv4.bind()
+      #expect(try await Self.cancelled { await endpoint.errors.makeAsyncIterator().next() } == nil)
+      try await Self.cancelled { await endpoint.close(after: .pendingSends) }
+      #expect(await endpoint.isClosed)
+      let connected = try DatagramTransport.ipv4.bind()
+      await expectCancellation {
+        _ = try await Self.cancelled { try await UDPEndpoint.connect(to: .address(connected.localAddresses[0])) }
+      }
+    }
+  }
+}

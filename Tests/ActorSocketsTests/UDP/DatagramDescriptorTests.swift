@@ -1,0 +1,305 @@
+import ActorSockets
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Descriptors and credentials that go with the datagrams of unix sockets.
+@Suite struct DatagramDescriptorTests {
+  /// An endpoint that receives so many descriptors with each datagram, and one that sends to it.
+  private static func pair(
+    receiving limit: Int, metadata: UDPEndpoint.Metadata = []
+  ) async throws -> (receiver: UDPEndpoint, sender: UDPEndpoint) {
+    var configuration = UDPEndpoint.Configuration()
+    configuration.receivesDescriptors = limit
+    configuration.metadata = metadata
+    let receiver = try DatagramTransport.unix.bind(configuration: configuration)
+    let sender = try DatagramTransport.unix.bind()
+    try await sender.connect(to: .address(receiver.localAddresses[0]))
+    return (receiver, sender)
+  }
+
+  /// A datagram with descriptors, each the reading end of a pipe that has one byte, its number.
+  private static func datagram(
+    _ bytes: [UInt8], passing count: Int, from first: Int = 0, to address: SocketAddress? = nil
+  ) throws -> Datagram {
+    var datagram = Datagram(bytes, to: address)
+    for index in first..<first + count {
+      let ends = try pipeEnds()
+      Descriptor(owning: ends.writing).writeByte(UInt8(truncatingIfNeeded: index))
+      datagram.pass(Descriptor(owning: ends.reading))
+    }
+    return datagram
+  }
+
+  /// The numbers of the descriptors that came with a datagram, all of which are taken.
+  private static func numbers(_ datagram: Datagram) -> [UInt8?] {
+    var numbers: [UInt8?] = []
+    while let descriptor = datagram.takeDescriptor() {
+      #expect(fcntl(descriptor.number, F_GETFD) & FD_CLOEXEC != 0)
+      numbers.append(descriptor.readByte())
+    }
+    return numbers
+  }
+
+  @Test func `The end of a pipe goes with a datagram, to a peer and to an address`() async throws {
+    try await within("they arrive") {
+      let (receiver, sender) = try await Self.pair(receiving: 1)
+      for address in [nil, receiver.localAddresses[0]] {
+        let ends = try pipeEnds()
+        let reading = Descriptor(owning: ends.reading)
+        try await sender.send([1, 2], passing: Descriptor(owning: ends.writing), to: address)
+        let datagram = try await receiver.receive()
+        #expect(datagram.bytes == [1, 2] && !datagram.lacksDescriptors)
+        let taken = datagram.takeDescriptor()
+        guard let writing = taken else { Issue.record("no descriptor came"); return }
+        writing.writeByte(7)
+        #expect(reading.readByte() == 7)
+        let none = datagram.takeDescriptor() == nil
+        #expect(none)
+        _ = consume writing
+        // This process's copy of the writing end is closed: the pipe ends.
+        #expect(reading.readByte() == nil)
+      }
+    }
+  }
+
+  @Test(arguments: [1, 2, 64, 253])
+  func `Several descriptors keep their order`(count: Int) async throws {
+    try await within("they arrive") {
+      let (receiver, sender) = try await Self.pair(receiving: 253, metadata: [.peerCredentials, .timestamp])
+      // One of no bytes is a datagram, too.
+      for bytes in [[], [1]] as [[UInt8]] {
+        try await sender.send(Self.datagram(bytes, passing: count))
+        let datagram = try await receiver.receive()
+        #expect(datagram.bytes == bytes && !datagram.lacksDescriptors)
+        #expect(Self.numbers(datagram) == (0..<count).map { UInt8($0) })
+      }
+    }
+  }
+
+  @Test func `Datagrams that are sent together bring each its own`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let (receiver, sender) = try await Self.pair(receiving: 3)
+        let receiving = Task {
+          var all: [Datagram] = []
+          while all.count < 100 { all += try await receiver.receive(upTo: 9) }
+          return all
+        }
+        let sent = try (0..<100).map { try Self.datagram([UInt8($0)], passing: $0 % 4, from: $0) }
+        try await sender.send(sent)
+        for (index, datagram) in try await receiving.value.enumerated() {
+          #expect(datagram.bytes == [UInt8(index)])
+          #expect(Self.numbers(datagram) == (index..<index + index % 4).map { UInt8($0) })
+        }
+        // The descriptors left with the first send.
+        #expect(sent.allSatisfy { Self.numbers($0).isEmpty })
+      }
+    }
+  }
+
+  @Test func `Descriptors that are too many are closed and flagged, and the first are kept`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        for metadata in [[], [.peerCredentials]] as [UDPEndpoint.Metadata] {
+          let (receiver, sender) = try await Self.pair(receiving: 3, metadata: metadata)
+          for count in [3, 4, 5, 60, 253] {
+            try await sender.send(Self.datagram([9], passing: count))
+            let datagram = try await receiver.receive()
+            #expect(datagram.bytes == [9] && !datagram.isTruncated)
+            #expect(datagram.lacksDescriptors == (count > 3))
+            #expect(Self.numbers(datagram) == [0, 1, 2])
+          }
+        }
+      }
+    }
+  }
+
+  /// How a datagram is received that brings descriptors which no one gets.
+  private enum Way: CaseIterable { case receive, withMetadata, look, filter }
+
+  @Test func `Descriptors that were not asked for are closed and flagged`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        for way in Way.allCases { try await Self.receiveUnasked(way) }
+      }
+    }
+  }
+
+  private static func receiveUnasked(_ way: Way) async throws {
+    let limit = way == .look || way == .filter ? 9 : 0
+    // With metadata there is room for control messages, and the kernel delivers descriptors in it.
+    let metadata: UDPEndpoint.Metadata = way == .withMetadata ? [.peerCredentials, .timestamp] : []
+    let (receiver, sender) = try await pair(receiving: limit, metadata: metadata)
+    if way == .filter {
+      await receiver.setReceiveFilter { datagram in datagram.bytes == [1] ? .drop : .pass }
+    }
+    let before = openDescriptors()
+    for _ in 0..<50 {
+      try await sender.send(datagram([1], passing: 5))
+      try await sender.send([2])
+      switch way {
+      case .look:
+        // A look in place has nowhere to keep them.
+        var count = 0
+        while count < 2 { count += try await receiver.withDatagrams { _, _ in } }
+      case .receive, .withMetadata:
+        let datagram = try await receiver.receive()
+        #expect(datagram.bytes == [1] && datagram.lacksDescriptors)
+        #expect(numbers(datagram) == [])
+        fallthrough
+      case .filter:
+        let next = try await receiver.receive()
+        #expect(next.bytes == [2] && !next.lacksDescriptors)
+      }
+      #expect(openDescriptors() == before)
+    }
+  }
+
+  @Test func `Descriptors of datagrams that are dropped unread are closed`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let (receiver, sender) = try await Self.pair(receiving: 9)
+        for _ in 0..<5 { try await sender.send(Self.datagram([1], passing: 9)) }
+        // The others are fetched ahead.
+        _ = try await receiver.receive()
+        await receiver.close()
+        await sender.close()
+        _ = try Self.datagram([1], passing: 9)
+      }
+    }
+  }
+
+  @Test func `Descriptors of sends that fail, are dropped or are taken back are closed`() async {
+    await #expect(processExitsWith: .success) {
+      try await expectNoDescriptors {
+        let (receiver, sender) = try await Self.pair(receiving: 1)
+        let kept = try Self.datagram([1], passing: 1)
+        // Too long, too many, to a stranger, in a cancelled task.
+        await expectError(.limitExceeded) {
+          try await sender.send(Self.datagram(Array(repeating: 1, count: 70_000), passing: 1))
+        }
+        await expectError(.invalidArgument) { try await sender.send(Self.datagram([1], passing: 254)) }
+        await expectError(.invalidArgument) {
+          try await sender.send(Self.datagram([1], passing: 1, to: sender.localAddresses[0]))
+        }
+        let task = Task {
+          try await eventually("it is cancelled") { Task.isCancelled }
+          try await sender.send(kept)
+        }
+        task.cancel()
+        await expectCancellation { try await task.value }
+        // The send took it out and closed it.
+        #expect(Self.numbers(kept) == [])
+        // A filter drops it, which counts as sent.
+        await sender.setSendFilter { _ in .drop }
+        try await sender.send(Self.datagram([1], passing: 3))
+        try await sender.enqueueSend(Self.datagram([1], passing: 3)).value
+        await sender.setSendFilter(nil)
+        // The receiver's queue is full: these wait.
+        var waiting = 0
+        while await sender.metrics.pendingSends == 0 {
+          sender.enqueueSend(Datagram([0]))
+          waiting += 1
+        }
+        let cancelled = Task.immediate { try await sender.send(Self.datagram([1], passing: 2)) }
+        let batch = Task.immediate { try await sender.send((0..<5).map { try Self.datagram([$0], passing: 2) }) }
+        let pending = try sender.enqueueSend(Self.datagram([1], passing: 2))
+        let timed = Task.immediate {
+          try await sender.send(Self.datagram([1], passing: 2), timeout: .within(.zero))
+        }
+        await expectError(.timedOut) { try await timed.value }
+        cancelled.cancel()
+        await expectCancellation { try await cancelled.value }
+        pending.cancel()
+        await expectCancellation { try await pending.value }
+        await sender.close()
+        await expectError(.closed) { try await batch.value }
+        await expectError(.closed) { try await sender.send(Self.datagram([1], passing: 2)) }
+        await receiver.close()
+        #expect(waiting > 0)
+      }
+    }
+  }
+
+  @Test(arguments: [DatagramTransport.ipv4, .dualToIPv6])
+  func `A UDP socket passes none, and goes on`(transport: DatagramTransport) async throws {
+    try await within("all calls return") {
+      var configuration = UDPEndpoint.Configuration()
+      configuration.receivesDescriptors = 5
+      configuration.metadata = .peerCredentials
+      let (receiver, sender) = try (transport.bind(configuration: configuration), transport.bind())
+      let address = try transport.address(of: receiver)
+      let error = await expectError(.invalidArgument) {
+        try await sender.send(Self.datagram([1], passing: 1, to: address))
+      }
+      #expect(error.description.contains("only a unix socket"))
+      try await sender.send([2], to: address)
+      let datagram = try await receiver.receive()
+      #expect(datagram.bytes == [2] && datagram.peerCredentials == nil && !datagram.lacksDescriptors)
+    }
+  }
+
+  @Test(arguments: [-1, 254])
+  func `More descriptors than a datagram can have are not asked for`(limit: Int) async {
+    await expectError(.invalidArgument) { _ = try await Self.pair(receiving: limit) }
+  }
+
+  @Test func `A process without a free descriptor gets the datagram, and is told`() async {
+    await #expect(processExitsWith: .success) {
+      let (receiver, sender) = try await Self.pair(receiving: 9)
+      try await sender.send([1])
+      #expect(try await receiver.receive().bytes == [1])
+      try await sender.send(Self.datagram([2], passing: 2))
+      var before = rlimit()
+      // SAFETY: the calls read or write one struct rlimit.
+      unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before)
+      var limit = rlimit(rlim_cur: 3, rlim_max: before.rlim_max)
+      unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+      let datagram = try await receiver.receive()
+      unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before)
+      #expect(datagram.bytes == [2] && datagram.lacksDescriptors)
+      let none = datagram.takeDescriptor() == nil
+      #expect(none)
+    }
+  }
+
+  // MARK: Credentials
+
+  @Test func `Each datagram says who sent it, if that was asked for`() async throws {
+    try await within("they arrive") {
+      let own = PeerCredentials(processID: getpid(), userID: geteuid(), groupID: getegid())
+      let (receiver, sender) = try await Self.pair(receiving: 1, metadata: [.peerCredentials, .timestamp])
+      // More than the receiver's queue takes at a time.
+      let sending = Task { try await sender.send((0..<20).map { Datagram([$0]) }) }
+      for number in 0..<20 as Range<UInt8> {
+        let datagram = try await receiver.receive()
+        #expect(datagram.bytes == [number] && datagram.peerCredentials == own && datagram.timestamp != nil)
+      }
+      try await sending.value
+      let (other, _) = try await Self.pair(receiving: 1)
+      let plain = try DatagramTransport.unix.bind()
+      try await plain.send([1], to: other.localAddresses[0])
+      #expect(try await other.receive().peerCredentials == nil)
+    }
+  }
+
+  @Test func `A user that changes is known by what it is when it sends`() async {
+    await #expect(processExitsWith: .success) {
+      let (receiver, sender) = try await Self.pair(receiving: 0, metadata: .peerCredentials)
+      try await sender.send([1])
+      #expect(try await receiver.receive().peerCredentials?.userID == getuid())
+      if getuid() != 0 { return }
+      // The kernel tells the real user and group, and not the effective ones.
+      #expect(setegid(65_531) == 0 && seteuid(65_532) == 0)
+      try await sender.send([2])
+      let before = try await receiver.receive().peerCredentials
+      #expect(before == PeerCredentials(processID: getpid(), userID: 0, groupID: getgid()))
+      #expect(seteuid(0) == 0 && setregid(65_533, 65_533) == 0 && setreuid(65_534, 65_534) == 0)
+      try await sender.send([3])
+      let after = try await receiver.receive().peerCredentials
+      #expect(after == PeerCredentials(processID: getpid(), userID: 65_534, groupID: 65_533))
+    }
+  }
+}

@@ -1,0 +1,31 @@
+import ActorSockets
+
+/// Hands a connected socket to the process that receives at `worker`.
+func hand(_ connection: consuming Descriptor, to worker: SocketAddress, through endpoint: UDPEndpoint) async throws {
+  try await endpoint.send([1], passing: connection, to: worker)
+}
+
+/// Receives at a unix socket, one descriptor with each datagram, and who sent it.
+func workerEndpoint(at path: String) throws -> UDPEndpoint {
+  var configuration = UDPEndpoint.Configuration()
+  configuration.receivesDescriptors = 1
+  configuration.metadata = .peerCredentials
+  return try UDPEndpoint.bind(to: .unix(path: path), configuration: configuration)
+}
+
+/// Takes over the connections that processes of `userID` hand out, until the endpoint is closed.
+func takeConnections(
+  from endpoint: UDPEndpoint, ofUser userID: UInt32, _ body: (TCPConnection) async throws -> Void
+) async throws {
+  for try await datagram in endpoint.datagrams {
+    // What others pass is closed with the datagram.
+    guard datagram.peerCredentials?.userID == userID, let descriptor = datagram.takeDescriptor() else { continue }
+    let number = descriptor.release()
+    do {
+      try await body(TCPConnection.adopt(fileDescriptor: number))
+    } catch let error as SocketError where error.operation == "adopt" {
+      // It was no connection, and is still ours.
+      _ = Descriptor(owning: number)
+    }
+  }
+}
