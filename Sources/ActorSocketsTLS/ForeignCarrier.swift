@@ -131,7 +131,7 @@ final class ForeignCarrier: Carrier {
 
   // MARK: The end
 
-  func close(sending rest: [UInt8], peerIsDone: Bool, _ done: (@Sendable () -> Void)?) -> Bool {
+  func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool {
     layer = nil
     reading?.cancel()
     // Its front is what the write under way has, or the last one had.

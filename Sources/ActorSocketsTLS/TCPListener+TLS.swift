@@ -32,13 +32,17 @@ extension TCPListener {
         try await connection.handshake()
       } catch {
         handshakeFailed?(connection, error)
-        // The alert is on its way, and what carries it closes by itself: a reset would overtake it.
-        await plain.close()
         throw error
       }
       connection.setAttended(true)
       defer { connection.setAttended(false) }
-      try await handler(connection)
+      do {
+        try await handler(connection)
+      } catch {
+        // Before the last reference is dropped: that would close the stream in order, as if all had been said.
+        connection.submit { $0.abort() }
+        throw error
+      }
     }
   }
 }

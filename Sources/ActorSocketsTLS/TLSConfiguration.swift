@@ -35,8 +35,8 @@ public struct TLSConfiguration: Sendable {
   /// The cipher suites of TLS 1.3 by their names, most wanted first, separated by colons, for example
   /// `"TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256"`. `nil`: OpenSSL's.
   public var cipherSuites: String?
-  /// The ciphers of TLS 1.2 in OpenSSL's notation, see openssl-ciphers(1). `nil`: OpenSSL's at security level 2.
-  public var ciphers: String?
+  /// The ciphers of TLS 1.2: ECDHE with authenticated encryption only, unless a wider list is named.
+  public var ciphers = TLSCiphers.modern
   /// The groups for the key exchange in OpenSSL's notation, most wanted first, for example `"X25519:P-256"`. `nil`:
   /// OpenSSL's.
   public var groups: String?

@@ -22,7 +22,9 @@ internal import SocketSystem
 /// the rest off; see ``TLSConfiguration/allowsTruncation``. ``ByteStream/close()`` sends what was written, then close_notify, does not
 /// wait for the peer's, and closes the stream beneath.
 public actor TLSConnection: QueuedByteStream {
-  /// A number that no other encrypted connection of this process has, for logs.
+  /// The number of the connection beneath, for logs: observers hear of the handshake and of the end by this number.
+  ///
+  /// Over a stream that is not of this package, it is a number that no other connection of this process has.
   public nonisolated let id: UInt64
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
@@ -31,16 +33,19 @@ public actor TLSConnection: QueuedByteStream {
   /// The stream beneath, whose operations throw `.upgraded`.
   public nonisolated let carrier: any ByteStream
 
-  private nonisolated let registration: Registration
+  nonisolated let registration: Registration
+  /// The label, if no connection with one of its own is beneath.
+  private nonisolated let ownLabel: Guarded<String?>?
   /// For whoever drops this connection, and for the stream beneath.
   private nonisolated let layer: ReactorBound<TLSTransport>
   /// For the layer.
   nonisolated let boundCore: ReactorBound<StreamCore>
-  private var transport: TLSTransport { layer.value }
+  var transport: TLSTransport { layer.value }
 
   init(over carrier: any ByteStream, _ context: TLSContext, as role: TLSRole, _ early: EarlyBytes) {
-    id = ConnectionNumbers.next()
+    id = (carrier as? any QueuedByteStream)?.id ?? ConnectionIdentity.nextID()
     self.carrier = carrier
+    ownLabel = Self.plain(beneath: carrier) == nil ? Guarded(nil) : nil
     let reactor = carrier.executor.reactor
     executor = ReactorExecutor(reactor)
     let registration = Registration(on: reactor)
@@ -97,6 +102,14 @@ public actor TLSConnection: QueuedByteStream {
     }
   }
 
+  /// A name of your choice, for logs. It is the label of the connection beneath, so that observers hear it, too.
+  public nonisolated var label: String? {
+    get { plain.map(\.label) ?? ownLabel?.withLock { $0 } }
+    set {
+      if let plain { plain.label = newValue } else { ownLabel?.withLock { $0 = newValue } }
+    }
+  }
+
   /// This side's address, if the stream beneath has one: getsockname(2).
   public nonisolated var localAddress: SocketAddress? { plain?.localAddress }
   /// The peer's address, if the stream beneath has one: getpeername(2).
@@ -111,7 +124,10 @@ public actor TLSConnection: QueuedByteStream {
   /// One line for logs: number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }
 
-  private nonisolated var plain: TCPConnection? {
+  /// The connection with a socket, if there is one beneath.
+  nonisolated var plain: TCPConnection? { Self.plain(beneath: carrier) }
+
+  private static func plain(beneath carrier: any ByteStream) -> TCPConnection? {
     carrier as? TCPConnection ?? (carrier as? TLSConnection)?.plain
   }
 

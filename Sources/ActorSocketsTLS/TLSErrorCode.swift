@@ -28,6 +28,8 @@ extension TLSError {
     public static let revoked = Code("revoked")
     /// A key or a signature in the chain is too weak for the security level.
     public static let weakCertificate = Code("weakCertificate")
+    /// The peer's certificates have more bytes than OpenSSL takes, 100 KiB in all.
+    public static let certificateTooLarge = Code("certificateTooLarge")
     /// No key of the chain is pinned.
     public static let publicKeyNotPinned = Code("publicKeyNotPinned")
     /// A certificate is malformed, or its signature is wrong.
@@ -64,6 +66,8 @@ extension TLSError {
     public static let noApplicationProtocol = Code("noApplicationProtocol")
     /// The handshake took too long.
     public static let handshakeTimedOut = Code("handshakeTimedOut")
+    /// The peer closed the connection before the handshake was done.
+    public static let closedDuringHandshake = Code("closedDuringHandshake")
     /// The connection ended without the peer saying so in TLS: the last bytes may be missing.
     public static let truncated = Code("truncated")
     /// Bytes had arrived in plain text before the handshake began, and nobody had read them.
@@ -76,6 +80,8 @@ extension TLSError {
     public static let tooManyKeyUpdates = Code("tooManyKeyUpdates")
     /// The peer wanted another handshake on a connection that is up.
     public static let renegotiationRefused = Code("renegotiationRefused")
+    /// The connection can export no keying material: it speaks TLS 1.2, and the peer lacks the extended master secret.
+    public static let exporterUnavailable = Code("exporterUnavailable")
     /// The peer broke the rules of the protocol in some other way.
     public static let protocolError = Code("protocolError")
     /// Something failed on this side, for example memory ran out.
@@ -99,6 +105,7 @@ extension TLSError.Code {
     .nameConstraint: "the authority may not issue certificates for this name",
     .revoked: "the certificate was revoked",
     .weakCertificate: "a key or a signature in the peer's chain of certificates is too weak",
+    .certificateTooLarge: "the peer's certificates have more bytes than the limit allows",
     .publicKeyNotPinned: "no public key in the peer's chain of certificates is pinned",
     .badCertificate: "the certificate is malformed, or its signature is wrong",
     .rejected: "the program refused the peer's certificate",
@@ -114,6 +121,7 @@ extension TLSError.Code {
     .noSharedCipher: "the two sides have no cipher, group or kind of signature in common",
     .noApplicationProtocol: "the two sides have no application protocol in common",
     .handshakeTimedOut: "the handshake took too long",
+    .closedDuringHandshake: "the peer closed the connection during the handshake",
     .truncated: "the connection ended without notice from the peer, the last bytes may be missing",
     .plaintextBeforeTLS: "bytes had arrived in plain text before the handshake began",
     .alertReceived: "the peer ended the connection with an alert",
@@ -121,6 +129,8 @@ extension TLSError.Code {
       "what the peer sends is not TLS; it may be another port that speaks it, or TLS begins only after a command",
     .tooManyKeyUpdates: "the peer sent too many messages without data",
     .renegotiationRefused: "the peer wanted another handshake on this connection, which is refused",
+    .exporterUnavailable:
+      "keying material cannot be exported in TLS 1.2 without the extended master secret, which the peer lacks",
     .protocolError: "the peer broke the rules of the protocol",
     .internalError: "something failed on this side",
   ]

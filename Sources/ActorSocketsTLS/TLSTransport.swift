@@ -35,7 +35,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   }
 
   /// How the plaintext ends.
-  private enum Ending {
+  enum Ending {
     case endOfStream
     case failed
   }
@@ -58,12 +58,14 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private var plain = ByteQueue()
   var unfed: [UInt8] = []
   /// The bytes of the engine's that the carrier did not take, and never will: what is in them is not sent.
-  private var lost = 0
+  var lost = 0
   /// Receiving goes on with the next event or turn, though there may be something to receive.
   private var isPaused = false
   /// The engine encrypts nothing before it has the rest of a message of the peer's.
   private var sendAwaitsInput = false
-  private var ending: Ending?
+  private(set) var ending: Ending?
+  /// The carrier has not closed yet, although the stream was told to end at once.
+  var isLettingGo = false
   var deadline: DeadlineKey?
   /// The closure that judges the peer.
   var judge: Task<Void, Never>?
@@ -81,6 +83,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private static let longestSend = 65_536
   /// So much ciphertext may hold no plaintext before others have their turn.
   private static let share = 262_144
+
+  /// Derives bytes from the connection's secrets, as long as it is up.
+  func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws -> [UInt8] {
+    guard phase == .up, failure == nil, let secret = try engine?.exportKeyingMaterial(label, context, count: count)
+    else {
+      throw SocketError(.closed, operation: "exportKeyingMaterial")
+    }
+    return secret
+  }
 
   init(_ context: TLSContext, as role: TLSRole, _ early: EarlyBytes, _ registration: Registration) {
     self.context = context
@@ -400,51 +411,4 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   var unacknowledgedBytes: Int { (carrier?.unacknowledgedBytes ?? 0) + heldBackBytes }
   var tcpInfo: TCPInfo? { carrier?.tcpInfo }
-
-  // MARK: The end
-
-  /// The carrier hears of it first: what waits there would find a connection that was closed.
-  func reactorShutDown() { carrier?.reactorShutDown() }
-
-  private func detach() {
-    phase = .detached
-    disarm()
-    judge?.cancel()
-    judge = nil
-    judgeReports = nil
-    carrier = nil
-    lost += engine?.outputCount ?? 0
-    engine = nil
-    unfed = []
-    registration.leave()
-  }
-
-  func close(_ done: @escaping @Sendable () -> Void) -> Bool {
-    engine?.finishWriting()
-    return letGo(done)
-  }
-
-  /// Leaves what is to be sent to the carrier, which closes behind it.
-  private func letGo(_ done: (@Sendable () -> Void)? = nil) -> Bool {
-    guard let carrier else { return true }
-    let rest = engine?.takeOutput() ?? []
-    detach()
-    return carrier.close(sending: rest, peerIsDone: ending == .endOfStream, done)
-  }
-
-  func giveUp() { _ = letGo() }
-
-  func abort() {
-    // The peer is told why: the alert must not be lost in a reset.
-    if failure != nil { return giveUp() }
-    guard let carrier else { return }
-    detach()
-    carrier.abort()
-  }
-
-  /// The connection was dropped: it closes as if it had been told to.
-  func dropped(resetting: Bool) {
-    if phase == .up, !resetting { engine?.finishWriting() }
-    if resetting { abort() } else { giveUp() }
-  }
 }

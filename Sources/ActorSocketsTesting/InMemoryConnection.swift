@@ -1,7 +1,6 @@
 public import ActorSockets
 public import EpollReactor
 package import SocketSystem
-internal import Synchronization
 
 /// A byte stream without a socket: for tests of protocols, without ports and without a network.
 ///
@@ -46,8 +45,8 @@ public actor InMemoryConnection: QueuedByteStream {
     }
   }
 
-  /// A number that no other in-memory connection of this process has, for logs.
-  public nonisolated let id: UInt64
+  /// A number that no other connection of this process has, for logs.
+  public nonisolated let id = ConnectionIdentity.nextID()
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
   /// The queues, and what moves the bytes.
@@ -76,7 +75,6 @@ public actor InMemoryConnection: QueuedByteStream {
   }
 
   private init(_ configuration: Configuration, _ reactor: Reactor) {
-    id = Self.counter.add(1, ordering: .relaxed).newValue
     executor = ReactorExecutor(reactor)
     registration = Registration(on: reactor)
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
@@ -84,8 +82,6 @@ public actor InMemoryConnection: QueuedByteStream {
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.idleTimeout)
   }
-
-  private static let counter = Atomic<UInt64>(0)
 
   deinit {
     registration.reactor.submit { [registration, peer] in

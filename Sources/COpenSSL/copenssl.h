@@ -28,6 +28,8 @@ static const unsigned long copenssl_XN_FLAG_RFC2253 = XN_FLAG_RFC2253;
 static inline long copenssl_SSL_CTX_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
 static inline int copenssl_SSL_CTX_set_min_proto_version(SSL_CTX *ctx, int version) { return (int)SSL_CTX_set_min_proto_version(ctx, version); }
 static inline int copenssl_SSL_CTX_set_max_proto_version(SSL_CTX *ctx, int version) { return (int)SSL_CTX_set_max_proto_version(ctx, version); }
+static inline long copenssl_SSL_CTX_set_dh_auto(SSL_CTX *ctx, int on) { return SSL_CTX_set_dh_auto(ctx, on); }
+static inline long copenssl_SSL_get_max_cert_list(SSL *ssl) { return SSL_get_max_cert_list(ssl); }
 static inline int copenssl_SSL_CTX_set1_groups_list(SSL_CTX *ctx, const char *list) { return (int)SSL_CTX_set1_groups_list(ctx, list); }
 static inline long copenssl_SSL_CTX_set_session_cache_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_session_cache_mode(ctx, mode); }
 static inline long copenssl_SSL_CTX_sess_set_cache_size(SSL_CTX *ctx, long size) { return SSL_CTX_sess_set_cache_size(ctx, size); }

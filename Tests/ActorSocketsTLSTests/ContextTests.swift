@@ -239,7 +239,7 @@ import Testing
     ("HIGH:!HIGH", "leave none"), ("TLS_AES_128_GCM_SHA256:no such:AES", "no cipher \"TLS_AES_128_GCM_SHA256\""),
   ])
   func `A cipher that OpenSSL does not know is named`(list: String, clause: String) throws {
-    let error = try error { $0.ciphers = list }
+    let error = try error { $0.ciphers = .openSSL(list) }
     #expect(error?.code == .invalidConfiguration)
     #expect(error?.description.contains(clause) ?? false, "\(String(describing: error))")
   }
@@ -249,7 +249,7 @@ import Testing
     "DEFAULT", "DEFAULT@SECLEVEL=2", "ALL:-kDHE:+RSA", "ECDHE-RSA-AES256-GCM-SHA384 ECDHE+AES",
   ])
   func `Lists of ciphers are in OpenSSL's notation`(list: String) throws {
-    #expect(try error { $0.ciphers = list } == nil)
+    #expect(try error { $0.ciphers = .openSSL(list) } == nil)
   }
 
   @Test(arguments: ["nonsense", "TLS_AES_128_GCM_SHA256:nonsense", "ECDHE-RSA-AES256-GCM-SHA384", ":", ""])

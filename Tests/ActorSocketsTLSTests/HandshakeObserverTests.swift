@@ -53,7 +53,7 @@ import Testing
       try await client.handshake()
       try await server.handshake()
       let told = observer.handshakes.all
-      let numbers = [client, server].compactMap { ($0.carrier as? TCPConnection)?.id }
+      let numbers = [client.id, server.id]
       #expect(told.map(\.0).sorted() == numbers)
       for (_, handshake) in told {
         #expect(handshake.description == "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 \"echo\"")
@@ -80,9 +80,8 @@ import Testing
       try await eventually("both ends are told") { observer.notes.all.count { $0.hasSuffix("closed") } == 2 }
       #expect(observer.handshakes.all.isEmpty)
       for (side, code) in [(one, "selfSigned"), (other, "alertReceived")] {
-        let number = (side.carrier as? TCPConnection)?.id ?? 0
-        let story = observer.notes.all.filter { $0.hasPrefix("\(number) ") }
-        #expect(story.dropFirst() == ["\(number) failed \(code)", "\(number) closed"])
+        let story = observer.notes.all.filter { $0.hasPrefix("\(side.id) ") }
+        #expect(story.dropFirst() == ["\(side.id) failed \(code)", "\(side.id) closed"])
       }
     }
   }

@@ -5,6 +5,10 @@ internal import SocketSystem
 ///
 /// Its methods are the same for all of them, and documented at ``ByteStream``.
 public protocol QueuedByteStream: ByteStream {
+  /// A number that identifies the connection in this process, for logs. Observers hear the same number.
+  ///
+  /// Only a stream that is encrypted and its encrypted face have the same one: they are one connection.
+  nonisolated var id: UInt64 { get }
   /// The queues, and what moves the bytes.
   var core: StreamCore { get }
 }
@@ -156,7 +160,7 @@ extension QueuedByteStream {
   }
 
   private func waitUntilGone() async {
-    if case .done = core.closing { return }
+    if core.isGone { return }
     guard let waiter = try? park(in: \.goneWaiters) else { return }
     try? await wait(for: waiter, in: \.goneWaiters)
   }
@@ -164,7 +168,7 @@ extension QueuedByteStream {
   public func abort() {
     executor.callGoesOn()
     core.userCloses()
-    core.terminate(SocketError(.closed, operation: ""), nil)
+    core.abortOnRequest()
   }
 
   public var closed: CloseReport {

@@ -112,11 +112,30 @@ extension StreamCore {
   }
 
   /// The transport has let go.
-  func transportIsGone() {
-    guard case .leaving = closing else { return }
-    conclude(closeReason ?? (peerIsFinished ? .byPeer : .byUs), unsent: 0)
-    finishClosing()
+  package func transportIsGone() {
+    switch closing {
+    case .leaving:
+      conclude(closeReason ?? (peerIsFinished ? .byPeer : .byUs), unsent: 0)
+      finishClosing()
+    case .done: descriptorIsGone()
+    case .no, .after, .flushing: break
+    }
   }
+
+  /// Ends the stream as `abort()` asks.
+  ///
+  /// A layer that has failed may have sent the peer a fatal alert. A reset could overtake the alert, so the stream closes
+  /// behind it as `close()` does, but the peer has only 2 seconds to take what is left.
+  func abortOnRequest() {
+    if let layer = carriedLayer, layer.hasFailed { layer.endAfterFailure() }
+    guard endsAfterFailure, closing.isUnderWay else { return terminate(SocketError(.closed, operation: ""), nil) }
+    if case .flushing = closing, options.closeTimeout > Self.failureTimeout {
+      options.closeTimeout = Self.failureTimeout
+      armCloseDeadline()
+    }
+  }
+
+  private static var failureTimeout: Duration { .seconds(2) }
 
   /// Ends everything now: what waits fails with `error`, the peer sees a reset.
   ///
@@ -177,9 +196,19 @@ extension StreamCore {
     if let deadline = closeDeadline.take() { registration.disarm(deadline) }
     disarmRest()
     transport.discard()
+    if isGone { descriptorIsGone() }
+    keepAlive = nil
+  }
+
+  /// Whether the stream has ended and its descriptor is closed.
+  var isGone: Bool {
+    guard case .done = closing else { return false }
+    return !transport.isLettingGo
+  }
+
+  private func descriptorIsGone() {
     for waiter in goneWaiters.takeAll() { waiter.resume(.success(())) }
     whenGone.take()?()
-    keepAlive = nil
   }
 }
 

@@ -30,6 +30,10 @@ package protocol StreamLayer: AnyObject {
   func attendantWasCancelled()
   /// The plain face is closed.
   func close(after condition: CloseCondition?)
+  /// Whether the layer has failed: the last bytes that it sent may tell the peer why.
+  var hasFailed: Bool { get }
+  /// The plain face is aborted after the layer has failed: the layer ends, and leaves the stream to close by itself.
+  func endAfterFailure()
 }
 
 /// What a stream keeps of its upgrade.
@@ -117,14 +121,27 @@ package protocol Carrier: AnyObject {
   ///
   /// - Parameters:
   ///   - rest: Bytes of the layer that are not sent.
-  ///   - peerIsDone: The peer has said that it sends no more.
+  ///   - end: Why the layer lets go.
   ///   - done: Called when it is closed, unless that is at once.
   /// - Returns: Whether it was at once.
-  func close(sending rest: [UInt8], peerIsDone: Bool, _ done: (@Sendable () -> Void)?) -> Bool
+  func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool
   /// Resets. The layer hears no more of it.
   func abort()
   /// The reactor of both shuts down.
   func reactorShutDown()
+}
+
+/// Why a layer lets go of its carrier.
+package struct LayerEnd {
+  /// The peer has said that it sends no more.
+  package var peerIsDone: Bool
+  /// The layer has failed: a reset would destroy what it sent the peer about that.
+  package var isFailure: Bool
+
+  package init(peerIsDone: Bool, isFailure: Bool) {
+    self.peerIsDone = peerIsDone
+    self.isFailure = isFailure
+  }
 }
 
 extension Carrier {
@@ -172,14 +189,15 @@ extension StreamCore: Carrier {
     return result
   }
 
-  package func close(sending rest: [UInt8], peerIsDone: Bool, _ done: (@Sendable () -> Void)?) -> Bool {
+  package func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool {
     upgrade = nil
-    if peerIsDone { transport.expectNoMore() }
+    endsAfterFailure = end.isFailure
+    if end.peerIsDone { transport.expectNoMore() }
     if brokenBy == nil, state == .open, !rest.isEmpty {
       _ = admit(.pieces([rest]), alreadySent: 0, Operation(.handle { _ in }, timeout: nil, progress: nil, start: 0))
     }
     beginClose()
-    if case .done = closing { return true }
+    if isGone { return true }
     whenGone = done
     return false
   }

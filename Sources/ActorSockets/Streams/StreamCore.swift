@@ -74,6 +74,8 @@ public final class StreamCore {
   var upgrade: Upgrade?
   /// Called when the descriptor is gone, for a layer that has let go.
   var whenGone: (() -> Void)?
+  /// A layer that has failed left this stream to close by itself: what the layer sent last may say why.
+  package var endsAfterFailure = false
   /// What the task waits for, or waited for last, that attends to the stream.
   var attendantCall: QueuedCall?
   var readShare = Share()

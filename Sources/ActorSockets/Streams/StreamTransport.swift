@@ -58,6 +58,9 @@ package protocol StreamTransport: AnyObject {
   func lookForEnd()
   /// Lets go of everything now, of a stream that was not up yet.
   func giveUp()
+  /// Whether the descriptor is still open although the transport was told to let go of it at once. The transport then calls
+  /// `StreamCore.transportIsGone()` when the descriptor is closed.
+  var isLettingGo: Bool { get }
   /// The stream has ended for good: what waits for nobody is dropped.
   func discard()
 }
@@ -69,6 +72,7 @@ extension StreamTransport {
   package func lookForEnd() {}
   package func expectNoMore() {}
   package func giveUp() { abort() }
+  package var isLettingGo: Bool { false }
 
   /// What was sent is in the peer's buffer at once.
   package var unacknowledgedBytes: Int { 0 }

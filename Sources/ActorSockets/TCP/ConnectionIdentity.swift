@@ -2,13 +2,13 @@ internal import SocketSystem
 internal import Synchronization
 
 /// What any code may know of a connection at any time, without awaiting its actor.
-struct ConnectionIdentity {
+package struct ConnectionIdentity {
   var label: String?
   var localAddress: SocketAddress?
   var remoteAddress: SocketAddress?
 
-  /// A number that no other connection of this process has.
-  static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }
+  /// A number that no other connection of this process has, whatever its kind.
+  package static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }
 
   /// What guards those of all connections.
   static let lock = Lock()

@@ -37,7 +37,7 @@ public struct SocketControl: ~Copyable {
 }
 
 extension Socket {
-  func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(SocketError) {
+  package func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(SocketError) {
     do throws(SocketOptionError) {
       try option.set(value, on: self)
     } catch {
@@ -45,7 +45,7 @@ extension Socket {
     }
   }
 
-  func get<Value>(_ option: SocketOption<Value>) throws(SocketError) -> Value {
+  package func get<Value>(_ option: SocketOption<Value>) throws(SocketError) -> Value {
     do throws(SocketOptionError) {
       return try option.value(on: self)
     } catch {

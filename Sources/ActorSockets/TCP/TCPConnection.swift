@@ -253,6 +253,11 @@ public actor TCPConnection: QueuedByteStream {
   /// The socket for a call of the user's, if there is one.
   func openSocket(_ operation: String) throws -> Socket {
     executor.callGoesOn()
+    return try borrowSocket(operation)
+  }
+
+  /// The socket, for the layer above: on the reactor's thread only.
+  package nonisolated func borrowSocket(_ operation: String) throws -> Socket {
     guard let socket = registration.socket else {
       throw SocketError(.closed, operation: operation, detail: "the connection has no descriptor")
     }

@@ -44,7 +44,7 @@ enum CipherLists {
       OpenSSLErrors.clear()
     }
     for (what, list) in [
-      ("ciphers", configuration.ciphers), ("cipher suites", configuration.cipherSuites),
+      ("ciphers", configuration.ciphers.description), ("cipher suites", configuration.cipherSuites),
       ("groups", configuration.groups),
     ] {
       guard let list else { continue }
@@ -56,7 +56,8 @@ enum CipherLists {
         throw ConfigurationCheck.invalid("OpenSSL knows no cipher suite \(AddressError.quote(String(name))) of TLS 1.3")
       }
     }
-    for name in configuration.ciphers.map(ciphers(in:)) ?? [] where unsafe SSL_CTX_set_cipher_list(trial, name) != 1 {
+    for name in ciphers(in: configuration.ciphers.description)
+    where unsafe SSL_CTX_set_cipher_list(trial, name) != 1 {
       throw ConfigurationCheck.invalid("OpenSSL knows no cipher \(AddressError.quote(name)) of TLS 1.2")
     }
     for name in configuration.groups?.split(separator: ":") ?? []

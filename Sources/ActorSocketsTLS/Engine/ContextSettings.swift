@@ -113,15 +113,23 @@ struct ContextSettings {
   private func setCiphers(_ pointer: OpaquePointer) throws(TLSError) {
     // SAFETY: as above.
     unsafe SSL_CTX_set_security_level(pointer, Self.securityLevel)
-    if let list = configuration.ciphers, unsafe SSL_CTX_set_cipher_list(pointer, list) != 1 {
+    let list = configuration.ciphers.description
+    guard unsafe SSL_CTX_set_cipher_list(pointer, list) == 1 else {
       throw invalid("the ciphers \(AddressError.quote(list)) leave none")
     }
+    if unsafe hasDHE(pointer) { _ = unsafe copenssl_SSL_CTX_set_dh_auto(pointer, 1) }
     if let list = configuration.cipherSuites, unsafe SSL_CTX_set_ciphersuites(pointer, list) != 1 {
       throw invalid("the cipher suites \(AddressError.quote(list)) cannot be used")
     }
     if let list = configuration.groups, unsafe copenssl_SSL_CTX_set1_groups_list(pointer, list) != 1 {
       throw invalid("the groups \(AddressError.quote(list)) have one that OpenSSL does not know")
     }
+  }
+
+  /// Whether a cipher of the list needs Diffie-Hellman parameters on a server.
+  private func hasDHE(_ pointer: OpaquePointer) -> Bool {
+    // SAFETY: as above; the stack belongs to the context.
+    unsafe elements(of: SSL_CTX_get_ciphers(pointer)).contains { unsafe SSL_CIPHER_get_kx_nid($0) == NID_kx_dhe }
   }
 
   private func invalid(_ detail: String) -> TLSError {

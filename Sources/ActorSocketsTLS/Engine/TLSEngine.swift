@@ -127,7 +127,7 @@ internal import COpenSSL
     case SSL_ERROR_WANT_READ: return .needsInput
     case SSL_ERROR_WANT_WRITE: return .needsOutput
     case SSL_ERROR_WANT_RETRY_VERIFY: return .needsAnswer
-    case let error: return .failed(fail(error))
+    case let error: return .failed(fail(error, isHandshake: true))
     }
   }
 
@@ -138,6 +138,12 @@ internal import COpenSSL
   /// What can be asked of the connection once it is up.
   // SAFETY: `ssl` is this value's.
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
+
+  /// Derives bytes from the secrets of the connection: RFC 5705.
+  func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws(TLSError) -> [UInt8] {
+    // SAFETY: `ssl` is this value's.
+    try unsafe TLSSession.exportKeyingMaterial(ssl, label, context, count: count)
+  }
 
   // MARK: Ciphertext in
 
@@ -402,9 +408,9 @@ internal import COpenSSL
     TLSError(.internalError, detail: "there is no memory for a TLS connection")
   }
 
-  private mutating func fail(_ error: Int32) -> TLSError {
+  private mutating func fail(_ error: Int32, isHandshake: Bool = false) -> TLSError {
     // SAFETY: `ssl` is this value's.
-    let failure = unsafe TLSError.taken(from: ssl, state, result: error)
+    let failure = unsafe TLSError.taken(from: ssl, state, result: error, isHandshake: isHandshake)
     self.failure = failure
     return failure
   }

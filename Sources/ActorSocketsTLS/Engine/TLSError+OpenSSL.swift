@@ -8,8 +8,11 @@ extension TLSError {
   ///   - ssl: The connection.
   ///   - state: What its callbacks have left.
   ///   - result: What SSL_get_error(3) said.
+  ///   - isHandshake: Whether the call went on with the handshake.
   /// - Returns: The cause that is known best.
-  static func taken(from ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32) -> TLSError {
+  static func taken(
+    from ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32, isHandshake: Bool = false
+  ) -> TLSError {
     // SAFETY: the connection is the caller's.
     let errors = OpenSSLErrors.take()
     var error: TLSError
@@ -18,6 +21,7 @@ extension TLSError {
     } else {
       error = unsafe cause(errors, ssl, state, result)
     }
+    if isHandshake, error.code == .truncated { error = TLSError(.closedDuringHandshake) }
     if error.alert == nil { error.alert = state.sentAlert.flatMap { $0 == 0 ? nil : TLSAlert.name($0) } }
     if error.reason.isEmpty { error.reason = errors.text }
     return error
@@ -36,7 +40,18 @@ extension TLSError {
       let finding = unsafe VerificationFinding(Int32(clamping: SSL_get_verify_result(ssl)))
       return state.verdict?.error ?? finding.error(serverName: state.serverName)
     }
+    if first.reason == SSL_R_EXCESSIVE_MESSAGE_SIZE, unsafe awaitsCertificate(ssl) {
+      let limit = unsafe copenssl_SSL_get_max_cert_list(ssl)
+      return TLSError(.certificateTooLarge, detail: "the peer's certificates have more than \(limit) bytes, the limit")
+    }
     return TLSError(Code(reason: first.reason, isServer: state.isServer))
+  }
+
+  /// Whether the message that was read last is the one with the peer's certificates.
+  private static func awaitsCertificate(_ ssl: OpaquePointer) -> Bool {
+    // SAFETY: as above.
+    let handshake = unsafe SSL_get_state(ssl)
+    return handshake == TLS_ST_CR_CERT || handshake == TLS_ST_SR_CERT
   }
 
   private static func received(_ alert: UInt8) -> TLSError {

@@ -13,7 +13,8 @@ extension TLSSession {
     serverName = unsafe state.isServer ? ActorSocketsTLS.serverName(of: ssl) : state.serverName?.text
     peerCertificates = unsafe Self.peerCertificates(ssl, state)
     isResumed = unsafe SSL_session_reused(ssl) == 1
-    channelBinding = unsafe Self.channelBinding(ssl)
+    // RFC 9266, section 2. An empty context, and not none: in TLS 1.2 that is a difference.
+    channelBinding = try? unsafe Self.exportKeyingMaterial(ssl, "EXPORTER-Channel-Binding", [], count: 32)
     let result = Int32(clamping: unsafe SSL_get_verify_result(ssl))
     if let verdict = state.verdict {
       self.verdict = verdict
@@ -50,15 +51,21 @@ extension TLSSession {
     return certificates.map(TLSCertificate.init)
   }
 
-  /// RFC 9266, section 2. Of TLS 1.2 it holds only what it should with the extended master secret.
-  private static func channelBinding(_ ssl: OpaquePointer) -> [UInt8]? {
+  /// Derives bytes from the secrets of a connection whose handshake is done: RFC 5705, RFC 8446, section 7.5.
+  ///
+  /// Without the extended master secret, two connections of TLS 1.2 with different peers may have the same secrets.
+  static func exportKeyingMaterial(
+    _ ssl: OpaquePointer, _ label: String, _ context: [UInt8]?, count: Int
+  ) throws(TLSError) -> [UInt8] {
     // SAFETY: as above; as many bytes are written as there is room for.
-    guard unsafe SSL_version(ssl) == TLS1_3_VERSION || copenssl_SSL_get_extms_support(ssl) == 1 else { return nil }
-    let label = "EXPORTER-Channel-Binding"
-    var secret = [UInt8](repeating: 0, count: 32)
-    // An empty context, and not none: in TLS 1.2 that is a difference.
+    guard unsafe SSL_version(ssl) == TLS1_3_VERSION || copenssl_SSL_get_extms_support(ssl) == 1 else {
+      throw TLSError(.exporterUnavailable)
+    }
+    var secret = [UInt8](repeating: 0, count: count)
+    OpenSSLErrors.clear()
     let isDone = unsafe SSL_export_keying_material(
-      ssl, &secret, secret.count, label, label.utf8.count, [], 0, 1)
-    return isDone == 1 ? secret : nil
+      ssl, &secret, count, label, label.utf8.count, context ?? [], context?.count ?? 0, context == nil ? 0 : 1)
+    if isDone != 1 { throw TLSError(.internalError, reason: OpenSSLErrors.take().text) }
+    return secret
   }
 }

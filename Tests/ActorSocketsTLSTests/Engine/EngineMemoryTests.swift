@@ -20,6 +20,42 @@ import Testing
     }
   }
 
+  @Test func `An idle connection has given back the buffers that large records took`() async {
+    await #expect(processExitsWith: .success) {
+      do {
+        for version in TLSVersion.both { try Self.idle(version) }
+      } catch {
+        // What this process prints nobody reads.
+        FileHandle.standardError.write(Data("\(error)\n".utf8))
+        throw error
+      }
+    }
+  }
+
+  private static func idle(_ version: TLSVersion) throws {
+    let (client, server) = (try Contexts.client(version), try Contexts.server(version))
+    let message = pattern(20_000)
+    func pair() throws -> EnginePair {
+      let pair = try EnginePair(client: client, server: server)
+      pair.exchange()
+      pair.client.send(message)
+      pair.server.send(message)
+      pair.exchange()
+      guard pair.client.received == message, pair.server.received == message else {
+        throw Overdue(description: "the message did not arrive")
+      }
+      pair.client.received = []
+      pair.server.received = []
+      return pair
+    }
+    var pairs = [try pair()]
+    let before = try allocatedBytes()
+    for _ in 0..<100 { pairs.append(try pair()) }
+    let each = (try allocatedBytes() - before) / 200
+    if each > 24_000 { throw Overdue(description: "\(version): an idle engine keeps \(each) bytes") }
+    withExtendedLifetime(pairs) {}
+  }
+
   private static func shakeHands() throws {
     let shaker = try Shaker()
     var after2000 = 0
@@ -93,7 +129,7 @@ private struct Shaker {
 }
 
 /// What the allocator has given out and not got back, by its own account: malloc_info(3).
-private func allocatedBytes() throws -> Int {
+func allocatedBytes() throws -> Int {
   var text: UnsafeMutablePointer<CChar>?
   var length = 0
   // SAFETY: the stream's memory is freed here, after the stream is closed and its text is copied.

@@ -107,7 +107,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both, [EnginePair.Direction.toServer, .toClient])
-  func `A peer that goes away in the middle of the handshake truncates it`(
+  func `A peer that closes during the handshake gets an error that says so`(
     version: TLSVersion, direction: EnginePair.Direction
   ) throws {
     for flight in 0..<2 {
@@ -121,7 +121,29 @@ import Testing
       let end = direction == .toServer ? pair.server : pair.client
       if end.isUp { continue }
       end.takeEnd()
-      #expect(end.failure?.code == .truncated, "in flight \(flight)")
+      let sentence = "the peer closed the connection during the handshake"
+      #expect(
+        end.failure?.code == .closedDuringHandshake && end.failure?.description.contains(sentence) == true,
+        "in flight \(flight): \(end.failure as Any)")
+    }
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `A certificate above the size limit gets an error that names the limit, in both roles`(
+    version: TLSVersion
+  ) throws {
+    let names = (0..<6_000).map { "host-\($0).server.test" }
+    let large = try TLSIdentity.selfSigned(for: ["server.test"] + names)
+    let ofServer = try EnginePair(
+      client: Contexts.client(version), server: Contexts.server(version) { $0.identity = large })
+    let ofClient = try EnginePair(
+      client: Contexts.client(version) { $0.identity = large },
+      server: Contexts.server(version, clientCertificates: .required))
+    for (pair, end) in [(ofServer, ofServer.client), (ofClient, ofClient.server)] {
+      pair.exchange()
+      #expect(
+        end.failure?.description.contains("certificates have more than 102400 bytes") == true, "\(end.failure as Any)")
+      #expect(end.failure?.alert == "illegal_parameter")
     }
   }
 }

@@ -4,9 +4,9 @@ import ActorSockets
 
 /// One side of a connection without sockets: an engine, and what has become of it.
 final class EngineEnd {
-  private(set) var engine: TLSEngine
+  var engine: TLSEngine
   /// What was decrypted.
-  private(set) var received: [UInt8] = []
+  var received: [UInt8] = []
   private(set) var isUp = false
   /// The peer said that no more comes.
   private(set) var hasEnded = false

@@ -11,7 +11,7 @@ func advice(about error: any Error) -> Advice {
   switch error {
   case let error as TLSError:
     switch error.code {
-    case .handshakeTimedOut, .truncated: .tryAgain
+    case .handshakeTimedOut, .closedDuringHandshake, .truncated: .tryAgain
     case .expired, .notYetValid, .nameMismatch, .unknownAuthority, .selfSigned: .askSomebody(error.description)
     case .alertReceived where error.alert == "certificate_expired": .askSomebody("our certificate has expired")
     default: .giveUp

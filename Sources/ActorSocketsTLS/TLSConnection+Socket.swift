@@ -1,0 +1,73 @@
+internal import ActorSockets
+public import SocketSystem
+
+// The socket beneath an encrypted connection, for what TLS leaves alone.
+
+extension TLSConnection {
+  /// Sets an option of the socket beneath: setsockopt(2).
+  ///
+  /// - Parameters:
+  ///   - option: Which one.
+  ///   - value: Its new value.
+  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if it has no socket, not
+  ///   yet or no longer; `.invalidArgument` for a value that the option cannot have; what the kernel reports.
+  public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
+    try borrowSocket("set \(option.name)").set(option, to: value)
+  }
+
+  /// Reads an option of the socket beneath: getsockopt(2).
+  ///
+  /// - Parameter option: Which one.
+  /// - Returns: Its value.
+  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if it has no socket, not
+  ///   yet or no longer; what the kernel reports.
+  public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
+    try borrowSocket("get \(option.name)").get(option)
+  }
+
+  /// Lends the descriptor of the socket beneath, for what this package does not do.
+  ///
+  /// Do not read from it or write to it: the bytes are records of TLS, and one that is missing or added ends the connection. Do
+  /// not close it, and do not change whether it blocks.
+  ///
+  /// - Parameter body: Gets the number, which is the connection's until the closure returns.
+  /// - Returns: What the closure returns.
+  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if it has no socket, not
+  ///   yet or no longer; and what the closure throws.
+  public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
+    try body(borrowSocket("withFileDescriptor").number)
+  }
+
+  private func borrowSocket(_ operation: String) throws -> Socket {
+    executor.callGoesOn()
+    guard let plain else {
+      throw SocketError(.notASocket, operation: operation, detail: "no socket is beneath this connection")
+    }
+    return try plain.borrowSocket(operation)
+  }
+}
+
+extension TLSConnection {
+  /// Derives secret bytes that only the two ends of this connection know: RFC 5705, and RFC 8446, section 7.5.
+  ///
+  /// Both ends get the same bytes for the same arguments. It waits until the handshake is done.
+  ///
+  /// *Cancellation* only stops the wait.
+  ///
+  /// - Parameters:
+  ///   - label: What the bytes are for, 1 to 249 bytes of UTF-8. Labels are registered with IANA, or begin with `EXPERIMENTAL`.
+  ///   - context: What else the bytes depend on, 65,535 bytes at most. With TLS 1.2, `nil` and an empty array differ.
+  ///   - count: The number of bytes, 1 to 8,160.
+  /// - Returns: The bytes.
+  /// - Throws: ``SocketError``: `.invalidArgument` for arguments out of range, `.closed` when the connection has ended; ``TLSError``:
+  ///   what ``handshake()`` throws, and `.exporterUnavailable` where TLS 1.2 is spoken without the extended master secret.
+  public func exportKeyingMaterial(label: String, context: [UInt8]? = nil, count: Int) async throws -> [UInt8] {
+    guard (1...249).contains(label.utf8.count), (context?.count ?? 0) <= 65_535, (1...8_160).contains(count) else {
+      throw SocketError(
+        .invalidArgument, operation: "exportKeyingMaterial",
+        detail: "a label has 1 to 249 bytes, a context at most 65535, and 1 to 8160 bytes can be exported")
+    }
+    try await handshake()
+    return try transport.exportKeyingMaterial(label, context, count: count)
+  }
+}

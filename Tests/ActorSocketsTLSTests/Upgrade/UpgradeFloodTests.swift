@@ -1,0 +1,96 @@
+import ActorSockets
+import COpenSSL
+import TestSupport
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// Peers that send messages without data, on connections.
+@Suite struct UpgradeFloodTests {
+  private static let limit = 10
+
+  /// A server's connection, and its client, after the handshake.
+  private func connect(_ version: TLSVersion, _ carrier: CarrierKind) async throws -> (TLSConnection, HandPeer) {
+    let pair = try await carrier.pair()
+    let server = pair.server.startTLS(
+      try Made.server {
+        $0.maximumVersion = version
+        $0.keyUpdateLimit = Self.limit
+      }, as: .server)
+    let peer = try HandPeer(over: pair.client, Made.client())
+    try await peer.handshake()
+    try await server.handshake()
+    return (server, peer)
+  }
+
+  @Test(arguments: [CarrierKind.tcp, .inMemory], [false, true])
+  func `A flood of key updates ends the connection, whether somebody reads or not`(
+    carrier: CarrierKind, isRead: Bool
+  ) async throws {
+    try await within("it has ended") {
+      let (server, peer) = try await connect(.v13, carrier)
+      let read = isRead ? server.enqueueRead(.exactly(1)) : nil
+      var flood: [UInt8] = []
+      for _ in 0..<Self.limit {
+        peer.updateKey()
+        flood += peer.output()
+      }
+      try await peer.stream.write(flood)
+      // As many as may be are answered; each answer is a key update of its own.
+      while peer.end.state.idleMessages < Self.limit {
+        peer.input(try #require(await peer.stream.read()))
+        _ = try peer.end.read()
+      }
+      #expect(await server.state == .open)
+      peer.updateKey()
+      try await peer.stream.write(peer.output())
+      if let read { await expectTLSError(.tooManyKeyUpdates) { _ = try await read.value } }
+      #expect(try await server.closed.error?.code == .layerFailed)
+      await expectTLSError(.tooManyKeyUpdates) { try await server.write([1]) }
+      await server.abort()
+      await peer.stream.abort()
+    }
+  }
+
+  @Test(arguments: [CarrierKind.tcp, .inMemory])
+  func `A request for another handshake is refused by a warning, and the connection goes on`(carrier: CarrierKind)
+    async throws
+  {
+    try await within("it has ended") {
+      let (server, peer) = try await connect(.v12, carrier)
+      let read = server.enqueueRead(.exactly(1))
+      // SAFETY: the connection lives as long as its end.
+      unsafe SSL_clear_options(peer.end.ssl, copenssl_SSL_OP_NO_RENEGOTIATION)
+      unsafe SSL_renegotiate(peer.end.ssl)
+      unsafe SSL_do_handshake(peer.end.ssl)
+      let request = peer.output()
+      #expect(!request.isEmpty)
+      try await peer.stream.write(request)
+      // It is refused by a warning, and the connection goes on.
+      peer.input(try #require(await peer.stream.read()))
+      _ = try? peer.end.read()
+      #expect(peer.end.state.receivedAlert == UInt8(SSL_AD_NO_RENEGOTIATION))
+      #expect(await server.state == .open)
+      read.cancel()
+      await server.abort()
+      await peer.stream.abort()
+    }
+  }
+
+  /// What a peer sends in plain text before its keys: warnings, and records without contents.
+  @Test(arguments: [[21, 3, 3, 0, 2, 1, 90], [22, 3, 3, 0, 0]] as [[UInt8]])
+  func `A flood of warnings or empty records ends a handshake`(message: [UInt8]) async throws {
+    try await within("it has failed") {
+      let pair = try await CarrierKind.tcp.pair()
+      let server = pair.server.startTLS(try Contexts.server(), as: .server)
+      try await pair.client.write([UInt8]((0..<200).flatMap { _ in message }))
+      await #expect(throws: TLSError.self) { try await server.handshake() }
+      _ = try? await pair.client.readToEnd()
+      await close(server, pair.client)
+    }
+  }
+}
+
+extension CloseReport {
+  fileprivate var error: SocketError? { if case .error(let error) = reason { error } else { nil } }
+}
