@@ -1,4 +1,5 @@
 internal import CLinux
+import Glibc
 
 /// What the kernel's TCP knows of a connection: tcp(7), TCP_INFO.
 ///
@@ -80,6 +81,19 @@ extension Socket {
     let result = unsafe clinux_get_tcp_info(number, &info)
     if result < 0 { throw SystemError(call: "getsockopt", errno: -result) }
     return TCPInfo(info)
+  }
+}
+
+extension Socket {
+  /// How many connections wait for accept4(2) on this socket, which listens: tcpi_unacked of TCP_INFO.
+  ///
+  /// - Parameter most: What to return if connections wait and the kernel does not say how many, as for a unix socket.
+  /// - Returns: How many wait.
+  package func waitingConnections(atMost most: Int) -> Int {
+    if let info = try? tcpInfo() { return info.unacknowledgedSegments }
+    var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
+    // SAFETY: one struct pollfd is read and written, which `entry` is.
+    return unsafe poll(&entry, 1, 0) > 0 ? most : 0
   }
 }
 

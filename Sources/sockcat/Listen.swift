@@ -66,6 +66,10 @@ struct Listen {
         return try await group.reduce(into: []) { $0.append($1) }
       }
     }
+    let refused = reports.map(\.refused).reduce(0, +)
+    if refused > 0 {
+      StandardError.write(line: "sockcat: \(refused) connections were refused, for want of descriptors")
+    }
     let (aborted, accepted) = (reports.map(\.aborted).reduce(0, +), reports.map(\.accepted).reduce(0, +))
     if aborted > 0 {
       throw Failure(.inputOutput, "\(aborted) of \(accepted) connections were aborted unfinished")

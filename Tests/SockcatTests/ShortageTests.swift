@@ -1,12 +1,17 @@
+import ActorSockets
 import Foundation
+import SocketSystem
 import TestSupport
 import Testing
 
 /// A server that runs out of descriptors, in earnest and by a tracer that says so.
 struct ShortageTests {
   /// A server that is started by another program, once it listens.
-  private func listening(_ tool: Tool, _ arguments: [String]) async throws -> (Program, String) {
-    let server = try await Program(tool, arguments + [Tool.sockcat.url.path, "listen", "127.0.0.1:0", "--echo"])
+  private func listening(
+    _ tool: Tool, _ arguments: [String], _ options: [String] = []
+  ) async throws -> (Program, String) {
+    let command = [Tool.sockcat.url.path, "listen", "127.0.0.1:0", "--echo"]
+    let server = try await Program(tool, arguments + command + options)
     try await server.waitForError("listening on ")
     try await server.waitForError("\n")
     let line = try #require(await server.errors.text.split(separator: "\n").first { $0.hasPrefix("listening on ") })
@@ -45,7 +50,34 @@ struct ShortageTests {
     try await echo("again", through: address)
     await server.kill(SIGTERM)
     #expect(try await server.exitStatus() == 0)
-    #expect(await server.errors.lines.count == 1)
+    // The one that was accepted when nothing but the reserve was left.
+    let lines = await server.errors.lines
+    #expect(lines.dropFirst().map { $0.contains("connections were refused") } == [true], "\(lines)")
+  }
+
+  /// A number in the reserve is one that a peer has used up.
+  @Test(.needs(.prlimit), arguments: [64, 256, 1024], ["pool", "reactor"])
+  func `A server that is flooded leaves its reserve of descriptors alone`(limit: Int, place: String) async throws {
+    let (server, address) = try await listening(
+      .prlimit, ["--nofile=\(limit):\(limit)"], ["--on", place, "--max-connections", "100000"])
+    let target = try SocketAddress(parsing: address)
+    let reserve = DescriptorReserve(limit: limit)
+    for _ in 0..<2 {
+      let clients = try (0..<3 * limit).map { _ in try RawSocket.connected(to: target) }
+      // One is reset, and from then on the rest waits.
+      for client in clients { try? client.send("x") }
+      let descriptors = "/proc/\(await server.processIdentifier)/fd"
+      try await eventually("all descriptors below the reserve are used, and no others", seconds: 20) {
+        let open = try FileManager.default.contentsOfDirectory(atPath: descriptors).compactMap { Int($0) }
+        return open.count == reserve.first && open.allSatisfy { $0 < reserve.first }
+      }
+      #expect(try await clients[0].receive(exactly: 1) == Array("x".utf8))
+      for client in clients { client.close() }
+      try await echo("again", through: address)
+    }
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+    #expect(await server.errors.text.contains("connections were refused"))
   }
 
   @Test(.needs(.strace), arguments: ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "ECONNABORTED", "EPROTO"])

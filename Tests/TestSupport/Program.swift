@@ -107,6 +107,9 @@ package actor Program: CustomStringConvertible {
 
   // MARK: Watching it
 
+  /// The number of its process.
+  package var processIdentifier: Int32 { process.processIdentifier }
+
   /// Waits for its end.
   ///
   /// - Returns: Its exit status.

@@ -104,7 +104,7 @@ extension TCPConnection {
     for destination: SocketAddress, from source: SocketAddress?, _ configuration: Configuration
   ) throws(SocketError) -> Descriptor {
     do throws(SystemError) {
-      let descriptor = try Descriptor.streamSocket(family: destination.family)
+      let descriptor = try Descriptor.connectingSocket(family: destination.family)
       if !destination.isUnix, let device = configuration.device { try descriptor.socket.bind(toDevice: device) }
       if let source { try bind(descriptor.socket, to: source) }
       return descriptor

@@ -14,7 +14,11 @@ public enum HandlerPlace: Hashable, Sendable {
 
 /// How much a server takes on.
 public struct ServeLimits: Hashable, Sendable {
-  /// The most connections at a time; further ones wait in the kernel's backlog. 10,000 by default.
+  /// The most connections at a time; further ones wait in the kernel's backlog.
+  ///
+  /// The default is 10,000, or fewer if the process may not have as many descriptors (RLIMIT_NOFILE, getrlimit(2)): 64 less than
+  /// it may have, or half of what it may have if that is more. Of the difference, a half is for what the program opens, and a half is
+  /// kept free. A greater number does not use up what is kept free: see ``TCPListener/accept()``.
   public var connections: Int
   /// The most connections of one peer at a time; further ones are reset. A peer is an IPv4 address, or the /64 network of an
   /// IPv6 address. `nil`, the default, for any number: behind one address there may be many people, or a proxy.
@@ -23,10 +27,10 @@ public struct ServeLimits: Hashable, Sendable {
   /// Limits.
   ///
   /// - Parameters:
-  ///   - connections: The most connections at a time, at least 1.
+  ///   - connections: The most connections at a time, at least 1; `nil` for the default.
   ///   - connectionsPerPeer: The most connections of one peer at a time, at least 1; `nil` for any number.
-  public init(connections: Int = 10_000, connectionsPerPeer: Int? = nil) {
-    self.connections = connections
+  public init(connections: Int? = nil, connectionsPerPeer: Int? = nil) {
+    self.connections = connections ?? min(10_000, DescriptorReserve.refresh().connections)
     self.connectionsPerPeer = connectionsPerPeer
   }
 }
@@ -55,8 +59,9 @@ public struct ServeReport: Hashable, Sendable {
   public var failed = 0
   /// The ones that were aborted because they were not done when the drain was over.
   public var aborted = 0
-  /// The ones that were reset at once, because their peer had too many or ``TCPConnection/Configuration/prepare`` refused
-  /// them. They do not count as accepted.
+  /// The ones that were reset at once, because their peer had too many, because descriptors were short (see
+  /// ``TCPListener/accept()``), or because ``TCPConnection/Configuration/prepare`` refused them. They do not count as
+  /// accepted.
   public var refused = 0
 
   /// Nothing done yet.
@@ -71,7 +76,7 @@ extension TCPListener {
     var wasDrained = false
     var isDraining = false
     var report = ServeReport()
-    var limits = ServeLimits()
+    var limits = ServeLimits(connections: 1)
     /// The reactors that connections are handed to, in turns; none for the listener's own.
     var reactors: [Reactor] = []
     private var nextReactor = 0
@@ -82,8 +87,8 @@ extension TCPListener {
     var closing = 0
     /// The accepting loop awaits a connection, or has one that is not among the active ones yet.
     var isAccepting = false
-    /// Connections that waited in the kernel when the drain began, and have no handler yet.
-    var backlog: [TCPConnection] = []
+    /// How many of the connections that waited in the kernel when the drain began still wait there, for each socket.
+    var backlog: [Int] = []
     var drainDeadline: DeadlineKey?
     var drainEnd: Int64 = .max
     var isOverdue = false
@@ -92,6 +97,19 @@ extension TCPListener {
 
     /// All places are taken.
     var isFull: Bool { active.count + closing + (isAccepting ? 1 : 0) >= limits.connections }
+
+    /// A drain is under way, and connections that waited when it began still do.
+    var hasBacklog: Bool { backlog.contains { $0 > 0 } }
+
+    /// Whether a connection of the listener's socket with this index may be accepted.
+    func mayTakeConnection(of index: Int) -> Bool {
+      !isDraining || backlog.indices.contains(index) && backlog[index] > 0
+    }
+
+    /// A connection of the listener's socket with this index was accepted, or has gone.
+    mutating func tookConnection(of index: Int) {
+      if backlog.indices.contains(index) { backlog[index] -= 1 }
+    }
 
     /// The reactor whose turn it is to get a connection.
     mutating func takeReactor() -> Reactor? {
@@ -105,9 +123,12 @@ extension TCPListener {
   ///
   /// A handler that returns closes its connection; one that throws aborts it, and concerns no other.
   ///
-  /// *Cancellation* begins the drain: connections that wait in the kernel are taken in, the listener is closed,
-  /// ``TCPConnection/isDraining`` becomes true, and the handlers go on, shielded from the cancellation. Those that are not
-  /// done in time are cancelled, and their connections aborted; `serve` returns when the last has ended.
+  /// *Cancellation* begins the drain. ``TCPConnection/isDraining`` becomes true, and the handlers go on, shielded from the
+  /// cancellation. Connections that wait in the kernel when the drain begins are served, too, as places become free. When
+  /// all of them are accepted or the drain is over, the listener is closed, and connections that came during the drain are reset.
+  /// (For a unix socket the kernel does not say how many wait: those that come during the drain are served, too, up to the
+  /// length of the backlog.) Handlers that are not done when the drain is over are cancelled, and their connections
+  /// aborted; `serve` returns when the last has ended.
   ///
   /// - Parameters:
   ///   - place: Where the handlers run.
@@ -178,7 +199,7 @@ extension TCPListener {
     }
   }
 
-  /// Stops serving: the listener is closed and the handlers have so much time to end. See
+  /// Stops serving: no more connections are taken than wait already, and the handlers have this long to end. See
   /// ``serve(on:limits:drain:reactors:handler:)``, which returns then.
   ///
   /// A listener that is drained before it is served has nothing to do: `serve` returns at once.
@@ -199,6 +220,7 @@ extension TCPListener {
     _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
     var failure: (any Error)?
+    await PoolDescriptors.areOpen()
     // A throwing group, although no child throws: the other kind wraps each child twice, in frames that idle with it.
     try await withThrowingDiscardingTaskGroup { group in
       do {
@@ -225,14 +247,17 @@ extension TCPListener {
 
   /// The next connection, as soon as there is a place for it; `nil` when the server stops.
   private func nextToServe() async throws -> TCPConnection? {
-    while !server.isDraining, server.isFull { await wait(for: parkServer()) {} }
-    if server.isDraining { return server.backlog.popLast() }
+    while server.isFull, !server.isDraining || server.hasBacklog { await wait(for: parkServer()) {} }
+    if server.isDraining, !server.hasBacklog {
+      close()
+      return nil
+    }
     server.isAccepting = true
     defer { server.isAccepting = false }
     do {
-      return enlist(try await accept())
+      return enlist(try await acceptNext())
     } catch let error as SocketError where error.code == .closed && server.isDraining {
-      return server.backlog.popLast()
+      return nil
     }
   }
 
@@ -287,33 +312,26 @@ extension TCPListener {
 
   private func wakeServer() { server.waiter.take()?.resume() }
 
-  /// Stops accepting and starts the handlers' time.
+  /// Starts the handlers' time. From here on only connections are accepted that wait already: closing would reset them, and
+  /// their peers have taken them for established for a while.
   private func beginDrain(_ drain: Drain) {
     guard server.isServing else { return }
+    if !server.isDraining, drain.nanoseconds > 0 { server.backlog = waitingConnections() }
     server.isDraining = true
     for connection in server.active.values { connection.setDraining() }
     if let deadline = server.drainDeadline.take() { registration.disarm(deadline) }
     let end = instant(executor.reactor.now, plus: drain.nanoseconds)
     server.drainEnd = min(end, server.drainEnd)
     server.drainDeadline = registration.arm(at: server.drainEnd, tag: ListenerDeadline.drain.rawValue)
-    if server.drainDeadline == nil { server.isOverdue = true }
-    if drain.nanoseconds > 0 { takeBacklog() }
-    close()
+    if server.drainDeadline == nil { drainDeadlineReached() }
+    if server.hasBacklog { lookForConnections() } else { close() }
     wakeServer()
-  }
-
-  /// Accepts what waits in the kernel, as far as there are places: closing would reset it, and for its peers it has been up for
-  /// a while.
-  private func takeBacklog() {
-    lookForConnections()
-    while !server.isFull, let connection = acceptNow() { server.backlog.append(enlist(connection)) }
-    // The one that came first is served first.
-    server.backlog.reverse()
   }
 
   func drainDeadlineReached() {
     server.drainDeadline = nil
     server.isOverdue = true
+    close()
     wakeServer()
   }
 
@@ -333,6 +351,9 @@ extension TCPListener {
     server.active = [:]
   }
 
-  /// The listener was closed, by us or by what broke it.
-  func listeningEnded() { wakeServer() }
+  /// The listener was closed, by this program or by what broke it.
+  func listeningEnded() {
+    server.backlog = []
+    wakeServer()
+  }
 }

@@ -53,8 +53,6 @@ public actor TCPListener: ReactorActor {
   private var policy = AcceptPolicy()
   /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
   private var mayAccept = true
-  /// Connections that may be refused before others have their turn.
-  private static let refusalsPerTurn = 64
   /// Whose turn it is to be asked first.
   private var nextSocket = 0
   private var retry: DeadlineKey?
@@ -161,6 +159,8 @@ public actor TCPListener: ReactorActor {
   }
 
   private func begin() {
+    PoolDescriptors.open()
+    DescriptorReserve.refresh()
     do throws(Registration.EnterError) {
       try registration.enter(self)
       for socket in sockets where failure == nil { try socket.enter(self, readableOnly: true) }
@@ -176,16 +176,29 @@ public actor TCPListener: ReactorActor {
 
   /// Waits for a connection: accept4(2).
   ///
-  /// Connections that went away in the backlog are skipped. When descriptors are short it goes on waiting, and accepts
-  /// again as soon as there is room.
+  /// A connection that its peer has reset while it waited is returned like any other, as Linux does; its first read throws
+  /// `.connectionReset`.
+  ///
+  /// The highest descriptors that the process may have are kept for the rest of the program: 32, or a quarter of
+  /// RLIMIT_NOFILE if that is less. The first connection that would use one of them is reset. Those behind it wait in the
+  /// kernel, and `accept` waits until there is room again.
+  ///
+  /// Calls in a loop leave other sockets their turn: at most 32 connections are accepted in an iteration of the reactor's loop.
   ///
   /// *Cancellation* takes the call back; a connection that would have been its goes to the next call.
   /// *Ordering*: the calls get the connections in the order in which they were made.
   ///
-  /// Throws `.closed` when the listener is closed, `.reactorShutDown`, or what broke it.
-  ///
   /// - Returns: The connection.
+  /// - Throws: `.closed` when the listener is closed or drains, `.reactorShutDown`, what broke the listener, or
+  ///   `CancellationError`.
   public func accept() async throws -> TCPConnection {
+    if executor.callOvertakes() { await goBehind() }
+    if server.isDraining, failure == nil { throw Self.closed }
+    return try await acceptNext()
+  }
+
+  /// Accepts for `serve`, whose loop is in this isolation and need not go behind other calls.
+  func acceptNext() async throws -> TCPConnection {
     try Task.checkCancellation()
     if let failure { throw failure }
     if waiters.isEmpty, let connection = acceptNow() { return connection }
@@ -198,80 +211,86 @@ public actor TCPListener: ReactorActor {
     return try waiter.result()
   }
 
-  /// The connections, one for each turn of the loop; it ends when the listener is closed.
-  ///
-  /// ```swift
-  /// for try await connection in listener.connections { … }
-  /// ```
-  public nonisolated var connections: Connections { Connections(listener: self) }
-
-  /// The connections of a listener, accepted as they are asked for.
-  public struct Connections: AsyncSequence, AsyncIteratorProtocol, Sendable {
-    fileprivate let listener: TCPListener
-
-    /// Begins to iterate.
-    ///
-    /// - Returns: The iterator.
-    public func makeAsyncIterator() -> Connections { self }
-
-    /// Accepts the next connection.
-    ///
-    /// - Returns: The connection; `nil` when the listener is closed.
-    /// - Throws: What broke the listener, and `CancellationError` when the task is cancelled.
-    public func next() async throws -> TCPConnection? {
-      do {
-        return try await listener.accept()
-      } catch let error as SocketError where error.code == .closed {
-        return nil
-      }
-    }
-
-    /// Accepts the next connection from any isolation.
-    ///
-    /// - Parameter actor: The caller's isolation.
-    /// - Returns: The connection; `nil` when the listener is closed.
-    /// - Throws: What broke the listener, and `CancellationError` when the task is cancelled.
-    public func next(isolation actor: isolated (any Actor)?) async throws -> TCPConnection? { try await next() }
-  }
-
   /// Stops listening: close(2). Calls that wait throw `.closed`; accepted connections are not touched, but those in the
   /// kernel's backlog are reset.
-  public func close() {
-    end(SocketError(.closed, operation: "accept", detail: "the listener is closed"))
+  public func close() { end(Self.closed) }
+
+  private static var closed: SocketError {
+    SocketError(.closed, operation: "accept", detail: "the listener is closed")
   }
 
-  /// Accepts one connection if one is there.
-  func acceptNow() -> TCPConnection? {
+  /// Accepts one connection if one is there, there is room for it, and the share of the loop's iteration is not used up.
+  ///
+  /// If it returns `nil` and connections may still wait, `serveWaiters` is called when that may have changed.
+  private func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
-    var refused = 0
     for step in sockets.indices {
       // In turns, so that a flood on one address does not shut the others out.
       let index = (nextSocket + step) % sockets.count
-      while true {
-        do {
-          guard let accepted = try sockets[index].socket?.accept() else { break }
-          nextSocket = index + 1
-          policy.accepted()
-          if let connection = handOut(accepted) { return connection }
-          // A flood of those that are refused must not hold the others up.
-          refused += 1
-          server.report.refused += 1
-          if refused < Self.refusalsPerTurn { continue }
+      taking: while server.mayTakeConnection(of: index), let socket = sockets[index].socket {
+        if !policy.takeShare(of: registration.turnNumber) {
           registration.askForTurn()
           return nil
-        } catch {
-          switch policy.failed(errno: error.errno) {
-          case .skip: continue
-          case .fail: end(SocketError(error, operation: "accept", address: localAddresses.first))
-          case .backOff(let delay): tryAgain(after: delay)
-          }
-          return nil
+        }
+        switch acceptOne(of: socket) {
+        case .connection(let connection):
+          server.tookConnection(of: index)
+          nextSocket = index + 1
+          return connection
+        case .refused:
+          server.tookConnection(of: index)
+          server.report.refused += 1
+          nextSocket = index + 1
+        case .skipped: server.tookConnection(of: index)
+        case .wait: return nil
+        case .empty: break taking
         }
       }
     }
     mayAccept = false
     hasOldBacklog = false
+    policy.backlogIsEmpty()
+    if server.isDraining { close() }
     return nil
+  }
+  /// What one call of accept4(2) brought.
+  private enum Step {
+    case connection(TCPConnection)
+    /// A connection that was reset at once.
+    case refused
+    /// A connection that went away.
+    case skipped
+    /// Something is short, or the listener is broken.
+    case wait
+    /// No connection waits.
+    case empty
+  }
+
+  private func acceptOne(of socket: Socket) -> Step {
+    if policy.asksForRoom, !socket.leavesReserve {
+      tryAgain(after: policy.hasNoRoom())
+      return .wait
+    }
+    do {
+      guard let accepted = try socket.accept() else { return .empty }
+      if DescriptorReserve.isTouched(by: accepted.descriptor.number) {
+        policy.reserveWasTouched()
+        Self.refuse(accepted.take())
+        return .refused
+      }
+      policy.accepted()
+      return handOut(accepted).map { .connection($0) } ?? .refused
+    } catch {
+      switch policy.failed(errno: error.errno) {
+      case .skip: return .skipped
+      case .fail: end(SocketError(error, operation: "accept", address: localAddresses.first))
+      case .backOff(let delay):
+        // The limit may have been lowered.
+        DescriptorReserve.refresh()
+        tryAgain(after: delay)
+      }
+      return .wait
+    }
   }
 
   /// Makes the connection, unless its peer has too many or the configuration's `prepare` refuses it: then it is reset.
@@ -279,7 +298,7 @@ public actor TCPListener: ReactorActor {
     let peer = accepted.peer
     let descriptor = accepted.take()
     if !server.peers.hasRoom(for: peer) {
-      try? descriptor.socket.resetOnClose()
+      Self.refuse(descriptor)
       return nil
     }
     do throws(SocketError) {
@@ -287,12 +306,20 @@ public actor TCPListener: ReactorActor {
       if hasOldBacklog, isTCP { try? configuration.connection.setOptions(of: descriptor.socket) }
       try configuration.connection.prepare(handingOut: descriptor.socket)
     } catch {
-      try? descriptor.socket.resetOnClose()
+      Self.refuse(descriptor)
       return nil
     }
     return TCPConnection(
       descriptor, remote: peer, isTCP: isTCP, isAccepted: true,
       configuration: configuration.connection, reactor: server.takeReactor() ?? executor.reactor)
+  }
+
+  /// Closes a connection so that its peer sees a reset.
+  private static func refuse(_ descriptor: consuming Descriptor) { try? descriptor.socket.resetOnClose() }
+
+  /// How many connections wait in the kernel for each socket, or at most wait, where the kernel does not say.
+  func waitingConnections() -> [Int] {
+    sockets.map { $0.socket?.waitingConnections(atMost: Int(configuration.backlog) + 1) ?? 0 }
   }
 
   /// Connections may wait although no event has said so yet; calls that wait get them first.

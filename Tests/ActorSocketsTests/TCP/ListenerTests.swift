@@ -201,6 +201,22 @@ import Testing
     }
   }
 
+  @Test func `A connection that was reset in the backlog is accepted, and its first read says so`() async throws {
+    try await within("all are accepted") {
+      let listener = try TCPListener.bind(to: loopback)
+      let addresses = try (0..<10).map { _ in
+        let client = try RawSocket.connected(to: address(listener))
+        defer { client.reset() }
+        return try client.address
+      }
+      for address in addresses {
+        let connection = try await listener.accept()
+        #expect(connection.remoteAddress == address)
+        await expectError(.connectionReset) { _ = try await connection.read() }
+      }
+    }
+  }
+
   @Test func `An unix socket is listened on, and its file removed`() async throws {
     try await within("it is accepted") {
       let path = "/tmp/actorsockets-\(getpid())-\(UInt64.random(in: 0 ... .max)).socket"
@@ -256,7 +272,7 @@ import Testing
         await victim.abort()
         #expect(try await first.value.remoteAddress == clients[0].address)
         // One of somebody else's: the next try finds it, a second later at most.
-        close(fillers.removeLast())
+        close(fillers.removeFirst())
         await time.advance(by: .seconds(1))
         #expect(try await second.value.remoteAddress == clients[1].address)
         // The back-off itself makes no work.

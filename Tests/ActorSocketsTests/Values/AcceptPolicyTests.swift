@@ -45,4 +45,27 @@ import Testing
     let verdicts = (0..<1000).map { _ in policy.failed(errno: Errno.notPermitted) }
     #expect(!verdicts.contains(.skip))
   }
+
+  @Test func `A share of accepts is that of one iteration`() {
+    var policy = AcceptPolicy()
+    for iteration in [0, 1, 7, Int.max, Int.min] {
+      let taken = (0..<AcceptPolicy.share + 3).map { _ in policy.takeShare(of: iteration) }
+      #expect(taken.filter(\.self).count == AcceptPolicy.share && taken.suffix(3) == [false, false, false])
+    }
+  }
+
+  @Test func `After a connection that used the reserve it asks for room until the backlog is empty`() {
+    var policy = AcceptPolicy()
+    #expect(!policy.asksForRoom)
+    policy.reserveWasTouched()
+    for milliseconds: Int64 in [10, 20, 40] {
+      #expect(policy.asksForRoom)
+      #expect(policy.hasNoRoom() == milliseconds * 1_000_000)
+    }
+    policy.accepted()
+    #expect(policy.asksForRoom)
+    #expect(policy.hasNoRoom() == AcceptPolicy.firstDelay)
+    policy.backlogIsEmpty()
+    #expect(!policy.asksForRoom)
+  }
 }

@@ -1,0 +1,82 @@
+import Glibc
+internal import Synchronization
+
+// A process whose descriptors are used up can do little: it cannot open a file or look up a name, and Swift's thread pool ends it,
+// because libdispatch opens files of its own while it runs and traps when it cannot. A peer must not be able to bring that
+// about. So sockets that peers cause, which are those that are accepted and those that connect, leave the highest numbers
+// below the process's limit to the rest of the program.
+//
+// The kernel gives a new descriptor the lowest free number. So a number in the reserve says that all numbers below are in
+// use. Comparing the number costs no system call. The limit itself is read again only when a number seems to be in the
+// reserve, because the limit may have been raised since.
+
+/// The descriptor numbers that are kept for what peers do not cause.
+package struct DescriptorReserve: Equatable, Sendable {
+  /// The most numbers in the reserve.
+  package static let largest = 32
+
+  /// One more than the highest number that a descriptor may have.
+  private let limit: Int
+
+  /// The reserve below a limit: 32 numbers, or a quarter of the limit if that is less.
+  ///
+  /// - Parameter limit: One more than the highest number that a descriptor may have.
+  package init(limit: Int) { self.limit = limit }
+
+  private var count: Int { min(Self.largest, limit / 4) }
+
+  /// The lowest number in the reserve.
+  package var first: Int { limit - count }
+
+  /// Whether a descriptor with this number is in the reserve.
+  package func contains(_ number: Int32) -> Bool { Int(number) >= first }
+
+  /// The connections for which there is room, if the rest of the program has as many descriptors open as are in reserve.
+  package var connections: Int { max(1, first - count) }
+}
+
+// MARK: - This process
+
+extension DescriptorReserve {
+  /// ``first`` as it was when the limit was last read; 0 before.
+  private static let knownFirst = Atomic<Int>(0)
+
+  /// Reads the soft limit of the process, which may have changed: getrlimit(2) of RLIMIT_NOFILE.
+  ///
+  /// - Returns: The reserve now.
+  @discardableResult
+  package static func refresh() -> DescriptorReserve {
+    var limit = rlimit()
+    // SAFETY: getrlimit writes one struct rlimit, which `limit` is.
+    let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let reserve = DescriptorReserve(limit: result == 0 ? Int(clamping: limit.rlim_cur) : .max)
+    knownFirst.store(reserve.first, ordering: .relaxed)
+    return reserve
+  }
+
+  /// Whether a descriptor that was just made is in the reserve of this process. A system call only if it seems to be.
+  package static func isTouched(by number: Int32) -> Bool {
+    if Int(number) < knownFirst.load(ordering: .relaxed) { return false }
+    return refresh().contains(number)
+  }
+}
+
+extension Socket {
+  /// Whether the next descriptor of this process would leave the reserve free: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
+  package var leavesReserve: Bool {
+    let number = fcntl(number, F_DUPFD_CLOEXEC, 0)
+    if number < 0 { return false }
+    return !DescriptorReserve.isTouched(by: Descriptor(owning: number).number)
+  }
+}
+
+extension Descriptor {
+  /// socket(2): a nonblocking stream socket that a child process does not inherit, and that leaves the reserve free.
+  ///
+  /// - Throws: What socket(2) reports, and EMFILE if only the reserve is left.
+  package static func connectingSocket(family: Int32) throws(SystemError) -> Descriptor {
+    let descriptor = try streamSocket(family: family)
+    if DescriptorReserve.isTouched(by: descriptor.number) { throw SystemError(call: "socket", errno: EMFILE) }
+    return descriptor
+  }
+}

@@ -1,0 +1,157 @@
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// A flood of connections takes a share of each iteration of the loop, not the whole loop. Counted, not timed.
+@Suite struct AcceptShareTests {
+  /// Notes at each accept how often the reactor had looked at epoll before.
+  private final class Observer: ReactorObserver {
+    let polls = Notes<Int>()
+    let reactor: Reactor
+
+    init(on reactor: Reactor) { self.reactor = reactor }
+
+    func accepted(_ connection: ObservedConnection) { polls.add(reactor.metrics.polls) }
+
+    /// The most connections that were accepted between two looks at epoll.
+    var mostAtOnce: Int { Dictionary(grouping: polls.all, by: \.self).values.map(\.count).max() ?? 0 }
+  }
+
+  private static let flood = 1000
+  /// Between two looks there are the end of one iteration and the beginning of the next.
+  private static let limit = 2 * AcceptPolicy.share
+
+  /// A reactor with a listener, and with a connection whose handler answers one byte.
+  private struct Scene {
+    let reactor = Reactor()
+    let observer: Observer
+    let listener: TCPListener
+    let address: SocketAddress
+    let peer: RawSocket
+    let answering: Task<Int, any Error>
+
+    init() async throws {
+      let reactor = reactor
+      let observer = Observer(on: reactor)
+      self.observer = observer
+      reactor.observer = observer
+      listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      address = try #require(listener.localAddresses.first)
+      let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
+      self.peer = peer
+      answering = Task(executorPreference: reactor) {
+        let byte = try await connection.read(exactly: 1)
+        // How many connections have been accepted by now.
+        let accepted = observer.polls.all.count
+        try await connection.write(byte)
+        return accepted
+      }
+      try await eventually("the handler reads") { await connection.status.queuedReads == 1 }
+    }
+
+    /// Fills the backlog and sends the byte, before the reactor sees either.
+    func flood(_ then: () -> Void = {}) async throws -> [RawSocket] {
+      try await reactor.whileBlocked {
+        let clients = try (0..<AcceptShareTests.flood).map { _ in try RawSocket.connected(to: address) }
+        try peer.send([1])
+        then()
+        return clients
+      }
+    }
+
+    func expectShares(of accepted: Int) async throws {
+      #expect(try await answering.value <= AcceptShareTests.limit, "the flood was accepted before the answer")
+      try await eventually("all are accepted") { observer.polls.all.count == accepted }
+      #expect(observer.mostAtOnce <= AcceptShareTests.limit)
+    }
+  }
+
+  @Test(arguments: [HandlerPlace.pool, .reactor])
+  func `A connection is answered before a flood in the backlog is accepted`(place: HandlerPlace) async throws {
+    try await within("all are accepted") {
+      let scene = try await Scene()
+      let isServed = Gate()
+      let serving = Task {
+        try await scene.listener.serve(on: place) { connection in
+          isServed.open()
+          _ = try await connection.read()
+        }
+      }
+      let first = try RawSocket.connected(to: scene.address)
+      await isServed.wait()
+      let clients = try await scene.flood()
+      try await scene.expectShares(of: Self.flood + 1)
+      for client in clients + [first] { client.close() }
+      serving.cancel()
+      #expect(try await serving.value.finished == Self.flood + 1)
+    }
+  }
+
+  @Test func `A flood of connections that are refused leaves the others their turn`() async throws {
+    try await within("all are refused") {
+      let scene = try await Scene()
+      let isServed = Gate()
+      let serving = Task {
+        try await scene.listener.serve(limits: ServeLimits(connectionsPerPeer: 1)) { connection in
+          isServed.open()
+          _ = try await connection.read()
+        }
+      }
+      let first = try RawSocket.connected(to: scene.address)
+      await isServed.wait()
+      let before = scene.reactor.metrics.polls
+      let clients = try await scene.flood()
+      for client in clients { await #expect(throws: SystemError.self) { try await client.receive() } }
+      #expect(scene.reactor.metrics.polls - before >= Self.flood / Self.limit)
+      first.close()
+      serving.cancel()
+      #expect(try await serving.value.refused == Self.flood)
+      _ = try await scene.answering.value
+    }
+  }
+
+  @Test func `A drain that finds a flood in the backlog leaves the others their turn`() async throws {
+    try await within("all are accepted") {
+      let scene = try await Scene()
+      let isServed = Gate()
+      let serving = Task {
+        try await scene.listener.serve(on: .reactor) { connection in
+          isServed.open()
+          _ = try await connection.read()
+        }
+      }
+      let first = try RawSocket.connected(to: scene.address)
+      await isServed.wait()
+      let clients = try await scene.flood { serving.cancel() }
+      try await scene.expectShares(of: Self.flood + 1)
+      for client in clients + [first] { client.close() }
+      #expect(try await serving.value.finished == Self.flood + 1)
+    }
+  }
+
+  @Test func `A loop of accepts in the listener's own isolation leaves the others their turn`() async throws {
+    try await within("all are accepted") {
+      let scene = try await Scene()
+      let first = try RawSocket.connected(to: scene.address)
+      let isWaiting = Gate()
+      let accepting = Task { try await scene.listener.accept(Self.flood + 1) { isWaiting.open() } }
+      await isWaiting.wait()
+      let clients = try await scene.flood()
+      try await scene.expectShares(of: Self.flood + 1)
+      let accepted = try await accepting.value
+      #expect(accepted.map(\.remoteAddress) == (try ([first] + clients).map { try $0.address }))
+    }
+  }
+}
+
+extension TCPListener {
+  fileprivate func accept(_ count: Int, _ firstIsThere: () -> Void) async throws -> [TCPConnection] {
+    var connections = [try await accept()]
+    firstIsThere()
+    while connections.count < count { connections.append(try await accept()) }
+    return connections
+  }
+}

@@ -1,0 +1,173 @@
+import ActorSockets
+import ActorSocketsTesting
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+// What peers cause leaves a reserve of descriptors for the rest of the process. Each test runs in a process of its own, whose
+// limit it changes.
+
+@Suite struct DescriptorReserveTests {
+  @Test func `A connection that would use the reserve is reset, and the next ones wait`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("all are accepted") {
+        let time = ManualTime()
+        let reactor = time.reactor
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+        let address = try #require(listener.localAddresses.first)
+        let victim = try await TCPConnection.connect(to: .address(address), reactor: reactor)
+        let spare = try await listener.accept()
+        let clients = try (0..<4).map { _ in try RawSocket.connected(to: address) }
+        // A quarter of 100 is in reserve: 75 to 99.
+        setDescriptorLimit(100)
+        DescriptorReserve.refresh()
+        var fillers = fillDescriptors(below: 75)
+        let first = Task.immediate { try await listener.accept() }
+        let second = Task.immediate { try await listener.accept() }
+        let third = Task.immediate { try await listener.accept() }
+        await time.advance(by: .seconds(100))
+        await #expect(throws: SystemError.self) { try await clients[0].receive() }
+
+        // A descriptor of the reactor is closed: no time passes.
+        await victim.abort()
+        #expect(try await first.value.remoteAddress == clients[1].address)
+        // However often it is tried again, those that wait are not reset.
+        for _ in 0..<10 { await time.advance(by: .seconds(10)) }
+        close(fillers.removeFirst())
+        await time.advance(by: .seconds(1))
+        #expect(try await second.value.remoteAddress == clients[2].address)
+        // A limit that is raised counts at once.
+        setDescriptorLimit(200)
+        await time.advance(by: .seconds(1))
+        #expect(try await third.value.remoteAddress == clients[3].address)
+        await spare.abort()
+      }
+    }
+  }
+
+  @Test func `A connect that would use the reserve fails, and what the program opens does not`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("all calls return") {
+        let peer = try RawSocket.listening()
+        let address = try peer.address
+        _ = await TCPConnection(to: .address(address)).state
+        setDescriptorLimit(100)
+        DescriptorReserve.refresh()
+        var fillers = fillDescriptors(below: 75)
+        let before = openDescriptors()
+        await expectError(.tooManyOpenFiles) { _ = try await TCPConnection.connect(to: .address(address)) }
+        try await eventually("its descriptor is closed") { openDescriptors() == before }
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        await listener.close()
+        let endpoint = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))
+        await endpoint.close()
+        close(fillers.removeFirst())
+        await (try await TCPConnection.connect(to: .address(address))).abort()
+      }
+    }
+  }
+
+  @Test func `A server counts the connections that it refuses for want of descriptors`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("all are served") {
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        let address = listener.localAddresses[0]
+        let served = Gate()
+        let serving = Task {
+          try await listener.serve { connection in
+            served.open()
+            for try await chunk in connection.chunks { try await connection.write(chunk) }
+          }
+        }
+        let busy = try RawSocket.connected(to: address)
+        await served.wait()
+        let clients = try (0..<3).map { _ in try RawSocket.connected(to: address) }
+        for client in clients {
+          try client.send("before")
+          #expect(try await client.receive(exactly: 6) == Array("before"))
+        }
+        let late = try (0..<3).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
+        setDescriptorLimit(100)
+        DescriptorReserve.refresh()
+        _ = fillDescriptors(below: 75)
+        for client in late {
+          _ = try Socket(client.number).connect(to: address)
+          try client.send("late")
+        }
+        await #expect(throws: SystemError.self) { try await late[0].receive() }
+        for (leaving, client) in zip(clients, late.dropFirst()) {
+          leaving.finishWriting()
+          #expect(try await client.receive(exactly: 4) == Array("late"))
+        }
+        for client in late + clients + [busy] { client.close() }
+        serving.cancel()
+        let report = try await serving.value
+        #expect(report.accepted == 6 && report.finished == 6 && report.refused == 1, "\(report)")
+      }
+    }
+  }
+
+  @Test func `The default limit of a server leaves room below the limit of the process`() async {
+    await #expect(processExitsWith: .success) {
+      setDescriptorLimit(200)
+      #expect(ServeLimits().connections == 136)
+      #expect(ServeLimits(connectionsPerPeer: 5).connections == 136)
+      setDescriptorLimit(64)
+      #expect(ServeLimits().connections == 32)
+      #expect(ServeLimits(connections: 10_000).connections == 10_000)
+      setDescriptorLimit(12_000)
+      #expect(ServeLimits().connections == 10_000)
+    }
+  }
+
+  @Test func `What the pool opens is open before a server serves its first connection`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("it is served") {
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        let kinds = Notes<[String]>()
+        let serving = Task { try await listener.serve { _ in kinds.add(openKinds()) } }
+        _ = try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd()
+        serving.cancel()
+        _ = try await serving.value
+        func count(_ kind: String) -> Int { kinds.all[0].count { $0 == "anon_inode:[\(kind)]" } }
+        // The reactor has an epoll instance and an eventfd of its own.
+        #expect(count("eventpoll") == 2 && count("eventfd") == 2)
+        // One for each of the two clocks.
+        #expect(count("timerfd") == 2, "\(kinds.all[0])")
+      }
+    }
+  }
+}
+
+/// Changes the soft limit of this process.
+private func setDescriptorLimit(_ count: Int) {
+  // SAFETY: both calls get a valid struct rlimit.
+  var limit = rlimit()
+  unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  limit.rlim_cur = UInt(count)
+  #expect(unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+}
+
+/// Uses up all numbers below `end`.
+private func fillDescriptors(below end: Int32) -> [Int32] {
+  var fillers: [Int32] = []
+  while true {
+    let filler = dup(2)
+    if filler >= end || filler < 0 {
+      close(filler)
+      return fillers
+    }
+    fillers.append(filler)
+  }
+}
+
+/// What the descriptors of this process are.
+private func openKinds() -> [String] {
+  (0..<100).compactMap { number in
+    var text = [CChar](repeating: 0, count: 256)
+    // SAFETY: readlink writes no more than the array has room for, and leaves a zero at its end.
+    let count = unsafe readlink("/proc/self/fd/\(number)", &text, text.count - 1)
+    return count < 0 ? nil : String(decoding: text[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+}

@@ -1,0 +1,127 @@
+import ActorSockets
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+/// What becomes of connections that wait in the kernel when a server at its limit begins to drain.
+@Suite struct DrainTests {
+  /// A server for one connection at a time, whose handler answers one line, and that serves its first client.
+  private struct Scene {
+    let time = ManualTime()
+    let listener: TCPListener
+    let serving: Task<ServeReport, any Error>
+    let served: RawSocket
+
+    init(on endpoint: Endpoint = .address(.ipv4(.loopback, port: 0))) async throws {
+      let listener = try TCPListener.bind(to: endpoint, reactor: time.reactor)
+      self.listener = listener
+      let isServed = Gate()
+      serving = Task {
+        try await listener.serve(limits: ServeLimits(connections: 1), drain: .within(.seconds(100))) { connection in
+          isServed.open()
+          let line = try await connection.read(until: .lf)
+          #expect(connection.isDraining)
+          try await connection.write(line)
+        }
+      }
+      served = try RawSocket.connected(to: listener.localAddresses[0])
+      await isServed.wait()
+    }
+
+    /// Connects, so that the connection waits in the kernel.
+    func connect(_ count: Int, to index: Int = 0) throws -> [RawSocket] {
+      try (0..<count).map { _ in try RawSocket.connected(to: listener.localAddresses[index]) }
+    }
+
+    /// Begins the drain, and waits until the listener has done so.
+    func beginDraining() async {
+      serving.cancel()
+      // Behind what the cancellation submitted.
+      await expectError(.closed) { _ = try await listener.accept() }
+    }
+
+    func echo(_ client: RawSocket) async throws {
+      try client.send("hello\n")
+      #expect(try await client.receive(exactly: 6) == Array("hello\n"))
+      client.close()
+    }
+  }
+
+  @Test func `Connections that wait when a drain begins are served as places become free`() async throws {
+    try await within("all are served") {
+      let scene = try await Scene()
+      let waiting = try scene.connect(20)
+      await scene.beginDraining()
+      for client in [scene.served] + waiting { try await scene.echo(client) }
+      let report = try await scene.serving.value
+      #expect(report.accepted == 21 && report.finished == 21 && report.refused == 0)
+      #expect(throws: SystemError.self) { try scene.connect(1) }
+    }
+  }
+
+  @Test func `Connections that come while a server drains are not served`() async throws {
+    try await within("the drain ends") {
+      let scene = try await Scene()
+      let waiting = try scene.connect(3)
+      await scene.beginDraining()
+      // The kernel takes them in until the listener is closed.
+      let late = try scene.connect(5)
+      for client in [scene.served] + waiting { try await scene.echo(client) }
+      let report = try await scene.serving.value
+      #expect(report.accepted == 4 && report.finished == 4)
+      for client in late { await #expect(throws: SystemError.self) { try await client.receive() } }
+    }
+  }
+
+  @Test func `What waits on one address is not taken for what comes on another during a drain`() async throws {
+    try await within("the drain ends") {
+      let scene = try await Scene(on: .host("localhost", port: 0))
+      try #require(scene.listener.localAddresses.count == 2)
+      let waiting = try scene.connect(4, to: 1)
+      await scene.beginDraining()
+      let late = try scene.connect(4, to: 0)
+      for client in [scene.served] + waiting { try await scene.echo(client) }
+      let report = try await scene.serving.value
+      #expect(report.accepted == 5 && report.finished == 5)
+      for client in late { await #expect(throws: SystemError.self) { try await client.receive() } }
+    }
+  }
+
+  @Test func `Connections that still wait when a drain is over are reset`() async throws {
+    try await within("the drain ends") {
+      let scene = try await Scene()
+      let waiting = try scene.connect(3)
+      await scene.beginDraining()
+      await scene.time.advance(by: .seconds(100))
+      let report = try await scene.serving.value
+      #expect(report.accepted == 1 && report.aborted == 1)
+      for client in [scene.served] + waiting { await #expect(throws: SystemError.self) { try await client.receive() } }
+      #expect(throws: SystemError.self) { try scene.connect(1) }
+    }
+  }
+
+  @Test func `A server for which nobody waits stops listening as soon as it drains`() async throws {
+    try await within("the drain ends") {
+      let scene = try await Scene()
+      await scene.beginDraining()
+      #expect(throws: SystemError.self) { try scene.connect(1) }
+      try await scene.echo(scene.served)
+      #expect(try await scene.serving.value.finished == 1)
+    }
+  }
+
+  @Test func `Connections that wait for a unix listener when a drain begins are served`() async throws {
+    try await within("all are served") {
+      let folder = try SocketFolder()
+      let scene = try await Scene(on: .unix(path: folder("socket")))
+      let waiting = try scene.connect(20)
+      await scene.beginDraining()
+      for client in [scene.served] + waiting { try await scene.echo(client) }
+      let report = try await scene.serving.value
+      #expect(report.accepted == 21 && report.finished == 21)
+      #expect(throws: SystemError.self) { try scene.connect(1) }
+    }
+  }
+}
