@@ -231,7 +231,7 @@ import Testing
   }
 
   @Test func `Many tasks receive, are cancelled and time out, and no datagram is lost or doubled`() async throws {
-    try await within("all arrive") {
+    try await within("all arrive", seconds: secondsForRounds) {
       for seed in 0..<UInt64(max(4, rounds / 400)) {
         let (client, server, address) = try Self.pair(seed % 2 == 0 ? .ipv4 : .unix)
         let seen = Guarded<[Int]>([])
