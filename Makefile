@@ -17,13 +17,35 @@ COUNTER_NEEDS := $(BENCH_NEEDS) valgrind:valgrind objcopy:binutils cc:gcc
 
 SETUP := Tests/Tools/setup.sh
 TEST := Tests/Tools/test.sh
-# The race tests repeat themselves this often under a sanitizer, and this often in a soak.
-SANITIZER_ROUNDS ?= 3000
-SOAK_ROUNDS ?= 1000000
+# Each race has this many rounds in `make check`, under a sanitizer, and in `make nightly`.
+ROUNDS ?= 3000
+SANITIZER_ROUNDS ?= 1000
+NIGHTLY_ROUNDS ?= 1000000
 STRICT := -Xswiftc -warnings-as-errors
+TSAN := ACTORSOCKETS_PATIENCE=5 TSAN_OPTIONS=halt_on_error=1
+ASAN_SUPPRESSIONS := suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt
+ASAN := ACTORSOCKETS_PATIENCE=5 ASAN_OPTIONS=detect_leaks=1:$(ASAN_SUPPRESSIONS)
+TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
+ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
+RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
 
-.PHONY: help demo test check optimised soak bench bench-quick counters docs setup format clean
+# Order depends on the optimiser, and so do races: it lets hops between executors out.
+ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
+# Tests of other programs: what they show does not depend on the build. They run them with Foundation's Process, which leaks by itself.
+PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/ActorSocketsTLSTests/Matrix
+# The tests that reach code that handles memory by hand.
+MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTests/UDP \
+  Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift \
+  Tests/ActorSocketsTests/TCP/DescriptorTests.swift Tests/ActorSocketsTests/TCP/AdoptTests.swift \
+  Tests/ActorSocketsTests/TCP/PeerCredentialsTests.swift Tests/ActorSocketsTests/TCP/TCPInfoTests.swift \
+  Tests/ActorSocketsTests/TCP/HostLookupsTests.swift Tests/ActorSocketsTests/TCP/UnixListenerTests.swift \
+  Tests/ActorSocketsTests/Races/CloseRaceTests.swift Tests/ActorSocketsTests/Races/MixedWriteTests.swift \
+  Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \
+  Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
+
+.PHONY: help demo test check nightly optimised soak bench bench-quick counters quiet docs setup format clean
 .PHONY: build-setup test-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks
+.PHONY: nightly-tests nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,10 +57,13 @@ demo: build-setup ## What ActorSockets does, visibly, on loopback
 
 test: test-setup ## The whole test suite
 	swift build --build-tests
-	$(TEST) --skip-build
+	$(TEST) --split --skip-build
 
-check: lint docs optimised thread-sanitizer address-sanitizer release-client benchmarks counters ## All that has to be right besides the tests
+check: lint docs optimised thread-sanitizer address-sanitizer release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
+
+nightly: test check nightly-tests nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts benchmarks quiet ## The long form of everything: hours
+	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
 	swift format lint --strict --recursive --parallel Sources Tests Benchmarks Package.swift
@@ -46,23 +71,15 @@ lint: ## The format of every Swift file
 docs: build-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
 
-# An optimised build hops between executors in its own way, and order depends on it.
-optimised: test-setup ## The whole test suite, built for release
-	$(TEST) -c release --scratch-path .build/optimised $(STRICT)
+# Warnings are errors here and under the sanitizers, in the builds that have everything in them.
+optimised: test-setup ## Order, races and conformance, built for release
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TEST) --in "$(ORDER_SUITES)" $(RELEASE_BUILD)
 
-# Warnings are errors here, in the builds that have everything in them.
-thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
-	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) TSAN_OPTIONS=halt_on_error=1 \
-	  $(TEST) --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
+thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES)" $(TSAN_BUILD)
 
-# The tests of the tool, and those of TLS against others, run programs with Foundation's Process, which leaks by itself.
-address-sanitizer: test-setup ## The whole test suite under the address sanitizer, leaks included
-	ACTORSOCKETS_PATIENCE=5 ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) ASAN_OPTIONS=detect_leaks=1:suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt \
-	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) \
-	  --skip SockcatTests --skip ActorSocketsTLSTests.Peers
-	ASAN_OPTIONS=detect_leaks=0:suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt \
-	  $(TEST) --sanitize=address --scratch-path .build/address-sanitizer $(STRICT) \
-	  --filter SockcatTests --filter ActorSocketsTLSTests.Peers
+address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --in "$(MEMORY_SUITES)" $(ASAN_BUILD)
 
 release-client: build-setup ## A package that depends on this one, built for release and run
 	swift run -c release --package-path Tests/ReleaseClient --scratch-path .build/release-client release-client
@@ -70,8 +87,31 @@ release-client: build-setup ## A package that depends on this one, built for rel
 benchmarks: build-setup ## The benchmarks, built but not run
 	swift build -c release --static-swift-stdlib --package-path Benchmarks
 
-soak: test-setup ## The test suite built for release, with the race tests SOAK_ROUNDS times each
-	ACTORSOCKETS_ROUNDS=$(SOAK_ROUNDS) $(TEST) -c release --scratch-path .build/optimised $(STRICT)
+soak: test-setup ## The race tests built for release, with NIGHTLY_ROUNDS rounds each
+	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(TEST) --in Tests/ActorSocketsTests/Races $(RELEASE_BUILD)
+
+nightly-tests: test-setup ## The whole test suite built for release, with NIGHTLY_ROUNDS rounds of each race
+	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(TEST) $(RELEASE_BUILD)
+
+nightly-thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TSAN) $(TEST) $(TSAN_BUILD)
+
+nightly-address-sanitizer: test-setup ## The whole test suite under the address sanitizer
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(ASAN) $(TEST) --not-in "$(PROGRAM_SUITES)" $(ASAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) ACTORSOCKETS_PATIENCE=5 ASAN_OPTIONS=detect_leaks=0:$(ASAN_SUPPRESSIONS) \
+	  $(TEST) --in "$(PROGRAM_SUITES)" $(ASAN_BUILD)
+
+nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS changed conversations, built for release, under the address sanitizer
+	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
+	  -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
+
+nightly-scripts: test-setup
+	swift build --product sockcat
+	swift build -c release --scratch-path .build/optimised --product sockcat
+	if [ -x Tests/Tools/descriptors.sh ]; then Tests/Tools/descriptors.sh 50 debug && Tests/Tools/descriptors.sh 50 release; fi
+
+quiet: bench-setup ## How long quiet connections wait beside a fire hose
+	python3 Benchmarks/quiet.py --check
 
 bench: bench-setup ## Processor time, system calls and memory, beside plain C, SwiftNIO, FlyingSocks and Go
 	python3 Benchmarks/run.py

@@ -34,7 +34,8 @@ let package = Package(
       swiftSettings: strict),
     .executableTarget(name: "sockcat", dependencies: ["ActorSockets", "ActorSocketsTLS"], swiftSettings: strict),
     .target(
-      name: "TestSupport", dependencies: ["SocketSystem"], path: "Tests/TestSupport", swiftSettings: strict),
+      name: "TestSupport", dependencies: ["EpollReactor", "SocketSystem"], path: "Tests/TestSupport",
+      swiftSettings: strict),
     .testTarget(
       name: "SocketSystemTests", dependencies: ["SocketSystem", "TestSupport"], swiftSettings: strict),
     .testTarget(

@@ -155,7 +155,7 @@ extension Socket {
     var length = UInt32(MemoryLayout<sockaddr_storage>.size)
     // SAFETY: `storage` and `length` are valid for the call, which writes no more than `length` says.
     let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
-      unsafe clinux_accept(number, pointer, &length)
+      Int32(clamping: retryingInterrupts { Int(unsafe clinux_accept(number, pointer, &length)) })
     }
     if result >= 0 {
       let descriptor = Descriptor(owning: result)

@@ -165,6 +165,16 @@ struct Listen {
 private func serveOneOfMany(
   _ connection: some ServedStream, _ service: some Service, _ idleTimeout: Duration?
 ) async throws {
+  guard let idleTimeout else { return try await service.serve(connection) }
+  try await serveOneOfMany(connection, service, closingAfter: idleTimeout)
+}
+
+/// The same with an idle timeout. It is not inlined: its frame would belong to every idle connection, and with it the task would need
+/// another slab of memory.
+@inline(never)
+private func serveOneOfMany(
+  _ connection: some ServedStream, _ service: some Service, closingAfter idleTimeout: Duration
+) async throws {
   do {
     try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
   } catch let failure as Failure where failure.status == .timeout {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Connecting to a name where no name server answers: in a network and with files of its own, namespaces(7).
-@Suite(.needs(.bash), .enabled(if: Namespace.obstacle == nil, "\(Namespace.obstacle ?? "")"))
+@Suite(.needs(.bash), .runs(unless: Namespace.mountObstacle))
 struct NameServerTests {
   enum Server: String, CaseIterable {
     /// It takes questions and never answers.
@@ -34,17 +34,20 @@ struct NameServerTests {
     defer { withExtendedLifetime(folder) {} }
     let script = """
       set -e; PATH=$PATH:/usr/sbin:/sbin; cd \(folder.url.path)
+      \(Namespace.makeMountsPrivate)
       ip link set lo up
       \(server.commands)
       printf 'nameserver 192.0.2.53\\noptions timeout:1 attempts:1\\n' > resolv.conf
       echo 'hosts: files dns' > nsswitch.conf
       for file in resolv.conf nsswitch.conf; do [ -e /etc/$file ]; mount --bind $file /etc/$file; done
-      exec "$@"
+      status=0; "$@" || status=$?
+      \(Namespace.endPrivateMounts)
+      exit $status
       """
     let program = try await Program(
       .bash,
       [
-        "-c", "exec unshare --net --mount bash -c \"$0\" bash \"$@\"", script, Tool.sockcat.url.path, "connect",
+        "-c", "exec \(Namespace.unshareMounts) bash -c \"$0\" bash \"$@\"", script, Tool.sockcat.url.path, "connect",
         "name.example:80",
       ] + options)
     return (try await program.exitStatus(), await program.errors.whole)

@@ -11,13 +11,6 @@ extension Tool {
   }()
 }
 
-extension Trait where Self == ConditionTrait {
-  /// Runs the test if a tool is there, and says so if not.
-  static func needs(_ tool: Tool) -> Self {
-    .enabled(if: tool.isInstalled, "\(tool.name) is not installed: apt-get install \(tool.package)")
-  }
-}
-
 /// The kinds of sockets that tests run over.
 enum Family: String, CaseIterable, CustomTestStringConvertible {
   case ipv4, ipv6, unix

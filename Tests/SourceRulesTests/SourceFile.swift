@@ -104,6 +104,12 @@ extension SourceFile {
   private static let root =
     URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
+  /// The suites in Tests/Tools/pure-suites.txt.
+  static let pureSuites: [String] = {
+    let text = try? String(contentsOf: root.appending(path: "Tests/Tools/pure-suites.txt"), encoding: .utf8)
+    return (text ?? "").split(separator: "\n").map(String.init).filter { !$0.hasPrefix("#") }
+  }()
+
   var absolutePath: String { Self.root.appending(path: path).path(percentEncoded: false) }
 
   /// Every Swift file below a folder of the repository; those of builds are left out.

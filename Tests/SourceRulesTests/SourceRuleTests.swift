@@ -17,10 +17,11 @@ import Testing
   @Test(arguments: [
     ("try! read()", ["try!"]), ("retry!", []), ("x as! Int", ["as!"]), ("class!", []), ("fatalError()", ["fatalError"]),
     ("fatalErrors()", []), ("try await Task.sleep(for: .zero)", ["sleep("]), ("usleep(1)", []), ("sleepy(1)", []),
+    ("_ = poll(nil, 0, 1)", ["poll(nil"]), ("@Test(.enabled(if: true))", [".enabled("]),
   ])
   func `A word is found as a whole word alone`(line: String, found: [String]) {
     let file = SourceFile(path: "A.swift", text: line)
-    #expect(["try!", "as!", "fatalError", "sleep("].filter(file.lines[0].has) == found)
+    #expect(["try!", "as!", "fatalError", "sleep(", "poll(nil", ".enabled("].filter(file.lines[0].has) == found)
   }
 
   @Test(arguments: [(0, [1, 3]), (1, [1, 3]), (2, []), (3, [1])])

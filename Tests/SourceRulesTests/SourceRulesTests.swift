@@ -53,8 +53,17 @@ import Testing
     check(
       file,
       .words(
-        ["sleep(", "usleep(", "nanosleep("], allowed: Exceptions.sleeps,
+        ["sleep(", "usleep(", "nanosleep(", "letTimePass(", "poll(nil", "select("], allowed: Exceptions.sleeps,
         because: "hopes; wait for a condition, use a gate or manual time instead"))
+  }
+
+  @Test(arguments: SourceFile.tests)
+  func `No test is skipped silently`(file: SourceFile) {
+    check(
+      file,
+      .words(
+        [".enabled(", ".disabled(", "cancel(\"\")", "withKnownIssue", "XCTSkip"], allowed: Exceptions.skips,
+        because: "skips without a trace; use .needs or .runs(unless:) of TestSupport, which fail with CI=true"))
   }
 
   private func check(_ file: SourceFile, _ rule: SourceRule) {
@@ -109,6 +118,24 @@ enum Exceptions {
     Allowance(
       path: "Tests/SockcatTests/Examples/Shaping.swift", words: "sleep(", count: 1,
       reason: "an example that slows datagrams down, which is what the waiting is for"),
+    Allowance(
+      path: "Tests/TestSupport/Deadline.swift", words: "poll(nil", count: 2,
+      reason: "the pause before a condition is asked for again, and before the watchdog looks at the clock again"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/TCP/ObserverTests.swift", words: "poll(nil", count: 1,
+      reason: "code that blocks the reactor, which is what is reported"),
+    Allowance(
+      path: "Tests/EpollReactorTests/ReactorTests.swift", words: "poll(nil", count: 1,
+      reason: "code that blocks the reactor until a condition is true"),
+    Allowance(
+      path: "Tests/EpollReactorTests/WorkerPoolTests.swift", words: "poll(nil", count: 3,
+      reason: "code that blocks a reactor or a worker, one of it until a condition is true"),
+  ]
+
+  static let skips = [
+    Allowance(
+      path: "Tests/TestSupport/Requirement.swift", words: ".enabled(", count: 1,
+      reason: "the one place where tests are skipped, with a reason, or fail with it")
   ]
 
   static let traps = [

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import SocketSystem
 
@@ -72,19 +73,51 @@ package final class Namespace: Sendable {
     return (near, far)
   }
 
+  /// The keep-alive probes that were sent in the network of the calling thread: netstat's TCPKeepAlive.
+  package static func keepAliveProbes() throws -> Int {
+    let text = try String(contentsOfFile: "/proc/thread-self/net/netstat", encoding: .utf8)
+    let rows = text.split(separator: "\n").filter { $0.hasPrefix("TcpExt:") }.map { $0.split(separator: " ") }
+    guard rows.count == 2, let column = rows[0].firstIndex(of: "TCPKeepAlive"), let count = Int(rows[1][column]) else {
+      throw Overdue(description: "this kernel does not count keep-alive probes")
+    }
+    return count
+  }
+
   /// Pulls the cable: from now on nothing arrives, and nobody is told.
   package func pullCable() async throws { try await ip("link set cable down") }
 
-  /// Why no namespaces can be made here; `nil` if they can.
+  /// Why no namespaces can be made here; `nil` if they can. It tries what the tests do with them.
   package static let obstacle: String? = {
     guard succeeds("ip -V >/dev/null 2>&1") else { return "ip is not installed: apt-get install iproute2" }
     guard succeeds("nft -v >/dev/null 2>&1") else { return "nft is not installed: apt-get install nftables" }
-    // In a process of its own, so that nothing of it stays.
-    guard succeeds("unshare --net true 2>/dev/null") else {
-      return "this process may not make network namespaces"
-    }
-    return nil
+    // In processes of their own, so that the namespaces end with them.
+    let tries = [
+      ("true", "this process may not make network namespaces"),
+      ("ip link add near type veth peer name far", "this process may not make veth interfaces"),
+      ("nft add table inet filter", "this process may not make nftables rules"),
+    ]
+    return tries.first { !succeeds("unshare --net sh -c '\($0.0)' >/dev/null 2>&1") }?.1
   }()
+
+  /// Why no namespaces with mounts of their own can be made here; `nil` if they can.
+  package static let mountObstacle: String? =
+    obstacle
+    ?? {
+      let mounts = "\(makeMountsPrivate); mount --bind /etc/passwd /etc/nsswitch.conf; \(endPrivateMounts)"
+      if succeeds("\(unshareMounts) sh -e -c '\(mounts)' >/dev/null 2>&1") { return nil }
+      return "this process may not mount files in a mount namespace of its own, or /etc/nsswitch.conf is missing"
+    }()
+
+  /// Starts a program in a network and a mount namespace of its own. unshare(1) would change the propagation of mounts below `/`,
+  /// which fails in a chroot: there, `/` is no mount point.
+  package static let unshareMounts = "unshare --net --mount --propagation unchanged"
+
+  /// Keeps mounts below /etc from spreading to other namespaces. In a chroot, /etc is made a mount point for it.
+  package static let makeMountsPrivate =
+    "mount --make-rprivate / 2>/dev/null || { mount --bind /etc /etc && mount --make-private /etc; }"
+
+  /// Undoes that: in a chroot, the mount of /etc may have spread.
+  package static let endPrivateMounts = "mount --make-rprivate / 2>/dev/null || umount --lazy /etc"
 }
 
 // `import Glibc` does not bring these two, whose arguments and results are C ints.

@@ -12,11 +12,6 @@ package func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> 
   }
 }
 
-/// Lets time pass, to show that nothing happens meanwhile.
-package func letTimePass(milliseconds: Int32) async throws {
-  try await onThread { _ = poll(nil, 0, milliseconds) }
-}
-
 /// The threads of this process with this name.
 package func threads(named name: String) -> Int {
   // SAFETY: the directory and the files are used until they are closed, once each; the names in entries end with a NUL.

@@ -8,6 +8,11 @@ package struct Tool: Sendable {
   package let url: URL
   package let isInstalled: Bool
 
+  /// Why a test cannot use it; `nil` if it can.
+  package var obstacle: String? {
+    isInstalled ? nil : "\(name) is not installed: apt-get install \(package)"
+  }
+
   /// A program from the search path, or from where the system's own are.
   package init(_ name: String, package: String? = nil) {
     self.name = name
@@ -41,4 +46,5 @@ package struct Tool: Sendable {
   package static let nsenter = Tool("nsenter", package: "util-linux")
   package static let openssl = Tool("openssl")
   package static let sha256sum = Tool("sha256sum")
+  package static let env = Tool("env", package: "coreutils")
 }

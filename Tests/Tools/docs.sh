@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the documentation of the modules ActorSockets and ActorSocketsTLS, with a link to nowhere as an error.
+# Builds the documentation of the modules ActorSockets, ActorSocketsTLS and ActorSocketsTesting, with a link to nowhere as an error.
 #
 #   docs.sh OUTPUT-FOLDER
 #
@@ -9,6 +9,7 @@ output=$(realpath --canonicalize-missing "${1:?the output folder is missing}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 swift build --quiet --target ActorSocketsTLS
+swift build --quiet --target ActorSocketsTesting
 products=$(swift build --show-bin-path)
 symbols=$products/docs-symbols
 rm -rf "$symbols"
@@ -21,12 +22,19 @@ extract() {
     -experimental-allowed-reexported-modules="$2" -output-dir "$symbols"
 }
 
-# The two re-exported modules are documented as a part of ActorSockets, for that is where users meet them. So is
-# ActorSocketsTLS, or links between the two would have to spell out the module: the section about it says what to import.
+# The two re-exported modules are documented as a part of ActorSockets, for that is where users meet them. So are
+# ActorSocketsTLS and ActorSocketsTesting, or links between them would have to spell out the module: the sections about them say what
+# to import.
 extract ActorSockets EpollReactor,SocketSystem
-extract ActorSocketsTLS ""
-sed -i 's/"name": *"ActorSocketsTLS"/"name":"ActorSockets"/' "$symbols"/ActorSocketsTLS*.symbols.json
-mv "$symbols/ActorSocketsTLS@ActorSockets.symbols.json" "$symbols/ActorSocketsTLS-Extensions.symbols.json"
+for module in ActorSocketsTLS ActorSocketsTesting; do
+  extract "$module" ""
+  sed -i "s/\"name\": *\"$module\"/\"name\":\"ActorSockets\"/" "$symbols/$module"*.symbols.json
+  for extensions in "$symbols/$module@"*.symbols.json; do
+    [ -e "$extensions" ] || continue
+    extended=${extensions##*@}
+    mv "$extensions" "$symbols/$module-Extensions-$extended"
+  done
+done
 
 rm -rf "$output"
 docc=docc

@@ -1,15 +1,70 @@
 #!/usr/bin/env bash
-# Usage: test.sh ARGUMENTS...
+# Usage: test.sh [--split] [--in FOLDERS] [--not-in FOLDERS] [--impure] ARGUMENTS...
 #
 # Runs `swift test` with these arguments, one test at a time: a test that computes for long would hold up the others on a machine
-# of two cores, deadlines and all. What failed is said once more at the end, where it is found.
+# of two cores, deadlines and all. Failed and skipped tests are listed again at the end.
+#
+#   --split            runs the suites of pure-suites.txt in parallel, and then all others
+#   --impure           leaves the suites of pure-suites.txt out
+#   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
+#   --not-in FOLDERS   leaves the suites in these files and folders out
+#
+# With CI=true a test that cannot run fails; otherwise it is skipped.
 
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# either NAMES...: a pattern for one of them
+either() { local IFS='|'; echo "($*)"; }
+
+# suites FOLDERS: a pattern for the tests in these files and folders
+suites() {
+  local module name names=()
+  while IFS=: read -r module name; do names+=("$module[.](Peers/)?$name/"); done < <(
+    # shellcheck disable=SC2086
+    grep --recursive --only-matching --extended-regexp --include='*.swift' --with-filename \
+      '(struct|class|actor) [A-Za-z0-9]+Tests\b' $1 | sed -E 's|^Tests/([^/]+)/[^:]*:[a-z]+ |\1:|')
+  [ ${#names[@]} -gt 0 ] || { echo "test.sh: no suite is in $1" >&2; exit 1; }
+  either "${names[@]}"
+}
+
+pure() {
+  local names
+  mapfile -t names < <(grep --invert-match '^#' Tests/Tools/pure-suites.txt | sed 's|[.]|[.]|; s|$|/|')
+  either "${names[@]}"
+}
+
+is_split=false
+selection=()
+while true; do
+  case ${1-} in
+    --split) is_split=true; shift ;;
+    --impure) selection+=(--skip "^$(pure)"); shift ;;
+    --in) selection+=(--filter "^$(suites "$2")"); shift 2 ;;
+    --not-in) selection+=(--skip "^$(suites "$2")"); shift 2 ;;
+    *) break ;;
+  esac
+done
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-swift test --disable-xctest --no-parallel "$@" 2>&1 | tee "$log" || status=$?
+TIMEFORMAT='test.sh: %0R s, of processor time %0U s in programs and %0S s in the kernel'
+
+run() { swift test --disable-xctest "${selection[@]}" "$@" 2>&1 | tee -a "$log" || status=$?; }
+
+time if $is_split; then
+  run --parallel --filter "^$(pure)" "$@"
+  run --no-parallel --skip "^$(pure)" "$@"
+else
+  run --no-parallel "$@"
+fi
+
+skipped=$(grep -aE '^➜ Test .* skipped' "$log" | sed -E 's/.* skipped(: )?"?//; s/"?$//' | sort | uniq --count || true)
+if [ -n "$skipped" ]; then
+  echo "test.sh: $(awk '{ sum += $1 } END { print sum }' <<<"$skipped") tests were skipped:"
+  echo "$skipped"
+fi
 if [ "$status" -ne 0 ]; then
   echo "test.sh: what failed, once more:"
   grep -aE -A2 '✘|error:|Fatal error|SUMMARY: |WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer' "$log" | head -n 100 || true

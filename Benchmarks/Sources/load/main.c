@@ -4,7 +4,7 @@
 //   load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]
 //        [--pid SERVER_PID]
-//   load hose HOST PORT --connections N --quiet N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load hose HOST PORT [--connections N] --quiet N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load idle HOST PORT --connections N [--hold S] --pid SERVER_PID
 //   load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load lines, messages HOST PORT [--size BYTES] --requests N [--pid SERVER_PID]
@@ -105,7 +105,7 @@ static int usage(const char *problem, const char *detail) {
           "       load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]\n"
           "                 [--pid PID]\n"
-          "       load hose HOST PORT --connections N --quiet N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load hose HOST PORT [--connections N] --quiet N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load idle HOST PORT --connections N [--hold S] --pid PID\n"
           "       load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load lines, messages HOST PORT [--size BYTES] --requests N [--pid PID]\n"
@@ -138,7 +138,8 @@ int main(int argc, char **argv) {
   }
   if (mode->is_single && options.requests == 0) return usage("--requests is missing", "");
   if (mode->is_single) options.connections = 1;
-  if (options.connections == 0) return usage("--connections or --sockets is missing", "");
+  // Without connections that stream, the hose measures the quiet ones by themselves.
+  if (options.connections == 0 && mode->run != run_hose) return usage("--connections or --sockets is missing", "");
   if (mode->is_timed && options.seconds == 0) return usage("--seconds or --requests is missing", "");
   if (!mode->is_timed && options.pid == 0) return usage("--pid is missing", "");
 

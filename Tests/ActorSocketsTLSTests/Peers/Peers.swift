@@ -16,13 +16,6 @@ extension Tool {
   static let dovecot = Tool("dovecot", package: "dovecot-imapd")
 }
 
-extension Trait where Self == ConditionTrait {
-  /// Runs the test if a tool is there, and says so if not.
-  static func needs(_ tool: Tool) -> Self {
-    .enabled(if: tool.isInstalled, "\(tool.name) is not installed: apt-get install \(tool.package)")
-  }
-}
-
 /// The kinds of keys that certificates have.
 enum KeyKind: String, CaseIterable, CustomTestStringConvertible {
   case ecdsa, rsa

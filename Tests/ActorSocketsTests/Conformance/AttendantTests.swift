@@ -113,11 +113,10 @@ import Testing
   }
 
   @Test func `Cancellation races with the bytes that the attendant waits for, and none is lost`() async throws {
-    try await within("all rounds end", seconds: 300) {
+    try await within("all rounds end", seconds: secondsForRounds) {
       let pair = try await Transport.tcpOverIPv4.pair()
       let stream = try #require(pair.server as? any QueuedByteStream)
       var random = SeededRandom(seed: 11)
-      let rounds = max(100, rounds / 50)
       for round in 0..<rounds {
         let byte = UInt8(round % 251)
         let attending = Task {

@@ -76,9 +76,9 @@ import Testing
       }
       await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: extended) }
       #expect(asked.all == [0, 0, 0, 0])
-      let cancelled = Task { try await connection.flush() }
-      let flushing = Task { try await connection.flush() }
-      try await letTimePass(milliseconds: 20)
+      let cancelled = Task.immediate { try await connection.flush() }
+      let flushing = Task.immediate { try await connection.flush() }
+      try await eventually("both wait") { await connection.pendingOperations.count == 2 }
       cancelled.cancel()
       await expectCancellation { try await cancelled.value }
       try await connection.write(utf8: "later")
@@ -93,8 +93,9 @@ import Testing
       for end in 0..<4 {
         let reactor = Reactor()
         let (connection, peer) = try await RawSocket.stuckPeerOfConnection(on: reactor)
-        let flushing = Task { try await connection.flush() }
-        try await letTimePass(milliseconds: 5)
+        let flushing = Task.immediate { try await connection.flush() }
+        // This call comes behind the flush.
+        _ = await connection.state
         switch end {
         case 0:
           peer.reset()
@@ -120,7 +121,8 @@ import Testing
       let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
       let flushing = Task.immediate { try await connection.flush() }
       let closing = Task.immediate { await connection.close(after: .pendingWrites) }
-      try await letTimePass(milliseconds: 20)
+      // This call comes behind both.
+      _ = await connection.state
       #expect(try await peer.receiveToEnd() == pattern(150_000))
       peer.close()
       try await flushing.value

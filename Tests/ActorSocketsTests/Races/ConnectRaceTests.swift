@@ -43,8 +43,8 @@ import Testing
   }
 
   @Test func `Connections race with the cancellation of the calls that accept them, and none is lost`() async throws {
-    try await within("all rounds end", seconds: 300) {
-      try await race(lanes: 2, rounds: rounds / 20, seed: 4, until: Outcome.allCases, Self.accept)
+    try await within("all rounds end", seconds: secondsForRounds) {
+      try await race(lanes: 2, seed: 4, until: Outcome.allCases, Self.accept)
     }
   }
 
@@ -82,8 +82,8 @@ import Testing
   }
 
   @Test func `Connecting races with its cancellation`() async throws {
-    try await within("all rounds end", seconds: 300) {
-      try await race(lanes: 2, rounds: rounds / 20, seed: 5, until: Outcome.allCases, Self.connect)
+    try await within("all rounds end", seconds: secondsForRounds) {
+      try await race(lanes: 2, seed: 5, until: Outcome.allCases, Self.connect)
     }
   }
 }

@@ -3,8 +3,11 @@ import Foundation
 import SocketSystem
 import TestSupport
 
-/// How many rounds all races have together: `ACTORSOCKETS_ROUNDS`, 100,000 by default.
-let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 100_000
+/// How many rounds each race has: `ACTORSOCKETS_ROUNDS`, 3,000 by default.
+let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 3000
+
+/// How long all rounds of a race may take.
+let secondsForRounds = 300 + rounds / 200
 
 /// A second thread, which does what the tasks of a race run against.
 final class Opponent: Sendable {
@@ -80,8 +83,10 @@ struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
 
   var total: Int { counts.values.reduce(0, +) }
 
-  /// Whether each of the outcomes came at least so often.
-  func hasAll(_ outcomes: [Outcome], times: Int) -> Bool { outcomes.allSatisfy { counts[$0, default: 0] >= times } }
+  /// Those of the outcomes that occurred less often than `limit`.
+  func outcomes(of outcomes: [Outcome], below limit: Int) -> [Outcome] {
+    outcomes.filter { counts[$0, default: 0] < limit }
+  }
 
   var description: String {
     counts.map { "\($0.key): \($0.value)" }.sorted().joined(separator: ", ") + " of \(total)"
@@ -90,22 +95,38 @@ struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
 
 /// Runs a race in several lanes at once, each with a seed of its own, and adds their outcomes up.
 ///
-/// How often each outcome comes is up to what else the machine does. A race that one of them hardly ever wins shows little, so it goes
-/// on until each of `outcomes` has come at least once in a hundred of the rounds that were asked for.
+/// How often each outcome occurs depends on what else the machine does. A race that one side hardly ever wins shows little, so it
+/// goes on until each of `outcomes` has occurred at least once in a hundred of the rounds that were asked for, for two minutes more
+/// at most.
+///
+/// - Throws: A sentence that names the outcomes that did not occur.
 func race<Outcome: Hashable & Sendable>(
-  lanes: Int, rounds: Int, seed: UInt64, until outcomes: [Outcome],
+  lanes: Int, rounds: Int = rounds, seed: UInt64, until outcomes: [Outcome],
+  extraSeconds: Int = 120 * patience,
   _ lane: @escaping @Sendable (_ rounds: Int, _ seed: UInt64) async throws -> Tally<Outcome>
 ) async throws {
   var sum = Tally<Outcome>()
   var number = seed &* 1000
-  repeat {
+  var share = max(1, rounds / lanes)
+  let wanted = max(1, rounds / 100)
+  var end: ContinuousClock.Instant?
+  while true {
     try await withThrowingTaskGroup(of: Tally<Outcome>.self) { group in
       for _ in 0..<lanes {
-        let seed = number
-        group.addTask { try await lane(max(1, rounds / lanes), seed) }
+        let (seed, share) = (number, share)
+        group.addTask { try await lane(share, seed) }
         number &+= 1
       }
       for try await tally in group { sum.add(tally) }
     }
-  } while !sum.hasAll(outcomes, times: rounds / 100)
+    let missing = sum.outcomes(of: outcomes, below: wanted)
+    if missing.isEmpty { return }
+    // In small portions from now on, so that the end is not far behind its time.
+    share = min(share, 1000)
+    let deadline = end ?? .now + .seconds(extraSeconds)
+    end = deadline
+    if ContinuousClock.now < deadline { continue }
+    let names = missing.map { "\($0)" }.joined(separator: ", ")
+    throw Overdue(description: "these outcomes of the race occurred less than \(wanted) times: \(names); it had \(sum)")
+  }
 }

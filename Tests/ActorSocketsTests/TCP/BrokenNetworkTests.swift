@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Happy Eyeballs in networks in which one family does not work, each a network namespace of its own.
-@Suite(.serialized, .enabled(if: Namespace.obstacle == nil, "\(Namespace.obstacle ?? "")"))
+@Suite(.serialized, .needsNamespaces)
 struct BrokenNetworkTests {
   private static let port: UInt16 = 7777
 

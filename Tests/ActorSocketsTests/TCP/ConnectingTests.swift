@@ -82,7 +82,7 @@ import Testing
           return [.ipv4(.loopback, port: 0)]
         }
         do {
-          while true { try await letTimePassOrThrow() }
+          try await waitForCancellation()
         } catch {
           isCancelled.open()
           throw error
@@ -110,7 +110,7 @@ import Testing
     configuration.resolver = Answering { _, family in
       asked.add(family)
       defer { cancelled.add(family) }
-      while true { try await letTimePassOrThrow() }
+      try await waitForCancellation()
     }
     return (configuration, asked, cancelled)
   }
@@ -251,10 +251,9 @@ import Testing
         let time = ManualTime()
         var connection: TCPConnection? = TCPConnection(
           to: endpoint, configuration: configuration, reactor: time.reactor)
-        // The look-ups take some time of their own; a second of the clock is enough for both attempts then.
-        for _ in 0..<100 {
-          try await letTimePass(milliseconds: 1)
+        try await eventually("both attempts are under way") {
           await time.advance(by: .milliseconds(10))
+          return openDescriptors() == before + Self.reactorDescriptors + 2
         }
         switch how {
         case 0: await connection?.abort()
@@ -280,18 +279,23 @@ import Testing
   private func settledDescriptors() async throws -> Int {
     var before = openDescriptors()
     var looks = 0
-    while looks < 20 {
-      try await letTimePass(milliseconds: 1)
+    try await eventually("no more descriptors are closed") {
       let now = openDescriptors()
       looks = now == before ? looks + 1 : 0
       before = now
+      return looks == 50
     }
     return before
   }
 }
 
-/// Lets time pass, unless the task is cancelled.
-private func letTimePassOrThrow() async throws {
-  try Task.checkCancellation()
-  try await letTimePass(milliseconds: 1)
+/// Waits until the task is cancelled, and throws then.
+private func waitForCancellation() async throws -> Never {
+  let cancelled = Gate()
+  await withTaskCancellationHandler {
+    await cancelled.wait()
+  } onCancel: {
+    cancelled.open()
+  }
+  throw CancellationError()
 }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A peer whose machine or network is gone, shown with two networks and a cable that is pulled.
-@Suite(.serialized, .enabled(if: Namespace.obstacle == nil, "\(Namespace.obstacle ?? "")"))
+@Suite(.serialized, .needsNamespaces)
 struct VanishedPeerTests {
   private static let address = SocketAddress.ipv4(IPv4Address(rawValue: 0xc000_0202), port: 7777)
 
@@ -40,8 +40,8 @@ struct VanishedPeerTests {
       let (connection, peer) = try await connected(near, far, Self.quick())
       defer { peer.close() }
       let reading = connection.enqueueRead(.exactly(1))
-      // As long as the peer is there, it answers.
-      try await letTimePass(milliseconds: 3500)
+      // As long as the peer is there, it answers: two probes without an answer would end the connection.
+      try await eventually("four probes were sent") { try await near.run { try Namespace.keepAliveProbes() } >= 4 }
       #expect(await connection.state == .open)
       try await far.pullCable()
       let error = await expectError(.timedOut) { _ = try await reading.value }

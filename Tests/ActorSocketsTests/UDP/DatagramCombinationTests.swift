@@ -250,7 +250,7 @@ import Testing
     }
   }
 
-  @Test(.enabled(if: Namespace.obstacle == nil, "\(Namespace.obstacle ?? "")"))
+  @Test(.needsNamespaces)
   func `A peer is changed to one that is reached from another address`() async throws {
     try await within("it arrives") {
       let (near, far) = try await Namespace.pair()

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Groups, in networks of the tests' own.
-@Suite(.serialized, .enabled(if: Namespace.obstacle == nil, "\(Namespace.obstacle ?? "")"))
+@Suite(.serialized, .needsNamespaces)
 struct MulticastTests {
   /// A machine: its network, and a reactor that is in it, where names of interfaces are looked up.
   private struct Machine {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Groups and broadcasts, in networks that the tests make.
-@Suite(.needs(.nsenter), .enabled(if: Namespace.obstacle == nil, "\(Namespace.obstacle ?? "")"))
+@Suite(.needs(.nsenter), .needsNamespaces)
 struct UDPNetworkTests {
   @Test
   func `A broadcast reaches another host, and is answered from there`() async throws {

@@ -93,7 +93,7 @@ struct UDPPeerTests {
     #expect(await listener.linesWithoutAddress == ["5 hello"])
   }
 
-  @Test(.needs(.ncat), .needs(.nsenter), .enabled(if: Namespace.obstacle == nil, "\(Namespace.obstacle ?? "")"))
+  @Test(.needs(.ncat), .needs(.nsenter), .needsNamespaces)
   func `ncat answers what is sent to it`() async throws {
     // A network of its own, for ncat does not say which port it takes.
     let network = try await Namespace()

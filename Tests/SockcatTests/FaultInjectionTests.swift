@@ -1,0 +1,202 @@
+import ActorSockets
+import Foundation
+import TestSupport
+import Testing
+
+/// A server whose system calls strace(1) tampers with: interrupted calls, late returns, false readiness.
+@Suite(.needs(.strace)) struct FaultInjectionTests {
+  /// What strace wrote, line by line.
+  private struct Log {
+    let file: URL
+
+    var lines: [Substring] {
+      get throws { try String(contentsOf: file, encoding: .utf8).split(separator: "\n") }
+    }
+
+    /// Those about calls that were tampered with.
+    func count(_ mark: String) throws -> Int { try lines.count { $0.contains(mark) } }
+
+    /// Checks that each interrupted call of a thread is followed by the same call.
+    func expectRetries(of call: String) throws {
+      var interrupted: Set<Substring> = []
+      for line in try lines {
+        let thread = line.prefix { $0 != " " }
+        if interrupted.remove(thread) != nil {
+          #expect(line.contains(" \(call)("), "after an interrupted \(call): \(line)")
+        }
+        if line.contains("EINTR"), line.contains(call) { interrupted.insert(thread) }
+      }
+    }
+  }
+
+  /// Starts `sockcat` under strace, until it listens.
+  private func listening(
+    _ command: [String], in folder: Folder, _ options: String...
+  ) async throws -> (Program, Endpoint, Log) {
+    let log = Log(file: folder.file("log"))
+    let tracer = ["-D", "-f", "-qq", "-o", log.file.path] + options.flatMap { ["-e", $0] }
+    let server = try await Program(.strace, tracer + [Tool.sockcat.url.path] + command)
+    let (_, address) = try await Program.announced(server)
+    return (server, try Endpoint(parsing: address), log)
+  }
+
+  private func stop(_ server: Program) async throws {
+    await server.kill(SIGTERM)
+    #expect(try await server.exitStatus() == 0)
+  }
+
+  /// Sends bytes through an echo and checks what comes back.
+  private func echo(_ count: Int, through server: Endpoint) async throws {
+    let connection = try await TCPConnection.connect(to: server)
+    let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 % 251) }
+    let writing = Task.immediate {
+      try await connection.write(bytes)
+      try await connection.finishWriting()
+    }
+    #expect(try await connection.read(exactly: count) == bytes)
+    #expect(try await connection.read(upTo: 1) == nil)
+    try await writing.value
+    await connection.close()
+  }
+
+  @Test(arguments: ["recvfrom", "sendto", "accept4", "epoll_wait"], ["pool", "reactor"])
+  func `A call that is interrupted is made again at once, and no byte is lost`(call: String, place: String) async throws
+  {
+    try await within("all bytes come back") {
+      let folder = try Folder()
+      let (server, address, log) = try await listening(
+        ["listen", "127.0.0.1:0", "--echo", "--on", place], in: folder,
+        "trace=epoll_wait,\(call)", "inject=\(call):error=EINTR:when=1+2")
+      for _ in 0..<3 { try await echo(300_000, through: address) }
+      try await stop(server)
+      #expect(try log.count("(INJECTED)") > 2)
+      if call != "epoll_wait" { try log.expectRetries(of: call) }
+    }
+  }
+
+  @Test(arguments: ["recvmmsg", "sendmmsg"])
+  func `A call for datagrams that is interrupted is made again at once`(call: String) async throws {
+    try await within("all datagrams come back") {
+      let folder = try Folder()
+      let (server, address, log) = try await listening(
+        ["udp-listen", "127.0.0.1:0", "--echo"], in: folder,
+        "trace=epoll_wait,\(call)", "inject=\(call):error=EINTR:when=1+2")
+      let client = try await UDPEndpoint.connect(to: address)
+      for number in 0..<50 as Range<UInt8> {
+        try await client.send([number])
+        #expect(try await client.receive().bytes == [number])
+      }
+      await client.close()
+      try await stop(server)
+      try log.expectRetries(of: call)
+      // An endpoint that has one datagram to send may use sendto(2).
+      #expect(try call == "sendmmsg" || log.count("(INJECTED)") > 10)
+    }
+  }
+
+  @Test func `An interrupted close is not tried again`() async throws {
+    try await within("the server ends") {
+      let folder = try Folder()
+      // strace counts those of each thread, and the dynamic linker has the first of the main thread. Such a descriptor is not really
+      // closed, so its number is not used again: whoever closes it twice has tried again.
+      let (server, address, log) = try await listening(
+        ["listen", "127.0.0.1:0", "--echo"], in: folder, "trace=close", "inject=close:error=EINTR:when=40+")
+      for _ in 0..<80 {
+        let connection = try await TCPConnection.connect(to: address)
+        try await connection.write([1])
+        #expect(try await connection.read(exactly: 1) == [1])
+        await connection.abort()
+      }
+      try await stop(server)
+      let closed = try log.lines.filter { $0.contains("(INJECTED)") }.map { $0.drop { $0 != "(" }.prefix { $0 != ")" } }
+      #expect(closed.count > 20)
+      #expect(Set(closed).count == closed.count, "\(closed)")
+    }
+  }
+
+  @Test(arguments: ["pool", "reactor"])
+  func `Stopping and continuing a server again and again loses no byte`(place: String) async throws {
+    try await within("all bytes come back") {
+      let (server, text) = try await Program.listening(["127.0.0.1:0", "--echo", "--on", place])
+      let address = try Endpoint(parsing: text)
+      let storm = Task {
+        var count = 0
+        while !Task.isCancelled {
+          // A wait that is stopped and continued ends with EINTR: signal(7).
+          await server.kill(SIGSTOP)
+          await server.kill(SIGCONT)
+          await Task.yield()
+          count += 1
+        }
+        return count
+      }
+      for _ in 0..<5 { try await echo(1_000_000, through: address) }
+      storm.cancel()
+      #expect(await storm.value > 0)
+      try await stop(server)
+    }
+  }
+
+  @Test(arguments: ["recvfrom", "sendto", "epoll_wait"], ["pool", "reactor"])
+  func `An edge that comes while a call returns late is not lost`(call: String, place: String) async throws {
+    try await within("all bytes come back") {
+      let folder = try Folder()
+      let (server, address, log) = try await listening(
+        ["listen", "127.0.0.1:0", "--echo", "--on", place], in: folder,
+        "trace=\(call)", "inject=\(call):delay_exit=2000")
+      let connection = try await TCPConnection.connect(to: address)
+      var random = SeededRandom(seed: 6)
+      // Many at once, so that bytes and room come in the two milliseconds between what the kernel did and the return.
+      for _ in 0..<40 {
+        let count = Int.random(in: 1...20, using: &random)
+        for number in 0..<count { try await connection.write([UInt8(number)]) }
+        #expect(try await connection.read(exactly: count) == (0..<count).map { UInt8($0) })
+      }
+      await connection.close()
+      try await echo(1_000_000, through: address)
+      try await stop(server)
+      #expect(try log.count("(DELAYED)") > 20)
+    }
+  }
+
+  @Test func `Bytes that a false EAGAIN hid are received at the next event`() async throws {
+    try await within("all bytes come back") {
+      let folder = try Folder()
+      let (server, address, log) = try await listening(
+        ["listen", "127.0.0.1:0", "--echo", "--on", "reactor"], in: folder,
+        "trace=recvfrom", "inject=recvfrom:error=EAGAIN:when=1..5")
+      let connection = try await TCPConnection.connect(to: address)
+      for number in 1...5 {
+        try await connection.write([UInt8(number)])
+        try await eventually("false EAGAIN number \(number)") { try log.count("(INJECTED)") >= number }
+      }
+      // Nothing spins on a socket that is said to be empty: one event, one try.
+      #expect(try log.lines.count == 5)
+      try await connection.write([6])
+      #expect(try await connection.read(exactly: 6) == [1, 2, 3, 4, 5, 6])
+      await connection.close()
+      try await stop(server)
+    }
+  }
+
+  @Test(
+    .needs(.env),
+    arguments: ["CloseRaceTests", "ConnectRaceTests", "CloseTests", "ShutdownTests", "DescriptorPassingTests"])
+  func `No call uses a descriptor that is closed already`(suite: String) async throws {
+    let folder = try Folder()
+    let log = Log(file: folder.file("log"))
+    let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+    let tests = try await Program(
+      .env,
+      [
+        "ACTORSOCKETS_ROUNDS=100", Tool.strace.url.path, "-f", "-qq", "-Z", "-e", "trace=%desc,%network", "-o",
+        log.file.path, own, "--testing-library", "swift-testing", "--no-parallel", "--filter", "\\.\(suite)/",
+      ])
+    let status = try await tests.exitStatus()
+    let printed = await tests.output.whole
+    #expect(status == 0, "\(printed)")
+    // Calls that fail for other reasons show that strace saw them.
+    #expect(try log.count("EAGAIN") > 0)
+    #expect(try log.lines.filter { $0.contains("EBADF") } == [])
+  }
+}

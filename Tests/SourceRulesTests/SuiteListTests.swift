@@ -1,0 +1,44 @@
+import Testing
+
+/// What test.sh relies on to select suites.
+@Suite struct SuiteListTests {
+  /// A suite, and the file that it is in.
+  private struct PlacedSuite {
+    let name: String
+    let file: SourceFile
+  }
+
+  /// What a suite must not use whose tests run in parallel.
+  private static let shared = [
+    "Reactor", "RawSocket", "Program", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection",
+    "InMemoryConnection",
+    "Namespace", "ManualTime", "ContinuousClock", "processExitsWith", "setenv", "residentMemory", "allocatedBytes",
+    "openDescriptors",
+  ]
+
+  private static let suites = SourceFile.tests.flatMap { file in
+    file.lines.filter { $0.code.contains("Tests") }.compactMap { line in
+      line.code.firstMatch(of: /\b(?:struct|class|actor) (\w+Tests)\b/).map {
+        PlacedSuite(name: String($0.1), file: file)
+      }
+    }
+  }
+
+  @Test func `A file with tests has a suite that is named after them`() {
+    for file in SourceFile.tests where file.lines.contains(where: { $0.has("@Test") }) {
+      #expect(Self.suites.contains { $0.file.path == file.path }, "\(file.path) has tests, but no suite named …Tests")
+    }
+  }
+
+  @Test(arguments: SourceFile.pureSuites)
+  func `A suite that runs in parallel shares nothing with others`(name: String) throws {
+    let parts = name.split(separator: ".").map(String.init)
+    let found = Self.suites.filter { $0.file.target == parts.first && $0.name == parts.last }
+    #expect(found.count == 1, "\(name) is in \(found.count) files")
+    let file = try #require(found.first?.file)
+    for words in Self.shared {
+      let lines = file.lines.indices.filter { file.lines[$0].has(words) }.map { $0 + 1 }
+      #expect(lines.isEmpty, "\(file.path) uses \(words) in lines \(lines), so it must not be in pure-suites.txt")
+    }
+  }
+}

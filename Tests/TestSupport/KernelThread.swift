@@ -1,0 +1,45 @@
+import Glibc
+
+/// A thread of this process as the kernel sees it: proc_pid_schedstat(5), proc_pid_syscall(5).
+package struct KernelThread: Sendable {
+  private let id: Int32
+
+  /// The calling thread.
+  package static var current: KernelThread { KernelThread(id: gettid()) }
+
+  /// The time it ran, the time it waited for a processor, and how often it was scheduled: a thread whose activity is the same as before
+  /// did not run in between, so it made no system call.
+  package var activity: String { get throws { try contents("schedstat") } }
+
+  /// The timeout in milliseconds of the epoll_wait(2) that it waits in, -1 for none; `nil` if it does something else.
+  package var pollTimeout: Int32? {
+    get throws {
+      // The number of the call and its arguments; "running" for a thread that does not wait.
+      let fields = try contents("syscall").split(separator: " ")
+      guard fields.count > 4, let number = Int(fields[0]), Self.polls.contains(number),
+        let timeout = UInt64(fields[4].dropFirst(2), radix: 16)
+      else { return nil }
+      return Int32(truncatingIfNeeded: timeout)
+    }
+  }
+
+  /// The numbers of epoll_wait(2) and epoll_pwait(2).
+  #if arch(x86_64)
+    private static let polls = [232, 281]
+  #else
+    private static let polls = [22]
+  #endif
+
+  private func contents(_ name: String) throws -> String {
+    let path = "/proc/self/task/\(id)/\(name)"
+    // SAFETY: the file is closed once; no more bytes are read than the buffer has.
+    guard let file = unsafe fopen(path, "r") else { throw Overdue(description: "\(path) cannot be read") }
+    defer { unsafe fclose(file) }
+    var bytes = [UInt8](repeating: 0, count: 256)
+    let count = unsafe fread(&bytes, 1, bytes.count, file)
+    return String(decoding: bytes[..<count], as: UTF8.self)
+  }
+}
+
+// `import Glibc` does not bring it.
+@_silgen_name("gettid") private func gettid() -> Int32

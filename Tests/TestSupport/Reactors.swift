@@ -1,0 +1,18 @@
+package import EpollReactor
+
+extension Reactor {
+  /// Waits until the reactor's thread sleeps in epoll_wait(2), with nothing to do for a second at least.
+  ///
+  /// - Returns: The thread.
+  @discardableResult
+  package nonisolated(nonsending) func sleeps(file: String = #fileID, line: Int = #line) async throws -> KernelThread {
+    let thread = await Task(executorPreference: self) { KernelThread.current }.value
+    try await eventually("the reactor sleeps", file: file, line: line) {
+      let before = metrics
+      guard let timeout = try thread.pollTimeout, timeout < 0 || timeout > 1000 else { return false }
+      // It slept all the time in between.
+      return metrics.polls == before.polls && metrics.jobs == before.jobs
+    }
+    return thread
+  }
+}

@@ -1,0 +1,32 @@
+import Foundation
+package import Testing
+
+/// A test cannot run because the machine lacks a tool or a privilege.
+package struct MissingRequirement: Error, CustomStringConvertible {
+  package let description: String
+}
+
+/// Whether a skipped test is an error: `CI=true`, as build servers set it.
+private let isStrict = ["true", "1"].contains(ProcessInfo.processInfo.environment["CI"] ?? "")
+
+extension Trait where Self == ConditionTrait {
+  /// Runs the test only if nothing prevents it. Every conditional test uses this trait, and a source rule forbids others.
+  ///
+  /// With `CI=true` the test fails with the reason. Otherwise it is skipped, and test.sh prints the reason at the end of the run.
+  ///
+  /// - Parameter obstacle: Why the test cannot run: which tool or privilege is missing. `nil` if it can run.
+  /// - Returns: The trait.
+  package static func runs(unless obstacle: @autoclosure @escaping @Sendable () -> String?) -> Self {
+    guard let reason = obstacle() else { return .enabled { true } }
+    return .enabled(Comment(rawValue: reason)) {
+      if isStrict { throw MissingRequirement(description: "with CI=true no test may be skipped: \(reason)") }
+      return false
+    }
+  }
+
+  /// Runs the test if a tool is installed.
+  package static func needs(_ tool: Tool) -> Self { .runs(unless: tool.obstacle) }
+
+  /// Runs the test if this process can make network namespaces.
+  package static var needsNamespaces: Self { .runs(unless: Namespace.obstacle) }
+}
