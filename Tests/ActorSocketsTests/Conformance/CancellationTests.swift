@@ -56,7 +56,6 @@ import Testing
         await expectCancellation { try await pair.server.write([1]) }
         await expectCancellation { try await pair.server.write([1].span) }
         await expectCancellation { try await pair.server.write(contentsOf: [[1]]) }
-        await expectCancellation { try await pair.server.finishWriting() }
         await expectCancellation { _ = try await pair.server.closed }
         await expectCancellation { _ = try await pair.server.enqueueRead(.exactly(10)).value }
       }

@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(arguments: Transport.allCases.filter(\.hasReset))
   func `However many reads the bytes before a reset are enough for, each gets its own`(
     transport: Transport
   ) async throws {

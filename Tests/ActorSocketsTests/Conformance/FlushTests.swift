@@ -13,7 +13,8 @@ import Testing
       for size in [1, 1000, 50_000] {
         try await pair.client.write(pattern(size))
         try await pair.client.flush()
-        if let connection = pair.client as? TCPConnection {
+        // A unix socket counts what the peer has not read.
+        if transport != .unix, let connection = pair.client as? TCPConnection {
           #expect(try await connection.withFileDescriptor { Socket($0).unacknowledgedBytes() } == 0)
         }
         try await pair.client.flush(until: .sent)

@@ -42,7 +42,8 @@ import Testing
         let (connection, peer) = try RawSocket.peerOfConnection()
         let isOver = Gate()
         let before = try Self.residentBytes()
-        let sent = try Self.flood(peer, Self.total, isOver)
+        // More than is read: a rest below the limit would be waited for.
+        let sent = try Self.flood(peer, .max, isOver)
         var taken = 0
         var largest = 0
         var round = 0
@@ -54,12 +55,12 @@ import Testing
           taken += bytes.count
           round += 1
         }
-        await isOver.wait()
-        #expect(taken == Self.total && sent.withLock { $0 } == Self.total)
+        #expect(sent.withLock { $0 } >= taken - 65_536)
         #expect(largest < 100_000 + 2 * 65_536, "\(largest) bytes were kept")
         let grown = try Self.residentBytes() - before
         #expect(grown < 24 << 20, "\(grown) bytes more than before")
-        peer.close()
+        await connection.abort()
+        await isOver.wait()
       }
     }
   }
