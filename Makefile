@@ -33,6 +33,9 @@ RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
 ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
 # Tests of other programs: what they show does not depend on the build. They run them with Foundation's Process, which leaks by itself.
 PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/ActorSocketsTLSTests/Matrix
+# Beside the pure ones, those that run on one thread only.
+SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/CertificateTests.swift \
+  Tests/ActorSocketsTLSTests/IdentityTests.swift
 # The tests that reach code that handles memory by hand.
 MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTests/UDP \
   Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift \
@@ -76,7 +79,7 @@ optimised: test-setup ## Order, races and conformance, built for release
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TEST) --in "$(ORDER_SUITES)" $(RELEASE_BUILD)
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES)" $(TSAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES)" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --in "$(MEMORY_SUITES)" $(ASAN_BUILD)
