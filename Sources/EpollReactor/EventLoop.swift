@@ -21,7 +21,8 @@
 // millisecond. What is left keeps its place and comes first in the next iteration. So no kind of work starves another,
 // whatever is queued; only a single job, call or event that takes longer holds the others up.
 //
-// What the kernel has comes before the deadlines that passed meanwhile (`DeadlineHorizon`).
+// What the kernel has comes before the deadlines that passed meanwhile (`DeadlineHorizon`). A look fetches about as many events
+// as a millisecond is enough for, so the next look is not far.
 
 internal import SocketSystem
 internal import Synchronization
@@ -73,6 +74,8 @@ package final class EventLoop: @unchecked Sendable {
   private var events = EventBuffer()
   /// The events that were fetched and have not been carried out.
   private var fetched = 0..<0
+  /// The most events that the next look fetches: about as many as a millisecond is enough for.
+  private var eventLimit = EventBuffer.capacity
   private var horizon = DeadlineHorizon()
   private var batch: [JobQueue.Item] = []
   /// The first job of the batch that has not run.
@@ -209,10 +212,9 @@ package final class EventLoop: @unchecked Sendable {
   /// Looks for events: epoll_wait(2).
   private func look(at time: Int64, milliseconds: Int32) {
     gauge.polled()
-    let count = epoll.wait(&events, milliseconds: milliseconds)
+    let count = epoll.wait(&events, atMost: eventLimit, milliseconds: milliseconds)
     fetched = 0..<count
-    horizon.looked(
-      at: time, count: count, isFull: count == EventBuffer.capacity, descriptors: registrations.count + 1)
+    horizon.looked(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
   }
 
   /// Until when a kind of work may go on: the end of the iteration, or a little longer if that is near.
@@ -332,13 +334,19 @@ package final class EventLoop: @unchecked Sendable {
 
   /// Carries out the events that were fetched.
   private func carryOutEvents(until end: Int64) {
+    let count = fetched.count
     while let index = fetched.popFirst() {
       let (token, readiness) = events[index]
       if token == Self.wakeToken { continue }
       event { registrations[token]?.dispatch(readiness, token: token) }
       if jobEnds() >= end { break }
     }
-    if fetched.isEmpty { horizon.carriedOut() }
+    if fetched.isEmpty {
+      horizon.carriedOut()
+      if count == eventLimit { eventLimit = min(2 * eventLimit, EventBuffer.capacity) }
+    } else {
+      eventLimit = count - fetched.count
+    }
   }
 
   /// Carries out everything that the kernel has ready now.

@@ -62,13 +62,16 @@ package struct Epoll: ~Copyable, Sendable {
   ///
   /// - Parameters:
   ///   - events: Where the reports go.
+  ///   - limit: The most reports, 1 to `EventBuffer.capacity`.
   ///   - milliseconds: How long to wait; 0 not at all, -1 for ever.
   /// - Returns: The number of reports; zero also for an interrupted wait, which the caller's loop repeats anyway.
-  package borrowing func wait(_ events: inout EventBuffer, milliseconds: Int32) -> Int {
-    // SAFETY: the pointer is valid for the storage's count, which is the capacity given.
+  package borrowing func wait(
+    _ events: inout EventBuffer, atMost limit: Int = EventBuffer.capacity, milliseconds: Int32
+  ) -> Int {
+    // SAFETY: the pointer is valid for the storage's count, which the capacity given does not exceed.
     let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in
       guard let base = buffer.baseAddress else { return 0 }
-      return unsafe clinux_epoll_wait(descriptor.number, base, Int32(buffer.count), milliseconds)
+      return unsafe clinux_epoll_wait(descriptor.number, base, Int32(min(limit, buffer.count)), milliseconds)
     }
     return Int(max(0, count))
   }

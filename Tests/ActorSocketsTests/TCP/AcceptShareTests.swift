@@ -1,33 +1,32 @@
-import EpollReactor
 import SocketSystem
 import TestSupport
 import Testing
 
 @testable import ActorSockets
+@testable import EpollReactor
 
 /// A flood of connections takes a share of each iteration of the loop, not the whole loop. Counted, not timed.
 @Suite struct AcceptShareTests {
-  /// Notes at each accept how often the reactor had looked at epoll before.
-  private final class Observer: ReactorObserver {
-    let polls = Notes<Int>()
-    let reactor: Reactor
+  /// Notes the iteration of the loop at each accept.
+  private final class Accepts: Sendable {
+    private let iterations = Notes<Int>()
+    private let reactor: Reactor
 
     init(on reactor: Reactor) { self.reactor = reactor }
 
-    func accepted(_ connection: ObservedConnection) { polls.add(reactor.metrics.polls) }
+    func note() { iterations.add(reactor.loop.turnNumber) }
 
-    /// The most connections that were accepted between two looks at epoll.
-    var mostAtOnce: Int { Dictionary(grouping: polls.all, by: \.self).values.map(\.count).max() ?? 0 }
+    var count: Int { iterations.all.count }
+    /// The most connections that were accepted in one iteration.
+    var mostAtOnce: Int { Dictionary(grouping: iterations.all, by: \.self).values.map(\.count).max() ?? 0 }
   }
 
   private static let flood = 1000
-  /// Between two looks there are the end of one iteration and the beginning of the next.
-  private static let limit = 2 * AcceptPolicy.share
 
   /// A reactor with a listener, and with a connection whose handler answers one byte.
   private struct Scene {
     let reactor = Reactor()
-    let observer: Observer
+    let accepts: Accepts
     let listener: TCPListener
     let address: SocketAddress
     let peer: RawSocket
@@ -35,17 +34,19 @@ import Testing
 
     init() async throws {
       let reactor = reactor
-      let observer = Observer(on: reactor)
-      self.observer = observer
-      reactor.observer = observer
-      listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let accepts = Accepts(on: reactor)
+      self.accepts = accepts
+      var configuration = TCPListener.Configuration()
+      configuration.connection.prepare = { _ in accepts.note() }
+      listener = try TCPListener.bind(
+        to: .address(.ipv4(.loopback, port: 0)), configuration: configuration, reactor: reactor)
       address = try #require(listener.localAddresses.first)
       let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
       self.peer = peer
       answering = Task(executorPreference: reactor) {
         let byte = try await connection.read(exactly: 1)
         // How many connections have been accepted by now.
-        let accepted = observer.polls.all.count
+        let accepted = accepts.count
         try await connection.write(byte)
         return accepted
       }
@@ -63,9 +64,10 @@ import Testing
     }
 
     func expectShares(of accepted: Int) async throws {
-      #expect(try await answering.value <= AcceptShareTests.limit, "the flood was accepted before the answer")
-      try await eventually("all are accepted") { observer.polls.all.count == accepted }
-      #expect(observer.mostAtOnce <= AcceptShareTests.limit)
+      // The byte and the flood are found by one look, and the answer may come an iteration or two behind it.
+      #expect(try await answering.value <= 4 * AcceptPolicy.share, "the flood was accepted before the answer")
+      try await eventually("all are accepted") { accepts.count == accepted }
+      #expect(accepts.mostAtOnce <= AcceptPolicy.share)
     }
   }
 
@@ -105,7 +107,7 @@ import Testing
       let before = scene.reactor.metrics.polls
       let clients = try await scene.flood()
       for client in clients { await #expect(throws: SystemError.self) { try await client.receive() } }
-      #expect(scene.reactor.metrics.polls - before >= Self.flood / Self.limit)
+      #expect(scene.reactor.metrics.polls - before >= Self.flood / AcceptPolicy.share)
       first.close()
       serving.cancel()
       #expect(try await serving.value.refused == Self.flood)
