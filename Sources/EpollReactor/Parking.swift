@@ -15,177 +15,110 @@
 //   resumed is a bug that debug builds trap on.
 // - Resuming may come at any time after the making, also before the call has suspended: it must be known to whoever will
 //   resume it before the first `await`, for the runtime may suspend a task wherever it hops, even to where it is.
-//
-// This relies on how the runtime suspends (Docs/Architecture.md, "What the code relies on in the runtime"). Built with
-// `-D ACTORSOCKETS_PLAIN`, a call waits in a continuation instead, which every toolchain can do.
 
 internal import SocketSystem
 
-#if ACTORSOCKETS_PLAIN
-  /// A suspended call, or one that is about to suspend, to be resumed exactly once: the plain way.
-  @usableFromInline package final class Parked: @unchecked Sendable {
-    // SAFETY: touched on the reactor's thread only; the assertions check it in debug builds.
-    private let executor: ReactorExecutor
-    private var continuation: UnsafeContinuation<Void, Never>?
-    private var isResumed = false
+/// A suspended call, or one that is about to suspend, to be resumed exactly once.
+@usableFromInline package actor Parked: SerialExecutor {
+  private nonisolated let executor: ReactorExecutor
+  // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
+  private nonisolated(unsafe) var job: KeptJob?
+  private nonisolated(unsafe) var isResumed = false
+  /// What the task prefers, if that is known.
+  private nonisolated let preference: TaskPreference?
+  /// Keeps the optimiser from seeing that `pass` does nothing.
+  private var passed = false
 
-    /// A call of an actor with this executor is about to suspend.
-    package init(_ executor: ReactorExecutor) { self.executor = executor }
-
-    deinit { assert(continuation == nil, "a suspended call was dropped without an outcome") }
-
-    /// Waits, isolated to the actor whose call it is.
-    @usableFromInline package func wait(in actor: isolated any ReactorActor) async {
-      if isResumed { return }
-      await withUnsafeContinuation { continuation = $0 }
-    }
-
-    /// Lets the call go on, in its turn.
-    package func resume() {
-      executor.reactor.loop.assertCurrent()
-      if isResumed { return }
-      isResumed = true
-      continuation.take()?.resume()
-    }
-
-    /// Resets for reuse; the previous call must have resumed.
-    package func reuse() { isResumed = false }
+  /// A call of an actor with this executor is about to suspend.
+  package init(_ executor: ReactorExecutor) {
+    self.executor = executor
+    preference = nil
   }
 
-  extension ReactorActor {
-    /// Goes behind what waits in the queue, where `callOvertakes`.
-    package func goBehind() async {
-      await withUnsafeContinuation { continuation in submit { _ in continuation.resume() } }
-      executor.callGoesOn()
-    }
-
-    /// Suspends until `parked`, which was made for this actor, is resumed.
-    @inlinable @inline(__always)
-    package func suspend(_ parked: Parked) async { await parked.wait(in: self) }
-
-    /// Suspends until `parked` is resumed; if the task is cancelled, or was before, `cancelled` is called, on any thread.
-    @inlinable @inline(__always)
-    package func wait(for parked: Parked, onCancel cancelled: @Sendable () -> Void) async {
-      await withTaskCancellationHandler {
-        await parked.wait(in: self)
-      } onCancel: {
-        cancelled()
-      }
-    }
-  }
-#else
-  /// A suspended call, or one that is about to suspend, to be resumed exactly once.
-  @usableFromInline package actor Parked: SerialExecutor {
-    private nonisolated let executor: ReactorExecutor
-    // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
-    private nonisolated(unsafe) var job: KeptJob?
-    private nonisolated(unsafe) var isResumed = false
-    /// What the task prefers, if that is known.
-    private nonisolated let preference: TaskPreference?
-    /// Keeps the optimiser from seeing that `pass` does nothing.
-    private var passed = false
-
-    /// A call of an actor with this executor is about to suspend.
-    package init(_ executor: ReactorExecutor) {
-      self.executor = executor
-      preference = nil
-    }
-
-    init(_ executor: ReactorExecutor, preference: TaskPreference) {
-      self.executor = executor
-      self.preference = preference
-    }
-
-    deinit { assert(unsafe job == nil, "a suspended call was dropped without an outcome") }
-
-    @usableFromInline package nonisolated var unownedExecutor: UnownedSerialExecutor {
-      // SAFETY: whoever hops here holds this object until the job has run.
-      unsafe UnownedSerialExecutor(ordinary: self)
-    }
-
-    /// Keeps the job, or puts it in the queue as a call if there is nothing to wait for but its turn. Called by the Swift
-    /// runtime when the call hops here.
-    @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
-      let loop = executor.reactor.loop
-      let kept = KeptJob(job: UnownedJob(job), preference: preference ?? loop.presumedPreference)
-      if loop.isCurrent { keep(kept) } else { executor.reactor.submit { self.keep(kept) } }
-    }
-
-    private nonisolated func keep(_ kept: KeptJob) {
-      if unsafe isResumed {
-        executor.queue(.socket(kept.job, executor, kept.preference))
-      } else {
-        unsafe job = kept
-      }
-    }
-
-    /// Lets the call go on, in its turn.
-    package nonisolated func resume() {
-      executor.reactor.loop.assertCurrent()
-      if unsafe isResumed { return }
-      unsafe isResumed = true
-      guard let job = unsafe job else { return }
-      unsafe self.job = nil
-      send(job)
-    }
-
-    /// Makes it good for another call, after the one before has gone on.
-    package nonisolated func reuse() { unsafe isResumed = false }
-
-    /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
-    /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
-    private nonisolated func send(_ kept: KeptJob) {
-      executor.reactor.loop.goOn(.resumed(kept.job, executor, kept.preference))
-    }
-
-    @inline(never) @usableFromInline
-    package func pass() { passed = true }
+  init(_ executor: ReactorExecutor, preference: TaskPreference) {
+    self.executor = executor
+    self.preference = preference
   }
 
-  extension ReactorActor {
-    /// Goes behind what waits in the queue, where `callOvertakes`.
-    ///
-    /// A call from elsewhere has come through the queue. Code that is in the actor's isolation already has not: a method of
-    /// an extension, or a caller that should be elsewhere but was not taken back there (see Docs/Architecture.md).
-    package func goBehind() async {
-      // It must be right, not only mostly: a hop that costs one more turn would lose the place.
-      let reactor = executor.reactor
-      // SAFETY: looked at within the closure; the reactor lives as long as its executor.
-      let preference: TaskPreference = unsafe withUnsafeCurrentTask { task in
-        let preferred = unsafe task?.unownedTaskExecutor
-        if unsafe preferred == reactor.asUnownedTaskExecutor() { return .reactor }
-        return unsafe preferred == WorkerPool.shared.asUnownedTaskExecutor() ? .workers : .other
-      }
-      let parked = Parked(executor, preference: preference)
-      parked.resume()
+  deinit { assert(unsafe job == nil, "a suspended call was dropped without an outcome") }
+
+  @usableFromInline package nonisolated var unownedExecutor: UnownedSerialExecutor {
+    // SAFETY: whoever hops here holds this object until the job has run.
+    unsafe UnownedSerialExecutor(ordinary: self)
+  }
+
+  /// Keeps the job, or puts it in the queue as a call if there is nothing to wait for but its turn. Called by the Swift
+  /// runtime when the call hops here.
+  @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
+    let loop = executor.reactor.loop
+    let kept = KeptJob(job: UnownedJob(job), preference: preference ?? loop.presumedPreference)
+    if loop.isCurrent { keep(kept) } else { executor.reactor.submit { self.keep(kept) } }
+  }
+
+  private nonisolated func keep(_ kept: KeptJob) {
+    if unsafe isResumed {
+      executor.queue(.socket(kept.job, executor, kept.preference))
+    } else {
+      unsafe job = kept
+    }
+  }
+
+  /// Lets the call go on, in its turn.
+  package nonisolated func resume() {
+    executor.reactor.loop.assertCurrent()
+    if unsafe isResumed { return }
+    unsafe isResumed = true
+    guard let job = unsafe job else { return }
+    unsafe self.job = nil
+    send(job)
+  }
+
+  /// Makes it good for another call, after the one before has gone on.
+  package nonisolated func reuse() { unsafe isResumed = false }
+
+  /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
+  /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
+  private nonisolated func send(_ kept: KeptJob) {
+    executor.reactor.loop.goOn(.resumed(kept.job, executor, kept.preference))
+  }
+
+  @inline(never) @usableFromInline
+  package func pass() { passed = true }
+}
+
+extension ReactorActor {
+  /// Goes behind what waits in the queue, where `callOvertakes`.
+  ///
+  /// A call from elsewhere has come through the queue. Code that is in the actor's isolation already has not: a method of
+  /// an extension, or a caller that should be elsewhere but was not taken back there (see Docs/Architecture.md).
+  package func goBehind() async {
+    // It must be right, not only mostly: a hop that costs one more turn would lose the place.
+    let reactor = executor.reactor
+    // SAFETY: looked at within the closure; the reactor lives as long as its executor.
+    let preference: TaskPreference = unsafe withUnsafeCurrentTask { task in
+      let preferred = unsafe task?.unownedTaskExecutor
+      if unsafe preferred == reactor.asUnownedTaskExecutor() { return .reactor }
+      return unsafe preferred == WorkerPool.shared.asUnownedTaskExecutor() ? .workers : .other
+    }
+    let parked = Parked(executor, preference: preference)
+    parked.resume()
+    await parked.pass()
+    executor.callGoesOn()
+  }
+
+  /// Suspends until `parked`, which was made for this actor, is resumed. If the task is cancelled, or was before,
+  /// `cancelled` is called, on any thread; it is up to what that submits to resume.
+  ///
+  /// Inlined, for each async function on the way costs a look at the task's preference when it returns.
+  @inlinable @inline(__always)
+  package func wait(for parked: Parked, onCancel cancelled: @Sendable () -> Void) async {
+    await withTaskCancellationHandler {
       await parked.pass()
-      executor.callGoesOn()
-    }
-
-    /// Suspends until `parked`, which was made for this actor, is resumed.
-    @inlinable @inline(__always)
-    package func suspend(_ parked: Parked) async { await parked.pass() }
-
-    /// Suspends until `parked`, which was made for this actor, is resumed. If the task is cancelled, or was before,
-    /// `cancelled` is called, on any thread; it is up to what that submits to resume.
-    ///
-    /// Inlined, for each async function on the way costs a look at the task's preference when it returns.
-    @inlinable @inline(__always)
-    package func wait(for parked: Parked, onCancel cancelled: @Sendable () -> Void) async {
-      await withTaskCancellationHandler {
-        await parked.pass()
-      } onCancel: {
-        cancelled()
-      }
+    } onCancel: {
+      cancelled()
     }
   }
-
-  /// A job that waits for its outcome.
-  private struct KeptJob {
-    let job: UnownedJob
-    let preference: TaskPreference
-  }
-#endif
+}
 
 extension ReactorActor {
   /// The current task attends to this actor, until it says otherwise: it is the one that makes most of its calls.
@@ -196,4 +129,10 @@ extension ReactorActor {
   /// cancel, breaks the rules of that.
   @inline(__always)
   package nonisolated func setAttended(_ isAttended: Bool) { executor.setAttended(isAttended) }
+}
+
+/// A job that waits for its outcome.
+private struct KeptJob {
+  let job: UnownedJob
+  let preference: TaskPreference
 }

@@ -68,13 +68,8 @@ public final class ReactorExecutor: SerialExecutor {
 
   /// Whether the current task attends to the actor: whoever cancels it tells.
   package var isCalledByAttendant: Bool {
-    #if ACTORSOCKETS_PLAIN
-      // Calls listen for the cancellation of their tasks by themselves.
-      return false
-    #else
-      let task = attendant.load(ordering: .relaxed)
-      return task != 0 && task == Self.currentTask
-    #endif
+    let task = attendant.load(ordering: .relaxed)
+    return task != 0 && task == Self.currentTask
   }
 
   /// What tells tasks apart while they live.

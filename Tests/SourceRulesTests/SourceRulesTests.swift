@@ -95,9 +95,6 @@ enum Exceptions {
       path: "Sources/EpollReactor/ReactorBound.swift", words: "@unchecked Sendable", count: 1,
       reason: "its value can be had on the reactor's thread alone, which it checks"),
     Allowance(
-      path: "Sources/EpollReactor/Parking.swift", words: "@unchecked Sendable", count: 1,
-      reason: "its state is touched on the reactor's thread only, in the way of suspending that relies on nothing"),
-    Allowance(
       path: "Sources/EpollReactor/Parking.swift", words: "nonisolated(unsafe)", count: 2,
       reason: "its state is touched on the reactor's thread only, but not as that of an actor"),
     Allowance(

@@ -80,7 +80,7 @@ extension QueuedByteStream {
   func wait(for parked: Parked, _ call: QueuedCall) async {
     if executor.isCalledByAttendant {
       core.attendantWaits(for: call)
-      await suspend(parked)
+      await parked.pass()
     } else {
       await wait(for: parked) { submit { $0.core.cancel(call) } }
     }
