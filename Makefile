@@ -10,7 +10,7 @@ SHELL := /bin/bash
 BUILD_NEEDS := git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gold:binutils-gold libcurl.so.4:libcurl4 libxml2.so.2:libxml2 \
   libsqlite3.so.0:libsqlite3-0 libncurses.so.6:libncurses6 libz.so.1:zlib1g
 TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
-  strace:strace dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
+  strace:strace python3:python3 dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql
 BENCH_NEEDS := python3:python3 strace:strace openssl:openssl
 COUNTER_NEEDS := $(BENCH_NEEDS) valgrind:valgrind objcopy:binutils cc:gcc
@@ -108,10 +108,9 @@ nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS changed conversat
 	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
 	  -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
 
-nightly-scripts: test-setup
-	swift build --product sockcat
-	swift build -c release --scratch-path .build/optimised --product sockcat
-	if [ -x Tests/Tools/descriptors.sh ]; then Tests/Tools/descriptors.sh 50 debug && Tests/Tools/descriptors.sh 50 release; fi
+nightly-scripts: test-setup ## Servers whose descriptors run out, 50 of each kind
+	Tests/Tools/descriptors.sh 50
+	Tests/Tools/descriptors.sh 50 $(RELEASE_BUILD)
 
 quiet: bench-setup ## How long quiet connections wait beside a fire hose
 	python3 Benchmarks/quiet.py --check
