@@ -88,7 +88,7 @@ import Testing
     driver.admit(.message(prefix, maximumLength: .max), 1)
     driver.receive(try #require(prefix.encode(3)) + [7, 8, 9])
     #expect(driver.results == [.bytes([7, 8, 9])])
-    // No memory has so many bytes with the prefix before them.
+    // With its prefix, such a message is longer than any memory.
     driver.admit(.message(.uint64(.big), maximumLength: .max), 2)
     driver.receive([0x7f] + Array(repeating: 0xff, count: 7))
     #expect(driver.results.last == .failed(.limitExceeded))

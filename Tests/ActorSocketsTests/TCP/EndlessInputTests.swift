@@ -16,7 +16,7 @@ import Testing
     return Int(text.split(separator: " ")[1]).map { $0 * 4096 } ?? 0
   }
 
-  /// Sends so many bytes without a line feed, on a thread of its own, as far as it gets.
+  /// Sends this many bytes without a line feed, on a thread of its own, as far as it gets.
   private static func flood(_ peer: RawSocket, _ total: Int, _ isOver: Gate) throws -> Guarded<Int> {
     let sent = Guarded(0)
     try startThread(name: "flood") {

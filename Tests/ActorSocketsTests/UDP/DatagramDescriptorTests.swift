@@ -6,7 +6,7 @@ import Testing
 
 /// Descriptors and credentials that go with the datagrams of unix sockets.
 @Suite struct DatagramDescriptorTests {
-  /// An endpoint that receives so many descriptors with each datagram, and one that sends to it.
+  /// An endpoint that receives up to this many descriptors with each datagram, and one that sends to it.
   private static func pair(
     receiving limit: Int, metadata: UDPEndpoint.Metadata = []
   ) async throws -> (receiver: UDPEndpoint, sender: UDPEndpoint) {
