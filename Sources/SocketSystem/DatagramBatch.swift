@@ -176,7 +176,7 @@ import Glibc
     let start = unsafe place.baseAddress?.assumingMemoryBound(to: UInt8.self)
     func add(_ control: UnsafePointer<clinux_metadata>?) {
       unsafe passed.withUnsafeBufferPointer { passed in
-        let (first, number) = unsafe (passed.baseAddress, Int32(passed.count))
+        let (first, number) = (passed.baseAddress, Int32(passed.count))
         if let address {
           unsafe address.withKernelAddress {
             unsafe clinux_batch_add(headers, start, UInt(bytes.count), $0, $1, control, first, number)
