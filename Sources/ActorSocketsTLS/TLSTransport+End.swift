@@ -36,13 +36,13 @@ extension TLSTransport {
     let end = LayerEnd(
       peerIsDone: ending == .endOfStream, isFailure: hasFailed || core?.endsAfterFailure == true)
     let bound = ReactorBound(self, on: registration.reactor)
-    isLettingGo = true
+    leaving = carrier
     detach()
-    if carrier.close(sending: rest, end, { bound.value.carrierIsGone() }) { isLettingGo = false }
+    if carrier.close(sending: rest, end, { bound.value.carrierIsGone() }) { leaving = nil }
   }
 
   private func carrierIsGone() {
-    isLettingGo = false
+    leaving = nil
     core?.transportIsGone()
   }
 
@@ -51,6 +51,8 @@ extension TLSTransport {
   func abort() {
     // The peer is told why: the alert must not be lost in a reset.
     if hasFailed { return letGo() }
+    // It was closing already: now it does not linger.
+    if let leaving = leaving.take() { return leaving.abort() }
     guard let carrier else { return }
     detach()
     carrier.abort()

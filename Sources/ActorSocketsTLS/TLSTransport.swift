@@ -64,8 +64,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// The engine encrypts nothing before it has the rest of a message of the peer's.
   private var sendAwaitsInput = false
   private(set) var ending: Ending?
-  /// The carrier has not closed yet, although the stream was told to end at once.
-  var isLettingGo = false
+  /// The carrier that closes by itself, until it has closed.
+  var leaving: (any Carrier)?
+  var isLettingGo: Bool { leaving != nil }
   var deadline: DeadlineKey?
   /// The closure that judges the peer.
   var judge: Task<Void, Never>?

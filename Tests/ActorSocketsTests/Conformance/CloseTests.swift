@@ -416,4 +416,18 @@ import Testing
       }
     }
   }
+
+  @Test(arguments: Transport.allCases)
+  func `An abort ends a close that lingers for the peer`(transport: Transport) async throws {
+    try await within("the close returns") {
+      // Time does not move, so nothing but the abort ends the wait.
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let closing = Task.immediate { await pair.client.close() }
+      #expect(try await pair.server.read() == nil)
+      await pair.client.abort()
+      await closing.value
+      await pair.server.abort()
+    }
+  }
 }

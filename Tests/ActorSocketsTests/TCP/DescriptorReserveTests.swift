@@ -84,7 +84,7 @@ import Testing
           try client.send("before")
           #expect(try await client.receive(exactly: 6) == Array("before"))
         }
-        let late = try (0..<3).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
+        let late = (0..<3).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
         _ = try await leaveOnlyTheReserve()
         for client in late { _ = try Socket(client.number).connect(to: address) }
         // The first one is reset, and would find that out once: here, or in its receive.
