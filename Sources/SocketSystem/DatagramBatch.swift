@@ -112,9 +112,14 @@ import Glibc
     // SAFETY: as above; there is room for as many descriptors as are asked for.
     let room = min(max(0, limit), Self.maximumDescriptors)
     var came = 0
-    let numbers = unsafe [Int32](unsafeUninitializedCapacity: room) { numbers, initialized in
-      came = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), numbers.baseAddress, Int32(room)))
-      initialized = min(came, room)
+    var numbers: [Int32] = []
+    if room == 0 {
+      came = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), nil, 0))
+    } else {
+      numbers = unsafe [Int32](unsafeUninitializedCapacity: room) { numbers, initialized in
+        came = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), numbers.baseAddress, Int32(room)))
+        initialized = min(came, room)
+      }
     }
     let isTruncated = unsafe clinux_batch_is_control_truncated(headers, Int32(index)) != 0
     return (numbers.isEmpty ? nil : DescriptorBundle(owning: numbers), isTruncated || came > room)
