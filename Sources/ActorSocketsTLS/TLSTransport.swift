@@ -159,7 +159,13 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// The carrier broke while the stream was up. An alert that came before it is why, and is to be found first.
   private func broke(_ error: SocketError) {
     lookForReason()
-    core?.transportBroke(failure ?? error)
+    if ending == .endOfStream {
+      // The peer had said that it sends no more, and has left. That is an end, not a failure; only writes fail from now on.
+      core?.peerFinished()
+      core?.transportIsReady()
+    } else {
+      core?.transportBroke(failure ?? error)
+    }
   }
 
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason) {

@@ -182,9 +182,9 @@ package final class EventLoop: @unchecked Sendable {
       carryOutEvents(until: end)
       reachDeadlines(until: share(end))
       giveTurns(until: share(end))
+      runJobs(until: share(end))
       handover.isCollecting = false
       handover.flush()
-      runJobs(until: share(end))
 
       let isNap = !hasNapped && WorkerPool.shared.isBusy
       let isIdle = turns.isEmpty && batch.isEmpty && fetched.isEmpty
@@ -259,6 +259,9 @@ package final class EventLoop: @unchecked Sendable {
       run(job, executor, preference)
     case .task(let job, let reactor):
       preference = .reactor
+      handover.flush()
+      handover.isCollecting = false
+      defer { handover.isCollecting = true }
       // SAFETY: as above.
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
     case .call(let body, let executor):
@@ -311,7 +314,7 @@ package final class EventLoop: @unchecked Sendable {
   /// - Returns: The time.
   private func jobEnds() -> Int64 {
     let now = gauge.jobEnds()
-    handover.eventEnds(now)
+    handover.jobEnds(now)
     return now
   }
 

@@ -1,14 +1,14 @@
-// How jobs go from a reactor to the workers: together, while the loop carries out events, for a change of threads costs more
-// than a job. Each event is over soon, and what it resumes returns to its caller on the workers.
+// How jobs go from a reactor to the workers: together, for a change of threads costs more than a job. Events and the calls of
+// sockets are over soon, and what they resume returns to its caller on the workers, so those jobs are collected.
 //
 // Invariants:
-// - A job that one of the loop's own jobs starts goes at once: that job may compute for long.
-// - Collected jobs go when all events are carried out, when there are 16, or when an event ends 100 us after the first came.
+// - A job that a task on the reactor starts goes at once: that task may compute for long.
+// - Collected jobs go before the loop waits, when there are 16, or when a job or an event ends 100 us after the first came.
 // - Jobs keep their order.
 
 /// The jobs that a reactor has for the workers.
 struct Handover {
-  /// The loop carries out events.
+  /// What runs now is over soon.
   var isCollecting = false
   private var jobs: [UnownedJob] = []
   /// When the first of them came.
@@ -21,14 +21,13 @@ struct Handover {
 
   /// Takes a job.
   mutating func add(_ job: UnownedJob, now: Int64) {
-    if !isCollecting { return WorkerPool.shared.add(job) }
     if jobs.isEmpty { first = now }
     jobs.append(job)
-    if jobs.count == Self.most { flush() }
+    if !isCollecting || jobs.count == Self.most { flush() }
   }
 
-  /// An event has ended.
-  mutating func eventEnds(_ now: Int64) {
+  /// A job or an event has ended.
+  mutating func jobEnds(_ now: Int64) {
     if !jobs.isEmpty, now - first > Self.longest { flush() }
   }
 

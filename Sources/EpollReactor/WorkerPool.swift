@@ -4,9 +4,9 @@
 // of the pool, which runs it and sleeps again, and the call that the job makes wakes the reactor. Here jobs are handed over
 // together, and run by workers: tasks of the pool that run one job after the other, in what is one job to the runtime.
 //
-// - From a reactor: while the loop carries out events, it collects the jobs that leave it, and hands them over when all are
-//   carried out, when there are 16, or when an event ends 100 us after the first of them came. A job that one of the loop's
-//   own jobs starts goes at once: that job may compute for long. (`Handover`)
+// - From a reactor: the loop collects the jobs that leave it, and hands them over before it waits, when there are 16, or when a
+//   job or an event ends 100 us after the first of them came. A job that a task on the reactor starts goes at once: that task
+//   may compute for long. (`Handover`)
 // - To a reactor: a worker does not signal a reactor that naps, but owes it (`JobQueue.push`): it signals when no job is
 //   left, when it owes 16, and before it gives its thread back. A reactor naps, in place of sleeping, if several jobs wait
 //   here; that is over after a millisecond, so a call is late by no more than that if the next job computes or blocks.
@@ -89,11 +89,8 @@ public final class WorkerPool: TaskExecutor {
   /// - Parameter job: What to run.
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
-    if let loop = EventLoop.current { loop.handOver(job) } else { add(job) }
+    if let loop = EventLoop.current { loop.handOver(job) } else { change { $0.jobs.append(job) } }
   }
-
-  /// Adds a job at the end.
-  func add(_ job: UnownedJob) { change { $0.jobs.append(job) } }
 
   /// Adds jobs at the end.
   func add(_ jobs: [UnownedJob]) {
