@@ -24,7 +24,8 @@ NIGHTLY_ROUNDS ?= 1000000
 STRICT := -Xswiftc -warnings-as-errors
 TSAN := ACTORSOCKETS_PATIENCE=5 TSAN_OPTIONS=halt_on_error=1
 ASAN_SUPPRESSIONS := suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt
-ASAN := ACTORSOCKETS_PATIENCE=5 ASAN_OPTIONS=detect_leaks=1:$(ASAN_SUPPRESSIONS)
+# Freed memory stays in a quarantine, of which tests that measure memory must not see much.
+ASAN := ACTORSOCKETS_PATIENCE=5 ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
 TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
 RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
