@@ -87,6 +87,8 @@ package final class EventLoop: @unchecked Sendable {
   private static let iteration: Int64 = 1_000_000
   /// The part of it that each kind of work has, however long the others took.
   private static let leastShare: Int64 = 250_000
+  /// The events that are carried out before the time counts: a look at epoll for a few of them would cost more than they do.
+  private static let leastEvents = 64
   /// Room kept in the job queue when a burst is over.
   private static let keptBatchCapacity = 16_384
   /// The wake event's token: no place in the table is that high.
@@ -306,7 +308,7 @@ package final class EventLoop: @unchecked Sendable {
   /// Takes a job for the workers.
   func handOver(_ job: UnownedJob) {
     assertCurrent()
-    handover.add(job, now: gauge.lastTime)
+    handover.add(job)
   }
 
   /// A job or an event is over.
@@ -342,7 +344,7 @@ package final class EventLoop: @unchecked Sendable {
       let (token, readiness) = events[index]
       if token == Self.wakeToken { continue }
       event { registrations[token]?.dispatch(readiness, token: token) }
-      if jobEnds() >= end { break }
+      if jobEnds() >= end, count - fetched.count >= Self.leastEvents { break }
     }
     if fetched.isEmpty {
       horizon.carriedOut()

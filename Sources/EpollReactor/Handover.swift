@@ -11,29 +11,31 @@ struct Handover {
   /// What runs now is over soon.
   var isCollecting = false
   private var jobs: [UnownedJob] = []
-  /// When the first of them came.
-  private var first: Int64 = 0
+  /// When the event ended that brought the first of them; `nil` while it goes on.
+  private var first: Int64?
 
   /// This many jobs go together.
   private static let most = 16
-  /// The nanoseconds that an event may end after the first job came.
+  /// The nanoseconds that an event may end after the one that brought the first job.
   private static let longest: Int64 = 100_000
 
   /// Takes a job.
-  mutating func add(_ job: UnownedJob, now: Int64) {
-    if jobs.isEmpty { first = now }
+  mutating func add(_ job: UnownedJob) {
     jobs.append(job)
     if !isCollecting || jobs.count == Self.most { flush() }
   }
 
   /// A job or an event has ended.
   mutating func jobEnds(_ now: Int64) {
-    if !jobs.isEmpty, now - first > Self.longest { flush() }
+    if jobs.isEmpty { return }
+    guard let first else { return first = now }
+    if now - first > Self.longest { flush() }
   }
 
   /// Hands over what was collected.
   mutating func flush() {
     if jobs.isEmpty { return }
+    first = nil
     WorkerPool.shared.add(jobs)
     jobs.removeAll(keepingCapacity: true)
   }
