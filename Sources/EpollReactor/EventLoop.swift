@@ -87,8 +87,6 @@ package final class EventLoop: @unchecked Sendable {
   private static let iteration: Int64 = 1_000_000
   /// The part of it that each kind of work has, however long the others took.
   private static let leastShare: Int64 = 250_000
-  /// The events that are carried out before the time counts: a look at epoll for a few of them would cost more than they do.
-  private static let leastEvents = 64
   /// Room kept in the job queue when a burst is over.
   private static let keptBatchCapacity = 16_384
   /// The wake event's token: no place in the table is that high.
@@ -186,7 +184,7 @@ package final class EventLoop: @unchecked Sendable {
       giveTurns(until: share(end))
       runJobs(until: share(end))
       handover.isCollecting = false
-      handover.flush()
+      handOverAll()
 
       let isNap = !hasNapped && WorkerPool.shared.isBusy
       let isIdle = turns.isEmpty && batch.isEmpty && fetched.isEmpty
@@ -261,7 +259,7 @@ package final class EventLoop: @unchecked Sendable {
       run(job, executor, preference)
     case .task(let job, let reactor):
       preference = .reactor
-      handover.flush()
+      handOverAll()
       handover.isCollecting = false
       defer { handover.isCollecting = true }
       // SAFETY: as above.
@@ -308,7 +306,18 @@ package final class EventLoop: @unchecked Sendable {
   /// Takes a job for the workers.
   func handOver(_ job: UnownedJob) {
     assertCurrent()
-    handover.add(job)
+    if handover.add(job) { handOverAll() }
+  }
+
+  /// Hands over the jobs for the workers that were collected.
+  private func handOverAll() {
+    if handover.isEmpty { return }
+    // Taken out first: no access to the property is open while other code runs, so the accesses need no checks.
+    var jobs: [UnownedJob] = []
+    handover.exchange(&jobs)
+    WorkerPool.shared.add(jobs)
+    jobs.removeAll(keepingCapacity: true)
+    if handover.isEmpty { handover.exchange(&jobs) }
   }
 
   /// A job or an event is over.
@@ -316,7 +325,7 @@ package final class EventLoop: @unchecked Sendable {
   /// - Returns: The time.
   private func jobEnds() -> Int64 {
     let now = gauge.jobEnds()
-    handover.jobEnds(now)
+    if handover.jobEnds(now) { handOverAll() }
     return now
   }
 
@@ -344,7 +353,7 @@ package final class EventLoop: @unchecked Sendable {
       let (token, readiness) = events[index]
       if token == Self.wakeToken { continue }
       event { registrations[token]?.dispatch(readiness, token: token) }
-      if jobEnds() >= end, count - fetched.count >= Self.leastEvents { break }
+      if jobEnds() >= end { break }
     }
     if fetched.isEmpty {
       horizon.carriedOut()

@@ -3,7 +3,8 @@
 //
 // Invariants:
 // - A job that a task on the reactor starts goes at once: that task may compute for long.
-// - Collected jobs go before the loop waits, when there are 16, or when a job or an event ends 100 us after the first came.
+// - Collected jobs go before the loop waits, when there are 16, or when a job or an event ends 100 us after the end of the one
+//   that brought the first of them.
 // - Jobs keep their order.
 
 /// The jobs that a reactor has for the workers.
@@ -19,24 +20,30 @@ struct Handover {
   /// The nanoseconds that an event may end after the one that brought the first job.
   private static let longest: Int64 = 100_000
 
+  var isEmpty: Bool { jobs.isEmpty }
+
   /// Takes a job.
-  mutating func add(_ job: UnownedJob) {
+  ///
+  /// - Returns: Whether the jobs are to go now.
+  mutating func add(_ job: UnownedJob) -> Bool {
     jobs.append(job)
-    if !isCollecting || jobs.count == Self.most { flush() }
+    return !isCollecting || jobs.count == Self.most
   }
 
   /// A job or an event has ended.
-  mutating func jobEnds(_ now: Int64) {
-    if jobs.isEmpty { return }
-    guard let first else { return first = now }
-    if now - first > Self.longest { flush() }
+  ///
+  /// - Returns: Whether the jobs are to go now.
+  mutating func jobEnds(_ now: Int64) -> Bool {
+    if jobs.isEmpty { return false }
+    if let first { return now - first > Self.longest }
+    first = now
+    return false
   }
 
-  /// Hands over what was collected.
-  mutating func flush() {
-    if jobs.isEmpty { return }
+  /// Takes the jobs out, and puts an empty array in, whose memory is used again.
+  mutating func exchange(_ jobs: inout [UnownedJob]) {
+    assert(jobs.isEmpty)
     first = nil
-    WorkerPool.shared.add(jobs)
-    jobs.removeAll(keepingCapacity: true)
+    swap(&jobs, &self.jobs)
   }
 }

@@ -44,7 +44,8 @@ public final class WorkerPool: TaskExecutor {
     /// Those that wait are the ones from `next` on.
     var jobs: [UnownedJob] = []
     var next = 0
-    var idle: [CheckedContinuation<Void, Never>] = []
+    /// The workers that wait. Whoever takes one out resumes it, once: it need not be checked.
+    var idle: [UnsafeContinuation<Void, Never>] = []
     /// The workers there are, idle or not.
     var workers = 0
     /// One was woken, or made, and has not taken a job since.
@@ -100,7 +101,7 @@ public final class WorkerPool: TaskExecutor {
   /// Changes the state, and wakes a worker, or makes one, if a job waits then and none is on its way.
   @inline(__always)
   private func change<Result>(_ body: (inout State) -> Result) -> Result {
-    var idle: CheckedContinuation<Void, Never>?
+    var idle: UnsafeContinuation<Void, Never>?
     var isNew = false
     let result = state.withLock { state in
       let result = body(&state)
@@ -128,7 +129,7 @@ public final class WorkerPool: TaskExecutor {
         await Task.yield()
       } else {
         wasWoken = true
-        await withCheckedContinuation { worker in change { $0.idle.append(worker) } }
+        await withUnsafeContinuation { worker in change { $0.idle.append(worker) } }
       }
     }
   }

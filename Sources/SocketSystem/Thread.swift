@@ -56,11 +56,17 @@ package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
   package var object: Object? {
     get {
       // SAFETY: what was put there lives until it is taken away, and there is nothing of another class at this place.
-      unsafe clinux_thread_object(number).map { unsafe Unmanaged<Object>.fromOpaque($0).takeUnretainedValue() }
+      // Without Optional's `map`, which code that is generic calls through the runtime: hundreds of instructions a call.
+      guard let object = unsafe clinux_thread_object(number) else { return nil }
+      return unsafe Unmanaged<Object>.fromOpaque(object).takeUnretainedValue()
     }
     nonmutating set {
       // SAFETY: as above.
-      unsafe clinux_set_thread_object(number, newValue.map { unsafe Unmanaged.passUnretained($0).toOpaque() })
+      if let newValue {
+        unsafe clinux_set_thread_object(number, Unmanaged.passUnretained(newValue).toOpaque())
+      } else {
+        unsafe clinux_set_thread_object(number, nil)
+      }
     }
   }
 }

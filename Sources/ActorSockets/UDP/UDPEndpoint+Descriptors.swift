@@ -68,8 +68,8 @@ extension UDPEndpoint {
   }
 
   /// The descriptors of a datagram that is to be sent through one of the sockets; throws if they cannot go along.
-  func passedDescriptors(of datagram: Datagram, through index: Int) throws(SocketError) -> DescriptorBundle? {
-    guard let descriptors = datagram.descriptors else { return nil }
+  func checked(_ descriptors: DescriptorBundle?, through index: Int) throws(SocketError) -> DescriptorBundle? {
+    guard let descriptors else { return nil }
     let count = descriptors.numbers.count
     if count == 0 { return nil }
     if kinds[index] != .unix { throw .invalid("send", "only a unix socket passes descriptors") }

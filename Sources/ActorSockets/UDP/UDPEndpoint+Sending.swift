@@ -400,7 +400,7 @@ extension UDPEndpoint {
         if let chosen, chosen != index { break }
         let address = destination?.unmapped ?? peer
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
-        let descriptors = try passedDescriptors(of: datagram, through: index)
+        let descriptors = try checked(datagram.descriptors, through: index)
         guard
           batch.add(
             datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors)
