@@ -44,8 +44,7 @@ public final class WorkerPool: TaskExecutor {
     /// Those that wait are the ones from `next` on.
     var jobs: [UnownedJob] = []
     var next = 0
-    /// The workers that wait. Whoever takes one out resumes it, once: it need not be checked.
-    var idle: [UnsafeContinuation<Void, Never>] = []
+    var idle: [IdleWorker] = []
     /// The workers there are, idle or not.
     var workers = 0
     /// One was woken, or made, and has not taken a job since.
@@ -101,7 +100,7 @@ public final class WorkerPool: TaskExecutor {
   /// Changes the state, and wakes a worker, or makes one, if a job waits then and none is on its way.
   @inline(__always)
   private func change<Result>(_ body: (inout State) -> Result) -> Result {
-    var idle: UnsafeContinuation<Void, Never>?
+    var idle: IdleWorker?
     var isNew = false
     let result = state.withLock { state in
       let result = body(&state)
@@ -114,7 +113,7 @@ public final class WorkerPool: TaskExecutor {
       }
       return result
     }
-    idle?.resume()
+    idle?.wake()
     // What a task has that the main one begins.
     if isNew { Task.detached(priority: .high) { await self.work() } }
     return result
@@ -129,7 +128,7 @@ public final class WorkerPool: TaskExecutor {
         await Task.yield()
       } else {
         wasWoken = true
-        await withUnsafeContinuation { worker in change { $0.idle.append(worker) } }
+        unsafe await withUnsafeContinuation { worker in change { unsafe $0.idle.append(IdleWorker(worker)) } }
       }
     }
   }
@@ -158,6 +157,16 @@ public final class WorkerPool: TaskExecutor {
     }
     return true
   }
+}
+
+/// A worker that waits for jobs.
+@safe private struct IdleWorker {
+  private let continuation: UnsafeContinuation<Void, Never>
+
+  init(_ continuation: UnsafeContinuation<Void, Never>) { unsafe self.continuation = continuation }
+
+  // SAFETY: whoever takes it out of the list of idle workers wakes it, once.
+  func wake() { unsafe continuation.resume() }
 }
 
 /// What the thread that a worker runs on owes to reactors.

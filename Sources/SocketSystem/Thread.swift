@@ -65,7 +65,7 @@ package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
       if let newValue {
         unsafe clinux_set_thread_object(number, Unmanaged.passUnretained(newValue).toOpaque())
       } else {
-        unsafe clinux_set_thread_object(number, nil)
+        clinux_set_thread_object(number, nil)
       }
     }
   }
