@@ -49,7 +49,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
 
 .PHONY: help demo test check nightly optimised soak bench bench-quick counters quiet docs setup format clean
 .PHONY: build-setup test-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks
-.PHONY: nightly-tests nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
+.PHONY: nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ test: test-setup ## The whole test suite
 check: lint docs optimised thread-sanitizer address-sanitizer release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
-nightly: test check nightly-tests nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts benchmarks quiet ## The long form of everything: hours
+nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts benchmarks quiet ## The long form of everything: hours
 	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
@@ -96,6 +96,9 @@ soak: test-setup ## The race tests built for release, with NIGHTLY_ROUNDS rounds
 
 nightly-tests: test-setup ## The whole test suite built for release, with NIGHTLY_ROUNDS rounds of each race
 	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(TEST) $(RELEASE_BUILD)
+
+nightly-plain: test-setup ## The whole test suite without what the code relies on in the runtime
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TEST) --scratch-path .build/plain -Xswiftc -DACTORSOCKETS_PLAIN $(STRICT)
 
 nightly-thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TSAN) $(TEST) $(TSAN_BUILD)

@@ -66,11 +66,16 @@ package final class EventLoop: @unchecked Sendable {
   private(set) var turnNumber = 0
   var isShutDown = false
   /// What the task of the job under way prefers, presumably.
-  private var preference = TaskPreference.other
-  private var handover = Handover()
+  var preference = TaskPreference.other
+  var handover = Handover()
   /// The call that the event under way has resumed.
   private var resumed: JobQueue.Item?
   private var isInEvent = false
+  #if ACTORSOCKETS_PLAIN
+    /// Whose call returns from where it was parked, and the job in which it goes on.
+    var returning: ReactorExecutor?
+    var returned: UnownedJob?
+  #endif
   private var events = EventBuffer()
   /// The events that were fetched and have not been carried out.
   private var fetched = 0..<0
@@ -249,46 +254,6 @@ package final class EventLoop: @unchecked Sendable {
     swap(&batch, &self.batch)
   }
 
-  private func run(_ item: consuming JobQueue.Item) {
-    switch consume item {
-    case .socket(let job, let executor, let preference):
-      executor.callBegins()
-      run(job, executor, preference)
-    case .resumed(let job, let executor, let preference):
-      executor.callGoesOn()
-      run(job, executor, preference)
-    case .task(let job, let reactor):
-      preference = .reactor
-      handOverAll()
-      handover.isCollecting = false
-      defer { handover.isCollecting = true }
-      // SAFETY: as above.
-      unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
-    case .call(let body, let executor):
-      executor?.callBegins()
-      // It is done with that; what it sets going makes calls of its own.
-      executor?.callGoesOn()
-      body()
-    }
-  }
-
-  private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ preference: TaskPreference) {
-    self.preference = preference
-    switch preference {
-    case .other:
-      // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
-      unsafe job.runSynchronously(on: executor.asUnownedSerialExecutor())
-    case .reactor:
-      // SAFETY: as above.
-      unsafe job.runSynchronously(
-        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: executor.reactor.asUnownedTaskExecutor())
-    case .workers:
-      // SAFETY: as above.
-      unsafe job.runSynchronously(
-        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: WorkerPool.shared.asUnownedTaskExecutor())
-    }
-  }
-
   /// Runs what an event brings about, and then the call that it resumed.
   private func event(_ body: () -> Void) {
     isInEvent = true
@@ -310,7 +275,7 @@ package final class EventLoop: @unchecked Sendable {
   }
 
   /// Hands over the jobs for the workers that were collected.
-  private func handOverAll() {
+  func handOverAll() {
     if handover.isEmpty { return }
     // Taken out first: no access to the property is open while other code runs, so the accesses need no checks.
     var jobs: [UnownedJob] = []

@@ -17,6 +17,10 @@ package final class JobQueue: @unchecked Sendable {
     case socket(UnownedJob, ReactorExecutor, TaskPreference)
     /// A call that was suspended there and goes on, likewise.
     case resumed(UnownedJob, ReactorExecutor, TaskPreference)
+    #if ACTORSOCKETS_PLAIN
+      /// A call that was suspended there: the job that `Parked` kept, which returns to the actor in its turn.
+      case parked(KeptJob, Parked, isCall: Bool)
+    #endif
     /// A job of a task that prefers the reactor, isolated to none of its actors.
     case task(UnownedJob, Reactor)
     /// A synchronous call, of one of the reactor's actors or of none.

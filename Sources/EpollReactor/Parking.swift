@@ -8,6 +8,9 @@
 // A call that is resumed by an event goes on as the last part of that event: it is the rest of the operation, and its
 // caller, elsewhere, is reached through the queue. One that is resumed by a job goes on through the queue.
 //
+// With -D ACTORSOCKETS_PLAIN nothing of that is relied on: the kept job runs where it was enqueued, returns from there, and the
+// executor of the actor lets the returning job run right behind (`EventLoop.letReturn`). That is one more job for each suspension.
+//
 // Invariants:
 // - Everything happens on the reactor's thread: making, parking, keeping, resuming. Should the compiler ever take a call
 //   elsewhere on its way to where it parks, the job comes here through the queue.
@@ -20,7 +23,7 @@ internal import SocketSystem
 
 /// A suspended call, or one that is about to suspend, to be resumed exactly once.
 @usableFromInline package actor Parked: SerialExecutor {
-  private nonisolated let executor: ReactorExecutor
+  nonisolated let executor: ReactorExecutor
   // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
   private nonisolated(unsafe) var job: KeptJob?
   private nonisolated(unsafe) var isResumed = false
@@ -57,7 +60,11 @@ internal import SocketSystem
 
   private nonisolated func keep(_ kept: KeptJob) {
     if unsafe isResumed {
-      executor.queue(.socket(kept.job, executor, kept.preference))
+      #if ACTORSOCKETS_PLAIN
+        executor.queue(.parked(kept, self, isCall: true))
+      #else
+        executor.queue(.socket(kept.job, executor, kept.preference))
+      #endif
     } else {
       unsafe job = kept
     }
@@ -79,7 +86,11 @@ internal import SocketSystem
   /// The job was handed to `enqueue` once and is given to the queue once. It runs isolated to the actor that parked:
   /// `pass`, whose isolation it was enqueued for, is over as soon as it begins.
   private nonisolated func send(_ kept: KeptJob) {
-    executor.reactor.loop.goOn(.resumed(kept.job, executor, kept.preference))
+    #if ACTORSOCKETS_PLAIN
+      executor.reactor.loop.goOn(.parked(kept, self, isCall: false))
+    #else
+      executor.reactor.loop.goOn(.resumed(kept.job, executor, kept.preference))
+    #endif
   }
 
   @inline(never) @usableFromInline
@@ -132,7 +143,7 @@ extension ReactorActor {
 }
 
 /// A job that waits for its outcome.
-private struct KeptJob {
+struct KeptJob {
   let job: UnownedJob
   let preference: TaskPreference
 }

@@ -32,7 +32,12 @@ public final class ReactorExecutor: SerialExecutor {
   ///
   /// - Parameter job: What to run.
   public func enqueue(_ job: consuming ExecutorJob) {
-    queue(.socket(UnownedJob(job), self, reactor.loop.presumedPreference))
+    #if ACTORSOCKETS_PLAIN
+      let job = UnownedJob(job)
+      if !reactor.loop.takesReturn(job, self) { queue(.socket(job, self, reactor.loop.presumedPreference)) }
+    #else
+      queue(.socket(UnownedJob(job), self, reactor.loop.presumedPreference))
+    #endif
   }
 
   /// Puts a call of this domain at the end of the reactor's queue. Any thread.
@@ -68,8 +73,12 @@ public final class ReactorExecutor: SerialExecutor {
 
   /// Whether the current task attends to the actor: whoever cancels it tells.
   package var isCalledByAttendant: Bool {
-    let task = attendant.load(ordering: .relaxed)
-    return task != 0 && task == Self.currentTask
+    #if ACTORSOCKETS_PLAIN
+      return false
+    #else
+      let task = attendant.load(ordering: .relaxed)
+      return task != 0 && task == Self.currentTask
+    #endif
   }
 
   /// What tells tasks apart while they live.

@@ -128,6 +128,7 @@ public final class WorkerPool: TaskExecutor {
         await Task.yield()
       } else {
         wasWoken = true
+        // SAFETY: whoever takes a worker out of the list of idle ones wakes it, once.
         unsafe await withUnsafeContinuation { worker in change { unsafe $0.idle.append(IdleWorker(worker)) } }
       }
     }
@@ -163,9 +164,10 @@ public final class WorkerPool: TaskExecutor {
 @safe private struct IdleWorker {
   private let continuation: UnsafeContinuation<Void, Never>
 
+  // SAFETY: as above.
   init(_ continuation: UnsafeContinuation<Void, Never>) { unsafe self.continuation = continuation }
 
-  // SAFETY: whoever takes it out of the list of idle workers wakes it, once.
+  // SAFETY: as above.
   func wake() { unsafe continuation.resume() }
 }
 

@@ -55,9 +55,9 @@ struct PlainPair: Sendable {
 
 /// Closes both ends at once: each waits for the end of the other.
 func close(_ one: any ByteStream, _ other: any ByteStream) async {
-  async let closing: Void = one.close()
+  let closing = Task.immediate { await one.close() }
   await other.close()
-  await closing
+  await closing.value
 }
 
 /// A byte stream that is none of the package's: it passes calls on to one that is.

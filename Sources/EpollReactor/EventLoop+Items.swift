@@ -1,0 +1,67 @@
+// How the loop runs what is in its queue.
+
+extension EventLoop {
+  func run(_ item: consuming JobQueue.Item) {
+    switch consume item {
+    case .socket(let job, let executor, let preference):
+      executor.callBegins()
+      run(job, executor, preference)
+    case .resumed(let job, let executor, let preference):
+      executor.callGoesOn()
+      run(job, executor, preference)
+    #if ACTORSOCKETS_PLAIN
+      case .parked(let kept, let parked, let isCall):
+        letReturn(kept, parked, isCall)
+    #endif
+    case .task(let job, let reactor):
+      preference = .reactor
+      handOverAll()
+      handover.isCollecting = false
+      defer { handover.isCollecting = true }
+      // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
+      unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
+    case .call(let body, let executor):
+      executor?.callBegins()
+      // It is done with that; what it sets going makes calls of its own.
+      executor?.callGoesOn()
+      body()
+    }
+  }
+
+  private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ preference: TaskPreference) {
+    self.preference = preference
+    switch preference {
+    case .other:
+      // SAFETY: as above.
+      unsafe job.runSynchronously(on: executor.asUnownedSerialExecutor())
+    case .reactor:
+      // SAFETY: as above.
+      unsafe job.runSynchronously(
+        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: executor.reactor.asUnownedTaskExecutor())
+    case .workers:
+      // SAFETY: as above.
+      unsafe job.runSynchronously(
+        isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: WorkerPool.shared.asUnownedTaskExecutor())
+    }
+  }
+
+  #if ACTORSOCKETS_PLAIN
+    /// Runs the job of a parked call where it was enqueued, and then the job with which the call returns to its actor.
+    private func letReturn(_ kept: KeptJob, _ parked: Parked, _ isCall: Bool) {
+      if isCall { parked.executor.callBegins() } else { parked.executor.callGoesOn() }
+      preference = kept.preference
+      returning = parked.executor
+      // SAFETY: as above.
+      unsafe kept.job.runSynchronously(on: parked.unownedExecutor)
+      returning = nil
+      if let job = returned.take() { run(job, parked.executor, kept.preference) }
+    }
+
+    /// Takes the job with which a parked call returns, if it is one.
+    func takesReturn(_ job: UnownedJob, _ executor: ReactorExecutor) -> Bool {
+      guard isCurrent, returning === executor, returned == nil else { return false }
+      returned = job
+      return true
+    }
+  #endif
+}
