@@ -4,7 +4,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# One after the other, but where a target says otherwise.
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
+endif
 
 # What each target needs: command:package, or library:package. `make` itself is here already.
 BUILD_NEEDS := git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gold:binutils-gold libcurl.so.4:libcurl4 libxml2.so.2:libxml2 \
@@ -22,10 +25,12 @@ ROUNDS ?= 3000
 SANITIZER_ROUNDS ?= 1000
 NIGHTLY_ROUNDS ?= 1000000
 STRICT := -Xswiftc -warnings-as-errors
-TSAN := ACTORSOCKETS_PATIENCE=5 TSAN_OPTIONS=halt_on_error=1
+# A deadline is this many times as far where something slows the tests down.
+PATIENCE := ACTORSOCKETS_PATIENCE=5
+TSAN := $(PATIENCE) TSAN_OPTIONS=halt_on_error=1
 ASAN_SUPPRESSIONS := suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt
 # Freed memory stays in a quarantine, of which tests that measure memory must not see much.
-ASAN := ACTORSOCKETS_PATIENCE=5 ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
+ASAN := $(PATIENCE) ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
 TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
 RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
@@ -48,7 +53,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
 
 .PHONY: help demo test check nightly optimised soak bench bench-quick counters quiet docs setup format clean
-.PHONY: build-setup test-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks
+.PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks
 .PHONY: nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
@@ -63,7 +68,7 @@ test: test-setup ## The whole test suite
 	swift build --build-tests
 	$(TEST) --split --skip-build
 
-check: lint docs optimised thread-sanitizer address-sanitizer release-client counters ## All that has to be right besides the tests
+check: lint docs other-builds release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
 nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts benchmarks quiet ## The long form of everything: hours
@@ -75,9 +80,13 @@ lint: ## The format of every Swift file
 docs: build-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
 
+# Two at a time: the tests of one wait for most of their time, and meanwhile the other is built.
+other-builds: test-setup ## The three targets below
+	$(MAKE) --jobs=2 --output-sync=target SIDE_BY_SIDE=yes optimised thread-sanitizer address-sanitizer
+
 # Warnings are errors here and under the sanitizers, in the builds that have everything in them.
 optimised: test-setup ## Order, races and conformance, built for release
-	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TEST) --in "$(ORDER_SUITES)" $(RELEASE_BUILD)
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --in "$(ORDER_SUITES)" $(RELEASE_BUILD)
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES)" $(TSAN_BUILD)
@@ -105,7 +114,7 @@ nightly-thread-sanitizer: test-setup ## The whole test suite under the thread sa
 
 nightly-address-sanitizer: test-setup ## The whole test suite under the address sanitizer
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(ASAN) $(TEST) --not-in "$(PROGRAM_SUITES)" $(ASAN_BUILD)
-	ACTORSOCKETS_ROUNDS=$(ROUNDS) ACTORSOCKETS_PATIENCE=5 ASAN_OPTIONS=detect_leaks=0:$(ASAN_SUPPRESSIONS) \
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) ASAN_OPTIONS=detect_leaks=0:$(ASAN_SUPPRESSIONS) \
 	  $(TEST) --in "$(PROGRAM_SUITES)" $(ASAN_BUILD)
 
 nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS changed conversations, built for release, under the address sanitizer
