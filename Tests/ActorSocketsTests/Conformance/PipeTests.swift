@@ -73,8 +73,13 @@ private struct Chain: Sendable {
     try await within("the far end has everything; seed \(seed)") {
       let chain = try await Chain(transport, isNarrow: true)
       let total = 2_000_000
+      // The second half waits for the first cancellation, so one always comes before the end.
+      let hasCancelled = Gate()
       async let written: Void = {
-        try await chain.near.write(pattern(total))
+        let bytes = pattern(total)
+        try await chain.near.write(Array(bytes[..<(total / 2)]))
+        await hasCancelled.wait()
+        try await chain.near.write(Array(bytes[(total / 2)...]))
         try await chain.near.finishWriting()
       }()
       async let arrived = chain.far.readToEnd()
@@ -87,12 +92,14 @@ private struct Chain: Sendable {
         var looks = 0
         while looks < 50, await chain.inner.metrics.bytesReceived < before + patience { looks += 1 }
         // The last one is left to itself.
-        if await chain.inner.metrics.bytesReceived < total / 2 { moving.cancel() }
+        let received = await chain.inner.metrics.bytesReceived
+        if cancelled == 0 || received < total / 2 { moving.cancel() }
         do {
           _ = try await moving.value
           break
         } catch is CancellationError {
           cancelled += 1
+          hasCancelled.open()
         }
       }
       try await written
