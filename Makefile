@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-# One after the other, but where a target says otherwise.
+# Targets run one after the other, except in a `make` that a recipe starts with SIDE_BY_SIDE.
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
@@ -20,29 +20,30 @@ COUNTER_NEEDS := $(BENCH_NEEDS) valgrind:valgrind objcopy:binutils cc:gcc
 
 SETUP := Tests/Tools/setup.sh
 TEST := Tests/Tools/test.sh
-# Each race has this many rounds in `make check`, under a sanitizer, and in `make nightly`.
+# The rounds of each race: in most builds, under the sanitizers of `make check`, and in the longest tests of `make nightly`.
 ROUNDS ?= 3000
 SANITIZER_ROUNDS ?= 1000
 NIGHTLY_ROUNDS ?= 1000000
 STRICT := -Xswiftc -warnings-as-errors
-# A deadline is this many times as far where something slows the tests down.
+# Multiplies the deadlines of tests in builds that are slow or run beside another one.
 PATIENCE := ACTORSOCKETS_PATIENCE=5
 TSAN := $(PATIENCE) TSAN_OPTIONS=halt_on_error=1
 ASAN_SUPPRESSIONS := suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt
-# Freed memory stays in a quarantine, of which tests that measure memory must not see much.
+# The sanitizer keeps freed memory in a quarantine. It is small here, because tests that measure memory count it.
 ASAN := $(PATIENCE) ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
 TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
 RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
 
-# Order depends on the optimiser, and so do races: it lets hops between executors out.
+# Order and races depend on the optimiser, which removes hops between executors.
 ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
-# Tests of other programs: what they show does not depend on the build. They run them with Foundation's Process, which leaks by itself.
+# Tests with other programs. Their results do not depend on the build. They run the programs with Foundation's Process, which
+# leaks memory itself.
 PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/ActorSocketsTLSTests/Matrix
-# Beside the pure ones, those that run on one thread only.
+# The suites that use one thread only, besides those in pure-suites.txt.
 SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/CertificateTests.swift \
   Tests/ActorSocketsTLSTests/IdentityTests.swift
-# The tests that reach code that handles memory by hand.
+# The suites that reach code with manual memory management.
 MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTests/UDP \
   Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift \
   Tests/ActorSocketsTests/TCP/DescriptorTests.swift Tests/ActorSocketsTests/TCP/AdoptTests.swift \
@@ -71,7 +72,7 @@ test: test-setup ## The whole test suite
 check: lint docs other-builds release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
-nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts benchmarks quiet ## The long form of everything: hours
+nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
@@ -80,11 +81,11 @@ lint: ## The format of every Swift file
 docs: build-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
 
-# Two at a time: the tests of one wait for most of their time, and meanwhile the other is built.
-other-builds: test-setup ## The three targets below
+# Two targets at a time: the tests of one mostly wait, and meanwhile the other is built.
+other-builds: test-setup ## The three targets below, two at a time
 	$(MAKE) --jobs=2 --output-sync=target SIDE_BY_SIDE=yes optimised thread-sanitizer address-sanitizer
 
-# Warnings are errors here and under the sanitizers, in the builds that have everything in them.
+# Warnings are errors here and under the sanitizers, because these builds compile everything.
 optimised: test-setup ## Order, races and conformance, built for release
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --in "$(ORDER_SUITES)" $(RELEASE_BUILD)
 
@@ -106,7 +107,7 @@ soak: test-setup ## The race tests built for release, with NIGHTLY_ROUNDS rounds
 nightly-tests: test-setup ## The whole test suite built for release, with NIGHTLY_ROUNDS rounds of each race
 	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(TEST) $(RELEASE_BUILD)
 
-nightly-plain: test-setup ## The whole test suite without what the code relies on in the runtime
+nightly-plain: test-setup ## The whole test suite with -D ACTORSOCKETS_PLAIN, which relies on no inner workings of the runtime
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TEST) --scratch-path .build/plain -Xswiftc -DACTORSOCKETS_PLAIN $(STRICT)
 
 nightly-thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
@@ -117,7 +118,7 @@ nightly-address-sanitizer: test-setup ## The whole test suite under the address 
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) ASAN_OPTIONS=detect_leaks=0:$(ASAN_SUPPRESSIONS) \
 	  $(TEST) --in "$(PROGRAM_SUITES)" $(ASAN_BUILD)
 
-nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS changed conversations, built for release, under the address sanitizer
+nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversations, release build, address sanitizer
 	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
 	  -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How long quiet connections wait beside a fire hose: their p99 by themselves, beside one connection that streams as fast as it
-can, and the ratio of the two.
+"""How long quiet connections wait beside a fire hose, which is one connection that streams as fast as it can: their p99 without
+the hose, with it, and the ratio of the two.
 
-Each round measures every server both ways, one right after the other, so what else the machine does affects both alike. The
-ratio is the median of the rounds' ratios. --check fails if a ratio of ours is above --limit. Needs Python 3.9 and Swift.
+Each round measures every server both ways, one right after the other, so other load on the machine affects both alike. The
+ratio is the median of the rounds' ratios. --check fails if the ratio of one of our servers is above --limit. Needs Python 3.9
+and Swift.
 """
 
 import argparse
@@ -62,9 +63,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
     parser.add_argument("--limit", type=float, default=5.0, help="the largest ratio that --check accepts")
-    parser.add_argument("--check", action="store_true", help="fail if a ratio of ours is above the limit")
+    parser.add_argument("--check", action="store_true", help="fail if the ratio of one of our servers is above the limit")
     arguments = parser.parse_args()
-    # As an exception, so that the children are ended on the way out.
+    # SIGTERM becomes an exception, so that the child processes are ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         rounds = measure(arguments)

@@ -72,7 +72,8 @@ struct FailureCause: Equatable {
     }
   }
 
-  /// The kernel had to choose a port. It says EADDRINUSE in bind(2) and EADDRNOTAVAIL in connect(2): ip(7), ip_local_port_range.
+  /// The kernel had to choose a port and found none free. It reports this as EADDRINUSE in bind(2) and as EADDRNOTAVAIL in
+  /// connect(2): ip(7), ip_local_port_range.
   private static var noPort: String { "no local port is free (net.ipv4.ip_local_port_range)" }
 
   private init?(binding error: SystemError, port: UInt16, _ surroundings: Surroundings) {

@@ -39,7 +39,7 @@ extension TCPListener {
       do {
         try await handler(connection)
       } catch {
-        // Before the last reference is dropped: that would close the stream in order, as if all had been said.
+        // Abort before the last reference is dropped: dropping would close the stream in order, as if it were complete.
         connection.submit { $0.abort() }
         throw error
       }

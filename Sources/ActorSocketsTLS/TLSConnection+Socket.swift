@@ -1,7 +1,7 @@
 internal import ActorSockets
 public import SocketSystem
 
-// The socket beneath an encrypted connection, for what TLS leaves alone.
+// Access to the socket beneath an encrypted connection, for what TLS does not concern.
 
 extension TLSConnection {
   /// Sets an option of the socket beneath: setsockopt(2).
@@ -9,8 +9,9 @@ extension TLSConnection {
   /// - Parameters:
   ///   - option: Which one.
   ///   - value: Its new value.
-  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if it has no socket, not
-  ///   yet or no longer; `.invalidArgument` for a value that the option cannot have; what the kernel reports.
+  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if the one beneath
+  ///   has no socket, not yet or no longer; `.invalidArgument` for a value that the option cannot have; what the kernel
+  ///   reports.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
     try borrowSocket("set \(option.name)").set(option, to: value)
   }
@@ -19,21 +20,21 @@ extension TLSConnection {
   ///
   /// - Parameter option: Which one.
   /// - Returns: Its value.
-  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if it has no socket, not
-  ///   yet or no longer; what the kernel reports.
+  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if the one beneath
+  ///   has no socket, not yet or no longer; what the kernel reports.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try borrowSocket("get \(option.name)").get(option)
   }
 
   /// Lends the descriptor of the socket beneath, for what this package does not do.
   ///
-  /// Do not read from it or write to it: the bytes are records of TLS, and one that is missing or added ends the connection. Do
-  /// not close it, and do not change whether it blocks.
+  /// Do not read from it or write to it: the bytes are TLS records, and a record that is missing or added makes the connection
+  /// fail. Do not close it, and do not change whether it blocks.
   ///
-  /// - Parameter body: Gets the number, which is the connection's until the closure returns.
+  /// - Parameter body: Gets the descriptor's number, which is valid until the closure returns.
   /// - Returns: What the closure returns.
-  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if it has no socket, not
-  ///   yet or no longer; and what the closure throws.
+  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if the one beneath
+  ///   has no socket, not yet or no longer; and what the closure throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     try body(borrowSocket("withFileDescriptor").number)
   }
@@ -50,7 +51,7 @@ extension TLSConnection {
 extension TLSConnection {
   /// Derives secret bytes that only the two ends of this connection know: RFC 5705, and RFC 8446, section 7.5.
   ///
-  /// Both ends get the same bytes for the same arguments. It waits until the handshake is done.
+  /// Both ends get the same bytes for the same arguments. The call waits until the handshake is done.
   ///
   /// *Cancellation* only stops the wait.
   ///
@@ -60,7 +61,7 @@ extension TLSConnection {
   ///   - count: The number of bytes, 1 to 8,160.
   /// - Returns: The bytes.
   /// - Throws: ``SocketError``: `.invalidArgument` for arguments out of range, `.closed` when the connection has ended; ``TLSError``:
-  ///   what ``handshake()`` throws, and `.exporterUnavailable` where TLS 1.2 is spoken without the extended master secret.
+  ///   what ``handshake()`` throws, and `.exporterUnavailable` if the peers use TLS 1.2 without the extended master secret.
   public func exportKeyingMaterial(label: String, context: [UInt8]? = nil, count: Int) async throws -> [UInt8] {
     guard (1...249).contains(label.utf8.count), (context?.count ?? 0) <= 65_535, (1...8_160).contains(count) else {
       throw SocketError(

@@ -22,9 +22,9 @@ internal import SocketSystem
 /// the rest off; see ``TLSConfiguration/allowsTruncation``. ``ByteStream/close()`` sends what was written, then close_notify, does not
 /// wait for the peer's, and closes the stream beneath.
 public actor TLSConnection: QueuedByteStream {
-  /// The number of the connection beneath, for logs: observers hear of the handshake and of the end by this number.
+  /// The number of the connection beneath, for logs. Observers hear of the handshake and of the end under this number.
   ///
-  /// Over a stream that is not of this package, it is a number that no other connection of this process has.
+  /// If the stream beneath is not one of this package, it is a number that no other connection of this process has.
   public nonisolated let id: UInt64
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
@@ -34,7 +34,7 @@ public actor TLSConnection: QueuedByteStream {
   public nonisolated let carrier: any ByteStream
 
   nonisolated let registration: Registration
-  /// The label, if no connection with one of its own is beneath.
+  /// The label, if no `TCPConnection`, which has its own, is beneath.
   private nonisolated let ownLabel: Guarded<String?>?
   /// For whoever drops this connection, and for the stream beneath.
   private nonisolated let layer: ReactorBound<TLSTransport>
@@ -124,7 +124,7 @@ public actor TLSConnection: QueuedByteStream {
   /// One line for logs: number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }
 
-  /// The connection with a socket, if there is one beneath.
+  /// The `TCPConnection` beneath, if there is one.
   nonisolated var plain: TCPConnection? { Self.plain(beneath: carrier) }
 
   private static func plain(beneath carrier: any ByteStream) -> TCPConnection? {

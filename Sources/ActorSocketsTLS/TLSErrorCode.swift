@@ -28,7 +28,7 @@ extension TLSError {
     public static let revoked = Code("revoked")
     /// A key or a signature in the chain is too weak for the security level.
     public static let weakCertificate = Code("weakCertificate")
-    /// The peer's certificates have more bytes than OpenSSL takes, 100 KiB in all.
+    /// The peer's certificates together have more bytes than OpenSSL accepts: 100 KiB.
     public static let certificateTooLarge = Code("certificateTooLarge")
     /// No key of the chain is pinned.
     public static let publicKeyNotPinned = Code("publicKeyNotPinned")

@@ -3,11 +3,12 @@ internal import EpollReactor
 
 // How an encrypted stream lets go of its carrier. See `TLSTransport`.
 //
-// What the engine has left to send, an alert or close_notify, is the carrier's last write, and the carrier closes behind it by
-// itself. That may take a while. The stream has ended for its callers by then; only `close()` waits until the carrier has closed.
+// The bytes that the engine still has to send, an alert or close_notify, become the carrier's last write. Behind it the carrier
+// closes by itself, which may take a while. For its callers the stream has already ended; only `close()` waits until the
+// carrier has closed.
 
 extension TLSTransport {
-  /// The carrier hears of it first: what waits there would find a connection that was closed.
+  /// Tells the carrier first, so that its waiting operations fail with this reason and not because the connection was closed.
   func reactorShutDown() { carrier?.reactorShutDown() }
 
   func detach() {
@@ -29,7 +30,7 @@ extension TLSTransport {
     return !isLettingGo
   }
 
-  /// Leaves what is to be sent to the carrier, which closes behind it.
+  /// Hands what is left to send to the carrier, which closes behind it.
   private func letGo() {
     guard let carrier else { return }
     let rest = engine?.takeOutput() ?? []
@@ -49,9 +50,9 @@ extension TLSTransport {
   func giveUp() { letGo() }
 
   func abort() {
-    // The peer is told why: the alert must not be lost in a reset.
+    // The alert tells the peer why, and a reset must not destroy it.
     if hasFailed { return letGo() }
-    // It was closing already: now it does not linger.
+    // The carrier is already closing: now it does not linger.
     if let leaving = leaving.take() { return leaving.abort() }
     guard let carrier else { return }
     detach()
@@ -62,7 +63,7 @@ extension TLSTransport {
 
   func endAfterFailure() {
     core?.terminate(SocketError(.closed, operation: ""), nil)
-    // The connection may have been dropped: then there is no core to tell.
+    // If the connection was dropped, there was no core to do this.
     letGo()
   }
 

@@ -4,7 +4,7 @@ internal import SocketSystem
 
 // The handshake: the engine says what it needs, and a closure of the program's may have the last word. See `TLSTransport`.
 
-/// What the deadlines of an encrypted connection are for, beside those of its stream.
+/// The tags of an encrypted connection's deadlines, besides those of its stream.
 package enum HandshakeDeadline: UInt64, Sendable {
   case handshake
 }

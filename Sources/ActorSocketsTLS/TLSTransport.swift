@@ -64,7 +64,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// The engine encrypts nothing before it has the rest of a message of the peer's.
   private var sendAwaitsInput = false
   private(set) var ending: Ending?
-  /// The carrier that closes by itself, until it has closed.
+  /// The carrier, while it closes by itself.
   var leaving: (any Carrier)?
   var isLettingGo: Bool { leaving != nil }
   var deadline: DeadlineKey?
@@ -85,7 +85,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// So much ciphertext may hold no plaintext before others have their turn.
   private static let share = 262_144
 
-  /// Derives bytes from the connection's secrets, as long as it is up.
+  /// Derives bytes from the connection's secrets. Throws `.closed` unless the connection is up.
   func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws -> [UInt8] {
     guard phase == .up, failure == nil, let secret = try engine?.exportKeyingMaterial(label, context, count: count)
     else {
@@ -160,7 +160,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private func broke(_ error: SocketError) {
     lookForReason()
     if ending == .endOfStream {
-      // The peer had said that it sends no more, and has left. That is an end, not a failure; only writes fail from now on.
+      // The peer had said that it sends no more, and then left. This is an end, not a failure; only writes fail from now on.
       core?.peerFinished()
       core?.transportIsReady()
     } else {

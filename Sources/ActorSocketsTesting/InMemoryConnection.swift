@@ -13,8 +13,8 @@ package import SocketSystem
 /// It runs on the same queues as a `TCPConnection`, with the same timeouts, limits, half-close and errors. What one end
 /// sends waits in a buffer of the other; when that is full, writes suspend, as they do on a socket.
 ///
-/// ``ByteStream/abort()`` reaches the other end as a reset behind the bytes that were sent, as that of TCP does. A unix socket, on
-/// Linux, shows its peer a clean end in place of it.
+/// After ``ByteStream/abort()`` the other end reads the bytes that were sent, and then a reset, like the peer of a TCP
+/// connection. The peer of a unix socket sees a clean end instead on Linux.
 public actor InMemoryConnection: QueuedByteStream {
   /// What a connection can be told to do differently.
   public struct Configuration: Sendable {

@@ -13,8 +13,8 @@
 // It needs struct timespec.
 #include <linux/errqueue.h>
 
-// Room for the metadata that can be asked for: two kinds of packet information (an IPv4 datagram on an IPv6 socket has both), the
-// class, the limit, the time, the credentials. Behind it there is room for descriptors.
+// METADATA_SIZE is room for the metadata that can be asked for: two kinds of packet information (an IPv4 datagram on an IPv6
+// socket has both), the traffic class, the hop limit, the timestamp, the credentials. CONTROL_SIZE adds room for descriptors.
 enum { METADATA_SIZE = 192, CONTROL_SIZE = METADATA_SIZE + CMSG_SPACE(CLINUX_MAXIMUM_DESCRIPTORS * sizeof(int)) };
 
 _Static_assert(METADATA_SIZE >= CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +
@@ -156,12 +156,12 @@ int clinux_batch_take_descriptors(clinux_batch *batch, int index, int *descripto
     for (unsigned long i = 0; i < count; i++) {
       int descriptor;
       memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
-      // What is not wanted must not stay open.
+      // A descriptor that the caller does not want must not stay open.
       if (came < most) descriptors[came] = descriptor;
       else close(descriptor);
       came++;
     }
-    // They have an owner from now on: nothing may find them here again.
+    // The descriptors now have an owner, or are closed: hide them from later calls.
     header->cmsg_level = -1;
   }
   return came;

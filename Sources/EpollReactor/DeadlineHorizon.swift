@@ -1,25 +1,26 @@
-// A pure machine: up to which time deadlines may be reached.
+// Decides up to which time deadlines may fire: a pure state machine.
 //
-// What the kernel has comes before the deadlines that passed meanwhile: bytes that arrived in time win against the deadline of
-// the read that waits for them, however long the reactor was held up. So a deadline is reached only after everything was
-// carried out that was ready in the kernel at the deadline's time.
+// Events that are ready in the kernel come before the deadlines that passed meanwhile: a read whose bytes arrived before its
+// deadline gets them, however long the reactor was held up. So a deadline fires only after every event has been carried out
+// that was ready in the kernel at the deadline's time.
 //
-// One look at epoll brings a limited number of events. A look that did not fill its room has fetched everything. Looks that
-// fill it, one after the other, have fetched everything that was ready when the first of them began as soon as they brought
-// one event for each registered descriptor: epoll lists a descriptor once, appends to the end of its list, and removes what
-// it reports. So deadlines are late by one round of all descriptors at most, however many of these are ready again and again.
+// One look at epoll brings a limited number of events. If a look brought fewer events than there was room for, it has fetched
+// all. Otherwise a series of looks is needed. It has fetched every event that was ready when its first look began as soon as it
+// has brought as many events as there are registered descriptors: epoll lists a descriptor once, appends to the end of its
+// list, and removes what it reports. So deadlines are late by at most one round of all descriptors, even if many of these are
+// always ready.
 //
 // Invariants:
-// - `time` never exceeds the time before which every event that was ready has been carried out.
+// - Every event that was ready in the kernel at `time` has been carried out.
 // - `time` only grows.
 
-/// The time up to which deadlines may be reached.
+/// The time up to which deadlines may fire.
 struct DeadlineHorizon {
-  /// Everything that was ready in the kernel at this time has been carried out.
+  /// Every event that was ready in the kernel at this time has been carried out.
   private(set) var time: Int64 = .min
-  /// When the first look of the series under way began.
+  /// When the first look of the current series began.
   private var start: Int64?
-  /// The events that this series has yet to fetch before it is known to be complete.
+  /// The number of events that this series must still fetch, unless a look that is not full comes first.
   private var missing = 0
   private var isComplete = false
 
@@ -28,7 +29,7 @@ struct DeadlineHorizon {
   /// - Parameters:
   ///   - time: When the look began.
   ///   - count: The number of events that it brought.
-  ///   - isFull: Whether there may be more.
+  ///   - isFull: Whether the look had no room for more.
   ///   - descriptors: The number of registered descriptors.
   mutating func looked(at time: Int64, count: Int, isFull: Bool, descriptors: Int) {
     if start == nil {

@@ -1,4 +1,4 @@
-// How the loop runs what is in its queue.
+// How the loop runs the items of its queue.
 
 extension EventLoop {
   func run(_ item: consuming JobQueue.Item) {
@@ -22,7 +22,7 @@ extension EventLoop {
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
     case .call(let body, let executor):
       executor?.callBegins()
-      // It is done with that; what it sets going makes calls of its own.
+      // The call's place in the queue has been used; calls that its body starts have places of their own.
       executor?.callGoesOn()
       body()
     }
@@ -46,7 +46,8 @@ extension EventLoop {
   }
 
   #if ACTORSOCKETS_PLAIN
-    /// Runs the job of a parked call where it was enqueued, and then the job with which the call returns to its actor.
+    /// Runs the kept job of a suspended call on the executor that it was enqueued for, then the job that returns to the call's
+    /// actor.
     private func letReturn(_ kept: KeptJob, _ parked: Parked, _ isCall: Bool) {
       if isCall { parked.executor.callBegins() } else { parked.executor.callGoesOn() }
       preference = kept.preference
@@ -57,7 +58,9 @@ extension EventLoop {
       if let job = returned.take() { run(job, parked.executor, kept.preference) }
     }
 
-    /// Takes the job with which a parked call returns, if it is one.
+    /// Takes a job, if it is the one with which a suspended call returns to its actor.
+    ///
+    /// - Returns: Whether it took the job.
     func takesReturn(_ job: UnownedJob, _ executor: ReactorExecutor) -> Bool {
       guard isCurrent, returning === executor, returned == nil else { return false }
       returned = job

@@ -15,14 +15,14 @@
 // - Waking by eventfd costs two system calls (the write, and a wait that returns for nothing else), so it is done only
 //   when this thread is truly asleep. Edge-triggered, the counter need not be read back.
 //
-// One iteration of the loop: look for events and carry them out, reach the deadlines that passed before that look, give a
+// One iteration of the loop: look for events and carry them out, fire the deadlines that passed before that look, give a
 // share to the sockets that asked for another one, run queued jobs. Between two looks the loop works for about a
-// millisecond: each kind of work stops when the iteration has lasted that long, though not before it had a quarter of a
-// millisecond. What is left keeps its place and comes first in the next iteration. So no kind of work starves another,
-// whatever is queued; only a single job, call or event that takes longer holds the others up.
+// millisecond: each kind of work stops when the iteration has lasted that long, but has at least a quarter of a millisecond.
+// Work that is left keeps its place and comes first in the next iteration. So no kind of work starves another, whatever is
+// queued; only a single job, call or event that takes longer holds up the others.
 //
-// What the kernel has comes before the deadlines that passed meanwhile (`DeadlineHorizon`). A look fetches about as many events
-// as a millisecond is enough for, so the next look is not far.
+// Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`). A look fetches about
+// as many events as the loop can carry out in a millisecond, so the next look comes soon.
 
 internal import SocketSystem
 internal import Synchronization
@@ -72,14 +72,14 @@ package final class EventLoop: @unchecked Sendable {
   private var resumed: JobQueue.Item?
   private var isInEvent = false
   #if ACTORSOCKETS_PLAIN
-    /// Whose call returns from where it was parked, and the job in which it goes on.
+    /// The actor's executor to which a suspended call returns now, and the job with which the call continues.
     var returning: ReactorExecutor?
     var returned: UnownedJob?
   #endif
   private var events = EventBuffer()
   /// The events that were fetched and have not been carried out.
   private var fetched = 0..<0
-  /// The most events that the next look fetches: about as many as a millisecond is enough for.
+  /// The most events that the next look fetches: about as many as the loop can carry out in a millisecond.
   private var eventLimit = EventBuffer.capacity
   private var horizon = DeadlineHorizon()
   private var batch: [JobQueue.Item] = []
@@ -88,9 +88,9 @@ package final class EventLoop: @unchecked Sendable {
 
   /// One receive buffer: the most bytes read from a socket beyond what was asked for.
   static let scratchSize = 65_536
-  /// The time between two looks at epoll, in nanoseconds, that the loop works for.
+  /// The nanoseconds that an iteration of the loop works, if no single job takes longer.
   private static let iteration: Int64 = 1_000_000
-  /// The part of it that each kind of work has, however long the others took.
+  /// The nanoseconds that each kind of work has in an iteration, however long the others took.
   private static let leastShare: Int64 = 250_000
   /// Room kept in the job queue when a burst is over.
   private static let keptBatchCapacity = 16_384
@@ -156,7 +156,8 @@ package final class EventLoop: @unchecked Sendable {
     return try scratch.withBytes(count, body)
   }
 
-  /// Moves manual time on and reaches what is due, one instant after the other. What the kernel has comes first.
+  /// Moves manual time on and fires the due deadlines, in the order of their times. Events that are ready in the kernel come
+  /// first.
   func advance(by nanoseconds: Int64) {
     assertCurrent()
     let start = manualTime.load(ordering: .relaxed)
@@ -222,12 +223,12 @@ package final class EventLoop: @unchecked Sendable {
     horizon.looked(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
   }
 
-  /// Until when a kind of work may go on: the end of the iteration, or a little longer if that is near.
+  /// The time until which a kind of work may go on: the end of the iteration, or a little later if that end is near.
   private func share(_ end: Int64) -> Int64 { max(end, gauge.lastTime + Self.leastShare) }
 
-  /// Runs queued jobs, those that are left from the iteration before at first.
+  /// Runs queued jobs. Jobs that are left from the previous iteration come first.
   private func runJobs(until end: Int64) {
-    // In a variable of the function, which no other code can reach: the accesses need no checks.
+    // No other code can reach a local variable, so accesses to it need no exclusivity checks.
     var batch: [JobQueue.Item] = []
     swap(&batch, &self.batch)
     var next = nextJob
@@ -277,7 +278,7 @@ package final class EventLoop: @unchecked Sendable {
   /// Hands over the jobs for the workers that were collected.
   func handOverAll() {
     if handover.isEmpty { return }
-    // Taken out first: no access to the property is open while other code runs, so the accesses need no checks.
+    // Take the jobs out first, so that no access to the property is open while other code runs.
     var jobs: [UnownedJob] = []
     handover.exchange(&jobs)
     WorkerPool.shared.add(jobs)
@@ -287,14 +288,14 @@ package final class EventLoop: @unchecked Sendable {
 
   /// A job or an event is over.
   ///
-  /// - Returns: The time.
+  /// - Returns: The current time.
   private func jobEnds() -> Int64 {
     let now = gauge.jobEnds()
     if handover.jobEnds(now) { handOverAll() }
     return now
   }
 
-  /// Reaches the deadlines that are due, if what the kernel had at their time has been carried out.
+  /// Fires the deadlines that are due, if the events that were ready at their time have been carried out.
   private func reachDeadlines(until end: Int64) {
     if deadlines.earliest == nil { return }
     let manual = manualTime.load(ordering: .relaxed)
@@ -350,7 +351,7 @@ package final class EventLoop: @unchecked Sendable {
       if jobEnds() >= end { break }
     }
     if given < waiting.count {
-      // They come before those that have just asked.
+      // These sockets come before those that have asked just now.
       turns.insert(contentsOf: waiting[given...], at: 0)
     } else if turns.isEmpty {
       waiting.removeAll(keepingCapacity: waiting.capacity <= Self.keptBatchCapacity)

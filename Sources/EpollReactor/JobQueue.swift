@@ -18,7 +18,7 @@ package final class JobQueue: @unchecked Sendable {
     /// A call that was suspended there and goes on, likewise.
     case resumed(UnownedJob, ReactorExecutor, TaskPreference)
     #if ACTORSOCKETS_PLAIN
-      /// A call that was suspended there: the job that `Parked` kept, which returns to the actor in its turn.
+      /// A call that was suspended: the job that `Parked` kept. It returns to the actor when it is run.
       case parked(KeptJob, Parked, isCall: Bool)
     #endif
     /// A job of a task that prefers the reactor, isolated to none of its actors.
@@ -83,7 +83,7 @@ package final class JobQueue: @unchecked Sendable {
   /// What the reactor may do now that it ran out of work.
   enum Rest { case work, sleep, end }
 
-  /// Finds out whether the reactor may sleep, and notes under the same lock that it does, or that it only naps.
+  /// Finds out whether the reactor may sleep. If so, notes under the same lock that it sleeps, or that it only naps.
   func rest(maySleep: Bool, isNap: Bool) -> Rest {
     lock.lock()
     defer { lock.unlock() }

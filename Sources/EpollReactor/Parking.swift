@@ -8,8 +8,9 @@
 // A call that is resumed by an event goes on as the last part of that event: it is the rest of the operation, and its
 // caller, elsewhere, is reached through the queue. One that is resumed by a job goes on through the queue.
 //
-// With -D ACTORSOCKETS_PLAIN nothing of that is relied on: the kept job runs where it was enqueued, returns from there, and the
-// executor of the actor lets the returning job run right behind (`EventLoop.letReturn`). That is one more job for each suspension.
+// With -D ACTORSOCKETS_PLAIN the code does not rely on any of this: the kept job runs on the executor that it was enqueued for,
+// and the call returns to its actor with another job, which runs right behind it (`EventLoop.letReturn`). That is one more job
+// for each suspension.
 //
 // Invariants:
 // - Everything happens on the reactor's thread: making, parking, keeping, resuming. Should the compiler ever take a call

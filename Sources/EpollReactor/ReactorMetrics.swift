@@ -6,15 +6,15 @@ extension Reactor {
   public struct Metrics: Sendable, Hashable {
     /// The jobs, calls and events that were run since the reactor began.
     public var jobs: Int
-    /// The number of looks for events since the reactor began: epoll_wait(2).
+    /// The times the reactor has looked for events since it began: epoll_wait(2).
     public var polls: Int
-    /// The time for which the oldest unfinished work has waited: jobs that the reactor has taken from its queue, or the
-    /// iteration of the loop under way. While the reactor waits for events, it is the same of the last iteration.
+    /// How long ago the oldest unfinished work began: the iteration of the loop under way, or the batch of jobs that the
+    /// reactor has taken from its queue. While the reactor waits for events, this is the lag of the last iteration.
     ///
-    /// A socket that becomes ready waits for about a millisecond, unless ``longestJob`` is longer. A call waits for the
-    /// calls before it, which is what this shows. It can be read while something blocks the thread.
+    /// It shows how long a call waits for the calls before it. A socket that becomes ready waits for about a millisecond
+    /// only, unless ``longestJob`` is longer. The value can be read while something blocks the thread.
     public var lag: Duration
-    /// The longest time between two looks for events since the reactor began.
+    /// The longest iteration of the loop since the reactor began.
     public var longestTurn: Duration
     /// The longest job, call or event since the reactor began: code that blocks shows here.
     public var longestJob: Duration
@@ -36,7 +36,7 @@ final class Gauge: Sendable {
 
   /// An iteration begins.
   ///
-  /// - Returns: The time.
+  /// - Returns: When it began.
   @discardableResult
   func turnBegins() -> Int64 {
     let start = turnStart.load(ordering: .relaxed)
@@ -50,7 +50,7 @@ final class Gauge: Sendable {
 
   /// When the iteration under way began; 0 while the loop waits.
   var turnBegan: Int64 { turnStart.load(ordering: .relaxed) }
-  /// When the last job or event ended, or the iteration began if it has had none.
+  /// When the last job or event ended; or when the iteration began, if no job or event has ended in it.
   var lastTime: Int64 { jobStart.load(ordering: .relaxed) }
 
   /// Jobs were taken from the queue.
@@ -66,7 +66,7 @@ final class Gauge: Sendable {
 
   /// A job, a call or an event has ended.
   ///
-  /// - Returns: The time.
+  /// - Returns: The current time.
   func jobEnds() -> Int64 {
     jobs.store(jobs.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     let now = continuousNanoseconds()
@@ -78,7 +78,8 @@ final class Gauge: Sendable {
 
   /// The iteration is over.
   ///
-  /// - Returns: The time, and the lag: how long the iteration took, or the oldest job that ended in it waited.
+  /// - Returns: The current time, and the lag: how long the iteration took, or how long a batch of jobs that ended in it
+  ///   had taken since the reactor took it from the queue, if that is longer.
   func turnEnds() -> (now: Int64, lag: Int64) {
     let now = continuousNanoseconds()
     let took = now &- turnStart.load(ordering: .relaxed)

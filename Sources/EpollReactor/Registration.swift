@@ -5,8 +5,8 @@ internal import Synchronization
 ///
 /// Every method is called on the reactor's thread, isolated to the actor, outside of any task.
 package protocol EventHandler: ReactorActor {
-  /// What the deadlines of this handler are for. Each kind of handler has one type, so that no two of its deadlines have the
-  /// same number.
+  /// The tags that say what a deadline of this handler is for. Each kind of handler has one type of tags, so that no two kinds
+  /// of its deadlines have the same number.
   associatedtype DeadlineTag: RawRepresentable<UInt64>
   /// The descriptor's readiness changed. An empty set is the turn that `Registration.askForTurn()` asked for.
   func handle(_ readiness: Readiness)
@@ -17,10 +17,10 @@ package protocol EventHandler: ReactorActor {
 }
 
 extension EventHandler {
-  /// A deadline has come that was armed with this number.
+  /// A deadline that was armed with this number has come.
   fileprivate func deadlineReached(number: UInt64) {
     guard let tag = DeadlineTag(rawValue: number) else {
-      preconditionFailure("\(Self.self) armed a deadline with a number that its tags do not know: \(number)")
+      preconditionFailure("\(Self.self) armed a deadline with a number that is not one of its tags: \(number)")
     }
     deadlineReached(tag)
   }
@@ -100,7 +100,7 @@ package final class Registration: @unchecked Sendable {
   /// Whether it is in the table: whoever drops it must have it leave. Any thread.
   package var needsToLeave: Bool { isInTable.load(ordering: .acquiring) }
 
-  /// Makes another actor the one that hears of events. Deadlines that were armed before reach neither.
+  /// Makes another actor the one that hears of events. Deadlines that were armed before reach neither actor.
   package func hand(to handler: any EventHandler) {
     loop.assertCurrent()
     self.handler = handler
@@ -223,7 +223,7 @@ package final class Registration: @unchecked Sendable {
   /// Nanoseconds on the reactor's clock, from which deadlines are counted.
   package var now: Int64 { loop.now }
 
-  /// Arms a deadline at `time` on the reactor's clock; the handler hears its tag, which is of the handler's `DeadlineTag`.
+  /// Arms a deadline at `time` on the reactor's clock; the handler hears the tag, a raw value of its `DeadlineTag`.
   package func arm(at time: Int64, tag: UInt64) -> DeadlineKey? {
     loop.assertCurrent()
     guard let slot else { return nil }
@@ -304,7 +304,7 @@ struct RegistrationTable {
   private var free: [Int] = []
   private var nextSerial: UInt64 = 0
 
-  /// Gives a registration another number: deadlines with the one before find nothing.
+  /// Gives a registration a new serial number: deadlines with the old one no longer reach it.
   mutating func renewSerial(of registration: Registration) {
     nextSerial += 1
     registration.serial = nextSerial
@@ -346,7 +346,7 @@ struct RegistrationTable {
     return registration
   }
 
-  /// The number of registrations, of which each has at most one descriptor.
+  /// The number of registrations, each of which has at most one descriptor.
   var count: Int { places.count - free.count }
 
   /// All registrations there are.

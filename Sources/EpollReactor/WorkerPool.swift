@@ -5,8 +5,8 @@
 // together, and run by workers: tasks of the pool that run one job after the other, in what is one job to the runtime.
 //
 // - From a reactor: the loop collects the jobs that leave it, and hands them over before it waits, when there are 16, or when a
-//   job or an event ends 100 us after the first of them came. A job that a task on the reactor starts goes at once: that task
-//   may compute for long. (`Handover`)
+//   job or an event ends more than 100 us after the end of the one that brought the first of them. A job that a task on the
+//   reactor starts is handed over at once: that task may compute for long. (`Handover`)
 // - To a reactor: a worker does not signal a reactor that naps, but owes it (`JobQueue.push`): it signals when no job is
 //   left, when it owes 16, and before it gives its thread back. A reactor naps, in place of sleeping, if several jobs wait
 //   here; that is over after a millisecond, so a call is late by no more than that if the next job computes or blocks.
@@ -128,7 +128,7 @@ public final class WorkerPool: TaskExecutor {
         await Task.yield()
       } else {
         wasWoken = true
-        // SAFETY: whoever takes a worker out of the list of idle ones wakes it, once.
+        // SAFETY: the code that takes a worker out of the list of idle ones wakes it, once.
         unsafe await withUnsafeContinuation { worker in change { unsafe $0.idle.append(IdleWorker(worker)) } }
       }
     }

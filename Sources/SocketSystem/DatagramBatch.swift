@@ -49,8 +49,8 @@ import Glibc
   ///   - limit: The most datagrams, at least 1.
   ///   - size: The most bytes of each, 1 to 65,536; what is longer is cut.
   ///   - withMetadata: Whether the socket has been asked for any.
-  ///   - descriptors: How many descriptors there is room for with each. With these or metadata, each datagram needs one call of
-  ///     `takeDescriptors`, which closes those that are too many.
+  ///   - descriptors: The number of descriptors that there is room for with each datagram. If it is not 0, or with metadata,
+  ///     call `takeDescriptors` once for each datagram: it closes those that are too many.
   /// - Returns: How many were received; 0 when none waits.
   /// - Throws: What the call reports.
   package func receive(
@@ -100,13 +100,14 @@ import Glibc
   /// The most descriptors that go with a datagram: unix(7), SCM_RIGHTS.
   package static var maximumDescriptors: Int { Int(CLINUX_MAXIMUM_DESCRIPTORS) }
 
-  /// Takes the descriptors that came with a received datagram, in order, and closes those that are too many. A second call finds
-  /// none.
+  /// Takes the descriptors that came with a received datagram, in order, and closes those beyond the limit. A second call
+  /// returns no descriptors.
   ///
   /// - Parameters:
   ///   - index: The datagram.
   ///   - limit: The most descriptors to keep open.
-  /// - Returns: The descriptors, `nil` if there are none; and whether others were closed, here or by the kernel.
+  /// - Returns: The descriptors, `nil` if there are none; and whether some were lost because they were closed, here or by the
+  ///   kernel.
   package func takeDescriptors(_ index: Int, atMost limit: Int) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     guard index < count else { return (nil, false) }
     // SAFETY: as above; there is room for as many descriptors as are asked for.

@@ -183,8 +183,8 @@ extension Socket {
     _ = try check(shutdown(number, Int32(SHUT_WR)), "shutdown")
   }
 
-  /// shutdown(2) of both sides: the peer sees the end of the stream behind the bytes sent, and on a unix socket it can send nothing
-  /// more. What it sent before can still be received.
+  /// shutdown(2) of both sides: the peer sees the end of the stream behind the bytes sent, and on a unix socket the peer can
+  /// send nothing more. Bytes that it sent before can still be received.
   package func shutdownBoth() throws(SystemError) {
     _ = try check(shutdown(number, Int32(SHUT_RDWR)), "shutdown")
   }

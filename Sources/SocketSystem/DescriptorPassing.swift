@@ -20,7 +20,8 @@ extension Socket {
 
 /// The descriptors that go or came with a datagram.
 ///
-/// Invariant: each descriptor has one owner, this, until it is taken or closed; what is left is closed with the last reference.
+/// Invariant: this bundle is the only owner of each descriptor until it is taken or closed. The rest is closed with the last
+/// reference.
 package final class DescriptorBundle: Sendable {
   private let open: Guarded<[Int32]>
 
@@ -32,19 +33,19 @@ package final class DescriptorBundle: Sendable {
   /// The numbers of those that are left, in order.
   package var numbers: [Int32] { open.withLock { $0 } }
 
-  /// Adds one behind the others.
+  /// Adds a descriptor behind the others.
   package func append(_ descriptor: consuming Descriptor) {
     let number = descriptor.release()
     open.withLock { $0.append(number) }
   }
 
-  /// Takes the first out.
+  /// Takes the first descriptor out; `nil` if no descriptor is left.
   package func takeFirst() -> Descriptor? {
     guard let number = open.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else { return nil }
     return Descriptor(owning: number)
   }
 
-  /// Takes all out, into a bundle that nobody else has.
+  /// Moves all descriptors to a new bundle.
   package func takeAll() -> DescriptorBundle {
     DescriptorBundle(
       owning: open.withLock { numbers in

@@ -2,15 +2,15 @@ import Glibc
 internal import Synchronization
 
 // A process whose descriptors are used up can do little: it cannot open a file or look up a name, and Swift's thread pool ends it,
-// because libdispatch opens files of its own while it runs and traps when it cannot. A peer must not be able to bring that
-// about. So sockets that peers cause, which are those that are accepted and those that connect, leave the highest numbers
-// below the process's limit to the rest of the program.
+// because libdispatch opens files of its own while it runs, and traps when it cannot. A peer must not be able to cause this. So
+// sockets that are accepted, and sockets that connect, leave the highest numbers below the process's limit to the rest of the
+// program: the reserve.
 //
-// The kernel gives a new descriptor the lowest free number. So a number in the reserve says that all numbers below are in
-// use. Comparing the number costs no system call. The limit itself is read again only when a number seems to be in the
+// The kernel gives a new descriptor the lowest free number. So if a new number is in the reserve, all numbers below the reserve
+// are in use. Comparing the number costs no system call. The limit itself is read again only when a number seems to be in the
 // reserve, because the limit may have been raised since.
 
-/// The descriptor numbers that are kept for what peers do not cause.
+/// The descriptor numbers that accepted and connecting sockets must leave free.
 package struct DescriptorReserve: Equatable, Sendable {
   /// The most numbers in the reserve.
   package static let largest = 32
@@ -31,7 +31,7 @@ package struct DescriptorReserve: Equatable, Sendable {
   /// Whether a descriptor with this number is in the reserve.
   package func contains(_ number: Int32) -> Bool { Int(number) >= first }
 
-  /// The connections for which there is room, if the rest of the program has as many descriptors open as are in reserve.
+  /// The number of connections that there is room for if the rest of the program opens as many descriptors as the reserve has.
   package var connections: Int { max(1, first - count) }
 }
 
@@ -43,7 +43,7 @@ extension DescriptorReserve {
 
   /// Reads the soft limit of the process, which may have changed: getrlimit(2) of RLIMIT_NOFILE.
   ///
-  /// - Returns: The reserve now.
+  /// - Returns: The reserve below the limit that was read.
   @discardableResult
   package static func refresh() -> DescriptorReserve {
     var limit = rlimit()
@@ -54,7 +54,7 @@ extension DescriptorReserve {
     return reserve
   }
 
-  /// Whether a descriptor that was just made is in the reserve of this process. A system call only if it seems to be.
+  /// Whether a new descriptor is in the reserve of this process. Makes a system call only if it seems to be.
   package static func isTouched(by number: Int32) -> Bool {
     if Int(number) < knownFirst.load(ordering: .relaxed) { return false }
     return refresh().contains(number)
@@ -62,7 +62,8 @@ extension DescriptorReserve {
 }
 
 extension Socket {
-  /// Whether the next descriptor of this process would leave the reserve free: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
+  /// Whether the next descriptor of this process would leave the reserve free. It duplicates this descriptor to find out, and
+  /// closes the duplicate: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
   package var leavesReserve: Bool {
     let number = fcntl(number, F_DUPFD_CLOEXEC, 0)
     if number < 0 { return false }

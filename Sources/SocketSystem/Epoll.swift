@@ -113,8 +113,8 @@ package struct WakeEvent: ~Copyable, Sendable {
 
   /// write(2): an edge for epoll, each time, although the counter is never read.
   ///
-  /// An interrupted call is repeated. No other error can happen to an open eventfd whose counter grows by one; if one does,
-  /// the program ends here, with a sentence. Whoever waits for this event would otherwise wait for ever.
+  /// An interrupted call is repeated. No other error can happen to an open eventfd whose counter grows by one. If one does,
+  /// the program ends here with a message, because the sleeping reactor would otherwise sleep for ever.
   package borrowing func signal() {
     while true {
       let result = clinux_eventfd_signal(descriptor.number)

@@ -85,10 +85,10 @@ extension Socket {
 }
 
 extension Socket {
-  /// How many connections wait for accept4(2) on this socket, which listens: tcpi_unacked of TCP_INFO.
+  /// Returns how many connections wait for accept4(2) on this listening socket: tcpi_unacked of TCP_INFO.
   ///
-  /// - Parameter most: What to return if connections wait and the kernel does not say how many, as for a unix socket.
-  /// - Returns: How many wait.
+  /// - Parameter most: The result if connections wait and the kernel does not say how many, as for a unix socket.
+  /// - Returns: The number of connections that wait.
   package func waitingConnections(atMost most: Int) -> Int {
     if let info = try? tcpInfo() { return info.unacknowledgedSegments }
     var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)

@@ -56,7 +56,7 @@ package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
   package var object: Object? {
     get {
       // SAFETY: what was put there lives until it is taken away, and there is nothing of another class at this place.
-      // Without Optional's `map`, which code that is generic calls through the runtime: hundreds of instructions a call.
+      // Not with Optional's `map`: generic code calls it through the runtime, which costs hundreds of instructions a call.
       guard let object = unsafe clinux_thread_object(number) else { return nil }
       return unsafe Unmanaged<Object>.fromOpaque(object).takeUnretainedValue()
     }

@@ -68,7 +68,7 @@ struct Listen {
     }
     let refused = reports.map(\.refused).reduce(0, +)
     if refused > 0 {
-      StandardError.write(line: "sockcat: \(refused) connections were refused, for want of descriptors")
+      StandardError.write(line: "sockcat: \(refused) connections were refused because descriptors were short")
     }
     let (aborted, accepted) = (reports.map(\.aborted).reduce(0, +), reports.map(\.accepted).reduce(0, +))
     if aborted > 0 {
@@ -169,8 +169,8 @@ private func serveOneOfMany(
   try await serveOneOfMany(connection, service, closingAfter: idleTimeout)
 }
 
-/// The same with an idle timeout. It is not inlined: its frame would belong to every idle connection, and with it the task would need
-/// another slab of memory.
+/// The same with an idle timeout. It is not inlined: otherwise every idle connection would have its frame, even without the
+/// timeout, and each task would need another slab of memory.
 @inline(never)
 private func serveOneOfMany(
   _ connection: some ServedStream, _ service: some Service, closingAfter idleTimeout: Duration

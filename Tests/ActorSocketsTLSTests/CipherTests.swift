@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// Which ciphers of TLS 1.2 are spoken.
+/// Which ciphers connections of TLS 1.2 use.
 @Suite struct CipherTests {
   /// Two engines after their handshake; the server has an RSA key.
   private func pair(
@@ -39,7 +39,7 @@ import Testing
     "AES128-GCM-SHA256", "AES256-SHA", "ECDHE-RSA-AES128-SHA256", "DHE-RSA-AES128-GCM-SHA256", "DHE-RSA-AES256-SHA256",
     "ECDHE-RSA-AES256-GCM-SHA384",
   ])
-  func `The compatible list speaks them, in both roles`(cipher: String) throws {
+  func `The compatible list allows RSA key exchange, CBC and DHE, in both roles`(cipher: String) throws {
     #expect(
       try pair {
         $0.ciphers = .openSSL(cipher)
@@ -54,7 +54,7 @@ import Testing
       }.isUp)
   }
 
-  @Test func `The compatible list prefers what the modern one has`() throws {
+  @Test func `The compatible list prefers the modern ciphers`() throws {
     let both = try pair {
       $0.ciphers = .compatible
     } server: {
@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(arguments: ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305"])
-  func `ECDHE with authenticated encryption is spoken by default`(cipher: String) throws {
+  func `ECDHE with authenticated encryption is used by default`(cipher: String) throws {
     #expect(try pair { $0.ciphers = .openSSL(cipher) }.isUp)
     #expect(
       try pair { _ in
@@ -88,7 +88,7 @@ import Testing
   }
 
   @Test(arguments: ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"])
-  func `The ciphers of TLS 1_2 do not concern the suites of TLS 1_3`(suite: String) throws {
+  func `The list of ciphers for TLS 1_2 does not affect the cipher suites of TLS 1_3`(suite: String) throws {
     for ciphers in [TLSCiphers.modern, .compatible, .openSSL("AES128-SHA")] {
       let pair = try pair(.v13) {
         $0.cipherSuites = suite

@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `TLS in TLS passes them on to the socket below both`() async throws {
+  @Test func `TLS in TLS passes calls on to the socket below both`() async throws {
     try await within("both are closed") {
       let tcp = try await CarrierKind.tcp.pair()
       let outer = try tcp.encrypted()
@@ -70,7 +70,7 @@ import Testing
     }
   }
 
-  @Test func `Without a socket beneath there is a label, and a typed error for the rest`() async throws {
+  @Test func `Without a socket beneath, the label works and the other calls throw a typed error`() async throws {
     try await within("both are closed") {
       let ends = try await CarrierKind.inMemory.pair().encrypted()
       ends.client.label = "in memory"

@@ -30,14 +30,14 @@ import Testing
     horizon.carriedOut()
     horizon.looked(at: 2, count: 255, isFull: false, descriptors: 10_000)
     horizon.carriedOut()
-    // What became ready between the two looks may have come with the second; what was ready at the first has come.
+    // Every event that was ready at the first look has come. Events that became ready later may be missing.
     #expect(horizon.time == 1)
     horizon.looked(at: 3, count: 256, isFull: true, descriptors: 256)
     horizon.carriedOut()
     #expect(horizon.time == 3)
   }
 
-  @Test func `Descriptors that come during a series do not lengthen it`() {
+  @Test func `Descriptors that are registered during a series do not lengthen it`() {
     var horizon = DeadlineHorizon()
     for look in 1...3 {
       horizon.looked(at: Int64(look), count: 256, isFull: true, descriptors: 600 * look)
@@ -48,7 +48,7 @@ import Testing
 
   /// A model of the kernel's list: each descriptor is listed once, in the order in which it became ready.
   @Test(arguments: 1...50 as ClosedRange<UInt64>)
-  func `No event that was ready before the horizon is left, however many there are`(seed: UInt64) {
+  func `No event that was ready at the horizon's time is left, however many there are`(seed: UInt64) {
     var state = seed
     func pick(_ count: Int) -> Int {
       state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407

@@ -120,7 +120,7 @@ import Testing
     #expect(await probe.armedDeadlines.count == 0)
   }
 
-  @Test func `A deadline that its handler does not know stops the program, with the handler's name`() async {
+  @Test func `A deadline that its handler does not know stops the program, and the message names the handler`() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let reactor = Reactor()
       let probe = Probe(reactor)
@@ -132,7 +132,7 @@ import Testing
     #expect(said.contains("Probe armed a deadline"), "\(said)")
   }
 
-  @Test func `A deadline that one handler armed does not reach the one that has its registration now`() async throws {
+  @Test func `A deadline does not reach a handler that takes over the registration later`() async throws {
     let time = ManualTime()
     let (first, second) = (Probe(time.reactor), Probe(time.reactor))
     try await first.enter()

@@ -4,8 +4,9 @@ import Testing
 
 @testable import EpollReactor
 
-/// What the code relies on in the runtime, beyond what the language promises: one test for each entry of the list in
-/// Docs/Architecture.md. Each name begins with the number of the entry. Where one fails, -D ACTORSOCKETS_PLAIN does without.
+/// The inner workings of the runtime that the code relies on, beyond what the language promises: one test for each entry of the
+/// list in Docs/Architecture.md. Each name begins with the number of the entry. If a test fails, build with
+/// -D ACTORSOCKETS_PLAIN, which relies on no entry.
 @Suite struct RuntimeRelianceTests {
   private actor Caller: ReactorActor {
     nonisolated let executor: ReactorExecutor
@@ -61,7 +62,7 @@ import Testing
   {
     try await within("the calls return") {
       let reactor = Reactor()
-      // The job that resumes ends, and then the resumed one runs, which reads the count before it ends.
+      // The count grows when a job ends: the resuming job ends before the resumed job reads the count.
       for preference in [nil, reactor, WorkerPool.shared] as [(any TaskExecutor)?] {
         for _ in 0..<20 {
           let jobs = try await Self.returnFromSuspension(preference, reactor)
@@ -78,7 +79,7 @@ import Testing
     try await eventually("the event comes") { probe.events.all == [0] }
   }
 
-  // The plain way knows no attendants.
+  // With ACTORSOCKETS_PLAIN there are no attendants.
   #if !ACTORSOCKETS_PLAIN
     @Test func `4: the handle of a task is the same in all its jobs, and another task's is different`() async throws {
       let caller = Caller(Reactor())

@@ -3,9 +3,9 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What queued work must not do to sockets and deadlines.
+/// Queued work must not keep sockets and deadlines waiting.
 ///
-/// Nothing here is decided by time. Jobs are as long as they say, because they spin by the clock, and what is asserted is
+/// No result here is a measured time. Jobs take a fixed time, because they spin by the clock, and the tests assert
 /// how many of them ran before something else happened.
 @Suite struct StarvationTests {
   /// Hears of every iteration of the loop.
@@ -38,7 +38,7 @@ import Testing
         }
         return rounds
       }.value
-      // One or two slices of a millisecond, or ten times as many of a tenth of it.
+      // One or two slices of 1 ms, or ten times as many of 0.1 ms, are expected; the limit leaves room.
       #expect(rounds < 64, "\(rounds) slices ran before the event and the deadline were looked at")
       far.close()
     }
@@ -61,7 +61,7 @@ import Testing
       isOver.open()
       try await eventually("all have run") { ran.withLock { $0 } == count }
       reactor.hook = nil
-      // 200 of them fill a millisecond.
+      // 200 calls fill a millisecond.
       let most = zip(jobs.all, jobs.all.dropFirst()).map { $1 - $0 }.max() ?? count
       #expect(most < 2000, "\(most) calls ran between two looks at epoll")
     }
@@ -76,7 +76,7 @@ import Testing
         reactor.submit {
           if number % 50 == 0 { spin(for: 500_000) }
           order.add(number)
-          // Behind everything that is queued by now.
+          // This call goes behind everything that is queued by now.
           if number < 100 { reactor.submit { order.add(count + number) } }
         }
       }
@@ -124,7 +124,7 @@ import Testing
       }
       for probe in greedy { await probe.askForTurn() }
       try await eventually("the deadline has come") { !late.deadlines.all.isEmpty }
-      // All 50 of them would be 10 ms, and the deadline could be two rounds late.
+      // The shares of all 50 sockets take 10 ms. If they ran as a whole, the deadline could be two rounds late.
       let count = shares.withLock { $0 }
       #expect(count < 125, "\(count - 100) shares were given before the deadline was looked at")
     }
@@ -148,7 +148,7 @@ import Testing
       try await eventually("all have run") { lags.all.count == count }
       await Task(executorPreference: reactor) {}.value
       reactor.hook = nil
-      // The last job has waited for all others, each of which took a millisecond.
+      // The last job has waited for all other jobs, each of which took a millisecond.
       #expect(lags.all.last.map { $0 >= .milliseconds(count) } == true, "\(lags.all.last ?? .zero)")
       #expect(told.all.max().map { $0 >= Int64(count) * 1_000_000 } == true, "\(told.all.max() ?? 0)")
     }
@@ -157,7 +157,7 @@ import Testing
   @Test func `Events are carried out before deadlines that passed while the reactor was held up`() async throws {
     try await within("all have come") {
       let reactor = Reactor()
-      // More than one look brings.
+      // One look at epoll does not bring all events of 600 descriptors.
       var probes: [Probe] = []
       var peers: [RawSocket] = []
       let firsts = Notes<String>()
@@ -192,7 +192,7 @@ import Testing
 }
 
 extension Reactor {
-  /// Keeps the thread in a job that has begun when this returns, until the gate is open.
+  /// Blocks the reactor's thread in a job until the returned gate is open. The job has begun when this returns.
   fileprivate func block() async -> Gate {
     let (hasBegun, isOver) = (Gate(), Gate())
     submit {

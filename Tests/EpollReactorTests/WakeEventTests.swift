@@ -4,7 +4,7 @@ import SocketSystem
 import Testing
 
 @Suite struct WakeEventTests {
-  @Test func `A reactor that cannot be woken ends the program with a sentence, and does not sleep for ever`() async {
+  @Test func `A reactor that cannot be woken ends the program with a message, and does not sleep for ever`() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let event = try WakeEvent()
       close(event.number)

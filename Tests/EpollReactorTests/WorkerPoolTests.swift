@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  @Test func `Handlers that block every worker leave the other tasks of the program alone`() async throws {
+  @Test func `Handlers that block every worker do not hold up the other tasks of the program`() async throws {
     let isOver = Gate()
     let blocking = (0..<Self.workers.mostWorkers).map { _ in
       Task(executorPreference: Self.workers) { Self.block { isOver.isOpen } }

@@ -13,7 +13,7 @@ import Testing
       get throws { try String(contentsOf: file, encoding: .utf8).split(separator: "\n") }
     }
 
-    /// Those about calls that were tampered with.
+    /// The number of lines with this mark, which strace puts on calls that it tampered with.
     func count(_ mark: String) throws -> Int { try lines.count { $0.contains(mark) } }
 
     /// Checks that each interrupted call of a thread is followed by the same call.
@@ -60,8 +60,7 @@ import Testing
   }
 
   @Test(arguments: ["recvfrom", "sendto", "accept4", "epoll_wait"], ["pool", "reactor"])
-  func `A call that is interrupted is made again at once, and no byte is lost`(call: String, place: String) async throws
-  {
+  func `A call that is interrupted is repeated at once, and no byte is lost`(call: String, place: String) async throws {
     try await within("all bytes come back") {
       let folder = try Folder()
       let (server, address, log) = try await listening(
@@ -75,7 +74,7 @@ import Testing
   }
 
   @Test(arguments: ["recvmmsg", "sendmmsg"])
-  func `A call for datagrams that is interrupted is made again at once`(call: String) async throws {
+  func `A call for datagrams that is interrupted is repeated at once`(call: String) async throws {
     try await within("all datagrams come back") {
       let folder = try Folder()
       let (server, address, log) = try await listening(
@@ -94,11 +93,12 @@ import Testing
     }
   }
 
-  @Test func `An interrupted close is not tried again`() async throws {
+  @Test func `An interrupted close is not repeated`() async throws {
     try await within("the server ends") {
       let folder = try Folder()
-      // strace counts those of each thread, and the dynamic linker has the first of the main thread. Such a descriptor is not really
-      // closed, so its number is not used again: whoever closes it twice has tried again.
+      // strace counts the calls of each thread, and the first ones of the main thread are the dynamic linker's, hence
+      // `when=40+`. strace does not carry out a call that it makes fail, so the descriptor stays open and its number is not
+      // reused: a second close of the same number is a repeated one.
       let (server, address, log) = try await listening(
         ["listen", "127.0.0.1:0", "--echo"], in: folder, "trace=close", "inject=close:error=EINTR:when=40+")
       for _ in 0..<80 {
@@ -146,7 +146,7 @@ import Testing
         "trace=\(call)", "inject=\(call):delay_exit=2000")
       let connection = try await TCPConnection.connect(to: address)
       var random = SeededRandom(seed: 6)
-      // Many at once, so that bytes and room come in the two milliseconds between what the kernel did and the return.
+      // Many writes at once, so that bytes and room arrive in the 2 ms between the kernel's work and the return of the call.
       for _ in 0..<40 {
         let count = Int.random(in: 1...20, using: &random)
         for number in 0..<count { try await connection.write([UInt8(number)]) }
@@ -170,7 +170,7 @@ import Testing
         try await connection.write([UInt8(number)])
         try await eventually("false EAGAIN number \(number)") { try log.count("(INJECTED)") >= number }
       }
-      // Nothing spins on a socket that is said to be empty: one event, one try.
+      // The server does not spin on a socket that is reported empty: it makes one call for each event.
       #expect(try log.lines.count == 5)
       try await connection.write([6])
       #expect(try await connection.read(exactly: 6) == [1, 2, 3, 4, 5, 6])
@@ -195,7 +195,7 @@ import Testing
     let status = try await tests.exitStatus()
     let printed = await tests.output.whole
     #expect(status == 0, "\(printed)")
-    // Calls that fail for other reasons show that strace saw them.
+    // Calls that failed with EAGAIN show that strace logs failed calls.
     #expect(try log.count("EAGAIN") > 0)
     #expect(try log.lines.filter { $0.contains("EBADF") } == [])
   }

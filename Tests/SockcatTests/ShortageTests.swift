@@ -50,14 +50,14 @@ struct ShortageTests {
     try await echo("again", through: address)
     await server.kill(SIGTERM)
     #expect(try await server.exitStatus() == 0)
-    // The one that was accepted when nothing but the reserve was left.
+    // The server reports the connection that was accepted when only the reserve was left.
     let lines = await server.errors.lines
     #expect(lines.dropFirst().map { $0.contains("connections were refused") } == [true], "\(lines)")
   }
 
-  /// A number in the reserve is one that a peer has used up.
+  /// While peers flood the server, it has no descriptor with a number in the reserve.
   @Test(.needs(.prlimit), arguments: [64, 256, 1024], ["pool", "reactor"])
-  func `A server that is flooded leaves its reserve of descriptors alone`(limit: Int, place: String) async throws {
+  func `A flood does not use up a server's reserve of descriptors`(limit: Int, place: String) async throws {
     let (server, address) = try await listening(
       .prlimit, ["--nofile=\(limit):\(limit)"], ["--on", place, "--max-connections", "100000"])
     let target = try SocketAddress(parsing: address)
@@ -66,11 +66,11 @@ struct ShortageTests {
       Set(try FileManager.default.contentsOfDirectory(atPath: descriptors).compactMap { Int($0) })
     }
     let belowReserve = Set(0..<DescriptorReserve(limit: limit).first)
-    // What the server has from this process may have higher numbers.
+    // Descriptors that the server inherits from this process may have higher numbers.
     let inherited = try open().subtracting(belowReserve)
     for _ in 0..<2 {
       let clients = try (0..<3 * limit).map { _ in try RawSocket.connected(to: target) }
-      // One is reset, and from then on the rest waits.
+      // One connection is reset, and from then on the others wait.
       for client in clients { try? client.send("x") }
       do {
         try await eventually("all descriptors below the reserve are used, and no others", seconds: 20) {

@@ -126,24 +126,24 @@ enum Exceptions {
       reason: "code that blocks the reactor until a condition is true"),
     Allowance(
       path: "Tests/EpollReactorTests/WorkerPoolTests.swift", words: "poll(nil", count: 3,
-      reason: "code that blocks a reactor or a worker, one of it until a condition is true"),
+      reason: "code that blocks a reactor or a worker, in one case until a condition is true"),
   ]
 
   static let skips = [
     Allowance(
       path: "Tests/TestSupport/Requirement.swift", words: ".enabled(", count: 1,
-      reason: "the one place where tests are skipped, with a reason, or fail with it")
+      reason: "the only place where tests are skipped, or fail, with a reason")
   ]
 
   static let traps = [
     Allowance(
       path: "Sources/EpollReactor/Registration.swift", words: "preconditionFailure", count: 1,
       reason:
-        "a deadline of another handler's would end the wrong thing; numbers come from enums, and no peer gets there"),
+        "a deadline with a foreign number would end the wrong thing; numbers come from enums, and no peer gets there"),
     Allowance(
       path: "Sources/SocketSystem/Epoll.swift", words: "fatalError", count: 1,
       reason:
-        "a reactor that sleeps and cannot be woken would leave everything waiting without a word; no peer gets there"),
+        "if a sleeping reactor cannot be woken, everything on it would wait for ever in silence; no peer gets there"),
     Allowance(
       path: "Sources/EpollReactor/Reactor.swift", words: "fatalError", count: 1,
       reason: "a program whose event loop cannot start has nothing to go on with; no peer gets there"),

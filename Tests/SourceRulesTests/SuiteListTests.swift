@@ -1,6 +1,6 @@
 import Testing
 
-/// What test.sh relies on to select suites.
+/// The rules that test.sh relies on when it selects suites.
 @Suite struct SuiteListTests {
   /// A suite, and the file that it is in.
   private struct PlacedSuite {
@@ -8,7 +8,7 @@ import Testing
     let file: SourceFile
   }
 
-  /// What a suite must not use whose tests run in parallel.
+  /// What a suite must not use if its tests run in parallel.
   private static let shared = [
     "Reactor", "RawSocket", "Program", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection",
     "InMemoryConnection",

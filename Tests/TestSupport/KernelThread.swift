@@ -7,14 +7,15 @@ package struct KernelThread: Sendable {
   /// The calling thread.
   package static var current: KernelThread { KernelThread(id: gettid()) }
 
-  /// The time it ran, the time it waited for a processor, and how often it was scheduled: a thread whose activity is the same as before
-  /// did not run in between, so it made no system call.
+  /// The time it ran, the time it waited for a processor, and how often it was scheduled. If the activity of a thread is the
+  /// same as before, the thread did not run in between, so it made no system call.
   package var activity: String { get throws { try contents("schedstat") } }
 
-  /// The timeout in milliseconds of the epoll_wait(2) that it waits in, -1 for none; `nil` if it does something else.
+  /// The timeout in milliseconds of the epoll_wait(2) that the thread waits in, -1 for no timeout; `nil` if it is not in that
+  /// call.
   package var pollTimeout: Int32? {
     get throws {
-      // The number of the call and its arguments; "running" for a thread that does not wait.
+      // The file has the number of the system call and its arguments, or "running" for a thread that does not wait.
       let fields = try contents("syscall").split(separator: " ")
       guard fields.count > 4, let number = Int(fields[0]), Self.polls.contains(number),
         let timeout = UInt64(fields[4].dropFirst(2), radix: 16)
@@ -41,5 +42,5 @@ package struct KernelThread: Sendable {
   }
 }
 
-// `import Glibc` does not bring it.
+// `import Glibc` does not declare it.
 @_silgen_name("gettid") private func gettid() -> Int32

@@ -73,7 +73,7 @@ package final class Namespace: Sendable {
     return (near, far)
   }
 
-  /// The keep-alive probes that were sent in the network of the calling thread: netstat's TCPKeepAlive.
+  /// The number of keep-alive probes that were sent in the network of the calling thread: TCPKeepAlive of /proc/net/netstat.
   package static func keepAliveProbes() throws -> Int {
     let text = try String(contentsOfFile: "/proc/thread-self/net/netstat", encoding: .utf8)
     let rows = text.split(separator: "\n").filter { $0.hasPrefix("TcpExt:") }.map { $0.split(separator: " ") }
@@ -108,15 +108,15 @@ package final class Namespace: Sendable {
       return "this process may not mount files in a mount namespace of its own, or /etc/nsswitch.conf is missing"
     }()
 
-  /// Starts a program in a network and a mount namespace of its own. unshare(1) would change the propagation of mounts below `/`,
-  /// which fails in a chroot: there, `/` is no mount point.
+  /// Starts a program in a network and a mount namespace of its own. By default unshare(1) would change the propagation of
+  /// mounts below `/`, which fails in a chroot, where `/` is not a mount point.
   package static let unshareMounts = "unshare --net --mount --propagation unchanged"
 
   /// Keeps mounts below /etc from spreading to other namespaces. In a chroot, /etc is made a mount point for it.
   package static let makeMountsPrivate =
     "mount --make-rprivate / 2>/dev/null || { mount --bind /etc /etc && mount --make-private /etc; }"
 
-  /// Undoes that: in a chroot, the mount of /etc may have spread.
+  /// Undoes `makeMountsPrivate`: in a chroot, the mount of /etc may have spread.
   package static let endPrivateMounts = "mount --make-rprivate / 2>/dev/null || umount --lazy /etc"
 }
 

@@ -107,7 +107,7 @@ package actor Program: CustomStringConvertible {
 
   // MARK: Watching it
 
-  /// The number of its process.
+  /// The ID of the process.
   package var processIdentifier: Int32 { process.processIdentifier }
 
   /// Waits for its end.

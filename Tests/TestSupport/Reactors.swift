@@ -10,7 +10,7 @@ extension Reactor {
     try await eventually("the reactor sleeps", file: file, line: line) {
       let before = metrics
       guard let timeout = try thread.pollTimeout, timeout < 0 || timeout > 1000 else { return false }
-      // It slept all the time in between.
+      // The reactor slept all the time in between.
       return metrics.polls == before.polls && metrics.jobs == before.jobs
     }
     return thread

@@ -1,7 +1,7 @@
 import Foundation
 package import Testing
 
-/// A test cannot run because the machine lacks a tool or a privilege.
+/// Thrown by a test that cannot run because the machine lacks a tool or a privilege.
 package struct MissingRequirement: Error, CustomStringConvertible {
   package let description: String
 }
@@ -12,7 +12,8 @@ private let isStrict = ["true", "1"].contains(ProcessInfo.processInfo.environmen
 extension Trait where Self == ConditionTrait {
   /// Runs the test only if nothing prevents it. Every conditional test uses this trait, and a source rule forbids others.
   ///
-  /// With `CI=true` the test fails with the reason. Otherwise it is skipped, and test.sh prints the reason at the end of the run.
+  /// If something does, the test fails with `CI=true`, and is otherwise skipped; test.sh prints the reasons at the end of the
+  /// run.
   ///
   /// - Parameter obstacle: Why the test cannot run: which tool or privilege is missing. `nil` if it can run.
   /// - Returns: The trait.

@@ -8,7 +8,7 @@ package struct Tool: Sendable {
   package let url: URL
   package let isInstalled: Bool
 
-  /// Why a test cannot use it; `nil` if it can.
+  /// Why a test cannot use the tool; `nil` if it can.
   package var obstacle: String? {
     isInstalled ? nil : "\(name) is not installed: apt-get install \(package)"
   }

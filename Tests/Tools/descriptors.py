@@ -1,8 +1,8 @@
 """Usage: descriptors.py SOCKCAT LIMIT pool|reactor RUN
 
 Runs an echo server that may have LIMIT descriptors, and floods it with three times as many clients for some seconds. Then the
-clients leave, and one more must be answered. Every second run has no limit of connections but the descriptors.
-Prints "LIMIT PLACE RUN survived REFUSED ANSWERS", or what happened in place of "survived".
+clients leave, and the server must answer another one. In runs with an even number, only the descriptors limit the connections.
+Prints "LIMIT PLACE RUN survived REFUSED ANSWERS"; if the server did not survive, what happened stands in place of "survived".
 """
 
 import re
@@ -20,7 +20,7 @@ DEADLINE = 20
 
 
 def start():
-    """The server, and the port that it listens on."""
+    """Starts the server. Returns it, and the port that it listens on."""
     arguments = [sockcat, "listen", "127.0.0.1:0", "--echo", "--on", place]
     if run % 2 == 0:
         arguments += ["--max-connections", "100000"]
@@ -42,7 +42,7 @@ def connect(selector, port):
 
 
 def flood(port, server):
-    """Three times as many clients as fit, each of which sends again when it was answered. Returns the number of answers."""
+    """Runs three times as many clients as fit, each of which sends again after each answer. Returns the number of answers."""
     selector = selectors.DefaultSelector()
     for _ in range(3 * limit):
         connect(selector, port)
@@ -65,7 +65,7 @@ def flood(port, server):
                 client.close()
                 if server.poll() is None:
                     connect(selector, port)
-        # The clients leave the server some of the processor.
+        # Leave the server some processor time.
         time.sleep(0.05)
     for key in list(selector.get_map().values()):
         key.fileobj.close()

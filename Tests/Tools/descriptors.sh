@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Usage: descriptors.sh RUNS [SWIFT BUILD OPTIONS...]
 #
-# Floods `sockcat listen --echo` under a low limit of descriptors, RUNS times for each limit and each place of the handlers, and
-# prints for each how many servers survived and how many connections they refused. Fails unless every server survived,
-# and answered when the flood was over. For example: descriptors.sh 50 -c release --scratch-path .build/optimised
+# Floods `sockcat listen --echo` under a low limit of descriptors, RUNS times for each limit and each place where handlers run.
+# Prints for each how many servers survived and how many connections they refused. Fails unless every server survived and
+# answered after the flood. For example: descriptors.sh 50 -c release --scratch-path .build/optimised
 
 set -euo pipefail
 

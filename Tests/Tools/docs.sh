@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the documentation of the modules ActorSockets, ActorSocketsTLS and ActorSocketsTesting, with a link to nowhere as an error.
+# Builds the documentation of the modules ActorSockets, ActorSocketsTLS and ActorSocketsTesting. A broken link is an error.
 #
 #   docs.sh OUTPUT-FOLDER
 #
@@ -22,9 +22,9 @@ extract() {
     -experimental-allowed-reexported-modules="$2" -output-dir "$symbols"
 }
 
-# The two re-exported modules are documented as a part of ActorSockets, for that is where users meet them. So are
-# ActorSocketsTLS and ActorSocketsTesting, or links between them would have to spell out the module: the sections about them say what
-# to import.
+# The two re-exported modules are documented as a part of ActorSockets, because that is the module that users import. So are
+# ActorSocketsTLS and ActorSocketsTesting: otherwise links between them would have to spell out the module. The sections about
+# them say what to import.
 extract ActorSockets EpollReactor,SocketSystem
 for module in ActorSocketsTLS ActorSocketsTesting; do
   extract "$module" ""

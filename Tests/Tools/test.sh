@@ -4,7 +4,7 @@
 # Runs `swift test` with these arguments, one test at a time: a test that computes for long would hold up the others on a machine
 # of two cores, deadlines and all. Failed and skipped tests are listed again at the end.
 #
-#   --split            runs the suites of pure-suites.txt in parallel, and then all others
+#   --split            runs the suites of pure-suites.txt in parallel, then all others one test at a time
 #   --impure           leaves the suites of pure-suites.txt out
 #   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
 #   --not-in FOLDERS   leaves the suites in these files and folders out

@@ -100,10 +100,10 @@ extension Endpoint {
   /// The addresses to listen on, to bind to or to connect from; all get the same port.
   ///
   /// - Parameters:
-  ///   - operation: What they are for.
+  ///   - operation: The operation that errors name.
   ///   - unknown: The code for a name that is neither an address nor an interface of this machine.
   /// - Returns: The addresses, at least one.
-  /// - Throws: Why there is none.
+  /// - Throws: Why there is no address.
   func listenAddresses(
     _ operation: String = "listen", unknown: SocketError.Code = .hostNotFound
   ) throws(SocketError) -> [SocketAddress] {

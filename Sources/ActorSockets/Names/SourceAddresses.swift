@@ -13,7 +13,7 @@ struct SourceAddresses {
     if case .host("", let port) = endpoint {
       addresses = [.ipv6(.any, port: port), .ipv4(.any, port: port)]
     } else {
-      // A source is on this machine: no name is looked up for it.
+      // A source is an address or an interface of this machine, so its name is not looked up in DNS.
       addresses = try endpoint.listenAddresses("connect", unknown: .interfaceNotFound)
     }
     self.init(endpoint, addresses)

@@ -471,7 +471,7 @@ struct ReadQueue<Tag> {
             .limitExceeded, operation: "read",
             detail: "the message's length prefix is not a length of at most \(maximum) bytes")))
     }
-    // With a maximum near `Int.max` a peer may announce a length that overflows: no machine has that much memory.
+    // With a maximum near `Int.max`, a peer may announce a length that overflows here. No machine has that much memory.
     let (total, overflows) = prefix.width.addingReportingOverflow(length)
     if overflows { return .none(tooLong(maximum)) }
     if buffer.count < total { return .none(missing(total - buffer.count, orEnd: false)) }

@@ -130,12 +130,12 @@ public protocol ByteStream: ReactorActor {
 
   /// Tells the peer, behind all writes before, that no more bytes come: the half-close, shutdown(2). Reading goes on.
   ///
-  /// *Ordering*: it takes a place among the writes, and no write is accepted behind it.
+  /// *Ordering*: the half-close takes its place among the writes, and no write is accepted behind it.
   ///
-  /// *Cancellation*, also before the call, only ends the wait: the half-close is carried out in its place. The call then throws
-  /// `CancellationError`, unless the half-close is already done.
+  /// *Cancellation*, also before the call, only ends the wait; the half-close is still carried out when its turn comes. The
+  /// call then throws `CancellationError`, unless the half-close is already done.
   ///
-  /// - Throws: ``SocketError``: `.closed` if the writing side was finished before, what broke the connection; and
+  /// - Throws: ``SocketError``: `.closed` if the writing side was already finished, or what broke the connection;
   ///   `CancellationError` when the task is cancelled.
   func finishWriting() async throws
 
@@ -161,15 +161,15 @@ public protocol ByteStream: ReactorActor {
   ///
   /// Throws `.closed` or what broke the connection if that comes first.
   ///
-  /// *Cancellation* only ends the wait, and throws `CancellationError`. If the peer has already finished, the call returns also in
-  /// a task that was cancelled.
+  /// *Cancellation* only ends the wait, and throws `CancellationError`. If the peer has already finished, the call returns even
+  /// in a cancelled task.
   var peerFinishedWriting: Void { get async throws }
 
   /// Closes the stream: reads that wait fail, writes that wait are sent, then the descriptor goes.
   ///
-  /// It returns when the descriptor is closed. Closing destroys nothing that was sent: over TCP, input is discarded until the peer
-  /// finishes, for 2 seconds at most. On a unix socket this wait is not needed: what was sent is already in the peer's buffer,
-  /// and what the peer had sent is discarded at once. A peer that still writes gets EPIPE from then on.
+  /// It returns when the descriptor is closed. Closing destroys nothing that was sent: over TCP, it discards input until the
+  /// peer finishes, for 2 seconds at most. On a unix socket it does not wait: what was sent is already in the peer's buffer,
+  /// and what the peer had sent is discarded at once. A peer that still writes there gets EPIPE from then on.
   ///
   /// *Cancellation*, also before the call, only ends the wait; closing continues.
   func close() async
@@ -183,16 +183,16 @@ public protocol ByteStream: ReactorActor {
 
   /// Ends the stream now: operations that wait fail with `.closed`, and bytes that were not sent are dropped.
   ///
-  /// Over TCP the peer sees a reset (RST), which may destroy bytes that it has received and not read; in memory it reads what
-  /// arrived, and then the reset. Linux has no reset for unix sockets, unix(7): the peer reads everything that was sent, and then
-  /// a clean end of the stream. It gets ECONNRESET in place of the end only if it had sent bytes that this side has not received.
-  /// So a protocol over unix sockets must not take the end of the stream for the end of a message.
+  /// Over TCP the peer sees a reset (RST), which may destroy bytes that the peer has received but not read. In memory the peer
+  /// reads what arrived, and then the reset. Linux has no reset for unix sockets, unix(7): the peer reads everything that was
+  /// sent, and then a clean end of the stream. It gets ECONNRESET instead of the end only if it had sent bytes that this side
+  /// has not received. So a protocol over unix sockets must not treat the end of the stream as the end of a message.
   func abort()
 
   /// Waits until the stream has ended, whoever ended it, and says how.
   ///
   /// *Cancellation* only ends the wait, and throws `CancellationError`. If the stream has already ended, the call returns the
-  /// report also in a task that was cancelled.
+  /// report even in a cancelled task.
   var closed: CloseReport { get async throws }
 
   /// Where the stream is in its life.

@@ -7,7 +7,7 @@ internal import SocketSystem
 public protocol QueuedByteStream: ByteStream {
   /// A number that identifies the connection in this process, for logs. Observers hear the same number.
   ///
-  /// Only a stream that is encrypted and its encrypted face have the same one: they are one connection.
+  /// No two connections have the same number, except a `TLSConnection` and the stream beneath it: they are one connection.
   nonisolated var id: UInt64 { get }
   /// The queues, and what moves the bytes.
   var core: StreamCore { get }
@@ -117,7 +117,7 @@ extension QueuedByteStream {
 
   public func finishWriting() async throws {
     if executor.callOvertakes() { await goBehind() }
-    // A task that was cancelled half-closes all the same: only its wait ends.
+    // In a cancelled task, too, the half-close is carried out: only the wait ends.
     try core.checkWritable()
     try await finish(core.begin(.finish, nil, nil, executor))
   }

@@ -124,8 +124,8 @@ extension StreamCore {
 
   /// Ends the stream as `abort()` asks.
   ///
-  /// A layer that has failed may have sent the peer a fatal alert. A reset could overtake the alert, so the stream closes
-  /// behind it as `close()` does, but the peer has only 2 seconds to take what is left.
+  /// A layer that has failed may have sent the peer a fatal alert, which a reset could overtake. So the stream then closes as
+  /// with `close()`, but the peer has only 2 seconds to take the bytes that are left.
   func abortOnRequest() {
     if let layer = carriedLayer, layer.hasFailed { layer.endAfterFailure() }
     guard endsAfterFailure, closing.isUnderWay else { return terminate(SocketError(.closed, operation: ""), nil) }

@@ -30,9 +30,9 @@ package protocol StreamLayer: AnyObject {
   func attendantWasCancelled()
   /// The plain face is closed.
   func close(after condition: CloseCondition?)
-  /// Whether the layer has failed: the last bytes that it sent may tell the peer why.
+  /// Whether the layer has failed. Then the last bytes that it sent may tell the peer why.
   var hasFailed: Bool { get }
-  /// The plain face is aborted after the layer has failed: the layer ends, and leaves the stream to close by itself.
+  /// The plain stream is aborted after the layer has failed: the layer ends, and the stream closes by itself.
   func endAfterFailure()
 }
 
@@ -133,9 +133,9 @@ package protocol Carrier: AnyObject {
 
 /// Why a layer lets go of its carrier.
 package struct LayerEnd {
-  /// The peer has said that it sends no more.
+  /// Whether the peer has said that it sends no more.
   package var peerIsDone: Bool
-  /// The layer has failed: a reset would destroy what it sent the peer about that.
+  /// Whether the layer has failed. Then a reset could destroy the bytes that tell the peer why.
   package var isFailure: Bool
 
   package init(peerIsDone: Bool, isFailure: Bool) {

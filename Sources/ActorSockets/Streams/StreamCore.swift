@@ -53,7 +53,7 @@ public final class StreamCore {
   var closeDeadline: DeadlineKey?
   var restDeadline: DeadlineKey?
   var report: CloseReport?
-  /// What the report says if this side closes and it was not the user who began it.
+  /// The report's reason if this side closes the stream without the user's request, because an operation timed out.
   var closeReason: CloseReport.Reason?
   var closedWaiters = Waiters<CloseReport>()
   /// Those who await `close()`: the descriptor is gone.
@@ -74,7 +74,7 @@ public final class StreamCore {
   var upgrade: Upgrade?
   /// Called when the descriptor is gone, for a layer that has let go.
   var whenGone: (() -> Void)?
-  /// A layer that has failed left this stream to close by itself: what the layer sent last may say why.
+  /// Whether a layer has failed and left this stream to close by itself. The layer's last bytes may tell the peer why.
   package var endsAfterFailure = false
   /// What the task waits for, or waited for last, that attends to the stream.
   var attendantCall: QueuedCall?

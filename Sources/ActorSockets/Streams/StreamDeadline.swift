@@ -1,7 +1,8 @@
-// What deadlines are for, as the reactor keeps it: a number. Each kind of handler has one enum of its own, so that a number is
-// given out in one place, and a number that the enum does not know stops the program (`EventHandler`).
+// The reactor keeps a number, the tag, with each deadline. The tag says what the deadline is for. Each kind of handler has one
+// enum for its tags, so all its numbers are assigned in one place. A number that the enum does not know stops the program
+// (`EventHandler`).
 
-/// What the deadlines of a stream are for.
+/// The tags of a stream's deadlines.
 package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
   case read(UInt64)
   case write(UInt64)
@@ -34,7 +35,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
   }
 }
 
-/// What the deadlines of a connection are for that has others beside those of its stream.
+/// The tags of the deadlines of a connection that has deadlines of its own besides those of its stream.
 package enum ConnectionDeadline<Own: RawRepresentable<UInt64> & Hashable & Sendable>: RawRepresentable, Hashable,
   Sendable
 {

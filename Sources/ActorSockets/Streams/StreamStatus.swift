@@ -22,8 +22,8 @@ public struct CloseReport: Sendable {
     case byPeer
     /// The peer reset it.
     case reset
-    /// The peer did not answer any more, or did not take the last bytes before the close timeout; or an operation timed out, and
-    /// the configuration closes the connection then.
+    /// The peer did not answer any more, or did not take the last bytes before the close timeout; or an operation timed out and
+    /// the configuration says to close the connection in that case.
     case timedOut
     /// Something else failed: it could not connect, the reactor was shut down.
     case error(SocketError)

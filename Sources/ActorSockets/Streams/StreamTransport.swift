@@ -58,7 +58,7 @@ package protocol StreamTransport: AnyObject {
   func lookForEnd()
   /// Lets go of everything now, of a stream that was not up yet.
   func giveUp()
-  /// Whether the descriptor is still open although the transport was told to let go of it at once. The transport then calls
+  /// Whether the descriptor is still open after the transport was told to let go of it at once. The transport then calls
   /// `StreamCore.transportIsGone()` when the descriptor is closed.
   var isLettingGo: Bool { get }
   /// The stream has ended for good: what waits for nobody is dropped.

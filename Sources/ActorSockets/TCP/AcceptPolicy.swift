@@ -1,17 +1,19 @@
 internal import SocketSystem
 
-// What a failed accept4(2) means, and how many connections are accepted at a time: a pure machine. See accept(2), "Error
-// handling", and DescriptorReserve.
+// Decides what a failed accept4(2) means, and how many connections a listener accepts at a time: a pure state machine. See
+// accept(2), "Error handling", and `DescriptorReserve`.
 //
-// A connection that went away before it was accepted is skipped. When descriptors or memory are short, the connection stays
+// A connection that was aborted before it was accepted is skipped. When descriptors or memory are short, the connection stays
 // in the backlog and no edge will announce it again, so the listener tries again by itself: after 10 ms, then twice as long
 // each time up to a second, and at once when a descriptor of its reactor is closed.
 //
-// A connection that was accepted with a descriptor of the reserve is a shortage, too. It has left the backlog, so it can only
-// be reset. From then on the listener finds out before each accept whether there is room, and those that wait stay in the
-// backlog. It stops asking when the backlog is empty. So a shortage costs one connection, however long it lasts.
+// If a connection was accepted with a descriptor of the reserve, descriptors are short, too. The connection has left the
+// backlog, so it can only be reset. From then on the listener checks before each accept whether there is room, and waiting
+// connections stay in the backlog. The listener stops checking when the backlog is empty. So a shortage costs one connection,
+// however long it lasts.
 //
-// Each iteration of the loop accepts a share of what waits, so that a flood of connections does not hold up other sockets.
+// In each iteration of the loop a listener accepts a limited share of the waiting connections, so that a flood of connections
+// does not hold up other sockets.
 
 struct AcceptPolicy {
   enum Verdict: Equatable {
@@ -29,7 +31,7 @@ struct AcceptPolicy {
   static let share = 32
 
   private var delay = AcceptPolicy.firstDelay
-  /// Whether to find out if there is room before the next accept.
+  /// Whether the listener checks before each accept that a descriptor is free below the reserve.
   private(set) var asksForRoom = false
   private var iteration = -1
   private var left = AcceptPolicy.share
@@ -37,7 +39,7 @@ struct AcceptPolicy {
   /// Takes one accept out of the share of an iteration.
   ///
   /// - Parameter iteration: The number of the loop's iteration.
-  /// - Returns: `false` if the share is used up: the rest waits for the next iteration.
+  /// - Returns: `false` if the share is used up; then other connections wait for the next iteration.
   mutating func takeShare(of iteration: Int) -> Bool {
     if iteration != self.iteration {
       self.iteration = iteration
@@ -57,7 +59,7 @@ struct AcceptPolicy {
   /// A connection was accepted with a descriptor of the reserve.
   mutating func reserveWasTouched() { asksForRoom = true }
 
-  /// There is no room for another connection.
+  /// No descriptor below the reserve is free for another connection.
   ///
   /// - Returns: The nanoseconds until the next try.
   mutating func hasNoRoom() -> Int64 { nextDelay() }

@@ -1,11 +1,11 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// What the deadlines of connecting are for.
+/// The tags of the deadlines of connecting.
 package enum ConnectDeadline: UInt64, Sendable {
-  /// All of it.
+  /// Connecting as a whole has timed out.
   case connect
-  /// The next step of the plan.
+  /// The plan's next step is due.
   case nextAttempt
 
   var tag: UInt64 { ConnectionDeadline.own(self).rawValue }

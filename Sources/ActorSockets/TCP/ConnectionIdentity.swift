@@ -7,7 +7,7 @@ package struct ConnectionIdentity {
   var localAddress: SocketAddress?
   var remoteAddress: SocketAddress?
 
-  /// A number that no other connection of this process has, whatever its kind.
+  /// Returns a number that no other connection of this process has, of any kind.
   package static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }
 
   /// What guards those of all connections.

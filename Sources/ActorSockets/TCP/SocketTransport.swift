@@ -178,7 +178,7 @@ final class SocketTransport: StreamTransport {
     }
     let lingering = LingeringClose(registration, executor, done)
     self.lingering = lingering
-    // Only a socket that is not TCP's can be a unix socket, and asking costs a system call.
+    // A TCP socket is no unix socket, and asking costs a system call: so ask only if the socket is not TCP.
     let isUnix = goesOnToTheEnd && self.isUnix
     lingering.assumeIsolated { $0.begin(isUnix: isUnix) }
     return false
@@ -194,7 +194,7 @@ final class SocketTransport: StreamTransport {
   }
 }
 
-/// What the deadline of a lingering close is for.
+/// The tag of a lingering close's deadline.
 enum LingerDeadline: UInt64, Sendable {
   /// The peer has not finished in time.
   case limit
@@ -203,12 +203,11 @@ enum LingerDeadline: UInt64, Sendable {
 /// Closes a socket without destroying what was sent on it.
 ///
 /// close(2) of a TCP socket with unread input makes the kernel send RST, and a peer that gets it may lose bytes that it has
-/// received but not read. So the sending side is shut down, and input is discarded until the peer finishes too, or 2 seconds are
-/// over.
+/// received but not read. So the sending side is shut down, and input is discarded until the peer finishes, or for 2 seconds.
 ///
-/// On a unix socket no byte that was sent is ever destroyed, but close(2) with unread input gives the peer ECONNRESET in place of
-/// the end of the stream. So both sides are shut down, after which the peer can send nothing more, and what it sent before is
-/// discarded: as much as fits into its send buffer. Nothing is waited for.
+/// On a unix socket close(2) destroys no byte that was sent, but with unread input it gives the peer ECONNRESET instead of the
+/// end of the stream. So both sides are shut down, after which the peer can send nothing more. Then the bytes that it had sent
+/// are discarded, which are at most as many as its send buffer holds. This does not wait for the peer.
 actor LingeringClose: EventHandler {
   nonisolated let executor: ReactorExecutor
   private let registration: Registration

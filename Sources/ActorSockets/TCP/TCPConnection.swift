@@ -19,7 +19,8 @@ public actor TCPConnection: QueuedByteStream {
     public enum TimeoutAction: Hashable, Sendable {
       /// The operation fails, the connection stays usable, and no byte is lost.
       case keepOpen
-      /// The connection is closed, too, as by ``ByteStream/close()``; its report says ``CloseReport/Reason-swift.enum/timedOut``.
+      /// The operation fails, and the connection closes as with ``ByteStream/close()``. Its report says
+      /// ``CloseReport/Reason-swift.enum/timedOut``.
       case close
     }
 
@@ -123,7 +124,8 @@ public actor TCPConnection: QueuedByteStream {
   ///   - reactor: Where the connection's code runs.
   /// - Returns: The connection, which is up.
   /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed`,
-  ///   `.interfaceNotFound` for a source or a device that this machine does not have, and so on. If several addresses were tried, its description names each with what became of it, and so do its
+  ///   `.interfaceNotFound` for a source or a device that this machine does not have, and so on. If several addresses were
+  ///   tried, its description names each with what became of it, and so do its
   ///   ``SocketError/causes``. What ``Configuration/prepare`` throws, as it is.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
@@ -256,7 +258,7 @@ public actor TCPConnection: QueuedByteStream {
     return try borrowSocket(operation)
   }
 
-  /// The socket, for the layer above: on the reactor's thread only.
+  /// Returns the socket, for the layer above. Call it on the reactor's thread only.
   package nonisolated func borrowSocket(_ operation: String) throws -> Socket {
     guard let socket = registration.socket else {
       throw SocketError(.closed, operation: operation, detail: "the connection has no descriptor")

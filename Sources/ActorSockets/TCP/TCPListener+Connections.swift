@@ -1,5 +1,5 @@
 extension TCPListener {
-  /// The connections, one for each turn of the loop; it ends when the listener is closed.
+  /// The connections, one for each pass of a `for` loop; the loop ends when the listener is closed.
   ///
   /// ```swift
   /// for try await connection in listener.connections { … }

@@ -16,9 +16,10 @@ public enum HandlerPlace: Hashable, Sendable {
 public struct ServeLimits: Hashable, Sendable {
   /// The most connections at a time; further ones wait in the kernel's backlog.
   ///
-  /// The default is 10,000, or fewer if the process may not have as many descriptors (RLIMIT_NOFILE, getrlimit(2)): 64 less than
-  /// it may have, or half of what it may have if that is more. Of the difference, a half is for what the program opens, and a half is
-  /// kept free. A greater number does not use up what is kept free: see ``TCPListener/accept()``.
+  /// The default is 10,000, or fewer if the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)): then it
+  /// is 64 less than RLIMIT_NOFILE, or half of RLIMIT_NOFILE if that is more. One half of the descriptors that this leaves is
+  /// for what the program opens; the other half is the reserve that ``TCPListener/accept()`` describes. A higher number of
+  /// connections does not use up the reserve.
   public var connections: Int
   /// The most connections of one peer at a time; further ones are reset. A peer is an IPv4 address, or the /64 network of an
   /// IPv6 address. `nil`, the default, for any number: behind one address there may be many people, or a proxy.
@@ -87,7 +88,7 @@ extension TCPListener {
     var closing = 0
     /// The accepting loop awaits a connection, or has one that is not among the active ones yet.
     var isAccepting = false
-    /// How many of the connections that waited in the kernel when the drain began still wait there, for each socket.
+    /// For each socket, the number of connections that have waited in the kernel since before the drain began.
     var backlog: [Int] = []
     var drainDeadline: DeadlineKey?
     var drainEnd: Int64 = .max
@@ -98,7 +99,7 @@ extension TCPListener {
     /// All places are taken.
     var isFull: Bool { active.count + closing + (isAccepting ? 1 : 0) >= limits.connections }
 
-    /// A drain is under way, and connections that waited when it began still do.
+    /// Whether a drain is under way and connections still wait that waited when it began.
     var hasBacklog: Bool { backlog.contains { $0 > 0 } }
 
     /// Whether a connection of the listener's socket with this index may be accepted.
@@ -125,10 +126,10 @@ extension TCPListener {
   ///
   /// *Cancellation* begins the drain. ``TCPConnection/isDraining`` becomes true, and the handlers go on, shielded from the
   /// cancellation. Connections that wait in the kernel when the drain begins are served, too, as places become free. When
-  /// all of them are accepted or the drain is over, the listener is closed, and connections that came during the drain are reset.
-  /// (For a unix socket the kernel does not say how many wait: those that come during the drain are served, too, up to the
-  /// length of the backlog.) Handlers that are not done when the drain is over are cancelled, and their connections
-  /// aborted; `serve` returns when the last has ended.
+  /// all of them are accepted or the drain is over, the listener is closed, which resets the connections that came during the
+  /// drain. (For a unix socket the kernel does not say how many connections wait: those that come during the drain are served,
+  /// too, up to the length of the backlog.) Handlers that are not done when the drain is over are cancelled, and their
+  /// connections aborted; `serve` returns when the last handler has ended.
   ///
   /// - Parameters:
   ///   - place: Where the handlers run.
@@ -199,7 +200,7 @@ extension TCPListener {
     }
   }
 
-  /// Stops serving: no more connections are taken than wait already, and the handlers have this long to end. See
+  /// Stops serving: accepts only connections that already wait, and gives the handlers this long to end. See
   /// ``serve(on:limits:drain:reactors:handler:)``, which returns then.
   ///
   /// A listener that is drained before it is served has nothing to do: `serve` returns at once.
@@ -312,8 +313,8 @@ extension TCPListener {
 
   private func wakeServer() { server.waiter.take()?.resume() }
 
-  /// Starts the handlers' time. From here on only connections are accepted that wait already: closing would reset them, and
-  /// their peers have taken them for established for a while.
+  /// Starts the time that the handlers have to end. From here on, only connections that already wait are accepted. For their
+  /// peers these connections are established, and closing the listener would reset them.
   private func beginDrain(_ drain: Drain) {
     guard server.isServing else { return }
     if !server.isDraining, drain.nanoseconds > 0 { server.backlog = waitingConnections() }
@@ -351,7 +352,7 @@ extension TCPListener {
     server.active = [:]
   }
 
-  /// The listener was closed, by this program or by what broke it.
+  /// The listener was closed by this program, or broke.
   func listeningEnded() {
     server.backlog = []
     wakeServer()

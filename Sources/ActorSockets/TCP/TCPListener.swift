@@ -176,28 +176,29 @@ public actor TCPListener: ReactorActor {
 
   /// Waits for a connection: accept4(2).
   ///
-  /// A connection that its peer has reset while it waited is returned like any other, as Linux does; its first read throws
-  /// `.connectionReset`.
+  /// A connection that its peer has reset while it waited is returned like any other, as accept4(2) does on Linux; its first
+  /// read throws `.connectionReset`.
   ///
-  /// The highest descriptors that the process may have are kept for the rest of the program: 32, or a quarter of
+  /// The highest descriptors that the process may have are a reserve for the rest of the program: 32, or a quarter of
   /// RLIMIT_NOFILE if that is less. The first connection that would use one of them is reset. Those behind it wait in the
   /// kernel, and `accept` waits until there is room again.
   ///
-  /// Calls in a loop leave other sockets their turn: at most 32 connections are accepted in an iteration of the reactor's loop.
+  /// Calls in a loop do not hold up other sockets: a listener accepts at most 32 connections in one iteration of the reactor's
+  /// loop.
   ///
   /// *Cancellation* takes the call back; a connection that would have been its goes to the next call.
   /// *Ordering*: the calls get the connections in the order in which they were made.
   ///
   /// - Returns: The connection.
-  /// - Throws: `.closed` when the listener is closed or drains, `.reactorShutDown`, what broke the listener, or
-  ///   `CancellationError`.
+  /// - Throws: ``SocketError``: `.closed` when the listener is closed or drains, `.reactorShutDown`, or what broke the
+  ///   listener; `CancellationError` when the task is cancelled.
   public func accept() async throws -> TCPConnection {
     if executor.callOvertakes() { await goBehind() }
     if server.isDraining, failure == nil { throw Self.closed }
     return try await acceptNext()
   }
 
-  /// Accepts for `serve`, whose loop is in this isolation and need not go behind other calls.
+  /// Accepts the next connection for `serve`, whose loop is in this isolation and need not queue behind other calls.
   func acceptNext() async throws -> TCPConnection {
     try Task.checkCancellation()
     if let failure { throw failure }
@@ -219,9 +220,9 @@ public actor TCPListener: ReactorActor {
     SocketError(.closed, operation: "accept", detail: "the listener is closed")
   }
 
-  /// Accepts one connection if one is there, there is room for it, and the share of the loop's iteration is not used up.
+  /// Accepts one connection if one waits, a descriptor is free for it, and the share of this iteration is not used up.
   ///
-  /// If it returns `nil` and connections may still wait, `serveWaiters` is called when that may have changed.
+  /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile.
   private func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
     for step in sockets.indices {
@@ -253,14 +254,14 @@ public actor TCPListener: ReactorActor {
     if server.isDraining { close() }
     return nil
   }
-  /// What one call of accept4(2) brought.
+  /// The outcome of one attempt to accept.
   private enum Step {
     case connection(TCPConnection)
     /// A connection that was reset at once.
     case refused
-    /// A connection that went away.
+    /// The connection was aborted before it was accepted.
     case skipped
-    /// Something is short, or the listener is broken.
+    /// Descriptors or memory are short, or the listener is broken.
     case wait
     /// No connection waits.
     case empty
@@ -314,10 +315,10 @@ public actor TCPListener: ReactorActor {
       configuration: configuration.connection, reactor: server.takeReactor() ?? executor.reactor)
   }
 
-  /// Closes a connection so that its peer sees a reset.
+  /// Closes a connection so that its peer sees a reset (on TCP).
   private static func refuse(_ descriptor: consuming Descriptor) { try? descriptor.socket.resetOnClose() }
 
-  /// How many connections wait in the kernel for each socket, or at most wait, where the kernel does not say.
+  /// The number of connections that wait in the kernel for each socket; if the kernel does not say, the most that can wait.
   func waitingConnections() -> [Int] {
     sockets.map { $0.socket?.waitingConnections(atMost: Int(configuration.backlog) + 1) ?? 0 }
   }
@@ -367,9 +368,9 @@ extension TCPListener: EventHandler {
   package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "accept")) }
 }
 
-/// What the deadlines of a listener are for.
+/// The tags of a listener's deadlines.
 package enum ListenerDeadline: UInt64, Sendable {
-  /// Accepting is tried again after a shortage.
+  /// After a shortage, it is time to try to accept again.
   case retry
   /// The drain is over.
   case drain

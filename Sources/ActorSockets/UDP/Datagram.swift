@@ -69,7 +69,7 @@ public struct Datagram: Sendable {
     box = Box(metadata, box?.annotation, box?.descriptors, lacksDescriptors: lacksDescriptors)
   }
 
-  /// The descriptors that go along or came with it. All copies of a datagram share them.
+  /// The descriptors that the datagram passes, or that came with it. All copies of a datagram share them.
   var descriptors: DescriptorBundle? {
     get { box?.descriptors }
     set {
@@ -109,15 +109,16 @@ public struct Datagram: Sendable {
   /// ``UDPEndpoint/Metadata/timestamp``.
   public var timestamp: Duration? { box?.metadata.timestamp }
 
-  /// Who sent it through a unix socket: SCM_CREDENTIALS, unix(7). `nil` unless ``UDPEndpoint/Metadata/peerCredentials`` is asked for.
+  /// Who sent it through a unix socket: SCM_CREDENTIALS, unix(7). `nil` unless ``UDPEndpoint/Metadata/peerCredentials`` is
+  /// asked for.
   ///
-  /// They are the process, the real user and the real group of the moment at which the datagram was sent;
-  /// ``TCPConnection/peerCredentials()`` has the effective ones instead. The kernel vouches for them: a process needs CAP_SYS_ADMIN,
-  /// CAP_SETUID or CAP_SETGID to send others than its own.
+  /// The credentials are the process, its real user and its real group at the moment of sending;
+  /// ``TCPConnection/peerCredentials()`` has the effective user and group instead. The kernel vouches for them: a process needs
+  /// CAP_SYS_ADMIN, CAP_SETUID or CAP_SETGID to send other credentials than its own.
   public var peerCredentials: PeerCredentials? { box?.metadata.peerCredentials }
 
-  /// Whether descriptors that came with it were closed: more than ``UDPEndpoint/Configuration/receivesDescriptors``, or more than
-  /// this process may have. Those that are left are the first.
+  /// Whether some of its descriptors were closed on arrival, because they were more than
+  /// ``UDPEndpoint/Configuration/receivesDescriptors`` or more than this process may have. The first ones are kept.
   public var lacksDescriptors: Bool { box?.lacksDescriptors ?? false }
 
   /// What a filter has noted about it.

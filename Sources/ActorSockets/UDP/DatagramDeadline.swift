@@ -1,9 +1,9 @@
-/// What the deadlines of a datagram endpoint are for, as the reactor keeps it.
+/// The tags of a datagram endpoint's deadlines.
 package enum DatagramDeadline: RawRepresentable, Hashable, Sendable {
   case receive(UInt64)
   case send(UInt64)
   case close
-  /// There was no room to send, and no event tells when there is.
+  /// It is time to try to send again: there was no room, and no event tells when there is.
   case retry
 
   package var rawValue: UInt64 {

@@ -31,9 +31,9 @@ extension UDPEndpoint {
     public var maximumSendSize = 65_535
     /// What else is to be known of each datagram that arrives. Nothing by default, since each costs something.
     public var metadata: Metadata = []
-    /// How many descriptors are received with each datagram of a unix socket, 0 to 253: ``Datagram/takeDescriptor()``. 0 by default.
-    /// Descriptors that are too many are closed, and ``Datagram/lacksDescriptors`` says so. Up to 32 datagrams are received ahead,
-    /// each with its descriptors.
+    /// The most descriptors that are received with each datagram of a unix socket, 0 to 253; 0 by default. See
+    /// ``Datagram/takeDescriptor()``. Further descriptors are closed, and ``Datagram/lacksDescriptors`` says so. Up to 32
+    /// datagrams are received ahead, each with its descriptors.
     public var receivesDescriptors = 0
     /// The bytes that the kernel keeps for datagrams that nobody has received yet: SO_RCVBUF; what comes beyond is dropped and
     /// counted. It doubles the number, within `net.core.rmem_max`. `nil`, the default, leaves it to the system.
@@ -76,7 +76,7 @@ extension UDPEndpoint {
     public static let hopLimit = Metadata(rawValue: 4)
     /// ``Datagram/timestamp``: SO_TIMESTAMPNS.
     public static let timestamp = Metadata(rawValue: 8)
-    /// ``Datagram/peerCredentials`` of unix sockets: SO_PASSCRED, unix(7). Endpoints of other kinds have none.
+    /// ``Datagram/peerCredentials`` of unix sockets: SO_PASSCRED, unix(7). Datagrams of other sockets have no credentials.
     public static let peerCredentials = Metadata(rawValue: 16)
   }
 

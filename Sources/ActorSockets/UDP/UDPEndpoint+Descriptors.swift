@@ -4,16 +4,17 @@ public import SocketSystem
 // Passing descriptors with datagrams of unix sockets: unix(7), SCM_RIGHTS.
 //
 // A datagram shares its descriptors with all its copies. A send takes them out of the datagram at the call, so that they have one
-// owner from then on: the entry in the queue of sends. They are closed when the kernel has taken them, or with the entry when the
-// send fails or is taken back. Those that arrive belong to the datagram that they came with, and are closed with it.
+// owner from then on: the entry in the queue of sends. They are closed when the kernel has taken the datagram, or with the
+// entry when the send fails or is taken back. Received descriptors belong to the datagram that they came with, and are closed
+// with it.
 
 extension Datagram {
   /// Passes a descriptor along when the datagram is sent: sendmmsg(2) with SCM_RIGHTS, unix(7).
   ///
-  /// The endpoint that sends it must be one of a unix socket. At most 253 descriptors go with a datagram; they arrive in the order
-  /// in which they were added. The descriptors go with the first send of the datagram or of a copy of it. That send closes them in
-  /// any case: when the kernel has taken the datagram, for the peer's process then has its own, and otherwise when the send fails
-  /// or is taken back. Descriptors of a datagram that is never sent are closed with its last copy.
+  /// The endpoint that sends it must have a unix socket. At most 253 descriptors go with a datagram; they arrive in the order
+  /// in which they were added. The descriptors go with the first send of the datagram or of a copy of it. That send always
+  /// closes this process's copies: after the kernel has taken the datagram, or when the send fails or is taken back. If the
+  /// datagram is never sent, its descriptors are closed with its last copy.
   ///
   /// - Parameter descriptor: What to pass.
   public mutating func pass(_ descriptor: consuming Descriptor) {
@@ -22,15 +23,15 @@ extension Datagram {
     descriptors = bundle
   }
 
-  /// Takes the first of the descriptors that came with the datagram, in the order in which they were passed.
+  /// Takes the next of the descriptors that came with the datagram, in the order in which they were passed.
   ///
   /// An endpoint receives descriptors if ``UDPEndpoint/Configuration/receivesDescriptors`` says so. Copies of a datagram share its
-  /// descriptors. Those that are not taken are closed with its last copy.
+  /// descriptors. Descriptors that are not taken are closed with its last copy.
   ///
-  /// - Returns: The descriptor, which is yours; `nil` if there is none left.
+  /// - Returns: The descriptor, which is yours; `nil` if no descriptor is left.
   public func takeDescriptor() -> Descriptor? { descriptors?.takeFirst() }
 
-  /// The same datagram, to be sent: its descriptors are taken out of all other copies.
+  /// Returns a copy to be sent, and moves the descriptors to it: all other copies lose them.
   func claimingDescriptors() -> Datagram {
     guard let descriptors else { return self }
     var claimed = self
@@ -41,21 +42,21 @@ extension Datagram {
 
 extension UDPEndpoint {
   /// Sends a datagram, and passes a descriptor to its receiver: sendmmsg(2) with SCM_RIGHTS, unix(7). Returns when the kernel has
-  /// taken it.
+  /// taken the datagram.
   ///
-  /// The endpoint must be one of a unix socket. The descriptor is closed in any case: when the kernel has taken the datagram, for
-  /// the peer's process then has its own, and otherwise when the send fails or is taken back. ``Datagram/pass(_:)`` passes
-  /// several.
+  /// The endpoint must have a unix socket. The send always closes this process's copy of the descriptor: after the kernel has
+  /// taken the datagram, or when the send fails or is taken back. ``Datagram/pass(_:)`` passes several descriptors.
   ///
   /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
-  ///   - bytes: The bytes; none is a datagram, too.
+  ///   - bytes: The bytes; an empty array is a datagram, too.
   ///   - descriptor: What to pass.
   ///   - address: Where to; `nil` for the peer that the endpoint is connected to.
-  ///   - timeout: How long it may wait for room; `nil` for any time.
-  /// - Throws: `.invalidArgument` if the socket is no unix socket, `.limitExceeded` if too many descriptors are under way in the
-  ///   whole system already; what ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws; `CancellationError` when the task is cancelled.
+  ///   - timeout: How long it may wait for room; `nil` for no timeout.
+  /// - Throws: `.invalidArgument` if the socket is not a unix socket; `.limitExceeded` if too many descriptors are already
+  ///   under way in the whole system; what ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws; `CancellationError` when the
+  ///   task is cancelled.
   public func send(
     _ bytes: [UInt8], passing descriptor: consuming Descriptor, to address: SocketAddress? = nil,
     timeout: Timeout? = nil
@@ -67,7 +68,8 @@ extension UDPEndpoint {
     if let operation = try sending(datagram, timeout) { try await finish(operation) }
   }
 
-  /// The descriptors of a datagram that is to be sent through one of the sockets; throws if they cannot go along.
+  /// Returns the descriptors of a datagram to be sent through one of the sockets, `nil` if it has none. Throws if the socket
+  /// cannot pass them.
   func checked(_ descriptors: DescriptorBundle?, through index: Int) throws(SocketError) -> DescriptorBundle? {
     guard let descriptors else { return nil }
     let count = descriptors.numbers.count
@@ -79,7 +81,7 @@ extension UDPEndpoint {
     return descriptors
   }
 
-  /// Takes the descriptors that came with one of a batch. Those that nobody asked for are closed.
+  /// Takes the descriptors that came with a datagram of a batch, and closes those beyond the configuration's limit.
   func receivedDescriptors(_ number: Int, of batch: DatagramBatch) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     if kinds[0] != .unix { return (nil, false) }
     return batch.takeDescriptors(number, atMost: configuration.receivesDescriptors)

@@ -52,8 +52,8 @@ extension UDPEndpoint {
 
   /// Looks at datagrams where they were received, without copies: the closure is called once for each.
   ///
-  /// It is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams. Descriptors that came with
-  /// them are closed.
+  /// It is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams. Descriptors that
+  /// came with them are closed.
   ///
   /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
   ///
@@ -411,7 +411,7 @@ extension UDPEndpoint {
             let address = batch.address(number)?.unmapped
             let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, from: address))
             counts.received(batch.length(number), isTruncated: header.isTruncated)
-            // The closure does not see the descriptors that came with it: they are closed.
+            // The closure does not get the descriptors that came with the datagram: they are closed.
             _ = receivedDescriptors(number, of: batch)
             if isStranger(address) { continue }
             count += 1

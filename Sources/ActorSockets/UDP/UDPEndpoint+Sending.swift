@@ -434,7 +434,7 @@ extension UDPEndpoint {
         retryDelay = Self.firstRetryDelay
         sends.sent(sent)
         counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
-        // The kernel has its own by now. The entry may wait for others of its datagrams.
+        // The kernel has copies by now. Close them here, since the entry may wait until its other datagrams are sent.
         for (place, descriptors) in passed where place < sent { descriptors.closeAll() }
       }
       return sent

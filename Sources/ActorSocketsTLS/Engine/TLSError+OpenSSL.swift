@@ -8,7 +8,7 @@ extension TLSError {
   ///   - ssl: The connection.
   ///   - state: What its callbacks have left.
   ///   - result: What SSL_get_error(3) said.
-  ///   - isHandshake: Whether the call went on with the handshake.
+  ///   - isHandshake: Whether the call was part of the handshake.
   /// - Returns: The cause that is known best.
   static func taken(
     from ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32, isHandshake: Bool = false
@@ -47,7 +47,7 @@ extension TLSError {
     return TLSError(Code(reason: first.reason, isServer: state.isServer))
   }
 
-  /// Whether the message that was read last is the one with the peer's certificates.
+  /// Whether the message that OpenSSL read last is the one with the peer's certificates.
   private static func awaitsCertificate(_ ssl: OpaquePointer) -> Bool {
     // SAFETY: as above.
     let handshake = unsafe SSL_get_state(ssl)

@@ -13,7 +13,7 @@ extension TLSSession {
     serverName = unsafe state.isServer ? ActorSocketsTLS.serverName(of: ssl) : state.serverName?.text
     peerCertificates = unsafe Self.peerCertificates(ssl, state)
     isResumed = unsafe SSL_session_reused(ssl) == 1
-    // RFC 9266, section 2. An empty context, and not none: in TLS 1.2 that is a difference.
+    // RFC 9266, section 2. The context is empty, but present: TLS 1.2 tells the two apart.
     channelBinding = try? unsafe Self.exportKeyingMaterial(ssl, "EXPORTER-Channel-Binding", [], count: 32)
     let result = Int32(clamping: unsafe SSL_get_verify_result(ssl))
     if let verdict = state.verdict {

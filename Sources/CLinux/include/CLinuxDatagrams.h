@@ -51,9 +51,9 @@ clinux_batch *_Nullable clinux_batch_create(void);
 void clinux_batch_destroy(clinux_batch *_Nonnull batch);
 
 /// recvmmsg(2) with MSG_DONTWAIT and MSG_CMSG_CLOEXEC of up to `count` datagrams: the bytes of number `i` go to `memory` +
-/// `i * size`, and what is longer is cut. There is room for the metadata, if `with_metadata`, and for `descriptors` descriptors with
-/// each datagram; without both, the kernel drops the control messages and closes the descriptors in them. Otherwise each datagram
-/// needs one call of `clinux_batch_take_descriptors`.
+/// `i * size`, and what is longer is cut. With `with_metadata` there is room for the metadata of each datagram, and always for
+/// `descriptors` descriptors with each. Without any room, the kernel drops the control messages and closes the descriptors in
+/// them. With room, call `clinux_batch_take_descriptors` once for each datagram.
 int clinux_batch_receive(clinux_batch *_Nonnull batch, int fd, uint8_t *_Nonnull memory, unsigned long size, int count,
                          int with_metadata, int descriptors);
 /// Of a datagram that was received: the number of its bytes that there are
@@ -62,10 +62,11 @@ unsigned long clinux_batch_length(const clinux_batch *_Nonnull batch, int index)
 int clinux_batch_is_truncated(const clinux_batch *_Nonnull batch, int index);
 /// Of a datagram that was received: a struct sockaddr_storage with the address it came from, and how much of it is filled
 const void *_Nonnull clinux_batch_address(const clinux_batch *_Nonnull batch, int index, uint32_t *_Nonnull length);
-/// Of a datagram that was received: whether there was no room for all control messages, descriptors among them: MSG_CTRUNC
+/// Of a datagram that was received: whether control messages or descriptors were lost because there was no room for them:
+/// MSG_CTRUNC
 int clinux_batch_is_control_truncated(const clinux_batch *_Nonnull batch, int index);
-/// Of a datagram that was received: moves up to `most` of the descriptors that came with it to `descriptors`, closes the others, and
-/// returns how many came. Another call finds none.
+/// Of a datagram that was received: moves up to `most` of the descriptors that came with it to `descriptors`, closes the
+/// others, and returns how many came. A second call returns 0.
 int clinux_batch_take_descriptors(clinux_batch *_Nonnull batch, int index, int *_Nullable descriptors, int most);
 /// Of a datagram that was received: what was asked for
 void clinux_batch_metadata(const clinux_batch *_Nonnull batch, int index, clinux_metadata *_Nonnull metadata);
@@ -73,7 +74,7 @@ void clinux_batch_metadata(const clinux_batch *_Nonnull batch, int index, clinux
 /// Begins a batch to be sent.
 void clinux_batch_clear(clinux_batch *_Nonnull batch);
 /// Adds a datagram, whose bytes stay where they are until it is sent. Without an address it goes to the connected peer. Up to
-/// CLINUX_MAXIMUM_DESCRIPTORS descriptors go along, which must be open until it is sent. The batch must have room.
+/// CLINUX_MAXIMUM_DESCRIPTORS descriptors go along; they must stay open until the datagram is sent. The batch must have room.
 void clinux_batch_add(clinux_batch *_Nonnull batch, const uint8_t *_Nullable bytes, unsigned long length,
                       const void *_Nullable address, uint32_t address_length,
                       const clinux_metadata *_Nullable metadata, const int *_Nullable descriptors, int descriptor_count);

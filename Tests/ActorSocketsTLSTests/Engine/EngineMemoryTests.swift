@@ -25,7 +25,7 @@ import Testing
       do {
         for version in TLSVersion.both { try Self.idle(version) }
       } catch {
-        // What this process prints nobody reads.
+        // The exit test reports only the exit status, so print the error.
         FileHandle.standardError.write(Data("\(error)\n".utf8))
         throw error
       }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// What OpenSSL asks of whoever calls it. Each test fails if the engine stops doing its part.
+/// What OpenSSL requires of its callers. Each test fails if the engine no longer meets its requirement.
 @Suite struct EngineTrapTests {
-  /// Leaves an error in the thread's queue, as other code that calls OpenSSL may.
+  /// Leaves an error in the thread's error queue, as other code that calls OpenSSL may.
   private func leaveError() {
     let missing = unsafe BIO_new_file("/nothing/is/here", "r")
     unsafe BIO_free(missing)
@@ -13,7 +13,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both)
-  func `An error that other code left in the thread's queue fails no call`(version: TLSVersion) throws {
+  func `An error that other code left in the thread's error queue makes no call fail`(version: TLSVersion) throws {
     let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
     pair.exchange {
       leaveError()
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  /// SSL_CTX_set_mode(3). Without the last one an idle connection keeps 34 KB of buffers.
+  /// SSL_CTX_set_mode(3). Without the last of the modes, an idle connection keeps 34 KB of buffers.
   @Test func `Connections write in parts, from any memory, and give their buffers back`() throws {
     let contexts = [
       (try Contexts.client(), TLSRole.client(serverName: "server.test")), (try Contexts.server(), .server),
@@ -77,7 +77,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both)
-  func `A write of nothing makes no record`(version: TLSVersion) throws {
+  func `An empty write makes no record`(version: TLSVersion) throws {
     let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
     pair.exchange()
     #expect(pair.client.write([]) { $0 } == 0)

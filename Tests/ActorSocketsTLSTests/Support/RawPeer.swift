@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import ActorSocketsTLS
 
-/// An engine on a blocking socket: a test sees and changes each byte that it sends.
+/// A TLS engine on a blocking socket, so that a test can see and change each byte that it sends.
 final class RawPeer {
   let engine: EngineEnd
   let socket: RawSocket

@@ -11,7 +11,7 @@ import Testing
   /// How a handler learns that the connection has failed.
   enum Discovery: CaseIterable {
     case reading
-    /// It has no read or write in the queues when the record comes.
+    /// The handler has no read or write in the queues when the record comes.
     case awaitingTheEnd
   }
 
@@ -34,7 +34,7 @@ import Testing
       try peer.sendDamagedRecord()
       while peer.engine.failure == nil { try await peer.receive() }
       #expect(peer.engine.failure?.alert == "bad_record_mac")
-      // The peer has more to send. None of it may meet a closed socket.
+      // The peer still sends. No byte may meet a closed socket, which would answer with a reset.
       for _ in 0..<8 { try peer.socket.send(pattern(65_536)) }
       peer.socket.finishWriting()
       #expect(try await peer.socket.receiveToEnd().isEmpty)
@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both, Failure.allCases)
-  func `close() returns when the descriptor is gone, also if the connection had failed`(
+  func `close() returns when the descriptor is closed, even if the connection had failed`(
     version: TLSVersion, failure: Failure
   ) async throws {
     try await within("it is closed") {
@@ -82,7 +82,7 @@ import Testing
           try peer.sendDamagedRecord()
           await #expect(throws: TLSError.self) { _ = try await secure.read(exactly: 3) }
         }
-        // The peer goes when it has found the end, so it is there for a while yet.
+        // The peer closes only after it has found the end.
         async let ending: [UInt8] = {
           let rest = try await other.receiveToEnd()
           other.close()

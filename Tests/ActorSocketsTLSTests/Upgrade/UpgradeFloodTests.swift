@@ -5,7 +5,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// Peers that send messages without data, on connections.
+/// Connections whose peers send messages without data.
 @Suite struct UpgradeFloodTests {
   private static let limit = 10
 
@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(arguments: [CarrierKind.tcp, .inMemory], [false, true])
-  func `A flood of key updates ends the connection, whether somebody reads or not`(
+  func `A flood of key updates ends the connection, whether or not a read waits`(
     carrier: CarrierKind, isRead: Bool
   ) async throws {
     try await within("it has ended") {
@@ -36,7 +36,7 @@ import Testing
         flood += peer.output()
       }
       try await peer.stream.write(flood)
-      // As many as may be are answered; each answer is a key update of its own.
+      // Key updates up to the limit are answered; each answer is itself a key update.
       while peer.end.state.idleMessages < Self.limit {
         peer.input(try #require(await peer.stream.read()))
         _ = try peer.end.read()

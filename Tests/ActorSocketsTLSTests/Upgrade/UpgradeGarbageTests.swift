@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// What a peer should not send, on connections of a server.
+/// Peers that send garbage to a server.
 @Suite struct UpgradeGarbageTests {
   @Test(arguments: EngineGarbageTests.Garbage.allCases, [false, true])
   func `Garbage fails its own connection, the peer reads the end, and others are served`(
@@ -17,7 +17,7 @@ import Testing
       if isAfterHandshake { try await bad.handshake() }
       try bad.socket.send(garbage.bytes)
       bad.socket.finishWriting()
-      // It ends without a reset, behind an alert if there was a reason for one.
+      // The stream ends without a reset. An alert may come before the end.
       _ = try await bad.socket.receiveToEnd()
       let good = try RawPeer(context, to: server.port)
       try await good.handshake()

@@ -136,7 +136,7 @@ import Testing
         return bytes
       }
       await asked.wait()
-      // The reactor looks for events between any two of these calls, so what is under way arrives.
+      // The reactor looks for events between any two of these calls, so bytes that are under way arrive.
       for _ in 0..<500 { #expect(await judge.state == .connecting) }
       #expect(events.all.isEmpty)
       decided.open()

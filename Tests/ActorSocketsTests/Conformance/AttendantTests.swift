@@ -124,7 +124,7 @@ import Testing
           defer { stream.setAttended(false) }
           return try await stream.read()
         }
-        // Each tenth round is won by the cancellation, each tenth by the bytes; the others are open.
+        // The cancellation wins every tenth round, the bytes win another tenth; either may win the others.
         if round % 10 == 0 {
           Self.cancel(attending, of: stream)
           await expectCancellation { _ = try await attending.value }

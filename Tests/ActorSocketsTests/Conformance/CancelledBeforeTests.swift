@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What each operation does in a task that was cancelled before the call: what its page says.
+/// What each operation does in a task that was cancelled before the call. Its documentation says the same.
 @Suite struct CancelledBeforeTests {
   /// Runs `body` in a task that is cancelled already.
   private static func cancelled<Value: Sendable>(
@@ -57,7 +57,7 @@ import Testing
       case .flushAcknowledged: try await stream.flush(until: .acknowledged)
       case .peerFinished: try await stream.peerFinishedWriting
       case .closed: _ = try await stream.closed
-      // Nobody sends as much as that: the operation is taken back.
+      // The peer sends fewer bytes: the operation is taken back.
       case .enqueuedRead: _ = try await stream.enqueueRead(.exactly(1000)).value
       case .pipe: _ = try await ActorSockets.pipe(from: stream, to: peer)
       case .relay: _ = try await ActorSockets.relay(between: stream, and: peer)
@@ -66,7 +66,7 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases, Refused.allCases)
-  func `Cancelled before the call: each operation does what its page says`(
+  func `Cancelled before the call: each operation throws and changes nothing`(
     transport: Transport, operation: Refused
   ) async throws {
     try await within("all calls return") {
@@ -79,7 +79,7 @@ import Testing
       }
       let status = await stream.status
       #expect(status.queuedReads == 0 && status.queuedWrites == 0)
-      // No byte was taken, and none sent.
+      // The operation took no byte and sent no byte.
       #expect(try await stream.read(exactly: 5) == Array("there"))
       try await stream.write(Array("ok"))
       #expect(try await peer.read() == Array("ok"))
@@ -130,7 +130,7 @@ import Testing
       let pair = try await transport.pair { $0.isNarrow = true }
       let (stream, peer) = (pair.server, pair.client)
       stream.enqueueWrite(pattern(tooMuch))
-      // The call does not wait: it could not return before the peer reads.
+      // A call that waits would not return before the peer reads.
       do {
         try await Self.cancelled { try await operation.run(on: stream) }
         #expect(operation != .finishWriting)
@@ -165,7 +165,7 @@ import Testing
       let endpoint = Endpoint.address(listener.localAddresses[0])
       await expectCancellation { _ = try await Self.cancelled { try await TCPConnection.connect(to: endpoint) } }
       await expectCancellation { _ = try await Self.cancelled { try await listener.accept() } }
-      // The first that comes is this one.
+      // This is the first connection that arrives.
       let client = try await TCPConnection.connect(to: endpoint)
       #expect(try await listener.accept().remoteAddress == client.localAddress)
     }
@@ -195,7 +195,7 @@ import Testing
   }
 
   @Test(arguments: [DatagramTransport.ipv4, .unix], OfEndpoint.allCases)
-  func `Cancelled before the call: each operation of an endpoint does what its page says`(
+  func `Cancelled before the call: each operation of an endpoint throws and changes nothing`(
     transport: DatagramTransport, operation: OfEndpoint
   ) async throws {
     try await within("all calls return") {

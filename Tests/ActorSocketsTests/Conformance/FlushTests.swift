@@ -13,7 +13,7 @@ import Testing
       for size in [1, 1000, 50_000] {
         try await pair.client.write(pattern(size))
         try await pair.client.flush()
-        // A unix socket counts what the peer has not read.
+        // A unix socket also counts bytes that the peer has received but not read.
         if transport != .unix, let connection = pair.client as? TCPConnection {
           #expect(try await connection.withFileDescriptor { Socket($0).unacknowledgedBytes() } == 0)
         }
@@ -95,7 +95,7 @@ import Testing
         let reactor = Reactor()
         let (connection, peer) = try await RawSocket.stuckPeerOfConnection(on: reactor)
         let flushing = Task.immediate { try await connection.flush() }
-        // This call comes behind the flush.
+        // When this call returns, the flush has begun.
         _ = await connection.state
         switch end {
         case 0:
@@ -122,7 +122,7 @@ import Testing
       let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
       let flushing = Task.immediate { try await connection.flush() }
       let closing = Task.immediate { await connection.close(after: .pendingWrites) }
-      // This call comes behind both.
+      // When this call returns, both have begun.
       _ = await connection.state
       #expect(try await peer.receiveToEnd() == pattern(150_000))
       peer.close()

@@ -92,7 +92,7 @@ import Testing
       try await pair.client.finishWriting()
       for _ in 0..<3 { await expectError(.closed) { try await pair.client.finishWriting() } }
       #expect(try await pair.server.read() == nil)
-      // The other side still writes, and its half-close is in order.
+      // The other side may still write, and then half-close.
       try await pair.server.write([1])
       try await pair.server.finishWriting()
       #expect(try await pair.client.readToEnd() == [1])
@@ -100,7 +100,7 @@ import Testing
       await expectError(.closed) { try await pair.client.finishWriting() }
 
       let broken = try await transport.pair()
-      // With this a unix socket has a reset, too.
+      // With this byte unread, the abort of a unix socket reaches the peer as a reset, too.
       try await broken.client.write([1])
       try await broken.server.write([2])
       await broken.server.abort()

@@ -77,7 +77,7 @@ import Testing
         let unsent = await pair.client.status.unsentBytes
         return unsent > 0 && unsent < tooMuch
       }
-      // Bytes that still move arm the timeout again; when the write is stuck, it is reached.
+      // As long as bytes move, they arm the timeout again; once the write is stuck, the timeout fires.
       try await eventually("the timeout is reached") {
         await time.advance(by: Self.limit)
         return await pair.client.state != .open

@@ -52,7 +52,7 @@ private struct Chain: Sendable {
       async let moved = pipe(from: chain.inner, to: chain.outer)
       let writing = Task.immediate { try await chain.near.write(pattern(total)) }
       try await eventually("the pipe is full") { await chain.outer.status.unsentBytes > 0 }
-      // The reactor looks for events between any two of these calls: a pipe that does not wait would move everything meanwhile.
+      // The reactor looks for events between any two of these calls, so a pipe that did not wait would have moved everything.
       for _ in 0..<1000 {
         // One chunk is under way, and nothing is kept beside it.
         #expect(await chain.outer.status.unsentBytes <= 65_536)

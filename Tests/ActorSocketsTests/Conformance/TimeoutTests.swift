@@ -271,7 +271,7 @@ import Testing
         switch operation {
         case "read": _ = try await stream.read(upTo: 9, timeout: .zero)
         case "write":
-          // The way is full, so that the second write cannot begin.
+          // The first write fills the buffers, so that the second cannot begin.
           stream.enqueueWrite(pattern(tooMuch))
           try await stream.write([1], timeout: .within(.zero))
         default:
@@ -287,7 +287,7 @@ import Testing
     }
   }
 
-  @Test func `A connection that the user closes says so, though an operation times out meanwhile`() async throws {
+  @Test func `The report says that the user closed the connection, even if an operation times out`() async throws {
     try await within("it closes") {
       let time = ManualTime()
       let pair = try await Transport.inMemory.pair(on: time.reactor) {

@@ -23,11 +23,11 @@ import Testing
 }
 
 extension TCPListener {
-  /// Accepts, has somebody else call `accept`, and accepts again.
+  /// Accepts, lets `call` make another call of `accept`, and accepts again.
   fileprivate func acceptThree(
     _ call: @Sendable () -> Task<TCPConnection, any Error>
   ) async throws -> (TCPConnection, TCPConnection, TCPConnection) {
-    // The first call has the place of this method's own.
+    // The first call uses the place in the queue that the call of this method has.
     let first = try await accept()
     let calling = call()
     let third = try await accept()

@@ -83,12 +83,12 @@ import Testing
   }
 
   @Test(arguments: [LengthPrefix.uint8, .uint16(.little), .uint32(.big), .uint64(.big)])
-  func `The largest maximum there is works for length prefixes, too`(prefix: LengthPrefix) throws {
+  func `The largest possible maximum works for length prefixes`(prefix: LengthPrefix) throws {
     var driver = ReadDriver()
     driver.admit(.message(prefix, maximumLength: .max), 1)
     driver.receive(try #require(prefix.encode(3)) + [7, 8, 9])
     #expect(driver.results == [.bytes([7, 8, 9])])
-    // With its prefix, such a message is longer than any memory.
+    // With its prefix, such a message is longer than `Int.max`.
     driver.admit(.message(.uint64(.big), maximumLength: .max), 2)
     driver.receive([0x7f] + Array(repeating: 0xff, count: 7))
     #expect(driver.results.last == .failed(.limitExceeded))

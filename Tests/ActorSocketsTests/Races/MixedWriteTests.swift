@@ -101,7 +101,7 @@ import Testing
       while let bytes = try await server.read(upTo: Int.random(in: 1...40_000, using: &random)) {
         records.receive(bytes[...])
         while let descriptor = await server.takeDescriptor() { descriptors.append(descriptor.recordNumber()) }
-        // Now and then the writers go on until they have to wait.
+        // Now and then the reader pauses, so that the writers fill the buffers and have to wait.
         if Int.random(in: 0..<8, using: &random) == 0 { for _ in 0..<200 { await Task.yield() } }
       }
       return (records, descriptors)

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// What the races have in common.
+/// The function `race`.
 @Suite struct RaceTests {
   @Test func `A race with an outcome that never occurs ends, and names it`() async throws {
     let error = await #expect(throws: Overdue.self) {

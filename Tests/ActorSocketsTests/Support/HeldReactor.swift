@@ -2,7 +2,7 @@ import EpollReactor
 import TestSupport
 
 extension Reactor {
-  /// Runs `body` while this reactor's thread is blocked, so that what `body` causes is found in one look at epoll.
+  /// Runs `body` while this reactor's thread is blocked, so that one look at epoll finds the events that `body` causes.
   func whileBlocked<Value>(_ body: () throws -> Value) async rethrows -> Value {
     let isBlocked = Gate()
     let mayGoOn = Gate()

@@ -83,7 +83,7 @@ struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
 
   var total: Int { counts.values.reduce(0, +) }
 
-  /// Those of the outcomes that occurred less often than `limit`.
+  /// Returns the outcomes of these that occurred less often than `limit`.
   func outcomes(of outcomes: [Outcome], below limit: Int) -> [Outcome] {
     outcomes.filter { counts[$0, default: 0] < limit }
   }
@@ -95,11 +95,11 @@ struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
 
 /// Runs a race in several lanes at once, each with a seed of its own, and adds their outcomes up.
 ///
-/// How often each outcome occurs depends on what else the machine does. A race that one side hardly ever wins shows little, so it
-/// goes on until each of `outcomes` has occurred at least once in a hundred of the rounds that were asked for, for two minutes more
-/// at most.
+/// How often each outcome occurs depends on what else the machine does. A race that one side hardly ever wins shows little. So
+/// after `rounds` rounds it goes on until each of `outcomes` has occurred at least `rounds` / 100 times, for `extraSeconds` at
+/// most.
 ///
-/// - Throws: A sentence that names the outcomes that did not occur.
+/// - Throws: A sentence that names the outcomes that occurred too rarely.
 func race<Outcome: Hashable & Sendable>(
   lanes: Int, rounds: Int = rounds, seed: UInt64, until outcomes: [Outcome],
   extraSeconds: Int = 120 * patience,
@@ -121,7 +121,7 @@ func race<Outcome: Hashable & Sendable>(
     }
     let missing = sum.outcomes(of: outcomes, below: wanted)
     if missing.isEmpty { return }
-    // In small portions from now on, so that the end is not far behind its time.
+    // Smaller portions from now on, so that the race does not end long after its deadline.
     share = min(share, 1000)
     let deadline = end ?? .now + .seconds(extraSeconds)
     end = deadline

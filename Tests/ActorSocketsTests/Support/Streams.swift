@@ -17,7 +17,7 @@ enum Transport: String, CaseIterable, CustomTestStringConvertible {
 
   var testDescription: String { rawValue }
 
-  /// Whether `abort()` reaches the peer as a reset: unix sockets have none.
+  /// Whether `abort()` reaches the peer as a reset. Unix sockets have no reset.
   var hasReset: Bool { self != .unix }
 }
 
@@ -28,7 +28,7 @@ struct Pair: Sendable {
 }
 
 extension Pair {
-  /// Leaves room for few bytes on the way between two sockets.
+  /// Makes the buffers between two sockets small.
   fileprivate func narrow() async throws {
     for end in [client, server] { try await (end as? TCPConnection)?.narrow() }
   }

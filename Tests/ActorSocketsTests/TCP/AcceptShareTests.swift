@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSockets
 @testable import EpollReactor
 
-/// A flood of connections takes a share of each iteration of the loop, not the whole loop. Counted, not timed.
+/// A flood of connections takes only a share of each iteration of the loop. The tests count accepts, and measure no time.
 @Suite struct AcceptShareTests {
   /// Notes the iteration of the loop at each accept.
   private final class Accepts: Sendable {
@@ -64,7 +64,7 @@ import Testing
     }
 
     func expectShares(of accepted: Int) async throws {
-      // The byte and the flood are found by one look, whose events may take two iterations.
+      // One look finds the byte and the flood. It may take two iterations to carry out its events.
       #expect(try await answering.value <= 2 * AcceptPolicy.share, "the flood was accepted before the byte was found")
       try await eventually("all are accepted") { accepts.count == accepted }
       #expect(accepts.mostAtOnce <= AcceptPolicy.share)
@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  @Test func `A flood of connections that are refused leaves the others their turn`() async throws {
+  @Test func `A flood of connections that are refused does not hold up other sockets`() async throws {
     try await within("all are refused") {
       let scene = try await Scene()
       let isServed = Gate()
@@ -115,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `A drain that finds a flood in the backlog leaves the others their turn`() async throws {
+  @Test func `A drain that finds a flood in the backlog does not hold up other sockets`() async throws {
     try await within("all are accepted") {
       let scene = try await Scene()
       let isServed = Gate()
@@ -134,7 +134,7 @@ import Testing
     }
   }
 
-  @Test func `A loop of accepts in the listener's own isolation leaves the others their turn`() async throws {
+  @Test func `A loop of accepts in the listener's own isolation does not hold up other sockets`() async throws {
     try await within("all are accepted") {
       let scene = try await Scene()
       let first = try RawSocket.connected(to: scene.address)

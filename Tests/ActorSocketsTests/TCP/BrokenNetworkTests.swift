@@ -121,7 +121,7 @@ struct BrokenNetworkTests {
     }
   }
 
-  @Test func `Where no local port is free, connecting and binding say so, and go on when one is`() async throws {
+  @Test func `While no local port is free, connecting and binding say so, and then they work again`() async throws {
     try await within("it connects again") {
       let (reactor, listener) = try await Self.make(["echo 9000 9003 > /proc/sys/net/ipv4/ip_local_port_range"])
       let endpoint = Endpoint.address(.ipv4(.loopback, port: Self.port))

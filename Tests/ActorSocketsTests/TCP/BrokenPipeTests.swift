@@ -8,8 +8,8 @@ import Testing
 
 /// No send on a stream raises SIGPIPE: all have MSG_NOSIGNAL. Datagram sockets raise no signal in any case: send(2).
 ///
-/// The reactor's thread has all signals blocked, so a signal that was raised for the thread does not end the process. It stays
-/// pending, which the kernel says.
+/// The reactor's thread blocks all signals, so a signal that was raised for the thread does not end the process. The signal
+/// stays pending, and /proc shows it.
 @Suite struct BrokenPipeTests {
   enum Path: CaseIterable {
     case write, gathered, enqueued, passing
@@ -31,7 +31,7 @@ import Testing
       let (near, far) = try RawSocket.unixPair()
       let connection = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor)
       #expect(await connection.state == .open)
-      // Behind the connection's back, so that it finds out by sending, which fails with EPIPE.
+      // The connection does not know of this shutdown, so it finds out by sending, which fails with EPIPE.
       try await connection.withFileDescriptor { _ = shutdown($0, Int32(SHUT_WR)) }
       await #expect(throws: SocketError.self) { try await path.send(on: connection) }
       #expect(await reactor.pendingSignals == 0)

@@ -289,7 +289,7 @@ import Testing
   }
 }
 
-/// Waits until the task is cancelled, and throws then.
+/// Waits until the task is cancelled, and then throws.
 private func waitForCancellation() async throws -> Never {
   let cancelled = Gate()
   await withTaskCancellationHandler {

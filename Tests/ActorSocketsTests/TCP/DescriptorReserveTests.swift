@@ -6,8 +6,8 @@ import Testing
 
 @testable import ActorSockets
 
-// What peers cause leaves a reserve of descriptors for the rest of the process. Each test runs in a process of its own, whose
-// limit it changes.
+// Accepted and connecting sockets leave a reserve of descriptors for the rest of the process. Each test runs in a process of
+// its own, because it changes the limit of descriptors.
 
 @Suite struct DescriptorReserveTests {
   @Test func `A connection that would use the reserve is reset, and the next ones wait`() async {
@@ -27,15 +27,15 @@ import Testing
         await time.advance(by: .seconds(100))
         await #expect(throws: SystemError.self) { try await clients[0].receive() }
 
-        // A descriptor of the reactor is closed: no time passes.
+        // When a descriptor of the reactor is closed, the listener tries again without waiting.
         await victim.abort()
         #expect(try await first.value.remoteAddress == clients[1].address)
-        // However often it is tried again, those that wait are not reset.
+        // However often the listener tries again, it does not reset the connections that wait.
         for _ in 0..<10 { await time.advance(by: .seconds(10)) }
         close(fillers.removeFirst())
         await time.advance(by: .seconds(1))
         #expect(try await second.value.remoteAddress == clients[2].address)
-        // A limit that is raised counts at once.
+        // A raised limit counts at once.
         limit += 100
         setDescriptorLimit(limit)
         await time.advance(by: .seconds(1))
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test func `A connect that would use the reserve fails, and what the program opens does not`() async {
+  @Test func `A connect that would use the reserve fails, but a listener or an endpoint may use it`() async {
     await #expect(processExitsWith: .success) {
       try await within("all calls return") {
         let peer = try RawSocket.listening()
@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `A server counts the connections that it refuses for want of descriptors`() async {
+  @Test func `A server counts the connections that it refuses because descriptors are short`() async {
     await #expect(processExitsWith: .success) {
       try await within("all are served") {
         let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
@@ -87,7 +87,7 @@ import Testing
         let late = (0..<3).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
         _ = try await leaveOnlyTheReserve()
         for client in late { _ = try Socket(client.number).connect(to: address) }
-        // The first one is reset, and would find that out once: here, or in its receive.
+        // The first one is reset. Only one call reports that, which must be its receive, so it does not send.
         for client in late.dropFirst() { try client.send("late") }
         await #expect(throws: SystemError.self) { try await late[0].receive() }
         for (leaving, client) in zip(clients, late.dropFirst()) {
@@ -115,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `What the pool opens is open before a server serves its first connection`() async {
+  @Test func `The descriptors of Swift's thread pool are open before a server serves its first connection`() async {
     await #expect(processExitsWith: .success) {
       try await within("it is served") {
         let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
@@ -127,7 +127,7 @@ import Testing
         func count(_ kind: String) -> Int { kinds.all[0].count { $0 == "anon_inode:[\(kind)]" } }
         // The reactor has an epoll instance and an eventfd of its own.
         #expect(count("eventpoll") == 2 && count("eventfd") == 2)
-        // One for each of the two clocks.
+        // There is one timerfd for each of the two clocks.
         #expect(count("timerfd") == 2, "\(kinds.all[0])")
       }
     }
@@ -143,11 +143,13 @@ private func setDescriptorLimit(_ count: Int) {
   #expect(unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
 }
 
-/// Lowers the limit so that only the 32 numbers of the reserve are above those that are in use, and uses up the numbers below it.
+/// Lowers the limit so that only the 32 numbers of the reserve are above the numbers in use, and uses up all numbers below the
+/// reserve.
 ///
-/// Swift's pool opens files of /proc for a moment, each of which would leave a free number behind: those are waited for.
+/// Swift's pool opens files of /proc for a moment. Each would leave a free number behind, so the function waits until they are
+/// closed and their numbers used up, too.
 ///
-/// - Returns: The descriptors that use numbers up, and the limit.
+/// - Returns: The descriptors that use up numbers, and the limit.
 private func leaveOnlyTheReserve() async throws -> (fillers: [Int32], limit: Int) {
   await PoolDescriptors.areOpen()
   // Some numbers may be inherited from the process that runs the tests.
@@ -168,7 +170,7 @@ private func leaveOnlyTheReserve() async throws -> (fillers: [Int32], limit: Int
   return (fillers, Int(end) + 32)
 }
 
-/// What the descriptors of this process are.
+/// The targets of the links in /proc/self/fd, which say what the descriptors of this process are.
 private func openKinds(below end: Int = 100) -> [String] {
   (0..<end).compactMap { number in
     var text = [CChar](repeating: 0, count: 256)

@@ -134,7 +134,7 @@ import Testing
 /// Runs `body`, and then waits until no more descriptors are open than before.
 func expectNoDescriptors(_ body: @Sendable () async throws -> Void) async throws {
   try await within("the descriptors are closed") {
-    // What stays is opened first: the reactor, its wake event, what Swift's pool keeps.
+    // Descriptors that stay open are opened first: the reactor's, its wake event, those of Swift's pool.
     let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
     await listener.serveNobody()
     _ = await TCPConnection(to: .address(try RawSocket.listening().address)).state
@@ -146,7 +146,7 @@ func expectNoDescriptors(_ body: @Sendable () async throws -> Void) async throws
 }
 
 extension TCPListener {
-  /// Begins to serve, and ends.
+  /// Begins to serve, and stops at once.
   fileprivate func serveNobody() async {
     let serving = Task { try await serve { _ in } }
     serving.cancel()

@@ -5,9 +5,9 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What becomes of connections that wait in the kernel when a server at its limit begins to drain.
+/// What happens to connections that wait in the kernel when a server at its limit begins to drain.
 @Suite struct DrainTests {
-  /// A server for one connection at a time, whose handler answers one line, and that serves its first client.
+  /// A server that serves one connection at a time and answers one line. Its first client is being served.
   private struct Scene {
     let time = ManualTime()
     let listener: TCPListener
@@ -30,7 +30,7 @@ import Testing
       await isServed.wait()
     }
 
-    /// Connects, so that the connection waits in the kernel.
+    /// Makes connections, which wait in the kernel.
     func connect(_ count: Int, to index: Int = 0) throws -> [RawSocket] {
       try (0..<count).map { _ in try RawSocket.connected(to: listener.localAddresses[index]) }
     }
@@ -38,7 +38,7 @@ import Testing
     /// Begins the drain, and waits until the listener has done so.
     func beginDraining() async {
       serving.cancel()
-      // Behind what the cancellation submitted.
+      // This call runs after the calls that the cancellation submitted.
       await expectError(.closed) { _ = try await listener.accept() }
     }
 
@@ -66,7 +66,7 @@ import Testing
       let scene = try await Scene()
       let waiting = try scene.connect(3)
       await scene.beginDraining()
-      // The kernel takes them in until the listener is closed.
+      // The kernel accepts connections until the listener is closed.
       let late = try scene.connect(5)
       for client in [scene.served] + waiting { try await scene.echo(client) }
       let report = try await scene.serving.value
@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test func `What waits on one address is not taken for what comes on another during a drain`() async throws {
+  @Test func `A drain counts the connections that wait separately for each address`() async throws {
     try await within("the drain ends") {
       let scene = try await Scene(on: .host("localhost", port: 0))
       try #require(scene.listener.localAddresses.count == 2)
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `A server for which nobody waits stops listening as soon as it drains`() async throws {
+  @Test func `A server with an empty backlog stops listening as soon as it drains`() async throws {
     try await within("the drain ends") {
       let scene = try await Scene()
       await scene.beginDraining()

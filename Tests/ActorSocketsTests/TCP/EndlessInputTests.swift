@@ -4,9 +4,10 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// Peers that send without end, to readers whose message never ends and to nobody: memory stays bounded.
+/// Peers that send without end, to reads whose message never ends and to a connection without reads: memory stays bounded.
 ///
-/// They send 64 MiB, and 1 GiB if `ACTORSOCKETS_ROUNDS` is a million or more.
+/// The first test receives 1 MiB with the 3,000 rounds that are the default of `ACTORSOCKETS_ROUNDS`, 64 MiB with 100,000, and
+/// 1 GiB with a million or more.
 @Suite struct EndlessInputTests {
   private static let total = rounds >= 1_000_000 ? 1 << 30 : min(64, max(1, rounds * 64 / 100_000)) << 20
 
@@ -16,7 +17,7 @@ import Testing
     return Int(text.split(separator: " ")[1]).map { $0 * 4096 } ?? 0
   }
 
-  /// Sends this many bytes without a line feed, on a thread of its own, as far as it gets.
+  /// Sends up to this many bytes without a line feed, on a thread of its own, until a send fails.
   private static func flood(_ peer: RawSocket, _ total: Int, _ isOver: Gate) throws -> Guarded<Int> {
     let sent = Guarded(0)
     try startThread(name: "flood") {
@@ -27,7 +28,7 @@ import Testing
     return sent
   }
 
-  /// What the reads of a message make of the bytes, which never have an end.
+  /// Reads of a message that never ends.
   private static let reads: [@Sendable (TCPConnection) async throws -> Void] = [
     { _ = try await $0.read(until: .lf, maximumLength: 100_000) },
     { for try await _ in $0.lines(ending: .any, maximumLength: 100_000) {} },
@@ -36,13 +37,13 @@ import Testing
     { for try await _ in $0.messages(lengthPrefix: .uint32(.big), maximumLength: 100_000) {} },
   ]
 
-  @Test func `A message that never ends is an error at its limit, and takes no memory beyond`() async {
+  @Test func `A message that never ends is an error at its limit, and takes no memory beyond the limit`() async {
     await #expect(processExitsWith: .success) {
       try await within("everything was sent", seconds: 300) {
         let (connection, peer) = try RawSocket.peerOfConnection()
         let isOver = Gate()
         let before = try Self.residentBytes()
-        // More than is read: a rest below the limit would be waited for.
+        // The peer sends more than is read: with less than the limit left, a read would wait.
         let sent = try Self.flood(peer, .max, isOver)
         var taken = 0
         var largest = 0
@@ -65,19 +66,19 @@ import Testing
     }
   }
 
-  @Test func `What nobody reads stays with the peer`() async {
+  @Test func `Bytes that no read asks for stay with the peer`() async {
     await #expect(processExitsWith: .success) {
       try await within("the sender is stopped", seconds: 300) {
         let (connection, peer) = try RawSocket.peerOfConnection()
         try await connection.narrow()
-        // One read, which shows that the connection is up, and no other.
+        // The only read, which shows that the connection is up.
         try peer.send([1])
         #expect(try await connection.read() == [1])
         let before = try Self.residentBytes()
         let isOver = Gate()
         let sent = try Self.flood(peer, 1 << 30, isOver)
         var last = -1
-        // The kernel's buffers are full when nothing more is sent in a while.
+        // The kernel's buffers are full when the count of sent bytes no longer grows.
         try await eventually("the sender is stopped") {
           let now = sent.withLock { $0 }
           defer { last = now }

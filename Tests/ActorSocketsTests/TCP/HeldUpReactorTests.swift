@@ -6,10 +6,10 @@ import Testing
 
 @testable import ActorSockets
 
-/// What a reactor does first that was held up for longer than its deadlines.
+/// What a reactor does first after it was held up for longer than its deadlines.
 ///
-/// It is held up by a job that sends the bytes itself, and ends when the deadline has passed on the reactor's clock. So the
-/// bytes always came before the deadline, and no test waits for time to pass.
+/// The job that holds it up sends the bytes itself, and ends when the deadline has passed on the reactor's clock. So the bytes
+/// always come before the deadline, and no test sleeps.
 @Suite struct HeldUpReactorTests {
   @Test(arguments: 1...20)
   func `A read whose bytes came before its deadline gets them`(round: Int) async throws {
@@ -78,7 +78,7 @@ import Testing
       let busy = try TCPConnection.adopt(
         fileDescriptor: near.release(), configuration: configuration, reactor: reactor)
       let (quiet, peer) = try RawSocket.peerOfConnection(on: reactor)
-      // Of 100 groups of 1,000 writes, these were in their queue when the other one's byte was found.
+      // How many of the 100 groups of 1,000 writes were in their queue when the quiet connection's byte was found.
       let groupsBefore = Notes<Int>()
       let groups = Guarded(0)
       let read = Task {
@@ -94,7 +94,7 @@ import Testing
       try peer.send([7])
       isOver.open()
       #expect(try await read.value == [7])
-      // Writes take a microsecond or a few each, so a look after a millisecond comes behind few of them.
+      // A write takes a few microseconds, so a look after a millisecond comes after few groups.
       #expect(groupsBefore.all.count == 1 && groupsBefore.all[0] < 20, "\(groupsBefore.all)")
       await busy.abort()
       await quiet.abort()
@@ -104,7 +104,7 @@ import Testing
 }
 
 extension Reactor {
-  /// Runs a closure on the thread, and then keeps the thread until this time has passed on the reactor's clock.
+  /// Runs a closure on the reactor's thread, and then blocks the thread until this time has passed on the reactor's clock.
   fileprivate func hold(for duration: Duration, _ body: @escaping @Sendable () -> Void) {
     let end = now + Int64(duration / .nanoseconds(1))
     submit {

@@ -18,7 +18,7 @@ import Testing
       let thread = try await reactor.sleeps()
       #expect(try thread.pollTimeout == -1)
       let before = try thread.activity
-      // Other connections work meanwhile, on another reactor.
+      // Meanwhile another connection works on another reactor.
       let (other, otherPeer) = try RawSocket.peerOfConnection(on: Reactor())
       for _ in 0..<2000 {
         try otherPeer.send([2])
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test func `A hung-up peer that nobody listens to leaves the reactor asleep`() async throws {
+  @Test func `A peer that hangs up on a connection without reads leaves the reactor asleep`() async throws {
     try await within("the reactor sleeps") {
       let reactor = Reactor()
       let ends = try (0..<10).map { _ in try RawSocket.peerOfConnection(on: reactor) }

@@ -159,7 +159,7 @@ import Testing
         try await listener.serve(limits: .init(connections: 9)) { connection in
           first.open()
           let line = try await connection.read(until: .lf)
-          // It may have been accepted just before the drain began, and hears of it then.
+          // A connection that was accepted just before the drain began hears of the drain a moment later.
           try await eventually("the connection is told of the drain") { connection.isDraining }
           try await connection.write(line)
         }

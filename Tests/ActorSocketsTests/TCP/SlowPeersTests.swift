@@ -5,7 +5,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// Peers that hold connections and send little or nothing ("slow loris"), against a limit of connections.
+/// Peers that hold connections and send little or nothing ("slow loris"), on a server with a limit of connections.
 @Suite struct SlowPeersTests {
   @Test(arguments: [HandlerPlace.pool, .reactor])
   func `Peers that are silent or drip bytes lose their places, and those that wait are served`(
@@ -22,7 +22,7 @@ import Testing
       let serving = Task {
         try await listener.serve(on: place, limits: ServeLimits(connections: 4)) { connection in
           served.add(connection)
-          // All of the request within 30 seconds, however it comes.
+          // The whole request must come within 30 seconds.
           let line = try await connection.read(until: .lf, timeout: .within(.seconds(30)))
           try await connection.write(line)
         }
@@ -33,7 +33,7 @@ import Testing
       let honest = try (0..<6).map { _ in try RawSocket.connected(to: address) }
       for client in honest { try client.send("hello\n") }
 
-      // Never idle for long, and never done.
+      // The dripping peers are never idle for long, and never done.
       for round in 1...6 {
         for client in dripping { try client.send("x") }
         let addresses = try dripping.map { try $0.address }
@@ -45,7 +45,7 @@ import Testing
         }
         if round == 1 { #expect(served.all.count == 4) }
         await time.advance(by: .seconds(5))
-        // The silent ones have gone at 10 seconds, and all honest ones are served in their places.
+        // After 10 seconds the silent peers have lost their places, in which all honest ones are served.
         if round == 2 {
           for client in silent {
             #expect(try await client.receiveToEnd().isEmpty)
@@ -57,7 +57,7 @@ import Testing
           }
         }
       }
-      // They have had 30 seconds now.
+      // The dripping peers have had their 30 seconds.
       for client in dripping { await #expect(throws: SystemError.self) { try await client.receiveToEnd() } }
       serving.cancel()
       let report = try await serving.value

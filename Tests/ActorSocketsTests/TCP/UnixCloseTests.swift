@@ -4,10 +4,10 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// How connections of unix sockets end. Linux never destroys bytes there that were sent, and knows no reset.
+/// How connections of unix sockets end. On these, Linux never destroys bytes that were sent, and has no reset.
 @Suite struct UnixCloseTests {
   @Test(arguments: [0, 7, 100_000])
-  func `Closing waits for no peer, and destroys nothing`(unread: Int) async throws {
+  func `Closing does not wait for the peer, and destroys nothing that was sent`(unread: Int) async throws {
     try await within("it closes", seconds: 20) {
       // The clock stands still: a wait would never end.
       let time = ManualTime()
@@ -17,13 +17,13 @@ import Testing
       try await connection.write(pattern(50_000))
       await connection.close()
       await expectError(.closed) { _ = try await connection.withFileDescriptor { $0 } }
-      // All that was sent, and then the end, not an error.
+      // The peer reads everything that was sent, and then the end, not an error.
       #expect(try await peer.receiveToEnd() == pattern(50_000))
       guard case .byUs = try await connection.closed.reason else { Issue.record("not by us"); return }
     }
   }
 
-  @Test func `Dropping a connection is closing it`() async throws {
+  @Test func `Dropping a connection closes it`() async throws {
     try await within("the peer finds the end", seconds: 20) {
       let time = ManualTime()
       let (near, peer) = try RawSocket.unixPair()
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `A peer that sends on and on is stopped by closing`() async throws {
+  @Test func `Closing stops a peer that sends without end`() async throws {
     try await within("it closes", seconds: 20) {
       let time = ManualTime()
       let (near, peer) = try RawSocket.unixPair()
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test func `Aborting is a clean end to the peer, unless it had sent what was not received`() async throws {
+  @Test func `After an abort the peer sees a clean end, unless bytes that it sent were not received`() async throws {
     try await within("the peer finds the end") {
       for unread in [0, 7] {
         let (near, peer) = try RawSocket.unixPair()

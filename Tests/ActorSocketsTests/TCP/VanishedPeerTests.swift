@@ -40,7 +40,7 @@ struct VanishedPeerTests {
       let (connection, peer) = try await connected(near, far, Self.quick())
       defer { peer.close() }
       let reading = connection.enqueueRead(.exactly(1))
-      // As long as the peer is there, it answers: two probes without an answer would end the connection.
+      // The peer answers the probes as long as it is there: two probes without an answer would end the connection.
       try await eventually("four probes were sent") { try await near.run { try Namespace.keepAliveProbes() } >= 4 }
       #expect(await connection.state == .open)
       try await far.pullCable()

@@ -19,7 +19,7 @@ import Testing
     return (receiver, sender)
   }
 
-  /// A datagram with descriptors, each the reading end of a pipe that has one byte, its number.
+  /// Makes a datagram with descriptors. Each is the reading end of a pipe with one byte in it, the descriptor's number.
   private static func datagram(
     _ bytes: [UInt8], passing count: Int, from first: Int = 0, to address: SocketAddress? = nil
   ) throws -> Datagram {
@@ -32,7 +32,7 @@ import Testing
     return datagram
   }
 
-  /// The numbers of the descriptors that came with a datagram, all of which are taken.
+  /// Takes all descriptors that came with a datagram, and returns their numbers.
   private static func numbers(_ datagram: Datagram) -> [UInt8?] {
     var numbers: [UInt8?] = []
     while let descriptor = datagram.takeDescriptor() {
@@ -68,7 +68,7 @@ import Testing
   func `Several descriptors keep their order`(count: Int) async throws {
     try await within("they arrive") {
       let (receiver, sender) = try await Self.pair(receiving: 253, metadata: [.peerCredentials, .timestamp])
-      // One of no bytes is a datagram, too.
+      // An empty datagram can pass descriptors, too.
       for bytes in [[], [1]] as [[UInt8]] {
         try await sender.send(Self.datagram(bytes, passing: count))
         let datagram = try await receiver.receive()
@@ -78,7 +78,7 @@ import Testing
     }
   }
 
-  @Test func `Datagrams that are sent together bring each its own`() async {
+  @Test func `Each datagram of a batch brings its own descriptors`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {
         let (receiver, sender) = try await Self.pair(receiving: 3)
@@ -116,7 +116,7 @@ import Testing
     }
   }
 
-  /// How a datagram is received that brings descriptors which no one gets.
+  /// How a datagram is received whose descriptors the program does not get.
   private enum Way: CaseIterable { case receive, withMetadata, look, filter }
 
   @Test func `Descriptors that were not asked for are closed and flagged`() async {
@@ -141,7 +141,7 @@ import Testing
       try await sender.send([2])
       switch way {
       case .look:
-        // A look in place has nowhere to keep them.
+        // `withDatagrams` does not keep descriptors.
         var count = 0
         while count < 2 { count += try await receiver.withDatagrams { _, _ in } }
       case .receive, .withMetadata:
@@ -162,7 +162,7 @@ import Testing
       try await expectNoDescriptors {
         let (receiver, sender) = try await Self.pair(receiving: 9)
         for _ in 0..<5 { try await sender.send(Self.datagram([1], passing: 9)) }
-        // The others are fetched ahead.
+        // This fetches the other datagrams ahead.
         _ = try await receiver.receive()
         await receiver.close()
         await sender.close()
@@ -176,7 +176,7 @@ import Testing
       try await expectNoDescriptors {
         let (receiver, sender) = try await Self.pair(receiving: 1)
         let kept = try Self.datagram([1], passing: 1)
-        // Too long, too many, to a stranger, in a cancelled task.
+        // The datagram is too long, has too many descriptors, goes to a stranger, or is sent in a cancelled task.
         await expectError(.limitExceeded) {
           try await sender.send(Self.datagram(Array(repeating: 1, count: 70_000), passing: 1))
         }
@@ -190,14 +190,14 @@ import Testing
         }
         task.cancel()
         await expectCancellation { try await task.value }
-        // The send took it out and closed it.
+        // The send took the descriptor out and closed it.
         #expect(Self.numbers(kept) == [])
-        // A filter drops it, which counts as sent.
+        // A filter drops the datagrams, which count as sent.
         await sender.setSendFilter { _ in .drop }
         try await sender.send(Self.datagram([1], passing: 3))
         try await sender.enqueueSend(Self.datagram([1], passing: 3)).value
         await sender.setSendFilter(nil)
-        // The receiver's queue is full: these wait.
+        // The receiver's queue becomes full, so these datagrams wait.
         var waiting = 0
         while await sender.metrics.pendingSends == 0 {
           sender.enqueueSend(Datagram([0]))
@@ -224,7 +224,7 @@ import Testing
   }
 
   @Test(arguments: [DatagramTransport.ipv4, .dualToIPv6])
-  func `A UDP socket passes none, and goes on`(transport: DatagramTransport) async throws {
+  func `A UDP socket refuses to pass descriptors, and stays usable`(transport: DatagramTransport) async throws {
     try await within("all calls return") {
       var configuration = UDPEndpoint.Configuration()
       configuration.receivesDescriptors = 5
@@ -242,11 +242,11 @@ import Testing
   }
 
   @Test(arguments: [-1, 254])
-  func `More descriptors than a datagram can have are not asked for`(limit: Int) async {
+  func `Binding refuses a number of descriptors that no datagram can have`(limit: Int) async {
     await expectError(.invalidArgument) { _ = try await Self.pair(receiving: limit) }
   }
 
-  @Test func `A process without a free descriptor gets the datagram, and is told`() async {
+  @Test func `A process without a free descriptor receives the datagram, flagged as lacking descriptors`() async {
     await #expect(processExitsWith: .success) {
       let (receiver, sender) = try await Self.pair(receiving: 9)
       try await sender.send([1])
@@ -271,7 +271,7 @@ import Testing
     try await within("they arrive") {
       let own = PeerCredentials(processID: getpid(), userID: geteuid(), groupID: getegid())
       let (receiver, sender) = try await Self.pair(receiving: 1, metadata: [.peerCredentials, .timestamp])
-      // More than the receiver's queue takes at a time.
+      // More datagrams than fit into the receiver's queue.
       let sending = Task { try await sender.send((0..<20).map { Datagram([$0]) }) }
       for number in 0..<20 as Range<UInt8> {
         let datagram = try await receiver.receive()
@@ -285,13 +285,13 @@ import Testing
     }
   }
 
-  @Test func `A user that changes is known by what it is when it sends`() async {
+  @Test func `A datagram has the credentials of its sender at the moment of sending`() async {
     await #expect(processExitsWith: .success) {
       let (receiver, sender) = try await Self.pair(receiving: 0, metadata: .peerCredentials)
       try await sender.send([1])
       #expect(try await receiver.receive().peerCredentials?.userID == getuid())
       if getuid() != 0 { return }
-      // The kernel tells the real user and group, and not the effective ones.
+      // The kernel reports the real user and group, not the effective ones.
       #expect(setegid(65_531) == 0 && seteuid(65_532) == 0)
       try await sender.send([2])
       let before = try await receiver.receive().peerCredentials

@@ -37,7 +37,7 @@ import Testing
           if number <= last { Issue.record("\(number) after \(last)") }
           last = number
           count += 1
-          // Now and then it stops until the sender is far ahead, so that some are dropped.
+          // Now and then the receiver stops until the sender is far ahead, so that some datagrams are dropped.
           if count % 5000 == 0 {
             let goal = min(UInt64(total), await client.metrics.datagramsSent + 2000)
             try await eventually("the sender is ahead") { await client.metrics.datagramsSent >= goal }

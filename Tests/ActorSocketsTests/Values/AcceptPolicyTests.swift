@@ -46,7 +46,7 @@ import Testing
     #expect(!verdicts.contains(.skip))
   }
 
-  @Test func `A share of accepts is that of one iteration`() {
+  @Test func `Each iteration has its own share of accepts`() {
     var policy = AcceptPolicy()
     for iteration in [0, 1, 7, Int.max, Int.min] {
       let taken = (0..<AcceptPolicy.share + 3).map { _ in policy.takeShare(of: iteration) }
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `After a connection that used the reserve it asks for room until the backlog is empty`() {
+  @Test func `After a connection that used the reserve, the policy asks for room until the backlog is empty`() {
     var policy = AcceptPolicy()
     #expect(!policy.asksForRoom)
     policy.reserveWasTouched()

@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test(arguments: [("connect", Errno.addressNotAvailable, "127.0.0.1:80"), ("bind", Errno.addressInUse, "[::1]:0")])
-  func `That no local port is free is said`(call: String, errno: Int32, address: String) throws {
+  func `The detail says that no local port is free`(call: String, errno: Int32, address: String) throws {
     let cause = try #require(try cause(call, errno, at: address))
     #expect(cause.code == .addressNotAvailable && cause.detail.contains("no local port is free"), "\(cause.detail)")
   }

@@ -5,7 +5,7 @@ func hand(_ connection: consuming Descriptor, to worker: SocketAddress, through 
   try await endpoint.send([1], passing: connection, to: worker)
 }
 
-/// Receives at a unix socket, one descriptor with each datagram, and who sent it.
+/// Makes an endpoint at a unix socket that receives one descriptor and the sender's credentials with each datagram.
 func workerEndpoint(at path: String) throws -> UDPEndpoint {
   var configuration = UDPEndpoint.Configuration()
   configuration.receivesDescriptors = 1
@@ -18,13 +18,13 @@ func takeConnections(
   from endpoint: UDPEndpoint, ofUser userID: UInt32, _ body: (TCPConnection) async throws -> Void
 ) async throws {
   for try await datagram in endpoint.datagrams {
-    // What others pass is closed with the datagram.
+    // A descriptor that another user passes is closed with the datagram.
     guard datagram.peerCredentials?.userID == userID, let descriptor = datagram.takeDescriptor() else { continue }
     let number = descriptor.release()
     do {
       try await body(TCPConnection.adopt(fileDescriptor: number))
     } catch let error as SocketError where error.operation == "adopt" {
-      // It was no connection, and is still ours.
+      // The descriptor is not a connection, and still belongs to this process: close it.
       _ = Descriptor(owning: number)
     }
   }
