@@ -136,7 +136,9 @@ import Testing
     }
   }
 
-  @Test func `Other tasks have their turn beside workers that never run out of jobs`() async throws {
+  /// The workers are of high priority.
+  @Test(arguments: [TaskPriority.high, .medium])
+  func `Other tasks have their turn beside workers that never run out of jobs`(priority: TaskPriority) async throws {
     let isOver = Gate()
     defer { isOver.open() }
     let endless = (0..<4 * Self.workers.mostWorkers).map { _ in
@@ -148,7 +150,7 @@ import Testing
       }
     }
     try await within("other tasks have run") {
-      for _ in 0..<20 { await Task(executorPreference: globalConcurrentExecutor) {}.value }
+      for _ in 0..<20 { await Task(executorPreference: globalConcurrentExecutor, priority: priority) {}.value }
     }
     isOver.open()
     for task in endless { await task.value }

@@ -39,6 +39,22 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both)
+  func `What other code left in the thread's queue is no reason of a failure`(version: TLSVersion) throws {
+    let writing = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+    writing.exchange()
+    writing.client.finish()
+    leaveError()
+    writing.client.send([1])
+    #expect(writing.client.failure?.reason == "protocol is shutdown")
+    let shaking = try EngineEnd(Contexts.client(version), .client(serverName: "server.test"))
+    shaking.take([])
+    leaveError()
+    shaking.finish()
+    #expect(shaking.engine.failure?.reason == "shutdown while in init")
+    OpenSSLErrors.clear()
+  }
+
+  @Test(arguments: TLSVersion.both)
   func `After a fatal failure the alert is the last thing that is sent`(version: TLSVersion) throws {
     for isRecord in [false, true] {
       let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))

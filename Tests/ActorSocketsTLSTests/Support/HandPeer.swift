@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// A client whose bytes a test makes by hand, and so says what comes in one piece.
+/// A peer whose bytes a test makes by hand, and so says what comes in one piece.
 @safe final class HandPeer {
   let end: End
   let stream: any ByteStream
@@ -12,13 +12,15 @@ import Testing
   private static let room = 1 << 20
 
   // SAFETY (in this type): each half of the pair is freed once, one by the end, the other here.
-  init(over stream: any ByteStream, _ context: TLSContext) throws {
+  init(
+    over stream: any ByteStream, _ context: TLSContext, as role: TLSRole = .client(serverName: "example.org")
+  ) throws {
     var one: OpaquePointer?
     var other: OpaquePointer?
     unsafe BIO_new_bio_pair(&one, Self.room, &other, Self.room)
     self.stream = stream
     unsafe outer = try #require(unsafe other)
-    end = try unsafe End(context, .client(serverName: "example.org"), over: one)
+    end = try unsafe End(context, role, over: one)
   }
 
   deinit { unsafe BIO_free(outer) }
@@ -50,6 +52,13 @@ import Testing
   /// Changes its keys, and asks the other end to do the same.
   func updateKey() {
     unsafe SSL_key_update(end.ssl, SSL_KEY_UPDATE_REQUESTED)
+    unsafe SSL_do_handshake(end.ssl)
+  }
+
+  /// Asks for another handshake, which its own context would not allow.
+  func renegotiate() {
+    unsafe SSL_clear_options(end.ssl, copenssl_SSL_OP_NO_RENEGOTIATION)
+    unsafe SSL_renegotiate(end.ssl)
     unsafe SSL_do_handshake(end.ssl)
   }
 

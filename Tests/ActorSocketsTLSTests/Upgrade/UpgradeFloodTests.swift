@@ -59,10 +59,7 @@ import Testing
     try await within("it has ended") {
       let (server, peer) = try await connect(.v12, carrier)
       let read = server.enqueueRead(.exactly(1))
-      // SAFETY: the connection lives as long as its end.
-      unsafe SSL_clear_options(peer.end.ssl, copenssl_SSL_OP_NO_RENEGOTIATION)
-      unsafe SSL_renegotiate(peer.end.ssl)
-      unsafe SSL_do_handshake(peer.end.ssl)
+      peer.renegotiate()
       let request = peer.output()
       #expect(!request.isEmpty)
       try await peer.stream.write(request)
@@ -77,6 +74,36 @@ import Testing
     }
   }
 
+  @Test(arguments: [CarrierKind.tcp, .inMemory])
+  func `A client refuses a server's requests for another handshake, and ends the connection at a flood of them`(
+    carrier: CarrierKind
+  ) async throws {
+    try await within("it has ended") {
+      let pair = try await carrier.pair()
+      let client = pair.client.startTLS(
+        try Made.client {
+          $0.maximumVersion = .v12
+          $0.keyUpdateLimit = Self.limit
+        }, as: .client(serverName: "example.org"))
+      let peer = try HandPeer(over: pair.server, Made.server(), as: .server)
+      try await peer.handshake()
+      try await client.handshake()
+      let read = client.enqueueRead(.exactly(1))
+      for _ in 0..<Self.limit {
+        peer.renegotiate()
+        try await peer.stream.write(peer.output())
+        // It is refused by a warning, which the peer does not read, for it would give up.
+        #expect(try await peer.stream.read()?.first == UInt8(SSL3_RT_ALERT))
+      }
+      #expect(await client.state == .open)
+      peer.renegotiate()
+      try await peer.stream.write(peer.output())
+      await expectTLSError(.renegotiationRefused) { _ = try await read.value }
+      await client.abort()
+      await peer.stream.abort()
+    }
+  }
+
   /// What a peer sends in plain text before its keys: warnings, and records without contents.
   @Test(arguments: [[21, 3, 3, 0, 2, 1, 90], [22, 3, 3, 0, 0]] as [[UInt8]])
   func `A flood of warnings or empty records ends a handshake`(message: [UInt8]) async throws {
@@ -84,7 +111,9 @@ import Testing
       let pair = try await CarrierKind.tcp.pair()
       let server = pair.server.startTLS(try Contexts.server(), as: .server)
       try await pair.client.write([UInt8]((0..<200).flatMap { _ in message }))
-      await #expect(throws: TLSError.self) { try await server.handshake() }
+      let error = await #expect(throws: TLSError.self) { try await server.handshake() }
+      // The flood ends it, and not the time that a handshake may take.
+      #expect(error?.code == .protocolError)
       _ = try? await pair.client.readToEnd()
       await close(server, pair.client)
     }

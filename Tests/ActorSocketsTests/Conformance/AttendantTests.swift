@@ -83,6 +83,29 @@ import Testing
     }
   }
 
+  /// The look has its turn, and the task has not run since.
+  @Test func `A cancellation that comes between a turn and its look ends the call when it waits again`() async throws {
+    try await within("the call ends") {
+      let pair = try await Transport.inMemory.pair()
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      let first = stream.enqueueRead(.exactly(10))
+      try await pair.client.write([1, 2, 3])
+      try await stream.hasBuffered(3)
+      let attending = Self.attend(stream, .look)
+      try await eventually("both wait") { await stream.status.queuedReads == 2 }
+      stream.submit { stream in
+        stream.core.reads.first.map { stream.core.cancelRead($0.id) }
+        attending.cancel()
+        stream.core.attendantWasCancelled()
+      }
+      await expectCancellation { _ = try await first.value }
+      await expectCancellation { try await attending.value }
+      #expect(try await stream.read(exactly: 3) == [1, 2, 3])
+      await stream.abort()
+      await pair.client.abort()
+    }
+  }
+
   @Test(arguments: Call.allCases)
   func `Others listen for their own cancellation, meanwhile and afterwards`(call: Call) async throws {
     try await within("the calls end") {

@@ -427,6 +427,8 @@ import Testing
       #expect(try await pair.server.read() == nil)
       await pair.client.abort()
       await closing.value
+      // The descriptor is gone, too: nobody takes what the peer still sends.
+      await #expect(throws: (any Error).self) { while true { try await pair.server.write([1]) } }
       await pair.server.abort()
     }
   }
