@@ -148,6 +148,14 @@ final class ForeignCarrier: Carrier {
   /// The stream hears of it by itself.
   func reactorShutDown() {}
 
+  func hasten() {
+    let stream = stream
+    Task.detached {
+      try? await Task.sleep(for: .seconds(2))
+      await stream.abort()
+    }
+  }
+
   func abort() {
     layer = nil
     reading?.cancel()

@@ -47,7 +47,7 @@ public actor TLSConnection: QueuedByteStream {
     self.carrier = carrier
     ownLabel = Self.plain(beneath: carrier) == nil ? Guarded(nil) : nil
     let reactor = carrier.executor.reactor
-    executor = ReactorExecutor(reactor)
+    executor = ReactorExecutor(ofSocketOn: reactor)
     let registration = Registration(on: reactor)
     self.registration = registration
     let transport = TLSTransport(context, as: role, early, registration)

@@ -59,6 +59,8 @@ extension TLSTransport {
     carrier.abort()
   }
 
+  func hasten() { leaving?.hasten() }
+
   var hasFailed: Bool { failure != nil }
 
   func endAfterFailure() {

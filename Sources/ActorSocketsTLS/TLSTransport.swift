@@ -161,6 +161,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     lookForReason()
     if ending == .endOfStream {
       // The peer had said that it sends no more, and then left. This is an end, not a failure; only writes fail from now on.
+      core?.writesBroke(error)
       core?.peerFinished()
       core?.transportIsReady()
     } else {

@@ -75,7 +75,7 @@ public actor InMemoryConnection: QueuedByteStream {
   }
 
   private init(_ configuration: Configuration, _ reactor: Reactor) {
-    executor = ReactorExecutor(reactor)
+    executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
     core = StreamCore(

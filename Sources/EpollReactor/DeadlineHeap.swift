@@ -78,6 +78,20 @@ package struct DeadlineHeap<Payload> {
     return remove(at: 0)
   }
 
+  /// The earliest deadline, if its time has come.
+  package func firstDue(at now: Int64) -> Payload? {
+    guard let first = heap.first, first.time <= now else { return nil }
+    return slots[first.slot].payload
+  }
+
+  /// Gives the earliest deadline another time and payload. Its key stays.
+  package mutating func moveFirst(to time: Int64, _ payload: Payload) {
+    guard let first = heap.first else { return }
+    slots[first.slot].payload = payload
+    place(Element(time: time, serial: first.serial, slot: first.slot), at: 0)
+    siftDown(0)
+  }
+
   private mutating func remove(at position: Int) -> Payload? {
     let slot = heap[position].slot
     let payload = slots[slot].payload.take()

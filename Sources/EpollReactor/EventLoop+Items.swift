@@ -15,8 +15,7 @@ extension EventLoop {
     #endif
     case .task(let job, let reactor):
       preference = .reactor
-      handOverAll()
-      handover.isCollecting = false
+      stopCollecting()
       defer { handover.isCollecting = true }
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
@@ -30,6 +29,8 @@ extension EventLoop {
 
   private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ preference: TaskPreference) {
     self.preference = preference
+    if executor.mayCompute { stopCollecting() }
+    defer { if executor.mayCompute { handover.isCollecting = true } }
     switch preference {
     case .other:
       // SAFETY: as above.
@@ -43,6 +44,12 @@ extension EventLoop {
       unsafe job.runSynchronously(
         isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: WorkerPool.shared.asUnownedTaskExecutor())
     }
+  }
+
+  /// The job that runs now may compute for long: the workers get the collected jobs before it, and what it starts for them at once.
+  private func stopCollecting() {
+    handOverAll()
+    handover.isCollecting = false
   }
 
   #if ACTORSOCKETS_PLAIN

@@ -127,6 +127,9 @@ package final class EventLoop: @unchecked Sendable {
     return Self.current?.preference == .workers ? .workers : .other
   }
 
+  /// Whether the clock of the deadlines is moved by hand.
+  var hasManualTime: Bool { manualTime.load(ordering: .relaxed) >= 0 }
+
   /// Nanoseconds on the clock of the deadlines.
   package var now: Int64 {
     let manual = manualTime.load(ordering: .relaxed)
@@ -165,6 +168,10 @@ package final class EventLoop: @unchecked Sendable {
     let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
     let end = overflow ? .max : sum
     carryOutWhatIsReady()
+    for _ in 0..<Deadline.mostDelays where !turns.isEmpty {
+      turnNumber &+= 1
+      giveTurns(until: .max)
+    }
     settleActivities()
     while let next = deadlines.earliest, next <= end {
       manualTime.store(max(start, next), ordering: .relaxed)
@@ -300,8 +307,16 @@ package final class EventLoop: @unchecked Sendable {
     if deadlines.earliest == nil { return }
     let manual = manualTime.load(ordering: .relaxed)
     let limit = manual >= 0 ? manual : horizon.time
-    while let deadline = deadlines.popDue(at: limit) {
-      event { registrations[deadline]?.dispatch(deadline: deadline.tag) }
+    while var deadline = deadlines.firstDue(at: limit) {
+      let registration = registrations[deadline]
+      // It has used up its share, and what it has not received yet was there before the deadline. `advance` gives shares itself.
+      if let registration, registration.waitsForTurn, manual < 0, deadline.delays < Deadline.mostDelays {
+        deadline.delays += 1
+        deadlines.moveFirst(to: limit + 1, deadline)
+        continue
+      }
+      _ = deadlines.popDue(at: limit)
+      event { registration?.dispatch(deadline: deadline.tag) }
       if jobEnds() >= end { return }
     }
   }

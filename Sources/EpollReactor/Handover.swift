@@ -3,7 +3,7 @@
 // collected.
 //
 // Invariants:
-// - A job that a task on the reactor starts is handed over at once: that task may compute for long.
+// - A job that a task on the reactor, or an actor of the user's, starts is handed over at once: they may compute for long.
 // - Collected jobs are handed over before the loop waits, when there are 16, or when a job or an event ends more than 100 us
 //   after the end of the one that brought the first of them.
 // - Jobs keep their order.

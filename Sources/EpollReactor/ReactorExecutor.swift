@@ -8,6 +8,8 @@ internal import Synchronization
 public final class ReactorExecutor: SerialExecutor {
   /// The reactor whose thread runs the jobs.
   public let reactor: Reactor
+  /// Its jobs are code of the user's, which may compute for long.
+  let mayCompute: Bool
 
   // Which calls were made before which: a call from elsewhere comes through the queue, and so does an enqueued one. But
   // code that is in the domain already makes its calls at once, ahead of those that wait. It finds out here, and goes
@@ -26,7 +28,16 @@ public final class ReactorExecutor: SerialExecutor {
   /// A new isolation domain.
   ///
   /// - Parameter reactor: Whose thread the domain's code runs on.
-  public init(_ reactor: Reactor) { self.reactor = reactor }
+  public init(_ reactor: Reactor) {
+    self.reactor = reactor
+    mayCompute = true
+  }
+
+  /// The domain of a socket, whose calls are all over soon.
+  package init(ofSocketOn reactor: Reactor) {
+    self.reactor = reactor
+    mayCompute = false
+  }
 
   /// Puts a job at the end of the reactor's queue. Called by the Swift runtime.
   ///

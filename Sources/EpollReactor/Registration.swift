@@ -49,7 +49,7 @@ package final class Registration: @unchecked Sendable {
   /// A number that no other registration of the reactor has.
   fileprivate var serial: UInt64 = 0
   private var token: UInt64?
-  private var waitsForTurn = false
+  private(set) var waitsForTurn = false
   private var waitsForRoom = false
   private let isInTable = Atomic<Bool>(false)
 
@@ -220,6 +220,9 @@ package final class Registration: @unchecked Sendable {
   /// When the loop's turn began, on the reactor's clock, which is not read for it.
   package var turnTime: Int64 { loop.turnTime }
 
+  /// Whether that clock is moved by hand.
+  package var hasManualTime: Bool { loop.hasManualTime }
+
   /// Nanoseconds on the reactor's clock, from which deadlines are counted.
   package var now: Int64 { loop.now }
 
@@ -295,6 +298,11 @@ package struct Deadline {
   let place: Int
   let serial: UInt64
   let tag: UInt64
+  /// How many times it was put off, because its socket had more to do of what was ready before it.
+  var delays = 0
+
+  /// The shares that a socket gets before its deadline: 16 MiB, more than the kernel keeps for it by default.
+  static var mostDelays: Int { 64 }
 }
 
 /// All registrations of a reactor. A token names a place and its generation, which every change of descriptor raises:

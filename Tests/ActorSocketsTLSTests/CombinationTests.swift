@@ -83,15 +83,37 @@ import Testing
     #expect(arrived == sent.count)
   }
 
-  @Test(arguments: [true, false])
-  func `A write of which some waits encrypted has failed when the connection is reset`(byPeer: Bool) async throws {
+  enum Reset: CaseIterable {
+    case byPeer, byPeerThatSaidItsEnd, byUs
+  }
+
+  @Test(arguments: Reset.allCases)
+  func `A write of which some waits encrypted has failed when the connection is reset`(reset: Reset) async throws {
     let (peer, server) = try await up()
     let write = server.enqueueWrite([UInt8](repeating: 1, count: 65_536))
+    let next = server.enqueueWrite([2])
     try await eventually("the write is encrypted") { await server.status.writeProgress?.done == 65_536 }
     #expect(await server.status.unsentBytes > 0)
-    if byPeer { await peer.stream.abort() } else { await server.abort() }
-    let error = await #expect(throws: SocketError.self) { try await write.value }
-    #expect(error?.code == (byPeer ? .connectionReset : .closed))
+    switch reset {
+    case .byPeer: await peer.stream.abort()
+    case .byPeerThatSaidItsEnd:
+      peer.finish()
+      try await peer.stream.write(peer.output())
+      await peer.stream.abort()
+    case .byUs: await server.abort()
+    }
+    for call in [write, next] {
+      let error = await #expect(throws: SocketError.self) {
+        try await within("the write has failed", seconds: 10) { try await call.value }
+      }
+      #expect(error?.code == (reset == .byUs ? .closed : .connectionReset))
+    }
+    if reset == .byPeerThatSaidItsEnd {
+      #expect(try await server.read() == nil)
+      let error = await #expect(throws: SocketError.self) { try await server.write([3]) }
+      #expect(error?.code == .connectionReset)
+      await server.close()
+    }
     #expect(try await server.closed.bytesUnsent > 0)
   }
 

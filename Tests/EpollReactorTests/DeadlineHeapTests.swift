@@ -14,6 +14,23 @@ import Testing
     #expect(heap.count == 0 && heap.earliest == nil)
   }
 
+  @Test func `The earliest can be put off, and its key still finds it`() {
+    var heap = DeadlineHeap<Int>()
+    let keys = (0..<10).map { heap.insert(at: Int64($0), $0) }
+    #expect(heap.firstDue(at: -1) == nil)
+    #expect(heap.firstDue(at: 0) == 0)
+    heap.moveFirst(to: 5, 100)
+    #expect(heap.firstDue(at: 0) == nil)
+    var order: [Int] = []
+    while let payload = heap.popDue(at: 5) { order.append(payload) }
+    // It was armed before the other one of that time.
+    #expect(order == [1, 2, 3, 4, 100, 5])
+    heap.moveFirst(to: 20, 6)
+    #expect(heap.remove(keys[6]) == 6)
+    #expect(heap.remove(keys[0]) == nil)
+    #expect(heap.count == 3)
+  }
+
   @Test func `Nothing is due before its time, and everything at its time`() {
     var heap = DeadlineHeap<String>()
     _ = heap.insert(at: 10, "ten")

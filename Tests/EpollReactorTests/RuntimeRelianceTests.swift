@@ -66,7 +66,7 @@ import Testing
       for preference in [nil, reactor, WorkerPool.shared] as [(any TaskExecutor)?] {
         for _ in 0..<20 {
           let jobs = try await Self.returnFromSuspension(preference, reactor)
-          #expect(jobs <= 2, "with \(preference.map { "\(type(of: $0))" } ?? "no preference")")
+          #expect(jobs == 1, "with \(preference.map { "\(type(of: $0))" } ?? "no preference")")
         }
       }
     }

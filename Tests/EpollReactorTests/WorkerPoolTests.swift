@@ -169,6 +169,27 @@ import Testing
     }
   }
 
+  /// An actor of the user's.
+  private actor Session: ReactorActor {
+    nonisolated let executor: ReactorExecutor
+    init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }
+
+    func startsWork() -> Bool {
+      let hasRun = Guarded(false)
+      Task(executorPreference: WorkerPoolTests.workers) { hasRun.withLock { $0 = true } }
+      return WorkerPoolTests.block { hasRun.withLock { $0 } }
+    }
+  }
+
+  @Test func `Work that a user's actor on the reactor starts for the workers begins while that actor computes`() async {
+    let session = Session(Reactor())
+    for _ in 0..<50 {
+      let begunMeanwhile = await session.startsWork()
+      #expect(begunMeanwhile)
+      if !begunMeanwhile { return }
+    }
+  }
+
   @Test func `Handlers that block every worker do not hold up the other tasks of the program`() async throws {
     let isOver = Gate()
     let blocking = (0..<Self.workers.mostWorkers).map { _ in

@@ -43,7 +43,7 @@ actor HostLookups: ReactorActor {
   }
 
   init(_ reactor: Reactor, maximumThreads: Int = 8, blockingLookUp: @escaping @Sendable (HostQuery) -> Outcome) {
-    executor = ReactorExecutor(reactor)
+    executor = ReactorExecutor(ofSocketOn: reactor)
     self.maximumThreads = maximumThreads
     self.blockingLookUp = blockingLookUp
   }

@@ -6,6 +6,9 @@ internal import EpollReactor
 // moved since it was armed, it is armed again for the instant at which the time is over, counted from the last move. So a busy
 // stream costs one look for each span of the timeout, and the end is exact.
 //
+// A reactor that was held up may find the deadline before the calls that were made in time: they wait in its queue. So the end is
+// decided behind them (`StreamCore.endIfIdle`).
+//
 // A stream with nothing left to send ends cleanly, so that a peer that was merely quiet finds the end of the stream. One whose
 // writes are stuck is reset.
 
@@ -36,15 +39,21 @@ final class IdleWatch {
   /// Bytes moved.
   func note() { activity?.note() }
 
-  /// Whether the time is over; otherwise the deadline is armed again.
+  /// Whether the time is over; otherwise, unless the watch was stopped, the deadline is armed again.
   func isOver() -> Bool {
-    deadline = nil
+    if activity == nil { return false }
+    stopDeadline()
     if end <= registration.now { return true }
     arm()
     return false
   }
 
   func stop() {
+    activity = nil
+    stopDeadline()
+  }
+
+  private func stopDeadline() {
     if let deadline = deadline.take() { registration.disarm(deadline) }
   }
 
@@ -69,7 +78,19 @@ extension StreamCore {
   }
 
   func idleDeadlineReached() {
+    // Time that is moved by hand moves in a call, which has gone behind them itself.
+    endIfIdle(hops: registration.hasManualTime ? 0 : 2)
+  }
+
+  /// Ends the stream if no byte moved for too long, behind the calls that wait in the queue of the reactor.
+  ///
+  /// - Parameter hops: How many times it goes behind them: a task on the reactor that waits there makes its call when it runs.
+  private func endIfIdle(hops: Int) {
     guard let idleWatch, idleWatch.isOver() else { return }
+    if hops > 0, let owner {
+      owner.submit { $0.core.endIfIdle(hops: hops - 1) }
+      return
+    }
     let error = SocketError(.timedOut, operation: "connection", detail: "no byte moved for \(idleWatch.limit)")
     if let layer = carriedLayer { return layer.carrierIsIdle(error) }
     endIdle(error)

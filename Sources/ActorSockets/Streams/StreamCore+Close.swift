@@ -128,7 +128,10 @@ extension StreamCore {
   /// with `close()`, but the peer has only 2 seconds to take the bytes that are left.
   func abortOnRequest() {
     if let layer = carriedLayer, layer.hasFailed { layer.endAfterFailure() }
-    guard endsAfterFailure, closing.isUnderWay else { return terminate(SocketError(.closed, operation: ""), nil) }
+    guard endsAfterFailure, closing.isUnderWay else {
+      terminate(SocketError(.closed, operation: ""), nil)
+      return transport.hasten()
+    }
     if case .flushing = closing, options.closeTimeout > Self.failureTimeout {
       options.closeTimeout = Self.failureTimeout
       armCloseDeadline()

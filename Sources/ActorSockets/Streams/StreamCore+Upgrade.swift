@@ -127,6 +127,8 @@ package protocol Carrier: AnyObject {
   func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool
   /// Resets. The layer hears no more of it.
   func abort()
+  /// The user has aborted a stream whose layer has failed. It closes by itself already, and that is to be over within seconds.
+  func hasten()
   /// The reactor of both shuts down.
   func reactorShutDown()
 }
@@ -206,4 +208,6 @@ extension StreamCore: Carrier {
     upgrade = nil
     terminate(SocketError(.closed, operation: ""), nil)
   }
+
+  package func hasten() { abortOnRequest() }
 }

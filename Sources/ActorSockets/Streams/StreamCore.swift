@@ -155,6 +155,13 @@ public final class StreamCore {
     pumpWrites()
   }
 
+  /// The connection broke after the peer had said that it sends no more. Only writes fail; reads find the end.
+  package func writesBroke(_ error: SocketError) {
+    writes.refuse(error.during("write"), heldBack: transport.heldBackBytes)
+    failFlushes(error)
+    pumpWrites()
+  }
+
   func broke(_ error: SocketError) {
     if brokenBy != nil { return }
     brokenBy = error

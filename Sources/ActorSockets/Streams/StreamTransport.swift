@@ -54,6 +54,8 @@ package protocol StreamTransport: AnyObject {
   func expectNoMore()
   /// Lets go of everything now; the peer sees a reset.
   func abort()
+  /// The user has aborted: if the transport still closes by itself, that is to be over soon.
+  func hasten()
   /// Somebody waits for the peer's end without reading: where no event tells it, it is looked for.
   func lookForEnd()
   /// Lets go of everything now, of a stream that was not up yet.
@@ -69,6 +71,7 @@ extension StreamTransport {
   package var tcpInfo: TCPInfo? { nil }
   package var failure: SocketError? { nil }
   package var heldBackBytes: Int { 0 }
+  package func hasten() {}
   package func lookForEnd() {}
   package func expectNoMore() {}
   package func giveUp() { abort() }

@@ -106,7 +106,8 @@ public actor TCPConnection: QueuedByteStream {
   ///   - reactor: Where the connection's code runs.
   public init(to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared) {
     self.init(
-      connectingWith: configuration, timeout: .within(configuration.connectTimeout), executor: ReactorExecutor(reactor))
+      connectingWith: configuration, timeout: .within(configuration.connectTimeout),
+      executor: ReactorExecutor(ofSocketOn: reactor))
     submit { $0.begin(connectingTo: endpoint) }
   }
 
@@ -133,7 +134,7 @@ public actor TCPConnection: QueuedByteStream {
     try Task.checkCancellation()
     let connection = TCPConnection(
       connectingWith: configuration, timeout: timeout ?? .within(configuration.connectTimeout),
-      executor: ReactorExecutor(reactor))
+      executor: ReactorExecutor(ofSocketOn: reactor))
     connection.submit { $0.begin(connectingTo: endpoint) }
     do {
       try await connection.waitUntilOpen()
@@ -174,7 +175,7 @@ public actor TCPConnection: QueuedByteStream {
       $0.localAddress = local?.unmapped
       $0.remoteAddress = remote?.unmapped
     }
-    executor = ReactorExecutor(reactor)
+    executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor, holding: descriptor)
     transport = SocketTransport(registration, executor)
     transport.inbox = configuration.inbox

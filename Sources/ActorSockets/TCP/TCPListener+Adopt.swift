@@ -28,6 +28,6 @@ extension TCPListener {
     if found.isTCP { try configuration.connection.setOptions(of: found.socket) }
     return TCPListener(
       [Registration(on: reactor, holding: try found.take())], [found.address].compactMap { $0 }, configuration,
-      ReactorExecutor(reactor), isTCP: found.isTCP, isAdopted: true)
+      ReactorExecutor(ofSocketOn: reactor), isTCP: found.isTCP, isAdopted: true)
   }
 }

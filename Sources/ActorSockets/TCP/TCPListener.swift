@@ -91,7 +91,7 @@ public actor TCPListener: ReactorActor {
     let (sockets, addresses) = try BoundSockets.make(wanted, canFallBack: canFallBack) { address throws(SocketError) in
       try listen(on: address, configuration, reactor)
     }
-    return TCPListener(sockets, addresses, configuration, ReactorExecutor(reactor))
+    return TCPListener(sockets, addresses, configuration, ReactorExecutor(ofSocketOn: reactor))
   }
 
   private static func bind(
@@ -103,7 +103,7 @@ public actor TCPListener: ReactorActor {
       let file = try UnixSocketFile.make(
         for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
       let registration = Registration(on: reactor, holding: descriptor)
-      return TCPListener([registration], [address], configuration, ReactorExecutor(reactor), file: file)
+      return TCPListener([registration], [address], configuration, ReactorExecutor(ofSocketOn: reactor), file: file)
     } catch {
       throw SocketError(error, operation: "listen on", address: address)
     }

@@ -136,7 +136,7 @@ public actor UDPEndpoint: ReactorActor {
   }
 
   init(_ made: consuming DatagramSockets, _ configuration: Configuration, _ reactor: Reactor) {
-    executor = ReactorExecutor(reactor)
+    executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
     sockets = made.registrations
     localAddresses = made.addresses

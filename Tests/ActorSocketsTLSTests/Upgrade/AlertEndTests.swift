@@ -95,7 +95,8 @@ import Testing
     }
   }
 
-  @Test func `A peer that does not take the alert holds up an abort for two seconds`() async throws {
+  @Test(arguments: [false, true])
+  func `A peer that does not take the alert holds up an abort for two seconds`(ofEncryptedFace: Bool) async throws {
     try await within("it is closed") {
       let time = ManualTime()
       var configuration = InMemoryConnection.Configuration()
@@ -117,7 +118,7 @@ import Testing
       try await client.write(record)
       await #expect(throws: TLSError.self) { _ = try await secure.read(exactly: 1) }
       await #expect(throws: (any Error).self) { try await write.value }
-      await server.abort()
+      if ofEncryptedFace { await secure.abort() } else { await server.abort() }
       #expect(await server.state == .closing)
       await time.advance(by: .seconds(2))
       _ = try await server.closed

@@ -24,6 +24,62 @@ import Testing
     }
   }
 
+  @Test(arguments: [false, true])
+  func `Reads whose bytes came before their deadlines get them, also those beyond a share`(byHand: Bool) async throws {
+    try await within("the reads are over") {
+      let time = ManualTime()
+      let reactor = byHand ? time.reactor : Reactor()
+      let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
+      let reads = (0..<300).map { _ in connection.enqueueRead(.exactly(1), timeout: .within(.milliseconds(500))) }
+      try await eventually("the reads wait") { await connection.status.queuedReads == reads.count }
+      let bytes = [UInt8](repeating: 7, count: reads.count)
+      if byHand {
+        try peer.send(bytes)
+        await time.advance(by: .seconds(1))
+      } else {
+        reactor.hold(for: .milliseconds(501)) { try? peer.send(bytes) }
+      }
+      for read in reads { #expect(try await read.value == [7]) }
+      await connection.abort()
+    }
+  }
+
+  @Test func `A connection whose next call waits in the queue is not ended by its idle timeout`() async throws {
+    try await within("the byte arrives") {
+      let reactor = Reactor()
+      var configuration = TCPConnection.Configuration()
+      configuration.liveness.idleTimeout = .milliseconds(500)
+      let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+      #expect(await connection.state == .open)
+      let write = Guarded<Pending<Void>?>(nil)
+      reactor.hold(for: .milliseconds(501)) { write.withLock { $0 = connection.enqueueWrite([7]) } }
+      try await eventually("the call is made") { write.withLock { $0 } != nil }
+      try await write.withLock { $0 }?.value
+      #expect(try await peer.receive(exactly: 1) == [7])
+      #expect(await connection.state == .open)
+      await connection.abort()
+    }
+  }
+
+  @Test func `A connection whose handler waits in the queue is not ended by its idle timeout`() async throws {
+    try await within("the byte arrives") {
+      let reactor = Reactor()
+      var configuration = TCPConnection.Configuration()
+      configuration.liveness.idleTimeout = .milliseconds(500)
+      let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+      #expect(await connection.state == .open)
+      let handler = Guarded<Task<Void, any Error>?>(nil)
+      reactor.hold(for: .milliseconds(501)) {
+        handler.withLock { $0 = Task(executorPreference: reactor) { try await connection.write([7]) } }
+      }
+      try await eventually("the handler has begun") { handler.withLock { $0 } != nil }
+      try await handler.withLock { $0 }?.value
+      #expect(try await peer.receive(exactly: 1) == [7])
+      #expect(await connection.state == .open)
+      await connection.abort()
+    }
+  }
+
   @Test func `A live connection is not ended by its idle timeout`() async throws {
     try await within("the byte is read") {
       let reactor = Reactor()
