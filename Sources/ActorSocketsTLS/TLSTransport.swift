@@ -159,15 +159,11 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// The carrier broke while the stream was up. An alert that came before it is why, and is to be found first.
   private func broke(_ error: SocketError) {
     lookForReason()
-    if ending == .endOfStream {
-      // The peer had said that it sends no more, and then left. This is an end, not a failure; only writes fail from now on.
-      core?.writesBroke(error)
-      core?.peerFinished()
-      core?.transportIsReady()
-    } else {
-      core?.transportBroke(failure ?? error)
-    }
+    if hasFoundEnd { core?.peerFinished() }
+    core?.transportBroke(failure ?? error)
   }
+
+  var hasFoundEnd: Bool { ending == .endOfStream }
 
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason) {
     detach()

@@ -1,7 +1,7 @@
 /// Deadlines in order of time: a binary heap that knows where each of its elements is.
 ///
 /// Invariants:
-/// - `heap[0]` is the earliest; of equal times the one inserted first comes first.
+/// - `heap[0]` is the earliest; of equal times the one inserted, or put off, first comes first.
 /// - Every armed deadline owns one slot, and `slots[heap[i].slot].position == i`.
 /// - A key names a deadline by its slot and its serial number, which is never used again: a key of a deadline that is
 ///   gone finds nothing.
@@ -84,11 +84,12 @@ package struct DeadlineHeap<Payload> {
     return slots[first.slot].payload
   }
 
-  /// Gives the earliest deadline another time and payload. Its key stays.
+  /// Gives the earliest deadline another time and payload; of equal times it comes last. Its key stays.
   package mutating func moveFirst(to time: Int64, _ payload: Payload) {
     guard let first = heap.first else { return }
     slots[first.slot].payload = payload
-    place(Element(time: time, serial: first.serial, slot: first.slot), at: 0)
+    nextSerial += 1
+    place(Element(time: time, serial: nextSerial, slot: first.slot), at: 0)
     siftDown(0)
   }
 

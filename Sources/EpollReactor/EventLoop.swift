@@ -168,7 +168,7 @@ package final class EventLoop: @unchecked Sendable {
     let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
     let end = overflow ? .max : sum
     carryOutWhatIsReady()
-    for _ in 0..<Deadline.mostDelays where !turns.isEmpty {
+    for _ in 0..<Deadline.mostTurns where !turns.isEmpty {
       turnNumber &+= 1
       giveTurns(until: .max)
     }
@@ -308,15 +308,12 @@ package final class EventLoop: @unchecked Sendable {
     let manual = manualTime.load(ordering: .relaxed)
     let limit = manual >= 0 ? manual : horizon.time
     while var deadline = deadlines.firstDue(at: limit) {
-      let registration = registrations[deadline]
-      // It has used up its share, and what it has not received yet was there before the deadline. `advance` gives shares itself.
-      if let registration, registration.waitsForTurn, manual < 0, deadline.delays < Deadline.mostDelays {
-        deadline.delays += 1
+      if let registration = registrations[deadline], manual < 0, registration.putsOff(&deadline) {
         deadlines.moveFirst(to: limit + 1, deadline)
-        continue
+      } else {
+        _ = deadlines.popDue(at: limit)
+        event { registrations[deadline]?.dispatch(deadline: deadline.tag) }
       }
-      _ = deadlines.popDue(at: limit)
-      event { registration?.dispatch(deadline: deadline.tag) }
       if jobEnds() >= end { return }
     }
   }

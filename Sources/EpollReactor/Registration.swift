@@ -50,6 +50,8 @@ package final class Registration: @unchecked Sendable {
   fileprivate var serial: UInt64 = 0
   private var token: UInt64?
   private(set) var waitsForTurn = false
+  /// The turns that it was given.
+  private(set) var turns = 0
   private var waitsForRoom = false
   private let isInTable = Atomic<Bool>(false)
 
@@ -275,8 +277,18 @@ package final class Registration: @unchecked Sendable {
     if token == self.token { dispatch(readiness) }
   }
 
+  /// Whether a deadline that is due waits: the socket has used up its share, and what is left of it was there before the deadline.
+  /// `advance` gives shares itself.
+  func putsOff(_ deadline: inout Deadline) -> Bool {
+    if !waitsForTurn { return false }
+    let first = deadline.turns ?? turns
+    deadline.turns = first
+    return turns &- first < Deadline.mostTurns
+  }
+
   func takeTurn() {
     waitsForTurn = false
+    turns &+= 1
     dispatch(.none)
   }
 
@@ -298,11 +310,11 @@ package struct Deadline {
   let place: Int
   let serial: UInt64
   let tag: UInt64
-  /// How many times it was put off, because its socket had more to do of what was ready before it.
-  var delays = 0
+  /// The turns that its socket had had when it was put off for the first time: the socket had more to do.
+  var turns: Int?
 
-  /// The shares that a socket gets before its deadline: 16 MiB, more than the kernel keeps for it by default.
-  static var mostDelays: Int { 64 }
+  /// The turns that a socket gets before its deadline: 16 MiB, more than the kernel keeps for it by default.
+  static var mostTurns: Int { 64 }
 }
 
 /// All registrations of a reactor. A token names a place and its generation, which every change of descriptor raises:

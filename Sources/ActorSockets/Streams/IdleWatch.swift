@@ -79,12 +79,13 @@ extension StreamCore {
 
   func idleDeadlineReached() {
     // Time that is moved by hand moves in a call, which has gone behind them itself.
-    endIfIdle(hops: registration.hasManualTime ? 0 : 2)
+    endIfIdle(hops: registration.hasManualTime ? 0 : 3)
   }
 
   /// Ends the stream if no byte moved for too long, behind the calls that wait in the queue of the reactor.
   ///
-  /// - Parameter hops: How many times it goes behind them: a task on the reactor that waits there makes its call when it runs.
+  /// - Parameter hops: How many times it goes behind them: a task on the reactor that waits there may call an actor of the user's when
+  ///   it runs, and that one the stream.
   private func endIfIdle(hops: Int) {
     guard let idleWatch, idleWatch.isOver() else { return }
     if hops > 0, let owner {
@@ -109,7 +110,7 @@ extension StreamCore {
   private func endQuietly(_ error: SocketError) {
     endedBy = error
     closing = .flushing
-    conclude(.timedOut, unsent: 0)
+    conclude(.timedOut, unsent: bytesNotSent)
     refuseAll(reads: error.during("read"), writes: error.during("write"))
   }
 }

@@ -115,7 +115,8 @@ extension StreamCore {
   package func transportIsGone() {
     switch closing {
     case .leaving:
-      conclude(closeReason ?? (peerIsFinished ? .byPeer : .byUs), unsent: 0)
+      let failure = lost.flatMap { $0.bytes > 0 ? CloseReport.Reason($0.error) : nil }
+      conclude(closeReason ?? failure ?? (peerIsFinished ? .byPeer : .byUs), unsent: bytesNotSent)
       finishClosing()
     case .done: descriptorIsGone()
     case .no, .after, .flushing: break
@@ -148,7 +149,7 @@ extension StreamCore {
   ///   - givingUp: It was not up, and the peer need not see a reset.
   package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false) {
     if case .done = closing { return }
-    let unsent = unsentBytes
+    let unsent = bytesNotSent
     closing = .done
     if endedBy == nil { endedBy = error }
     idleWatch?.stop()
@@ -184,6 +185,9 @@ extension StreamCore {
       observation.ended(wasUp ? .success(report) : .failure(endError.during("connect")))
     }
   }
+
+  /// The bytes that are not sent if it ends now.
+  var bytesNotSent: Int { lost?.bytes ?? unsentBytes }
 
   /// How it ends if it ends now.
   func report(_ reason: CloseReport.Reason, unsent: Int) -> CloseReport {

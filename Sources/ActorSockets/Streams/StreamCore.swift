@@ -76,6 +76,8 @@ public final class StreamCore {
   var whenGone: (() -> Void)?
   /// Whether a layer has failed and left this stream to close by itself. The layer's last bytes may tell the peer why.
   package var endsAfterFailure = false
+  /// What broke the connection after the peer's end, and the bytes that were not sent then.
+  private(set) var lost: (error: SocketError, bytes: Int)?
   /// What the task waits for, or waited for last, that attends to the stream.
   var attendantCall: QueuedCall?
   var readShare = Share()
@@ -155,20 +157,22 @@ public final class StreamCore {
     pumpWrites()
   }
 
-  /// The connection broke after the peer had said that it sends no more. Only writes fail; reads find the end.
-  package func writesBroke(_ error: SocketError) {
-    writes.refuse(error.during("write"), heldBack: transport.heldBackBytes)
-    failFlushes(error)
-    pumpWrites()
-  }
-
   func broke(_ error: SocketError) {
     if brokenBy != nil { return }
+    if transport.hasFoundEnd { return writesBroke(error) }
     brokenBy = error
     let unsent = unsentBytes
     writes.refuse(error.during("write"), heldBack: transport.heldBackBytes)
     conclude(CloseReport.Reason(error), unsent: unsent)
     failFlushes(error)
+  }
+
+  /// The connection broke after the peer had said that it sends no more. Only writes fail; reads find the end.
+  private func writesBroke(_ error: SocketError) {
+    if lost == nil { lost = (error, unsentBytes) }
+    writes.refuse(error.during("write"), heldBack: transport.heldBackBytes)
+    failFlushes(error)
+    pumpWrites()
   }
 
   /// Bytes will not come any more, because the connection broke: the descriptor has no use now.

@@ -54,6 +54,8 @@ package protocol StreamTransport: AnyObject {
   func expectNoMore()
   /// Lets go of everything now; the peer sees a reset.
   func abort()
+  /// Whether the peer has said, in the bytes that it sent, that no more come: a reset after that is no failure of reads.
+  var hasFoundEnd: Bool { get }
   /// The user has aborted: if the transport still closes by itself, that is to be over soon.
   func hasten()
   /// Somebody waits for the peer's end without reading: where no event tells it, it is looked for.
@@ -71,6 +73,7 @@ extension StreamTransport {
   package var tcpInfo: TCPInfo? { nil }
   package var failure: SocketError? { nil }
   package var heldBackBytes: Int { 0 }
+  package var hasFoundEnd: Bool { false }
   package func hasten() {}
   package func lookForEnd() {}
   package func expectNoMore() {}
