@@ -131,6 +131,45 @@ import Testing
     }
   }
 
+  @Test func `A deadline waits for the turns of its socket, however long the turns of others take`() async throws {
+    try await within("the deadline has come") {
+      let reactor = Reactor()
+      let turns = Guarded(0)
+      let slow = Probe(reactor)
+      try await slow.enter()
+      let turnsBefore = Notes<Int>()
+      await slow.react { probe, _ in
+        let count = turns.withLock { count in
+          count += 1
+          return count
+        }
+        if count < 3 { probe.askForTurn() }
+      }
+      var others: [Probe] = []
+      for _ in 0..<100 {
+        let probe = Probe(reactor)
+        try await probe.enter()
+        await probe.react { probe, _ in
+          spin(for: 1_000_000)
+          if !slow.deadlines.all.isEmpty {
+            if turnsBefore.all.isEmpty { turnsBefore.add(turns.withLock { $0 }) }
+          } else {
+            probe.askForTurn()
+          }
+        }
+        others.append(probe)
+      }
+      let asking = others + [slow]
+      // An iteration gives one turn to one of the 100, so a round is 100 iterations.
+      reactor.submit {
+        for probe in asking { probe.assumeIsolated { $0.askForTurn() } }
+        slow.assumeIsolated { $0.arm(at: reactor.now, tag: 1) }
+      }
+      try await eventually("the deadline has come") { !turnsBefore.all.isEmpty }
+      #expect(turnsBefore.all == [3])
+    }
+  }
+
   @Test func `The lag says how long queued jobs wait, and the hook is told`() async throws {
     try await within("all have run") {
       let reactor = Reactor()
