@@ -56,8 +56,7 @@ extension StreamCore {
   func sendAtOnce(_ bytes: Span<UInt8>) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
     writeShare.renew(registration.turnNumber)
-    guard case .no = closing, upgrade == nil, state == .open, brokenBy == nil, writes.isFree, !writes.isRefusing,
-      !bytes.isEmpty,
+    guard case .no = closing, upgrade == nil, state == .open, brokenBy == nil, writes.isFree, !bytes.isEmpty,
       !writeShare.isSpent
     else {
       try checkWritable()
