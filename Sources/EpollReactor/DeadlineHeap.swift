@@ -74,8 +74,7 @@ package struct DeadlineHeap<Payload> {
 
   /// Takes out the earliest deadline if its time has come.
   package mutating func popDue(at now: Int64) -> Payload? {
-    guard let first = heap.first, first.time <= now else { return nil }
-    return remove(at: 0)
+    firstDue(at: now) == nil ? nil : remove(at: 0)
   }
 
   /// The earliest deadline, if its time has come.

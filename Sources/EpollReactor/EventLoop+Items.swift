@@ -46,8 +46,8 @@ extension EventLoop {
     }
   }
 
-  /// The job that runs now may compute for long: the workers get the collected jobs before it, and what it starts for them at once.
-  private func stopCollecting() {
+  /// Hands over the collected jobs; from now on the workers get each job at once. So it is before code that may compute for long.
+  func stopCollecting() {
     handOverAll()
     handover.isCollecting = false
   }

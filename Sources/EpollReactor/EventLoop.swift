@@ -196,8 +196,7 @@ package final class EventLoop: @unchecked Sendable {
       reachDeadlines(until: share(end))
       giveTurns(until: share(end))
       runJobs(until: share(end))
-      handover.isCollecting = false
-      handOverAll()
+      stopCollecting()
 
       let isNap = !hasNapped && WorkerPool.shared.isBusy
       let isIdle = turns.isEmpty && batch.isEmpty && fetched.isEmpty
@@ -308,11 +307,12 @@ package final class EventLoop: @unchecked Sendable {
     let manual = manualTime.load(ordering: .relaxed)
     let limit = manual >= 0 ? manual : horizon.time
     while var deadline = deadlines.firstDue(at: limit) {
-      if let registration = registrations[deadline], manual < 0, registration.putsOff(&deadline) {
+      let registration = registrations[deadline]
+      if manual < 0, registration?.putsOff(&deadline) == true {
         deadlines.moveFirst(to: limit + 1, deadline)
       } else {
         _ = deadlines.popDue(at: limit)
-        event { registrations[deadline]?.dispatch(deadline: deadline.tag) }
+        event { registration?.dispatch(deadline: deadline.tag) }
       }
       if jobEnds() >= end { return }
     }

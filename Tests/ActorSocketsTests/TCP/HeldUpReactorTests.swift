@@ -44,12 +44,17 @@ import Testing
     }
   }
 
+  /// A connection that ends when it has been idle for 500 ms, and its peer.
+  private static func idleConnection(on reactor: Reactor) throws -> (connection: TCPConnection, peer: RawSocket) {
+    var configuration = TCPConnection.Configuration()
+    configuration.liveness.idleTimeout = .milliseconds(500)
+    return try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+  }
+
   @Test func `A connection whose next call waits in the queue is not ended by its idle timeout`() async throws {
     try await within("the byte arrives") {
       let reactor = Reactor()
-      var configuration = TCPConnection.Configuration()
-      configuration.liveness.idleTimeout = .milliseconds(500)
-      let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+      let (connection, peer) = try Self.idleConnection(on: reactor)
       #expect(await connection.state == .open)
       let write = Guarded<Pending<Void>?>(nil)
       reactor.hold(for: .milliseconds(501)) { write.withLock { $0 = connection.enqueueWrite([7]) } }
@@ -64,9 +69,7 @@ import Testing
   @Test func `A connection whose handler waits in the queue is not ended by its idle timeout`() async throws {
     try await within("the byte arrives") {
       let reactor = Reactor()
-      var configuration = TCPConnection.Configuration()
-      configuration.liveness.idleTimeout = .milliseconds(500)
-      let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+      let (connection, peer) = try Self.idleConnection(on: reactor)
       #expect(await connection.state == .open)
       let handler = Guarded<Task<Void, any Error>?>(nil)
       reactor.hold(for: .milliseconds(501)) {
@@ -83,9 +86,7 @@ import Testing
   @Test func `A live connection is not ended by its idle timeout`() async throws {
     try await within("the byte is read") {
       let reactor = Reactor()
-      var configuration = TCPConnection.Configuration()
-      configuration.liveness.idleTimeout = .milliseconds(500)
-      let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
+      let (connection, peer) = try Self.idleConnection(on: reactor)
       let read = connection.enqueueRead(.exactly(1))
       try await eventually("the read waits") { await connection.status.queuedReads == 1 }
       reactor.hold(for: .milliseconds(501)) { try? peer.send([7]) }
