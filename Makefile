@@ -27,7 +27,7 @@ NIGHTLY_ROUNDS ?= 1000000
 STRICT := -Xswiftc -warnings-as-errors
 # Multiplies the deadlines of tests in builds that are slow or run beside another one.
 PATIENCE := ACTORSOCKETS_PATIENCE=5
-TSAN := $(PATIENCE) TSAN_OPTIONS=halt_on_error=1
+TSAN := $(PATIENCE) TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/Tests/Tools/thread-sanitizer.txt
 ASAN_SUPPRESSIONS := suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt
 # The sanitizer keeps freed memory in a quarantine. It is small here, because tests that measure memory count it.
 ASAN := $(PATIENCE) ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
