@@ -174,8 +174,6 @@ final class TLSTransport: StreamTransport, StreamLayer {
     if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
   }
 
-  func attendantWasCancelled() { core?.attendantWasCancelled() }
-
   func close(after condition: CloseCondition?) {
     if let condition { core?.beginClose(after: condition) } else { core?.beginClose() }
   }

@@ -99,7 +99,7 @@ actor HostLookups: ReactorActor {
     underWay.remove(query)
     let outcome = outcome.mapError { $0 as any Error }
     var answered = waiters.removeValue(forKey: query) ?? Waiters()
-    for waiter in answered.takeAll() { waiter.resume(outcome) }
+    answered.resumeAll(outcome)
   }
 }
 

@@ -72,6 +72,8 @@ struct ReadQueue<Tag> {
   private var nextID: ID = 0
   /// A line ended with a carriage return: a line feed that comes next belongs to it.
   private var dropsLineFeed = false
+  /// An entry that has left, with its tag, to be used again: most reads are alone, one after the other.
+  private var spare: Entry?
 
   /// The number of reads that wait.
   var count: Int { entries.count }
@@ -96,11 +98,15 @@ struct ReadQueue<Tag> {
     return nextID
   }
 
-  /// Puts a read at the end that has left before, and that nobody holds any more.
+  /// Keeps an entry that has left, and that nothing else refers to, for `admitSpare`.
+  mutating func keep(_ entry: Entry) { spare = entry }
+
+  /// Puts a read at the end whose entry has been used before.
   ///
-  /// - Returns: Its number, and whether all that it can do is wait for the first byte. Then it has begun, and no step is
-  ///   needed before that byte comes.
-  mutating func admit(again entry: Entry, _ kind: ReadKind) -> (id: ID, waits: Bool) {
+  /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for the first byte. Then it
+  ///   has begun, and no step is needed before that byte comes.
+  mutating func admitSpare(_ kind: ReadKind) -> (entry: Entry, waits: Bool)? {
+    guard let entry = spare.take() else { return nil }
     nextID += 1
     entry.id = nextID
     entry.kind = kind
@@ -110,12 +116,12 @@ struct ReadQueue<Tag> {
     entry.getsTurn = false
     entries.append(entry)
     if entry.isEnqueued { enqueuedCount += 1 }
-    guard isOpen, entries.count == 1, isIdle else { return (nextID, false) }
+    guard isOpen, entries.count == 1, isIdle else { return (entry, false) }
     switch kind {
     case .any, .turn(moreThan: 0):
       entry.isBegun = true
-      return (nextID, true)
-    default: return (nextID, false)
+      return (entry, true)
+    default: return (entry, false)
     }
   }
 
@@ -480,3 +486,8 @@ struct ReadQueue<Tag> {
 }
 
 extension ReadQueue.Entry: Identified {}
+
+extension ReadQueue: LaneQueue {
+  static var share: Share { .stream }
+  var firstID: UInt64? { first?.id }
+}

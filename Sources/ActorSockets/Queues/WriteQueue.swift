@@ -290,3 +290,8 @@ struct WriteQueue<Tag> {
 }
 
 extension WriteQueue.Entry: Identified {}
+
+extension WriteQueue: LaneQueue {
+  static var share: Share { .stream }
+  var firstID: UInt64? { first?.id }
+}

@@ -73,8 +73,8 @@ extension ByteStream {
 extension StreamCore {
   /// Sends a part of a file; false when nothing can be sent now.
   func send(_ file: FileSource, from offset: Int, count: Int) -> Bool {
-    // A share of a turn at a time: reading the file may block.
-    switch transport.send(file: file, from: offset, count: min(count, writeShare.bytes)) {
+    // One share at a time, because reading the file may block.
+    switch transport.send(file: file, from: offset, count: min(count, writes.share.bytes)) {
     case .transfer(let result): return note(sent: result)
     case .unreadable(let error): fileFailed(error)
     }
@@ -87,7 +87,7 @@ extension StreamCore {
       cause.map { SocketError($0, operation: "sendFile") }
       ?? SocketError(.system, operation: "sendFile", detail: "the file has become shorter than what was to be sent")
     // If nothing of it is sent, nothing is torn.
-    if let first = writes.first, first.sent == 0, let (write, _) = writes.remove(first.id) {
+    if let first = writes.queue.first, first.sent == 0, let (write, _) = writes.queue.remove(first.id) {
       return finish(write, .failure(error))
     }
     terminate(error, .error(error))

@@ -66,14 +66,14 @@ extension StreamCore {
   /// Bytes came.
   @inline(__always)
   func moved(received count: Int) {
-    bytesReceived += count
+    traffic.received += count
     if let idleWatch { idleWatch.note() }
   }
 
   /// The kernel took bytes.
   @inline(__always)
   func moved(sent count: Int) {
-    bytesSent += count
+    traffic.sent += count
     if let idleWatch { idleWatch.note() }
   }
 
@@ -95,22 +95,5 @@ extension StreamCore {
     let error = SocketError(.timedOut, operation: "connection", detail: "no byte moved for \(idleWatch.limit)")
     if let layer = carriedLayer { return layer.carrierIsIdle(error) }
     endIdle(error)
-  }
-
-  /// No byte moved for too long.
-  package func endIdle(_ error: SocketError) {
-    switch closing {
-    case .leaving, .done: break
-    case .no, .after: if writes.isEmpty { endQuietly(error) } else { terminate(error, .timedOut) }
-    case .flushing: terminate(error, .timedOut)
-    }
-  }
-
-  /// Ends a stream that has nothing to send: what waits fails, the peer sees the end of the stream.
-  private func endQuietly(_ error: SocketError) {
-    endedBy = error
-    closing = .flushing
-    conclude(.timedOut, unsent: bytesNotSent)
-    refuseAll(reads: error.during("read"), writes: error.during("write"))
   }
 }

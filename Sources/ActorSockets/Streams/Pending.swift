@@ -39,7 +39,7 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
     if self.result != nil { return }
     self.result = result
     takeBack = nil
-    for waiter in waiters.takeAll() { waiter.resume(result) }
+    waiters.resumeAll(result)
   }
 
   func admitted(takeBack: @escaping () -> Void) {

@@ -51,8 +51,8 @@ extension StreamCore {
   /// What waits, the reads first.
   var pendingOperations: [PendingOperation] {
     let now = registration.now
-    var hasArrived = reads.buffer.count
-    let waitingReads = reads.all.map { entry in
+    var hasArrived = reads.queue.buffer.count
+    let waitingReads = reads.queue.all.map { entry in
       let (kind, summary, total) = entry.kind.told
       // What has arrived is there for the first one alone.
       let done = min(hasArrived, total ?? .max)
@@ -65,7 +65,7 @@ extension StreamCore {
       PendingOperation(
         kind: .flush, summary: Self.flushSummary, age: age(of: flush, now), bytesDone: 0, bytesTotal: nil)
     }
-    let waitingWrites = writes.all.map { entry in
+    let waitingWrites = writes.queue.all.map { entry in
       let (kind, summary) = entry.told
       return PendingOperation(
         kind: kind, summary: summary, age: entry.tag.map { age(of: $0, now) }, bytesDone: entry.sent,

@@ -79,7 +79,6 @@ extension QueuedByteStream {
   @inline(__always)
   func wait(for parked: Parked, _ call: QueuedCall) async {
     if executor.isCalledByAttendant {
-      core.attendantWaits(for: call)
       await parked.pass()
     } else {
       await wait(for: parked) { submit { $0.core.cancel(call) } }
@@ -89,7 +88,7 @@ extension QueuedByteStream {
   /// Waits for a write that has begun.
   func finish(_ operation: Operation) async throws {
     if let parked = operation.waiting { await wait(for: parked, .write(operation.id)) }
-    _ = try operation.outcome?.get()
+    _ = try Operation.outcomeOfCall(operation.outcome)
   }
 
   public nonisolated func enqueueRead<Value: Sendable>(
@@ -110,7 +109,7 @@ extension QueuedByteStream {
 
   public func takeBuffered() -> [UInt8] {
     executor.callGoesOn()
-    let bytes = core.reads.takeBuffered()
+    let bytes = core.reads.queue.takeBuffered()
     core.settle()
     return bytes
   }
@@ -130,11 +129,11 @@ extension QueuedByteStream {
   public var peerFinishedWriting: Void {
     get async throws {
       executor.callGoesOn()
-      if core.peerIsFinished { return }
-      if core.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
-      let waiter = try park(in: \.peerFinishedWaiters)
+      if core.lifecycle.peerHasFinished { return }
+      if core.lifecycle.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
+      let waiter = try park(in: \.waiters.peerFinished)
       core.transport.lookForEnd()
-      try await wait(for: waiter, in: \.peerFinishedWaiters)
+      try await wait(for: waiter, in: \.waiters.peerFinished)
     }
   }
 
@@ -155,14 +154,14 @@ extension QueuedByteStream {
   /// Waits until the stream is up; throws why it does not come up.
   package func waitUntilOpen() async throws {
     if core.state == .open { return }
-    if core.report != nil { throw core.endError.during("connect").thrown }
-    try await wait(for: park(in: \.openWaiters), in: \.openWaiters)
+    if core.lifecycle.report != nil { throw core.endError.during("connect").thrown }
+    try await wait(for: park(in: \.waiters.open), in: \.waiters.open)
   }
 
   private func waitUntilGone() async {
-    if core.isGone { return }
-    guard let waiter = try? park(in: \.goneWaiters) else { return }
-    try? await wait(for: waiter, in: \.goneWaiters)
+    if core.isReleased { return }
+    guard let waiter = try? park(in: \.waiters.released) else { return }
+    try? await wait(for: waiter, in: \.waiters.released)
   }
 
   public func abort() {
@@ -174,8 +173,8 @@ extension QueuedByteStream {
   public var closed: CloseReport {
     get async throws {
       executor.callGoesOn()
-      if let report = core.report { return report }
-      return try await wait(for: park(in: \.closedWaiters), in: \.closedWaiters)
+      if let report = core.lifecycle.report { return report }
+      return try await wait(for: park(in: \.waiters.closed), in: \.waiters.closed)
     }
   }
 
@@ -219,7 +218,7 @@ extension StreamCore {
   ) {
     do {
       try request.kind.validate()
-      if let refusal, !closesAtEnd { throw refusal.during("read").thrown }
+      if let refusal, !lifecycle.readsFindEnd { throw refusal.during("read").thrown }
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
@@ -245,7 +244,7 @@ extension StreamCore {
     do {
       try checkWritable()
       // What is in files takes no memory.
-      let queued = writes.queuedBytes - writes.queuedFileBytes
+      let queued = writes.queue.queuedBytes - writes.queue.queuedFileBytes
       if queued > 0, queued + bytes.count > options.writeBudget {
         throw SocketError(
           .limitExceeded, operation: "enqueueWrite",

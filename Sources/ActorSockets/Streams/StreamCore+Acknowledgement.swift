@@ -15,7 +15,7 @@ extension StreamCore {
   ) throws -> Operation {
     try Task.checkCancellation()
     if let refusal { throw refusal.during("flush").thrown }
-    if let brokenBy { throw brokenBy.during("flush").thrown }
+    if let error = lifecycle.breakage { throw error.during("flush").thrown }
     return begin(target == .sent ? .pieces([]) : .acknowledgement, timeout, nil, executor)
   }
 
@@ -23,14 +23,14 @@ extension StreamCore {
   func awaitAcknowledgement(_ id: UInt64, _ flush: Operation?) {
     guard let flush else { return }
     if transport.unacknowledgedBytes == 0 { return finish(flush, .success(.written)) }
-    if writeIsImmediate {
-      writeIsImmediate = false
+    if writes.isImmediate {
+      writes.isImmediate = false
       return timeOut(flush, "flush", 0)
     }
     let wait = acknowledgementWait ?? AcknowledgementWait()
     acknowledgementWait = wait
     // What is sent from now on is not waited for.
-    wait.queue.add(id, position: bytesSent, flush)
+    wait.queue.add(id, position: traffic.sent, flush)
     if let deadline = wait.deadline.take() { registration.disarm(deadline) }
     askAgain(wait)
   }
@@ -39,7 +39,7 @@ extension StreamCore {
   func checkAcknowledgements() {
     guard let wait = acknowledgementWait else { return }
     wait.deadline = nil
-    for flush in wait.queue.acknowledged(bytesSent - transport.unacknowledgedBytes) {
+    for flush in wait.queue.acknowledged(traffic.sent - transport.unacknowledgedBytes) {
       finish(flush, .success(.written))
     }
     if wait.queue.isEmpty { endAcknowledgementWait() } else { askAgain(wait) }

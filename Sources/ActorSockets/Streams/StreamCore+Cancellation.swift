@@ -14,36 +14,23 @@ extension StreamCore {
 
   /// The task that awaits a read was cancelled, or its handle.
   func cancelRead(_ id: UInt64) {
-    guard let entry = reads.remove(id) else { return }
+    guard let entry = reads.queue.remove(id) else { return }
     finish(entry.tag, .failure(CancellationError()))
     pumpReads()
   }
 
   /// The task that awaits a write was cancelled, or its handle.
   func cancelWrite(_ id: UInt64) {
-    guard let write = writes.remove(id)?.tag ?? removeFlush(id) else { return }
+    guard let write = writes.queue.remove(id)?.tag ?? removeFlush(id) else { return }
     finish(write, .failure(CancellationError()))
     pumpWrites()
   }
 
   /// The task that awaits a write was cancelled, and nobody else has its bytes: they stay.
   func abandonWrite(_ id: UInt64) {
-    guard let write = writes.abandon(id) else { return }
+    guard let write = writes.queue.abandon(id) else { return }
     finish(write, .failure(CancellationError()))
     pumpWrites()
-  }
-
-  /// A call of the task that attends to the stream is about to suspend. From now on `attendantWasCancelled` tells of a
-  /// cancellation.
-  func attendantWaits(for call: QueuedCall) {
-    attendantCall = call
-    if Task.isCancelled { attendantWasCancelled() }
-  }
-
-  /// The task that attends to the stream was cancelled: what it waits for, if anything, ends.
-  package func attendantWasCancelled() {
-    carriedLayer?.attendantWasCancelled()
-    if let attendantCall { cancel(attendantCall) }
   }
 }
 

@@ -16,12 +16,12 @@ extension StreamCore {
   }
 
   /// Throws if no read is taken any more, or the task was cancelled.
-  private func checkReadable(_ name: String) throws {
+  func checkReadable(_ name: String) throws {
     try Task.checkCancellation()
-    if let refusal, !closesAtEnd { throw refusal.during(name).thrown }
+    if let refusal, !lifecycle.readsFindEnd { throw refusal.during(name).thrown }
   }
 
-  private func begin(
+  func begin(
     _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
   ) -> Operation {
     if timeout == nil, progress == nil { return begin(kind, executor) }
@@ -55,9 +55,9 @@ extension StreamCore {
   /// - Returns: How many bytes were taken, 0 if others wait before these; and whether the write is done with that.
   func sendAtOnce(_ bytes: Span<UInt8>) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
-    writeShare.renew(registration.turnNumber)
-    guard case .no = closing, upgrade == nil, state == .open, brokenBy == nil, writes.isFree, !bytes.isEmpty,
-      !writeShare.isSpent
+    writes.share.renew(registration.turnNumber, WriteQueue<Operation>.share)
+    guard lifecycle.phase == .open, !lifecycle.isBroken, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
+      !writes.share.isSpent
     else {
       try checkWritable()
       return (0, false)
@@ -70,11 +70,11 @@ extension StreamCore {
       // The kernel says it once: what is queued instead would hear of something else.
       let failure = failure(error, "write")
       broke(failure)
-      throw (brokenBy ?? failure).thrown
+      throw (lifecycle.breakage ?? failure).thrown
     }
     moved(sent: count)
-    writeShare.operations -= 1
-    writeShare.bytes -= count
+    writes.share.use(operations: 1)
+    writes.share.use(bytes: count)
     return (count, count == bytes.count && transport.heldBackBytes == 0)
   }
 
@@ -85,8 +85,8 @@ extension StreamCore {
 
   /// Why no write is taken any more, if so.
   var writeRefusal: SocketError? {
-    if let error = refusal ?? brokenBy { return error }
-    if !writes.isFinishing { return nil }
+    if let error = refusal ?? lifecycle.breakage { return error }
+    if !writes.queue.isFinishing { return nil }
     return SocketError(.closed, operation: "write", detail: "the writing side was finished before")
   }
 
@@ -94,141 +94,77 @@ extension StreamCore {
     Operation(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
   }
 
-  // MARK: Looking at the bytes
+  // MARK: Admission
 
-  /// Shows what arrived until `body` uses some of it up; `nil` at the end of the stream. Isolated to the owner.
-  func withBytes<Value>(
-    upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ body: (Span<UInt8>, inout Int) throws -> Value
-  ) async throws -> Value? {
-    if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
-    try checkReadable("withBytes")
-    let operation = beginLook(timeout, owner.executor)
-    while true {
-      if let parked = operation.waiting { await owner.wait(for: parked, .read(operation.id)) }
-      if case .failure? = operation.outcome { _ = try end(operation) }
-      // The turn is ours until the look is over, whatever happened meanwhile.
-      var value: Value?
-      let look = look(upTo: limit) { bytes, consumed in value = try body(bytes, &consumed) }
-      endTurn(operation.id, look)
-      if case .wait = look {
-        operation.outcome = nil
-        operation.parked?.reuse()
-        park(operation, owner.executor)
-      } else {
-        _ = try end(operation)
-      }
-      if case .used = look, reads.count == 0 { settle() } else { pumpReads() }
-      switch look {
-      case .used: return value
-      case .failed(let error, _): throw error
-      case .end: return nil
-      case .wait: continue
-      }
-    }
+  /// Puts a read in the queue and begins it if its turn has come.
+  func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
+    if operation.isEnqueued { lifecycle.handleCreated() }
+    let id = reads.queue.admit(kind, isEnqueued: operation.isEnqueued, operation)
+    operation.armIfWithin(registration, StreamDeadline.read(id))
+    pumpReads()
+    return id
   }
 
-  /// What came of a look.
-  private enum Look {
-    /// So many bytes of the buffer were used up, those aside that never came into it.
-    case used(Int)
-    case failed(any Error, used: Int = 0)
-    case end
-    /// So many bytes were not enough.
-    case wait(seen: Int)
-  }
-
-  /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
-  private func beginLook(_ timeout: Timeout?, _ executor: ReactorExecutor) -> Operation {
-    readShare.renew(registration.turnNumber)
-    guard timeout == nil, reads.isFree, !reads.buffer.isEmpty || transport.isReadable, !readShare.isSpent else {
-      return begin(.turn(moreThan: 0), timeout, nil, executor)
+  /// Begins a read of a call without a timeout.
+  func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
+    let (operation, waits) = admitReusable(kind)
+    if waits { hasBegunPlainly() }
+    if !waits || transport.isReadable {
+      pumpReads()
+    } else if lifecycle.hasTail {
+      // A call waits again: the abandoned tail keeps the connection as long as this call does.
+      settle()
     }
-    readShare.operations -= 1
-    let operation = admitReusable(.turn(moreThan: 0)).operation
-    operation.entry = reads.giveTurn()
-    hasBegunPlainly()
-    operation.outcome = .success(.read(.turn))
+    park(operation, executor)
     return operation
   }
 
-  /// Lets the body look once. Not generic, for the runtime would look each type up that depends on another, at each look.
-  private func look(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Look {
-    // The stream may have ended between the granting of the turn and this look.
-    if let refusal = reads.refusal { return .failed(refusal.during("withBytes").thrown) }
-    var glance = Glance()
-    let hadBytes = !reads.buffer.isEmpty
-    if hadBytes {
-      if reads.ending != nil, reads.buffer.count <= reads.turnHasSeen { return end }
-      let buffer = reads.buffer
-      buffer.withBytes { _ = glance.show($0, upTo: limit, body) }
-    } else if reads.ending != nil {
-      return end
-    } else {
-      var buffer = reads.lendBuffer()
-      let received = transport.receive(atMost: .max, restInto: &buffer) { glance.show($0, upTo: limit, body) }
-      reads.giveBack(buffer)
-      switch received {
-      case .wouldBlock:
-        return .wait(seen: 0)
-      case .bytes(0):
-        receivedEnd()
-        return end
-      case .failed(let error):
-        endedBroken(failure(error, "withBytes"))
-        return end
-      case .bytes(let count):
-        moved(received: count)
-        readShare.bytes -= count
-      }
+  /// Puts a read of a call in the queue, of one that was over if there is one.
+  ///
+  /// - Returns: It, and whether all that it can do is wait for the first byte.
+  func admitReusable(_ kind: ReadKind) -> (operation: Operation, waits: Bool) {
+    guard let (entry, waits) = reads.queue.admitSpare(kind) else {
+      let operation = Operation(.call, timeout: nil, progress: nil, start: 0)
+      operation.isReusable = true
+      operation.id = reads.queue.admit(kind, isEnqueued: false, operation)
+      return (operation, false)
     }
-    if let error = glance.thrown { return .failed(error, used: hadBytes ? glance.used : 0) }
-    if glance.used > 0 { return .used(hadBytes ? glance.used : 0) }
-    // The body may have taken out what it saw.
-    if glance.shown < limit { return .wait(seen: reads.buffer.count < glance.shown ? 0 : glance.shown) }
-    return .failed(
-      SocketError(.limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown and none of them used"))
+    let operation = entry.tag
+    operation.id = entry.id
+    operation.parked?.reuse()
+    operation.called = 0
+    return (operation, waits)
   }
 
-  /// What a body saw, and did.
-  private struct Glance {
-    var shown = 0
-    var used = 0
-    var thrown: (any Error)?
-
-    mutating func show(_ bytes: Span<UInt8>, upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Int {
-      shown = min(limit, bytes.count)
-      do { try body(bytes.extracting(first: shown), &used) } catch { thrown = error }
-      used = max(0, min(used, shown))
-      return used
-    }
+  /// The first read has begun and has no end of its time and no progress; no step has said so.
+  func hasBegunPlainly() {
+    reads.isImmediate = false
+    reads.hasProgress = false
   }
 
-  /// There are no more bytes than were seen, and there will be none.
-  private var end: Look {
-    switch reads.ending {
-    case .failed(let error): .failed(error.during("withBytes").thrown)
-    case _ where reads.buffer.isEmpty: .end
-    default: .failed(SocketError(.endOfStream, operation: "withBytes", bytesTransferred: reads.buffer.count))
-    }
+  /// The outcome of a read that `begin` began. Not inlined, for what it needs would be kept in the frame of every
+  /// suspended read. The operation is used again and must not be touched any more.
+  @inline(never)
+  func end(_ operation: Operation) throws -> ReadOutcome {
+    let outcome = operation.outcome.take()
+    if let entry = operation.entry.take() { reads.queue.keep(entry) }
+    guard case .read(let read)? = try Operation.outcomeOfCall(outcome) else { return .endOfStream }
+    return read
   }
 
-  private func endTurn(_ id: UInt64, _ look: Look) {
-    switch look {
-    case .used(let count): _ = reads.endTurn(id, consumed: count, waitingForMoreThan: nil)
-    case .failed(_, let count): _ = reads.endTurn(id, consumed: count, waitingForMoreThan: nil, failed: true)
-    case .end: _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: nil)
-    case .wait(let seen): waitFurther(id, seen: seen)
-    }
+  /// Puts a write in the queue and begins it if its turn has come. `sent` bytes of it are gone already and not in the
+  /// content.
+  func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
+    if operation.isEnqueued { lifecycle.handleCreated() }
+    let id = writes.queue.admit(content, alreadySent: sent, operation)
+    operation.armIfWithin(registration, StreamDeadline.write(id))
+    pumpWrites()
+    return id
   }
 
-  /// Gives the turn back, to have it again when there are more bytes.
-  private func waitFurther(_ id: UInt64, seen: Int) {
-    _ = reads.endTurn(id, consumed: 0, waitingForMoreThan: seen)
-    guard let read = reads.tag(of: id) else { return }
-    read.deadline = nil
-    if let timeout = read.timeout, timeout.nanoseconds > 0 {
-      read.deadline = registration.arm(
-        at: instant(read.start, plus: timeout.nanoseconds), tag: StreamDeadline.read(id).rawValue)
-    }
+  /// Why no operation is taken any more, if so.
+  var refusal: SocketError? {
+    guard lifecycle.admits else { return endError }
+    return upgrade == nil ? nil : SocketError(.upgraded, operation: "")
   }
 }

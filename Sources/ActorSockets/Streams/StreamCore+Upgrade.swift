@@ -26,8 +26,6 @@ package protocol StreamLayer: AnyObject {
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason)
   /// No byte moved for too long.
   func carrierIsIdle(_ error: SocketError)
-  /// The task that attends to the stream was cancelled.
-  func attendantWasCancelled()
   /// The plain face is closed.
   func close(after condition: CloseCondition?)
   /// Whether the layer has failed. Then the last bytes that it sent may tell the peer why.
@@ -83,7 +81,7 @@ extension StreamCore {
   func continueUpgrade() {
     guard let upgrade, !isPumping else { return }
     // Whatever ended the stream tells the layer, and why.
-    if case .done = closing { return }
+    if lifecycle.isReleased { return }
     if let failure = upgrade.failure {
       self.upgrade = nil
       upgrade.layer.carrierEnded(failure.during("startTLS"), .error(failure))
@@ -156,7 +154,7 @@ extension StreamCore: Carrier {
   package func tryAnyway() { transport.tryAnyway() }
   package var unacknowledgedBytes: Int { transport.unacknowledgedBytes }
   package var tcpInfo: TCPInfo? { transport.tcpInfo }
-  package func takeEarlyBytes() -> [UInt8] { reads.takeBuffered() }
+  package func takeEarlyBytes() -> [UInt8] { reads.queue.takeBuffered() }
 
   package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {
     if let observation, let handshake = handshake() { observation.handshakeIsDone(handshake) }
@@ -173,7 +171,7 @@ extension StreamCore: Carrier {
     switch result {
     case .bytes(0):
       peerFinished()
-      if let brokenBy { return .failed(SystemError(call: "recv", errno: brokenBy.errno)) }
+      if let error = lifecycle.breakage { return .failed(SystemError(call: "recv", errno: error.errno)) }
     case .bytes(let count): moved(received: count)
     case .failed(let error): broke(SocketError(error, operation: "connection"))
     case .wouldBlock: break
@@ -193,14 +191,14 @@ extension StreamCore: Carrier {
 
   package func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool {
     upgrade = nil
-    endsAfterFailure = end.isFailure
+    lifecycle.layerLetGo(hasFailed: end.isFailure)
     if end.peerIsDone { transport.expectNoMore() }
-    if brokenBy == nil, state == .open, !rest.isEmpty {
+    if !lifecycle.isBroken, state == .open, !rest.isEmpty {
       _ = admit(.pieces([rest]), alreadySent: 0, Operation(.handle { _ in }, timeout: nil, progress: nil, start: 0))
     }
     beginClose()
-    if isGone { return true }
-    whenGone = done
+    if isReleased { return true }
+    waiters.layer = done
     return false
   }
 

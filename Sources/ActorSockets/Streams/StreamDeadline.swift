@@ -7,7 +7,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
   case read(UInt64)
   case write(UInt64)
   case close
-  case rest
+  case tail
   case idle
   case acknowledgement
 
@@ -16,7 +16,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
     case .close: 0
     case .read(let id): id << 2 | 1
     case .write(let id): id << 2 | 2
-    case .rest: 4
+    case .tail: 4
     case .idle: 8
     case .acknowledgement: 12
     }
@@ -27,7 +27,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
     case (1, _): self = .read(rawValue >> 2)
     case (2, _): self = .write(rawValue >> 2)
     case (_, 0): self = .close
-    case (_, 4): self = .rest
+    case (_, 4): self = .tail
     case (_, 8): self = .idle
     case (_, 12): self = .acknowledgement
     default: return nil

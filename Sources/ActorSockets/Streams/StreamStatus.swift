@@ -98,25 +98,25 @@ public enum CloseCondition: Hashable, Sendable {
 extension StreamCore {
   /// What it has moved.
   var metrics: StreamMetrics {
-    StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
+    StreamMetrics(bytesReceived: traffic.received, bytesSent: traffic.sent, tcp: transport.tcpInfo)
   }
 
   /// The bytes that were written and that are not sent; if only encrypted ones are left, those.
-  var unsentBytes: Int { writes.queuedBytes > 0 ? writes.queuedBytes : transport.heldBackBytes }
+  var unsentBytes: Int { writes.queue.queuedBytes > 0 ? writes.queue.queuedBytes : transport.heldBackBytes }
 
   /// What the queues hold.
   var status: StreamStatus {
     var readProgress: StreamStatus.Progress?
-    if let first = reads.first {
+    if let first = reads.queue.first {
       if case .exactly(let total, _) = first.kind {
-        readProgress = .init(done: min(reads.buffer.count, total), total: total)
+        readProgress = .init(done: min(reads.queue.buffer.count, total), total: total)
       } else {
-        readProgress = .init(done: reads.buffer.count, total: nil)
+        readProgress = .init(done: reads.queue.buffer.count, total: nil)
       }
     }
     return StreamStatus(
-      state: state, queuedReads: reads.count, queuedWrites: writes.count, unsentBytes: unsentBytes,
-      bufferedBytes: reads.buffer.count, readProgress: readProgress,
-      writeProgress: writes.first.map { .init(done: $0.sent, total: $0.total) })
+      state: state, queuedReads: reads.queue.count, queuedWrites: writes.queue.count, unsentBytes: unsentBytes,
+      bufferedBytes: reads.queue.buffer.count, readProgress: readProgress,
+      writeProgress: writes.queue.first.map { .init(done: $0.sent, total: $0.total) })
   }
 }

@@ -48,10 +48,8 @@ struct Waiters<Value: Sendable> {
   /// Takes the one out that has waited longest.
   mutating func takeFirst() -> Waiter? { waiting.popFirst() }
 
-  /// Takes all out.
-  mutating func takeAll() -> [Waiter] {
-    var all: [Waiter] = []
-    while let waiter = waiting.popFirst() { all.append(waiter) }
-    return all
+  /// Takes all out, and lets each go on with the same outcome.
+  mutating func resumeAll(_ outcome: Result<Value, any Error>) {
+    while let waiter = waiting.popFirst() { waiter.resume(outcome) }
   }
 }

@@ -57,10 +57,10 @@ extension StreamCore {
     let result = transport.send(bytes.span, passing: passed)
     switch result {
     case .bytes:
-      writes.passed()
+      writes.queue.passed()
     case .failed(let error) where Self.concernsDescriptor(error.errno):
       // Nothing was sent, and the connection is as it was.
-      guard let first = writes.first, let (write, _) = writes.remove(first.id) else { break }
+      guard let first = writes.queue.first, let (write, _) = writes.queue.remove(first.id) else { break }
       let failure =
         error.errno == Errno.notSupported
         ? SocketError.invalid("write", "only a unix socket passes descriptors") : SocketError(error, operation: "write")

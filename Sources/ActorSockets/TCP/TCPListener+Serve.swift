@@ -343,10 +343,7 @@ extension TCPListener {
 
   private func abortActive() {
     for connection in server.active.values {
-      connection.submit {
-        $0.core.attendantWasCancelled()
-        $0.abort()
-      }
+      connection.submit { $0.abort() }
       server.report.aborted += 1
     }
     server.active = [:]

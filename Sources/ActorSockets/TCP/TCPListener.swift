@@ -348,7 +348,7 @@ public actor TCPListener: ReactorActor {
     if let retry = retry.take() { registration.disarm(retry) }
     unixSocket.take()?.remove()
     for socket in sockets { socket.leave() }
-    for waiter in waiters.takeAll() { waiter.resume(.failure(error)) }
+    waiters.resumeAll(.failure(error))
     listeningEnded()
   }
 }

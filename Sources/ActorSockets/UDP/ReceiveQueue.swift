@@ -122,3 +122,9 @@ struct ReceiveQueue<Tag> {
     return tags
   }
 }
+
+extension ReceiveQueue: LaneQueue {
+  static var share: Share { Share(operations: .max) }
+  /// An endpoint that ends takes all operations out of its queues at once.
+  var isRefusing: Bool { false }
+}

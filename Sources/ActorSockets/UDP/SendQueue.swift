@@ -252,3 +252,9 @@ public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
     return "\(failures.count) of \(failures.count + sent) datagrams could not be sent\(first)"
   }
 }
+
+extension SendQueue: LaneQueue {
+  static var share: Share { Share(operations: 512) }
+  /// An endpoint that ends takes all operations out of its queues at once.
+  var isRefusing: Bool { false }
+}

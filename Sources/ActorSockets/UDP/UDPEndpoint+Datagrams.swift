@@ -80,9 +80,9 @@ extension UDPEndpoint {
     metrics.bytesSent = counts.bytesSent
     metrics.datagramsFiltered = counts.filtered
     metrics.datagramsDropped = dropped
-    metrics.pendingSends = sends.count
-    metrics.pendingReceives = receives.count
-    metrics.fetchedAhead = receives.fetchedCount
+    metrics.pendingSends = sends.queue.count
+    metrics.pendingReceives = receives.queue.count
+    metrics.fetchedAhead = receives.queue.fetchedCount
     return metrics
   }
 

@@ -51,7 +51,7 @@ extension UDPEndpoint {
     executor.callGoesOn()
     try Task.checkCancellation()
     if let report = errorReports.take() { return report }
-    if let failure { throw failure }
+    if let failure = lifecycle.failure { throw failure }
     let waiter = errorReports.waiters.park(executor)
     let id = waiter.id
     await wait(for: waiter.parked) {
@@ -112,6 +112,6 @@ struct ErrorReports {
   mutating func take() -> UDPEndpoint.ErrorReport? { waiting.popFirst() }
 
   mutating func end(_ error: SocketError) {
-    for waiter in waiters.takeAll() { waiter.resume(.failure(error)) }
+    waiters.resumeAll(.failure(error))
   }
 }

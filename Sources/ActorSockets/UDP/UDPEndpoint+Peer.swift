@@ -82,7 +82,7 @@ extension UDPEndpoint {
     reportedError = nil
     // What the others have got is from somebody else, and so may be what this one has got before.
     for (other, socket) in sockets.enumerated() where other != index { socket.leave() }
-    receives.keepFetched { $0.remoteAddress == address }
+    receives.queue.keepFetched { $0.remoteAddress == address }
     identity.withLock {
       $0.remoteAddress = address
       if let local { $0.localAddress = local }
@@ -160,12 +160,12 @@ extension UDPEndpoint {
 
   private func found(_ addresses: Result<[SocketAddress], SocketError>, for id: UInt64) {
     lookUps[id] = nil
-    if case .success(let addresses) = addresses, var datagram = sends.datagram(ofName: id) {
+    if case .success(let addresses) = addresses, var datagram = sends.queue.datagram(ofName: id) {
       datagram.remoteAddress = addresses.first
       // The filter is not to be asked within the queue, for it may send.
-      sends.resolve(id, to: filtered(datagram))
+      sends.queue.resolve(id, to: filtered(datagram))
     } else {
-      sends.resolve(id, addresses)
+      sends.queue.resolve(id, addresses)
     }
     pumpSends()
   }

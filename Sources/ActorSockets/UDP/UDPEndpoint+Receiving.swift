@@ -110,34 +110,34 @@ extension UDPEndpoint {
   /// Takes a datagram that is there, if nobody waits before.
   private func takeNow(hearsErrors: Bool) throws -> Datagram? {
     guard try mayTake(hearsErrors: hearsErrors) else { return nil }
-    if let datagram = receives.takeFetched() { return datagram }
+    if let datagram = receives.queue.takeFetched() { return datagram }
     if let refusal { throw refusal.during("receive") }
     let datagrams = fetch(upTo: Self.fetchSize)
-    receives.arrived(datagrams.dropFirst())
+    receives.queue.arrived(datagrams.dropFirst())
     return datagrams.first
   }
 
   /// Takes datagrams that are there, if nobody waits before.
   private func takeNow(upTo limit: Int, hearsErrors: Bool) throws -> [Datagram] {
     guard try mayTake(hearsErrors: hearsErrors) else { return [] }
-    if receives.fetchedCount > 0 { return receives.takeFetched(upTo: limit) }
+    if receives.queue.fetchedCount > 0 { return receives.queue.takeFetched(upTo: limit) }
     if let refusal { throw refusal.during("receive") }
     return fetch(upTo: limit)
   }
 
   private func mayTake(hearsErrors: Bool) throws -> Bool {
     try Task.checkCancellation()
-    guard receives.isFree else { return false }
+    guard receives.queue.isFree else { return false }
     if hearsErrors { try throwReportedError() }
     return true
   }
 
   /// What more there is, if nobody waits for it; `nil` if there is none.
   private func takeMore(upTo limit: Int) -> [Datagram]? {
-    guard receives.isFree else { return nil }
+    guard receives.queue.isFree else { return nil }
     let datagrams =
-      if receives.fetchedCount > 0 {
-        receives.takeFetched(upTo: limit)
+      if receives.queue.fetchedCount > 0 {
+        receives.queue.takeFetched(upTo: limit)
       } else if refusal == nil {
         fetch(upTo: limit)
       } else {
@@ -159,7 +159,7 @@ extension UDPEndpoint {
     let operation = Operation(
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
     operation.hearsErrors = hearsErrors
-    operation.id = receives.admit(upTo: limit, operation)
+    operation.id = receives.queue.admit(upTo: limit, operation)
     operation.armIfWithin(registration, DatagramDeadline.receive(operation.id))
     pumpReceives()
     // What was reported before somebody wanted to hear of it, perhaps by the receiving just now.
@@ -187,14 +187,14 @@ extension UDPEndpoint {
 
   private func cancelReceive(_ id: UInt64) {
     // One that has the turn goes on with it.
-    guard let operation = receives.tag(of: id), operation.outcome == nil else { return }
-    _ = receives.remove(id)
+    guard let operation = receives.queue.tag(of: id), operation.outcome == nil else { return }
+    _ = receives.queue.remove(id)
     finish(operation, .failure(CancellationError()))
     pumpReceives()
   }
 
   func expireReceive(_ id: UInt64) {
-    guard let operation = receives.tag(of: id) else { return }
+    guard let operation = receives.queue.tag(of: id) else { return }
     // One that has the turn may still find something.
     operation.isOverdue = operation.outcome != nil
     if operation.isOverdue {
@@ -203,23 +203,23 @@ extension UDPEndpoint {
     }
     if operation.extend(registration, DatagramDeadline.receive(id), done: 0) { return }
     // The closure that was asked for more time may have closed the endpoint.
-    guard receives.remove(id) != nil else { return }
+    guard receives.queue.remove(id) != nil else { return }
     finish(operation, .failure(SocketError(.timedOut, operation: "receive")))
     pumpReceives()
   }
 
   /// Nothing will be received any more, or nobody is to.
   func failReceives(_ error: SocketError) {
-    for operation in receives.removeAll() where operation.outcome == nil { finish(operation, .failure(error)) }
+    for operation in receives.queue.removeAll() where operation.outcome == nil { finish(operation, .failure(error)) }
   }
 
   /// What was reported is for the first who wants to hear of it.
   func tellReceivers() {
     guard let error = reportedError else { return }
-    for id in receives.ids {
-      guard let operation = receives.tag(of: id), operation.hearsErrors, operation.outcome == nil else { continue }
+    for id in receives.queue.ids {
+      guard let operation = receives.queue.tag(of: id), operation.hearsErrors, operation.outcome == nil else { continue }
       reportedError = nil
-      _ = receives.remove(id)
+      _ = receives.queue.remove(id)
       finish(operation, .failure(error.during("receive")))
       return pumpReceives()
     }
@@ -228,38 +228,38 @@ extension UDPEndpoint {
   // MARK: Carrying out what the queue says
 
   func pumpReceives() {
-    if isPumpingReceives { return }
-    isPumpingReceives = true
-    defer { isPumpingReceives = false }
+    if !receives.beginPump(registration.turnNumber) { return }
+    defer { receives.endPump() }
     while true {
-      switch receives.step(mayFetch: mayReceive.contains(true) && failure == nil) {
+      switch receives.queue.step(mayFetch: mayReceive.contains(true) && !lifecycle.isClosed) {
       case .idle:
-        guard receiveIsImmediate, let id = receives.firstID else { return }
-        receiveIsImmediate = false
-        expireReceive(id)
+        if !expireImmediateReceive() { return }
       case .begin(let id, let operation):
-        receiveIsImmediate = operation.begin(registration, DatagramDeadline.receive(id))
+        receives.isImmediate = operation.begin(registration, DatagramDeadline.receive(id))
       case .fetch:
         let datagrams = fetch(upTo: Self.fetchSize)
-        receives.arrived(datagrams)
-        if !datagrams.isEmpty { continue }
-        if receiveIsImmediate, let id = receives.firstID {
-          receiveIsImmediate = false
-          expireReceive(id)
-        } else if mayReceive.contains(true) {
-          return
-        }
+        receives.queue.arrived(datagrams)
+        if datagrams.isEmpty, !expireImmediateReceive(), mayReceive.contains(true) { return }
       case .finish(let operation, let datagrams):
-        receiveIsImmediate = false
+        receives.isImmediate = false
         finish(operation, .success(.datagrams(datagrams)))
       case .look(_, let operation):
-        operation.isOverdue = receiveIsImmediate
-        receiveIsImmediate = false
+        operation.isOverdue = receives.isImmediate
+        receives.isImmediate = false
         operation.outcome = .success(.datagrams([]))
         operation.parked?.resume()
         return
       }
     }
+  }
+
+  /// Ends the first receive if it has no time to wait.
+  ///
+  /// - Returns: Whether it did. Then the receives behind it may begin.
+  private func expireImmediateReceive() -> Bool {
+    guard let id = receives.takeImmediate() else { return false }
+    expireReceive(id)
+    return true
   }
 
   /// Fetches a batch of at most 32; empty if nothing came of it, for now or for this turn.
@@ -364,7 +364,7 @@ extension UDPEndpoint {
   ) throws -> Look {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     if try mayTake(hearsErrors: true) {
-      receives.beginLook()
+      receives.queue.beginLook()
       defer { endLook(nil, isDone: true) }
       if let count = try look(upTo: limit, body) { return .done(count) }
     }
@@ -396,7 +396,7 @@ extension UDPEndpoint {
     upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Int? {
     var count = 0
-    while count < limit, let datagram = receives.takeFetched() {
+    while count < limit, let datagram = receives.queue.takeFetched() {
       count += 1
       try body(datagram.bytes.span, Datagram.Header(datagram.remoteAddress, isTruncated: datagram.isTruncated))
     }
@@ -420,7 +420,7 @@ extension UDPEndpoint {
                 try body(bytes.extracting(first: maximumSize(from: address)), header)
               }
             } catch {
-              receives.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
+              receives.queue.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
               throw error
             }
           }
@@ -433,7 +433,7 @@ extension UDPEndpoint {
 
   private func endLook(_ operation: Operation?, isDone: Bool) {
     if isDone, let deadline = operation?.deadline.take() { registration.disarm(deadline) }
-    receives.endLook(operation?.id ?? 0, isDone: isDone)
+    receives.queue.endLook(operation?.id ?? 0, isDone: isDone)
     pumpReceives()
   }
 }

@@ -6,8 +6,6 @@ extension UDPEndpoint {
   private static var longestRetryDelay: Int64 { 100_000_000 }
   /// What a send counts at least in the budget: an empty datagram takes memory, too.
   private static var leastCharge: Int { 256 }
-  /// The datagrams that are sent before others on the reactor have their turn.
-  private static var sendsPerTurn: Int { 512 }
 
   // MARK: Calls
 
@@ -150,7 +148,7 @@ extension UDPEndpoint {
     executor.callGoesOn()
     try checkSendable()
     try checkSize(bytes.count)
-    if !sends.isEmpty || mustWaitToSend { return false }
+    if !sends.queue.isEmpty || mustWaitToSend { return false }
     let (index, destination) = try route(address)
     return try transmit(bytes, index, destination)
   }
@@ -173,7 +171,7 @@ extension UDPEndpoint {
   func sending(_ datagram: Datagram, _ timeout: Timeout?) throws -> Operation? {
     try checkSendable()
     guard let datagram = filtered(datagram) else { return nil }
-    if sends.isEmpty, !mustWaitToSend {
+    if sends.queue.isEmpty, !mustWaitToSend {
       try checkSize(datagram.bytes.count)
       let (index, destination) = try route(datagram.remoteAddress)
       let metadata = datagram.metadata
@@ -283,7 +281,7 @@ extension UDPEndpoint {
   ) -> Operation {
     let operation = Operation(
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
-    operation.id = sends.admit(content, isBatch: isBatch, operation)
+    operation.id = sends.queue.admit(content, isBatch: isBatch, operation)
     operation.armIfWithin(registration, DatagramDeadline.send(operation.id))
     return operation
   }
@@ -300,7 +298,7 @@ extension UDPEndpoint {
   private func enqueue(
     _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
   ) {
-    let queued = max(sends.queuedBytes, sends.count * Self.leastCharge)
+    let queued = max(sends.queue.queuedBytes, sends.queue.count * Self.leastCharge)
     do {
       try checkSendable()
       if queued > 0, queued + max(datagram.bytes.count, Self.leastCharge) > configuration.sendBudget {
@@ -315,8 +313,8 @@ extension UDPEndpoint {
     let operation = Operation(
       .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
       progress: nil, start: called)
-    pendingHandles += 1
-    operation.id = sends.admit(.datagrams([datagram]), operation)
+    lifecycle.handleCreated()
+    operation.id = sends.queue.admit(.datagrams([datagram]), operation)
     operation.armIfWithin(registration, DatagramDeadline.send(operation.id))
     let id = operation.id
     outcome.assumeIsolated { $0.admitted { [weak self] in self?.assumeIsolated { $0.cancelSend(id) } } }
@@ -325,16 +323,16 @@ extension UDPEndpoint {
 
   private func cancelSend(_ id: UInt64) {
     lookUps.removeValue(forKey: id)?.cancel()
-    guard let (operation, _) = sends.remove(id) else { return }
+    guard let (operation, _) = sends.queue.remove(id) else { return }
     finish(operation, .failure(CancellationError()))
     pumpSends()
   }
 
   func expireSend(_ id: UInt64) {
-    guard let operation = sends.tag(of: id) else { return }
+    guard let operation = sends.queue.tag(of: id) else { return }
     if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
     lookUps.removeValue(forKey: id)?.cancel()
-    guard let (_, sent) = sends.remove(id) else { return }
+    guard let (_, sent) = sends.queue.remove(id) else { return }
     finish(operation, .failure(SocketError(.timedOut, operation: "send", bytesTransferred: sent)))
     pumpSends()
   }
@@ -342,41 +340,35 @@ extension UDPEndpoint {
   // MARK: Carrying out what the queue says
 
   func pumpSends() {
-    if isPumpingSends { return }
-    isPumpingSends = true
+    if !sends.beginPump(registration.turnNumber) { return }
     defer {
-      isPumpingSends = false
+      sends.endPump()
       settle()
     }
-    var left = Self.sendsPerTurn
     while true {
-      switch sends.step() {
+      if sends.share.isSpent, sends.mustWait({ registration.askForTurn() }) { return }
+      switch sends.queue.step() {
       case .idle:
         // A name takes its time, and somebody has none.
         if !expireImmediateSend() { return }
       case .begin(let id, let operation):
-        sendIsImmediate = operation.begin(registration, DatagramDeadline.send(id))
-        if sendIsImmediate { mustWaitToSend = false }
+        sends.isImmediate = operation.begin(registration, DatagramDeadline.send(id))
+        if sends.isImmediate { mustWaitToSend = false }
       case .send:
-        if left <= 0 {
-          registration.askForTurn()
-          return
-        }
         let sent = mustWaitToSend ? 0 : sendQueued()
         if sent == 0, !expireImmediateSend() { return }
-        left -= sent
+        sends.share.use(operations: sent)
       case .connect(let addresses):
-        sends.connected(connectNow(to: addresses))
+        sends.queue.connected(connectNow(to: addresses))
       case .finish(let operation, let result):
-        sendIsImmediate = false
+        sends.isImmediate = false
         finish(operation, result.map { .written })
       }
     }
   }
 
   private func expireImmediateSend() -> Bool {
-    guard sendIsImmediate, let id = sends.firstID else { return false }
-    sendIsImmediate = false
+    guard let id = sends.takeImmediate() else { return false }
     expireSend(id)
     return true
   }
@@ -386,14 +378,14 @@ extension UDPEndpoint {
   /// - Returns: How many are sent, or have failed.
   private func sendQueued(attempts: Int = 3) -> Int {
     guard let batch = registration.datagramBatch else {
-      sends.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
+      sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
       return 1
     }
     batch.clear()
     var chosen: Int?
     var first: (address: SocketAddress?, count: Int) = (nil, 0)
     var passed: [(place: Int, descriptors: DescriptorBundle)] = []
-    for datagram in sends.unsent(atMost: DatagramBatch.capacity) {
+    for datagram in sends.queue.unsent(atMost: DatagramBatch.capacity) {
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
         let (index, destination) = try route(datagram.remoteAddress)
@@ -408,7 +400,7 @@ extension UDPEndpoint {
           if chosen != nil { break }
           // No batch has room for it.
           let error = SystemError(call: "sendmmsg", errno: Errno.messageTooLong)
-          sends.failed(failure(error, address, datagram.bytes.count))
+          sends.queue.failed(failure(error, address, datagram.bytes.count))
           return 1
         }
         if chosen == nil { first = (address, datagram.bytes.count) }
@@ -417,13 +409,13 @@ extension UDPEndpoint {
       } catch {
         // Those before it are sent first.
         if chosen != nil { break }
-        sends.failed(error)
+        sends.queue.failed(error)
         return 1
       }
     }
     guard let chosen else { return 0 }
     guard let socket = sockets[chosen].socket else {
-      sends.failed(failure?.during("send") ?? SocketError(.closed, operation: "send"))
+      sends.queue.failed(lifecycle.failure?.during("send") ?? SocketError(.closed, operation: "send"))
       return 1
     }
     do throws(SystemError) {
@@ -432,7 +424,7 @@ extension UDPEndpoint {
         waitToSend(chosen)
       } else {
         retryDelay = Self.firstRetryDelay
-        sends.sent(sent)
+        sends.queue.sent(sent)
         counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
         // The kernel has copies by now. Close them here, since the entry may wait until its other datagrams are sent.
         for (place, descriptors) in passed where place < sent { descriptors.closeAll() }
@@ -450,9 +442,9 @@ extension UDPEndpoint {
           registration.askForTurn()
           return 0
         }
-        sends.failed(reported.during("send"))
+        sends.queue.failed(reported.during("send"))
       } else {
-        sends.failed(failure(error, first.address, first.count))
+        sends.queue.failed(failure(error, first.address, first.count))
       }
       return 1
     }

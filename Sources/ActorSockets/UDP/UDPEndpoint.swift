@@ -22,7 +22,7 @@ public actor UDPEndpoint: ReactorActor {
   //   whether something may wait: an event came, and receiving has not found the end since.
   // - `receives` and `sends`: the queues, which decide; `pumpReceives` and `pumpSends` carry out what they say.
   // - `peer`: connect(2) was called. Then nothing goes elsewhere, and nothing from elsewhere is given out.
-  // - `failure`: it is closed, and why. Sends and receives have failed then, the descriptors are gone.
+  // - `lifecycle`: whether it is closed, and why. Sends and receives have failed then, and the descriptors are closed.
   //
   // Errors that somebody on the way reports (ICMP) are told by the kernel in two ways: in the socket's error queue, with all that
   // is known of them, and as the failure of the next call, whatever that is for. The queue is what counts here: a call that
@@ -44,24 +44,18 @@ public actor UDPEndpoint: ReactorActor {
   var receiveFilter: Filter?
   var sendFilter: Filter?
 
-  var receives = ReceiveQueue<Operation>()
+  var receives = Lane<ReceiveQueue<Operation>>()
   var mayReceive: [Bool]
   /// The socket that is asked first.
   var nextSocket = 0
-  /// Whether the first receive takes only what is there.
-  var receiveIsImmediate = false
-  var isPumpingReceives = false
 
-  var sends = SendQueue<Operation>()
-  var sendIsImmediate = false
-  var isPumpingSends = false
+  var sends = Lane<SendQueue<Operation>>()
   /// There is no room to send now; an event or `retry` tells when that may have changed.
   var mustWaitToSend = false
   var retry: DeadlineKey?
   var retryDelay = UDPEndpoint.firstRetryDelay
   var lookUps: [UInt64: Task<Void, Never>] = [:]
-  var pendingHandles = 0
-  /// Holds the endpoint while sends are under way that nobody awaits.
+  /// Keeps the endpoint alive while sends are under way that no call waits for.
   private var keepAlive: UDPEndpoint?
 
   var peer: SocketAddress?
@@ -70,9 +64,7 @@ public actor UDPEndpoint: ReactorActor {
   var reportedError: SocketError?
   var errorReports = ErrorReports()
 
-  private(set) var failure: SocketError?
-  /// It closes when all sends are done.
-  private var isClosing = false
+  var lifecycle = EndpointLifecycle()
   private var closeDeadline: DeadlineKey?
   private var closedWaiters = Waiters<Void>()
   var counts = Counts()
@@ -171,7 +163,7 @@ public actor UDPEndpoint: ReactorActor {
   private func begin() {
     do throws(Registration.EnterError) {
       try registration.enter(self)
-      for socket in sockets where failure == nil { try socket.enter(self) }
+      for socket in sockets where !lifecycle.isClosed { try socket.enter(self) }
     } catch {
       switch error {
       case .reactorIsShutDown: reactorShutDown()
@@ -199,16 +191,16 @@ public actor UDPEndpoint: ReactorActor {
     remoteAddress?.isIPv6 ?? kinds.contains { $0 == .ipv6 || $0 == .dual }
   }
   /// Whether it is closed.
-  public var isClosed: Bool { failure != nil }
+  public var isClosed: Bool { lifecycle.isClosed }
 
   // MARK: The sockets
 
   /// A socket that is there, or why there is none.
   func openSocket(_ operation: String) throws -> Socket {
     executor.callGoesOn()
-    if let failure { throw failure.during(operation) }
+    if let failure = lifecycle.failure { throw failure.during(operation) }
     guard let socket = sockets[connectedSocket ?? 0].socket else {
-      throw Self.closed.during(operation)
+      throw EndpointLifecycle.closed.during(operation)
     }
     return socket
   }
@@ -269,7 +261,7 @@ public actor UDPEndpoint: ReactorActor {
   /// already can still be received.
   public func close() {
     executor.callGoesOn()
-    end(Self.closed)
+    end(EndpointLifecycle.closed)
   }
 
   /// What closing waits for.
@@ -287,9 +279,9 @@ public actor UDPEndpoint: ReactorActor {
   ///   - limit: How long at most; then it is closed as by ``close()``.
   public func close(after condition: CloseCondition, within limit: Duration = .seconds(30)) async {
     if executor.callOvertakes() { await goBehind() }
-    if failure != nil { return }
+    if lifecycle.isClosed { return }
     beginClosing(limit)
-    if failure != nil || Task.isCancelled { return }
+    if lifecycle.isClosed || Task.isCancelled { return }
     let waiter = closedWaiters.park(executor)
     let id = waiter.id
     await wait(for: waiter.parked) {
@@ -298,37 +290,28 @@ public actor UDPEndpoint: ReactorActor {
   }
 
   private func beginClosing(_ limit: Duration) {
-    if !isClosing {
-      isClosing = true
-      failReceives(Self.closed.during("receive"))
+    if lifecycle.closeRequested() {
+      failReceives(EndpointLifecycle.closed.during("receive"))
       closeDeadline = registration.arm(
         at: instant(registration.now, plus: limit.clampedNanoseconds), tag: DatagramDeadline.close.rawValue)
     }
     settle()
   }
 
-  /// Why no operation is taken any more, if so.
-  var refusal: SocketError? {
-    failure ?? (isClosing ? Self.closed : nil)
-  }
+  /// Why no operation is admitted, `nil` if operations are.
+  var refusal: SocketError? { lifecycle.refusal }
 
-  /// It was closed on this side.
-  private static var closed: SocketError {
-    SocketError(.closed, operation: "", detail: "the endpoint is closed")
-  }
-
-  /// Looks after what depends on the sends having run dry.
+  /// Looks after what depends on an empty queue of sends, and on handles.
   func settle() {
-    if isClosing, sends.isEmpty { end(Self.closed) }
-    keepAlive = pendingHandles > 0 ? self : nil
+    if lifecycle.isClosing, sends.queue.isEmpty { end(EndpointLifecycle.closed) }
+    keepAlive = lifecycle.handles > 0 ? self : nil
   }
 
   /// The end of it, whatever the cause.
   func end(_ error: SocketError) {
-    if failure != nil { return }
+    if !lifecycle.end(error) { return }
     tellDropped()
     counts.droppedAtEnd = dropped
-    failure = error
     receiveFilter = nil
     sendFilter = nil
     file.take()?.remove()
@@ -336,10 +319,10 @@ public actor UDPEndpoint: ReactorActor {
     lookUps = [:]
     for socket in sockets { socket.leave() }
     failReceives(error.during("receive"))
-    for operation in sends.removeAll() { finish(operation, .failure(error.during("send"))) }
+    for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
     errorReports.end(error)
     for deadline in [retry.take(), closeDeadline.take()] { if let deadline { registration.disarm(deadline) } }
-    for waiter in closedWaiters.takeAll() { waiter.resume(.success(())) }
+    closedWaiters.resumeAll(.success(()))
     settle()
     registration.leave()
   }
@@ -361,7 +344,7 @@ public actor UDPEndpoint: ReactorActor {
 
   /// Gives an operation its outcome, once.
   func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
-    if operation.finish(registration, outcome) { pendingHandles -= 1 }
+    if operation.finish(registration, outcome) { lifecycle.handleReleased() }
   }
 
   /// A call is about to suspend, unless its outcome is there.

@@ -151,13 +151,17 @@ import Testing
     while case .begin = queue.step() {}
     let removed = queue.remove(old)
     let entry = try #require(removed)
-    let again = queue.admit(again: entry, .turn(moreThan: 0)).id
+    queue.keep(entry)
+    let spare = queue.admitSpare(.turn(moreThan: 0))
+    let again = try #require(spare).entry.id
     #expect(again > old)
     guard case .begin(again, 7) = queue.step() else { Issue.record("not begun again"); return }
     guard case .finish(_, .success(.turn)) = queue.step() else { Issue.record("no turn"); return }
     let tag = queue.endTurn(again, consumed: 0, waitingForMoreThan: nil)
     #expect(tag == 7)
-    let third = queue.admit(again: entry, .until("c", maximumLength: 100)).id
+    queue.keep(entry)
+    let spareAgain = queue.admitSpare(.until("c", maximumLength: 100))
+    let third = try #require(spareAgain).entry.id
     #expect(queue.remove(old) == nil && queue.remove(again) == nil)
     guard case .begin(third, _) = queue.step() else { Issue.record("not begun a third time"); return }
     guard case .finish(_, let result) = queue.step() else { Issue.record("not finished"); return }
@@ -192,7 +196,10 @@ import Testing
       queue.received(byte.span)
       while case .begin = queue.step() {}
     }
-    let (id, waits) = queue.admit(again: entry, obstacle == .kind ? .exactly(2) : .any(upTo: 5))
+    queue.keep(entry)
+    let spare = queue.admitSpare(obstacle == .kind ? .exactly(2) : .any(upTo: 5))
+    let (admitted, waits) = try #require(spare)
+    let id = admitted.id
     #expect(waits == (obstacle == .none))
     #expect(queue.isWaitingForAny == waits)
     if waits {

@@ -7,7 +7,7 @@ import Testing
 
   private static let ids: [UInt64] = [0, 1, 2, 3, 4, 5, 1 << 32, (1 << 62) - 1]
   private static let streams: [StreamDeadline] =
-    ids.flatMap { [.read($0), .write($0)] } + [.close, .rest, .idle, .acknowledgement]
+    ids.flatMap { [.read($0), .write($0)] } + [.close, .tail, .idle, .acknowledgement]
 
   @Test func `A stream's deadline can be made from its number again, and no two have the same number`() {
     for deadline in Self.streams { #expect(StreamDeadline(rawValue: deadline.rawValue) == deadline) }

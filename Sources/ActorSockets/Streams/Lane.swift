@@ -1,0 +1,95 @@
+// What the queues of a stream and of a datagram endpoint have in common: how their operations are carried out.
+//
+// A lane is a queue, which decides, and the state of the code that carries out what it says (the pump). The two directions of a stream
+// are lanes, and so are the receives and the sends of a datagram endpoint.
+//
+// Invariants:
+// - A pump runs once at a time. What is admitted from within it, by a closure of the user's, is carried out by the pump that runs.
+// - In one iteration of the loop a lane carries out one share. A lane that has used its share up asks for another one, behind the
+//   others that are ready. Operations that only fail use nothing of a share.
+// - `isImmediate` and `hasProgress` are those of the first operation.
+
+/// A queue that a lane can carry out.
+protocol LaneQueue {
+  /// What a lane with such a queue may do in one iteration of the loop.
+  static var share: Share { get }
+  /// Whether everything that waits fails.
+  var isRefusing: Bool { get }
+  /// The number of the first operation.
+  var firstID: UInt64? { get }
+  init()
+}
+
+/// What a lane may still do in one iteration of the loop.
+struct Share {
+  private var tick = 0
+  private(set) var operations: Int
+  private(set) var bytes: Int
+
+  /// - Parameters:
+  ///   - operations: How many operations may be carried out.
+  ///   - bytes: How many bytes may be moved.
+  init(operations: Int, bytes: Int = .max) {
+    self.operations = operations
+    self.bytes = bytes
+  }
+
+  /// The share of one direction of a stream.
+  static let stream = Share(operations: 64, bytes: 262_144)
+
+  var isSpent: Bool { operations <= 0 || bytes <= 0 }
+
+  mutating func use(operations count: Int) { operations -= count }
+  mutating func use(bytes count: Int) { bytes -= count }
+
+  /// Gives all of `full` again if another iteration of the loop has begun.
+  @inline(__always)
+  mutating func renew(_ tick: Int, _ full: Share) {
+    if tick == self.tick { return }
+    self = full
+    self.tick = tick
+  }
+}
+
+/// A queue of operations, and how far they are carried out.
+struct Lane<Queue: LaneQueue> {
+  var queue = Queue()
+  var share = Queue.share
+  private(set) var isPumping = false
+  /// The first operation has no time to wait: it takes only what can be done at once.
+  var isImmediate = false
+  /// The first operation's caller hears how far it has come.
+  var hasProgress = false
+
+  /// Begins to carry out what the queue says.
+  ///
+  /// - Parameter tick: The number of the loop's iteration.
+  /// - Returns: Whether it may: not if a pump is at work already.
+  @inline(__always)
+  mutating func beginPump(_ tick: Int) -> Bool {
+    if isPumping { return false }
+    isPumping = true
+    share.renew(tick, Queue.share)
+    return true
+  }
+
+  mutating func endPump() { isPumping = false }
+
+  /// Whether the pump must stop, because the share is used up and the lane gets another one later.
+  ///
+  /// - Parameter reschedule: Asks for another share, and returns whether it will come.
+  mutating func mustWait(_ reschedule: () -> Bool) -> Bool {
+    guard share.isSpent, !queue.isRefusing, queue.firstID != nil else { return false }
+    if reschedule() { return true }
+    // A socket that has left the reactor gets no other share.
+    share = Queue.share
+    return false
+  }
+
+  /// Returns the number of the first operation if it has no time to wait, once.
+  mutating func takeImmediate() -> UInt64? {
+    if !isImmediate { return nil }
+    isImmediate = false
+    return queue.firstID
+  }
+}

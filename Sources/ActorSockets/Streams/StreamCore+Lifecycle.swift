@@ -1,0 +1,192 @@
+internal import EpollReactor
+
+// Carrying out what the life cycle says: see StreamLifecycle.swift for the phases, and for the order of the actions.
+
+extension StreamCore {
+  // MARK: Requests
+
+  /// Closes as `close()` does: no operation is admitted, reads fail, writes are sent, and then the descriptor is closed.
+  package func beginClose() {
+    if let upgrade { return upgrade.layer.close(after: nil) }
+    carryOut(lifecycle.closeRequested(currentTraffic))
+  }
+
+  /// Admits no operation any more, and closes when the operations that wait are finished.
+  package func beginClose(after condition: CloseCondition) {
+    if let upgrade { return upgrade.layer.close(after: condition) }
+    carryOut(lifecycle.closeRequested(after: condition))
+  }
+
+  /// The user closes, which a stream that closes by itself does not wait for.
+  func userCloses() { carryOut(lifecycle.userCloses()) }
+
+  /// Ends the stream as `abort()` asks.
+  func abortOnRequest() {
+    if let layer = carriedLayer, layer.hasFailed { layer.endAfterFailure() }
+    carryOut(lifecycle.abortRequested(currentTraffic))
+  }
+
+  /// Ends everything now: what waits fails with `error`, and the peer sees a reset.
+  ///
+  /// - Parameters:
+  ///   - error: What the operations throw.
+  ///   - reason: What the report says, unless there is one already; `.byUs` if it is `nil`.
+  ///   - givingUp: The stream was not up, and the peer need not see a reset.
+  package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false) {
+    carryOut(lifecycle.end(error, reason, givingUp: givingUp, currentTraffic))
+  }
+
+  /// The reactor shuts down.
+  package func reactorShutDown() {
+    let error = SocketError(.reactorShutDown, operation: "connection")
+    terminate(error, .error(error))
+  }
+
+  /// No byte moved for too long.
+  package func endIdle(_ error: SocketError) {
+    carryOut(lifecycle.idle(error, writes: writes.queue.isEmpty, currentTraffic))
+  }
+
+  // MARK: What is known
+
+  /// The bytes moved until now.
+  var currentTraffic: StreamTraffic {
+    var traffic = traffic
+    traffic.unsent = unsentBytes
+    return traffic
+  }
+
+  /// Whether the stream has ended and its descriptor is closed.
+  var isReleased: Bool { lifecycle.isReleased && !transport.isLettingGo }
+
+  /// What an operation throws after the end.
+  var endError: SocketError { lifecycle.endError }
+
+  // MARK: Empty queues
+
+  /// Looks after what depends on empty queues: an upgrade, the steps of closing, an abandoned tail, the hold on the owner.
+  func settle() {
+    if isQuiet { return }
+    continueUpgrade()
+    if lifecycle.admits { closeAtEnd() }
+    if !isPumping {
+      let (noReads, noWrites) = (reads.queue.count == 0, writes.queue.isEmpty)
+      carryOut(
+        lifecycle.drained(reads: noReads, writes: noWrites, flushes: acknowledgementWait == nil, currentTraffic))
+    }
+    let isAlone = writes.queue.count > 0 && writes.queue.waiting == 0 && reads.queue.count == 0
+    carryOut(lifecycle.tailRemains(isAlone: isAlone))
+    if lifecycle.keepsOwner(writesAreQueued: !writes.queue.isEmpty) {
+      if keepAlive == nil { keepAlive = owner }
+    } else {
+      keepAlive = nil
+    }
+  }
+
+  /// Whether nothing depends on empty queues, which is the case after most steps.
+  private var isQuiet: Bool {
+    guard lifecycle.isQuiet, keepAlive == nil, writes.queue.isEmpty, upgrade == nil else { return false }
+    return !(lifecycle.peerHasFinished && options.closesOnEndOfStream)
+  }
+
+  /// Closes the stream if it is configured to close at the peer's end, no read waits, and nothing is left to read.
+  private func closeAtEnd() {
+    guard options.closesOnEndOfStream, lifecycle.peerHasFinished, reads.queue.count == 0, reads.queue.buffer.isEmpty,
+      transport.isAtEnd
+    else { return }
+    carryOut(lifecycle.readToEnd(currentTraffic))
+  }
+
+  // MARK: Carrying out
+
+  /// Carries out what the life cycle says, in the order in which its actions are listed.
+  @inline(__always)
+  func carryOut(_ actions: StreamLifecycle.Actions) {
+    if !actions.isEmpty { carryOutAll(actions) }
+  }
+
+  @inline(never)
+  private func carryOutAll(_ actions: StreamLifecycle.Actions) {
+    // Taken out before its entries in the queues fail: the layer hears of the end once, with its cause.
+    let layer = actions.contains(.release) ? upgrade.take()?.layer : nil
+    if actions.contains(.announce) { observation?.isUp() }
+    if actions.contains(.startIdleWatch) { idleWatch?.start() }
+    if actions.contains(.stopIdleWatch) { idleWatch?.stop() }
+    carryOutTimed(actions)
+    if actions.contains(.reset) { transport.abort() }
+    if actions.contains(.giveUp) { transport.giveUp() }
+    if actions.contains(.openQueues) { openQueues() }
+    if actions.contains(.tellOfPeerEnd) { waiters.peerFinished.resumeAll(.success(())) }
+    if actions.contains(.refuseWrites) {
+      writes.queue.refuse(lifecycle.writeError.during("write"), heldBack: transport.heldBackBytes)
+    }
+    if actions.contains(.report) { tellOfReport() }
+    if actions.contains(.failFlushes) { failFlushes(lifecycle.writeError) }
+    if actions.contains(.endReads) { reads.queue.end(.endOfStream) }
+    if actions.contains(.refuseReads) { reads.queue.refuse(endError.during("read")) }
+    if actions.contains(.pump) {
+      pumpReads()
+      pumpWrites()
+    }
+    if actions.contains(.settle), !reads.isPumping { settle() }
+    if actions.contains(.linger) { linger() }
+    if actions.contains(.release) { release() }
+    if actions.contains(.tellOfRelease) { tellOfRelease() }
+    if actions.contains(.hasten) { transport.hasten() }
+    if let layer { layer.carrierEnded(endError, lifecycle.report?.reason ?? .byUs) }
+  }
+
+  private func carryOutTimed(_ actions: StreamLifecycle.Actions) {
+    if actions.contains(.disarmDeadline), let deadline = deadline.take() { registration.disarm(deadline) }
+    if actions.contains(.shortenCloseDeadline), options.closeTimeout > Self.failureTimeout {
+      options.closeTimeout = Self.failureTimeout
+      arm(.close)
+    }
+    if actions.contains(.armCloseDeadline) { arm(.close) }
+    if actions.contains(.armTailDeadline) { arm(.tail) }
+    if actions.contains(.resetWhenDropped) { registration.resetsWhenDropped = true }
+    if actions.contains(.closeWhenDropped) { registration.resetsWhenDropped = false }
+  }
+
+  /// Arms the deadline of the life cycle, in place of one that is armed.
+  private func arm(_ tag: StreamDeadline) {
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+    deadline = registration.arm(
+      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: tag.rawValue)
+  }
+
+  /// The time that the peer has to take the last bytes of a layer that failed.
+  private static var failureTimeout: Duration { .seconds(2) }
+
+  private func openQueues() {
+    reads.queue.open()
+    writes.queue.open()
+    waiters.open.resumeAll(.success(()))
+  }
+
+  private func tellOfReport() {
+    guard let report = lifecycle.report else { return }
+    waiters.closed.resumeAll(.success(report))
+    waiters.open.resumeAll(.failure(endError.during("connect").thrown))
+    waiters.peerFinished.resumeAll(.failure(endError.during("peerFinishedWriting").thrown))
+    if let observation = observation.take() {
+      observation.ended(lifecycle.isUp ? .success(report) : .failure(endError.during("connect")))
+    }
+  }
+
+  private func linger() {
+    let owner = self.owner
+    if transport.close({ owner?.submit { $0.core.transportIsGone() } }) { transportIsGone() }
+  }
+
+  private func release() {
+    transport.discard()
+    if isReleased { tellOfRelease() }
+    keepAlive = nil
+  }
+
+  private func tellOfRelease() {
+    waiters.released.resumeAll(.success(()))
+    waiters.layer.take()?()
+  }
+}

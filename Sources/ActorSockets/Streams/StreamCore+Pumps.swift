@@ -1,0 +1,176 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// Carrying out what the queues say: bytes move, and operations get their outcomes.
+
+extension StreamCore {
+  // MARK: Reads
+
+  func pumpReads() {
+    if !reads.beginPump(registration.turnNumber) { return }
+    defer {
+      reads.endPump()
+      // A read that met a reset has taken the transport away: no event will come for the writes.
+      if writes.queue.isRefusing, !writes.queue.isEmpty { pumpWrites() }
+      settle()
+    }
+    while true {
+      if reads.share.isSpent, reads.mustWait({ registration.askForTurn() }) { return }
+      switch reads.queue.step() {
+      case .idle:
+        return
+      case .begin(let id, let read):
+        begin(read: read, id)
+      case .finish(let entry, let result):
+        switch result {
+        case .success(let outcome):
+          reads.share.use(operations: outcome.cost)
+          finish(entry, outcome)
+        case .failure(let error): finish(entry.tag, .failure(error))
+        }
+      case .receive(let id, let have, let wanted):
+        if have == 0, transport.isReadable, reads.queue.grantTurn(id) { continue }
+        if !receive(wanted: wanted), !expireImmediateRead() { return }
+      }
+    }
+  }
+
+  /// Does what `pumpReads` does, in fewer steps, if the only read is one of what there is and bytes have arrived for it. That is the
+  /// usual case.
+  ///
+  /// - Returns: Whether it was so.
+  func pumpLoneRead() -> Bool {
+    guard !reads.isPumping, reads.queue.isWaitingForAny else { return false }
+    reads.share.renew(registration.turnNumber, ReadQueue<Operation>.share)
+    if reads.share.isSpent { return false }
+    var arrived = ByteQueue()
+    let result = transport.receive(into: &arrived, wanted: 1)
+    guard case .bytes(let count) = result, count > 0, let entry = reads.queue.finishAny(count) else {
+      reads.queue.giveBack(arrived)
+      _ = note(received: result)
+      return false
+    }
+    _ = note(received: result)
+    reads.share.use(operations: 1)
+    finish(entry, .bytes(arrived.take(count)))
+    settle()
+    return true
+  }
+
+  /// Receives once for the first read; false when nothing can be received now.
+  private func receive(wanted: Int) -> Bool {
+    var buffer = reads.queue.lendBuffer()
+    let result = transport.receive(into: &buffer, wanted: wanted)
+    reads.queue.giveBack(buffer)
+    return note(received: result)
+  }
+
+  private func note(received result: Transfer) -> Bool {
+    switch result {
+    case .bytes(0):
+      receivedEnd()
+    case .bytes(let count):
+      moved(received: count)
+      reads.share.use(bytes: count)
+      if reads.hasProgress { reportReadProgress() }
+    case .wouldBlock:
+      return false
+    case .failed(let error):
+      endedBroken(failure(error, "read"))
+    }
+    return true
+  }
+
+  // MARK: Writes
+
+  func pumpWrites() {
+    if !writes.beginPump(registration.turnNumber) { return }
+    defer {
+      writes.endPump()
+      settle()
+    }
+    while true {
+      if writes.share.isSpent, writes.mustWait({ registration.askForTurn() }) { return }
+      // A write completes only after the transport has sent what it took.
+      if transport.heldBackBytes > 0, writes.queue.isUnderWay, !expireImmediateWrite() { return }
+      switch writes.queue.step() {
+      case .idle:
+        return
+      case .begin(let id, let write):
+        begin(write: write, id)
+      case .finish(let tag, let result):
+        guard let tag else { continue }
+        switch result {
+        case .success:
+          writes.share.use(operations: 1)
+          finish(tag, .success(.written))
+        case .failure(let error): finish(tag, .failure(error))
+        }
+      case .acknowledge(let id, let flush):
+        awaitAcknowledgement(id, flush)
+      case .send:
+        if !sendQueued(), !expireImmediateWrite() { return }
+      case .sendFile(let file, let offset, let count):
+        if !send(file, from: offset, count: count), !expireImmediateWrite() { return }
+      case .pass(let bytes, let descriptor):
+        if !pass(descriptor, with: bytes), !expireImmediateWrite() { return }
+      case .shutDown:
+        if let error = transport.finishWriting() { broke(SocketError(error, operation: "finishWriting")) }
+        writes.queue.finished()
+      }
+    }
+  }
+
+  /// Sends once; false when nothing can be sent now.
+  private func sendQueued() -> Bool {
+    let (pieces, offset) = writes.queue.unsent(maximumPieces: Socket.maximumPieces, maximumBytes: 262_144)
+    let result: Transfer
+    if pieces.count == 1, let piece = pieces.first {
+      result = transport.send(piece.span.extracting(offset..<piece.count))
+    } else {
+      result = transport.send(gathering: pieces, skipping: offset)
+    }
+    return note(sent: result)
+  }
+
+  func note(sent result: Transfer) -> Bool {
+    switch result {
+    case .bytes(let count):
+      moved(sent: count)
+      writes.share.use(bytes: count)
+      writes.queue.sent(count)
+      if lifecycle.hasTail { carryOut(lifecycle.tailMoved()) }
+      if writes.hasProgress { reportWriteProgress() }
+    case .wouldBlock:
+      return false
+    case .failed(let error):
+      broke(failure(error, "write"))
+    }
+    return true
+  }
+
+  // MARK: Outcomes
+
+  private func finish(_ entry: ReadQueue<Operation>.Entry, _ outcome: consuming ReadOutcome) {
+    let operation = entry.tag
+    // Held in a circle until `end`, which every such call comes to.
+    if operation.isReusable { operation.entry = entry }
+    finish(operation, .success(.read(outcome)))
+  }
+
+  func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
+    if operation.finish(registration, outcome) { lifecycle.handleReleased() }
+  }
+
+  // MARK: Progress
+
+  private func reportReadProgress() {
+    guard let first = reads.queue.first, case .exactly(let total, _) = first.kind else { return }
+    first.tag.progress?(min(reads.queue.buffer.count, total), total)
+  }
+
+  private func reportWriteProgress() {
+    guard let first = writes.queue.first else { return }
+    first.tag?.progress?(first.sent, first.total)
+  }
+}

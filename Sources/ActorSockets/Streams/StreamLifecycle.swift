@@ -1,0 +1,435 @@
+// How a stream begins and ends, as a pure state machine. Events come in, actions come out. It never calls the kernel, reads a clock
+// or suspends. `StreamCore` carries the actions out.
+//
+//                     close(after:)                                              (the phases that come before each other)
+//        ┌──────────────────────────────────┐
+//        │                                  ▼   all done                  all sent              transport gone
+//   connecting ───up───▶ open ──────────▶ finishing ─────────▶ flushing ──────────▶ lingering ────────────────▶ released
+//        │                 │ close(after:)      │ close()         ▲ │                    │                       ▲
+//        │                 ├── close() ─────────┴─────────────────┤ │                    │                       │
+//        │                 ├── read to the peer's end ────────────┤ │                    │                       │
+//        │                 └── idle, nothing to send ─────────────┘ │                    │                       │
+//        └── abort(), deadline, shutdown; close() of a stream that is broken or not up; idle with bytes to send ─┘
+//                                                                                     (from every phase)
+//
+// - `connecting`: operations queue.
+// - `open`: operations are carried out.
+// - `finishing`: no operation is admitted; the ones that `close(after:)` waits for are carried out first.
+// - `flushing`: reads fail; writes are sent until the close deadline.
+// - `lingering`: the transport makes sure that closing does not destroy what was sent.
+// - `released`: every operation has its outcome, and the transport has been told to let go.
+//
+// A connection that breaks keeps its phase, because bytes that arrived before can still be read. Its report exists from then on.
+//
+// Invariants:
+// - Phases only move to the right.
+// - The report is made once, by the first event that ends the stream. A released stream has one.
+// - Handles are released as often as they were created.
+// - A deadline is armed only for the abandoned tail of an open stream, or for closing. So one at a time is enough.
+
+import SocketSystem
+
+/// What a stream has moved, in bytes.
+struct StreamTraffic {
+  /// The bytes received from the peer.
+  var received = 0
+  /// The bytes that the transport took.
+  var sent = 0
+  /// The bytes written that the transport did not take, or took and did not send.
+  var unsent = 0
+}
+
+/// The life of one stream.
+struct StreamLifecycle {
+  enum Phase: Equatable {
+    case connecting
+    case open
+    case finishing(CloseCondition)
+    case flushing
+    case lingering
+    case released
+  }
+
+  /// What the core carries out, in the order of this list.
+  struct Actions: OptionSet, Hashable {
+    let rawValue: UInt32
+
+    /// Tell the observer that the stream is up.
+    static let announce = Actions(rawValue: 1 << 0)
+    static let startIdleWatch = Actions(rawValue: 1 << 1)
+    static let stopIdleWatch = Actions(rawValue: 1 << 2)
+    /// Disarm the deadline that is armed, if one is.
+    static let disarmDeadline = Actions(rawValue: 1 << 3)
+    /// Arm the close deadline, in place of one that is armed.
+    static let armCloseDeadline = Actions(rawValue: 1 << 4)
+    /// Arm the close deadline again, with the short time that a layer has to tell the peer of its failure.
+    static let shortenCloseDeadline = Actions(rawValue: 1 << 5)
+    static let armTailDeadline = Actions(rawValue: 1 << 6)
+    /// If the connection is dropped from now on, it is reset.
+    static let resetWhenDropped = Actions(rawValue: 1 << 7)
+    /// If the connection is dropped from now on, it is closed in order.
+    static let closeWhenDropped = Actions(rawValue: 1 << 8)
+    /// The transport resets the connection.
+    static let reset = Actions(rawValue: 1 << 9)
+    /// The transport gives up a connection that was never up.
+    static let giveUp = Actions(rawValue: 1 << 10)
+    /// Reads and writes begin; calls that wait until the stream is up go on.
+    static let openQueues = Actions(rawValue: 1 << 12)
+    /// Calls that wait for the peer's end go on.
+    static let tellOfPeerEnd = Actions(rawValue: 1 << 13)
+    /// All writes fail with `writeError`.
+    static let refuseWrites = Actions(rawValue: 1 << 14)
+    /// The report was made: tell the observer and the calls that wait for it.
+    static let report = Actions(rawValue: 1 << 15)
+    /// Flushes that wait for the peer's acknowledgement fail with `writeError`.
+    static let failFlushes = Actions(rawValue: 1 << 16)
+    /// Reads find the end of the stream.
+    static let endReads = Actions(rawValue: 1 << 17)
+    /// All reads fail with `endError`.
+    static let refuseReads = Actions(rawValue: 1 << 18)
+    /// Both queues carry out what they can now.
+    static let pump = Actions(rawValue: 1 << 19)
+    /// The queues look once more whether they have run dry.
+    static let settle = Actions(rawValue: 1 << 20)
+    /// The transport closes the connection in order.
+    static let linger = Actions(rawValue: 1 << 21)
+    /// Let go of the transport and of the stream's owner.
+    static let release = Actions(rawValue: 1 << 22)
+    /// The descriptor is closed: calls that wait for that go on.
+    static let tellOfRelease = Actions(rawValue: 1 << 23)
+    /// An abort was requested: a transport that still closes by itself does so soon.
+    static let hasten = Actions(rawValue: 1 << 24)
+  }
+
+  /// Why operations fail.
+  private enum Cause {
+    case none
+    /// The connection broke.
+    case broken(SocketError)
+    /// The stream was ended: it could not connect, timed out, was aborted or shut down.
+    case ended(SocketError)
+  }
+
+  /// The rest of writes that their callers abandoned. It is still sent, but a peer that takes none of it must not keep a connection
+  /// that nothing else uses.
+  private enum Tail {
+    case none
+    /// It keeps the connection until the deadline.
+    case timed
+    /// It does not keep the connection any more.
+    case released
+  }
+
+  private(set) var phase = Phase.connecting
+  /// Whether the stream has been up.
+  private(set) var isUp = false
+  /// How the stream ended, once it has.
+  private(set) var report: CloseReport?
+  /// The peer sends no more, as an event or a receive said.
+  private(set) var peerHasFinished = false
+  /// The stream closes because everything was read to the peer's end: reads go on finding that end.
+  private(set) var readsFindEnd = false
+  /// The `enqueue…` handles whose operations have no outcome yet.
+  private(set) var handles = 0
+  /// What broke the connection after the peer's end, and the bytes that were not sent then.
+  private(set) var lost: (error: SocketError, unsent: Int)?
+  /// A layer above has failed and left this stream to close by itself. The layer's last bytes may tell the peer why.
+  private(set) var layerHasFailed = false
+  /// The stream closes because an operation timed out.
+  private var isTimedOut = false
+  private var cause = Cause.none
+  private var tail = Tail.none
+
+  // MARK: What is known
+
+  var state: StreamState {
+    if report != nil { return .closed }
+    if !isUp { return .connecting }
+    return phase == .open ? .open : .closing
+  }
+
+  /// Whether operations are admitted.
+  var admits: Bool { phase == .open || phase == .connecting }
+
+  /// Whether closing is under way: the stream keeps its owner until that is over.
+  var isClosing: Bool { !admits && phase != .released }
+
+  var isReleased: Bool { phase == .released }
+
+  /// What broke the connection.
+  var breakage: SocketError? {
+    if case .broken(let error) = cause { error } else { nil }
+  }
+
+  /// Whether the connection broke. The same as asking for the error, without copying it.
+  var isBroken: Bool {
+    if case .broken = cause { true } else { false }
+  }
+
+  /// What an operation throws after the end.
+  var endError: SocketError {
+    switch cause {
+    case .none: SocketError(.closed, operation: "")
+    case .broken(let error), .ended(let error): error
+    }
+  }
+
+  /// What a write throws after the end.
+  var writeError: SocketError {
+    if case .none = cause, let lost { lost.error } else { endError }
+  }
+
+  /// Whether an empty queue changes nothing.
+  var isQuiet: Bool { admits && handles == 0 && !hasTail }
+
+  /// Whether bytes are queued that their callers abandoned, and nothing else.
+  var hasTail: Bool {
+    if case .none = tail { false } else { true }
+  }
+
+  /// Whether the stream keeps its owner, so that work goes on that no call waits for.
+  ///
+  /// - Parameter writesAreQueued: Whether bytes or a half-close wait to be sent.
+  func keepsOwner(writesAreQueued: Bool) -> Bool {
+    if handles > 0 || isClosing { return true }
+    if case .released = tail { return false }
+    return writesAreQueued
+  }
+
+  /// What the report says if the stream is dropped before it ends.
+  func outcomeIfDropped(_ traffic: StreamTraffic) -> Result<CloseReport, SocketError> {
+    isUp ? .success(makeReport(.byUs, traffic)) : .failure(SocketError(.closed, operation: "connect"))
+  }
+
+  // MARK: Events
+
+  /// The connection is up.
+  mutating func wentUp() -> Actions {
+    if isUp || report != nil { return [] }
+    isUp = true
+    var actions: Actions = [.announce, .startIdleWatch, .openQueues, .pump]
+    switch phase {
+    case .connecting: phase = .open
+    case .finishing(.pendingWrites): actions.insert(.armCloseDeadline)
+    default: break
+    }
+    return actions
+  }
+
+  /// The peer sends no more. What it sent before may not have been received yet.
+  mutating func peerFinished() -> Actions {
+    // A reset announces the end of everything, which is not the same.
+    if peerHasFinished || isBroken { return [] }
+    peerHasFinished = true
+    return [.tellOfPeerEnd, .settle]
+  }
+
+  /// The connection broke. Bytes that arrived before can still be read.
+  ///
+  /// - Parameters:
+  ///   - error: What broke it.
+  ///   - endWasFound: Whether the peer had said before that it sends no more. Then only writes fail, and reads find the end.
+  mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
+    if isBroken { return [] }
+    if endWasFound {
+      if lost == nil { lost = (error, traffic.unsent) }
+      return [.refuseWrites, .failFlushes, .pump]
+    }
+    if case .none = cause { cause = .broken(error) }
+    return [.refuseWrites, .failFlushes, conclude(CloseReport.Reason(error), traffic)]
+  }
+
+  /// A connection that broke has no more bytes to read: the descriptor has no use now.
+  func brokenAndRead() -> Actions { [.stopIdleWatch, .reset] }
+
+  /// The stream is to close as with `close()`.
+  mutating func closeRequested(_ traffic: StreamTraffic) -> Actions {
+    switch phase {
+    case .flushing, .lingering, .released: return []
+    case .connecting, .open, .finishing: break
+    }
+    if !isUp || isBroken {
+      return end(SocketError(.closed, operation: ""), isTimedOut ? .timedOut : nil, givingUp: !isUp, traffic)
+    }
+    let actions = leaveOpen(for: .flushing)
+    return actions.union([.armCloseDeadline, .pump]).union(readsFindEnd ? [] : .refuseReads)
+  }
+
+  /// The user closes: from now on reads fail, also those of a stream that closes because everything was read.
+  mutating func userCloses() -> Actions {
+    if !readsFindEnd { return [] }
+    readsFindEnd = false
+    return [.refuseReads, .pump]
+  }
+
+  /// The stream is to close when the condition holds.
+  mutating func closeRequested(after condition: CloseCondition) -> Actions {
+    guard admits else { return [] }
+    var actions = leaveOpen(for: .finishing(condition)).union(.settle)
+    if condition == .pendingWrites, isUp, report == nil { actions.insert(.armCloseDeadline) }
+    return actions
+  }
+
+  /// An operation timed out, and the configuration says to close the connection then: `closeRequested` follows.
+  mutating func operationTimedOut() {
+    if admits { isTimedOut = true }
+  }
+
+  /// Everything was read to the peer's end, and the configuration says to close the connection then.
+  mutating func readToEnd(_ traffic: StreamTraffic) -> Actions {
+    guard admits, peerHasFinished else { return [] }
+    readsFindEnd = true
+    return closeRequested(traffic).union(.endReads)
+  }
+
+  /// A queue may have run dry. Not while a queue is being carried out: what it still has to do would not get another share.
+  ///
+  /// - Parameters:
+  ///   - reads: Whether no read waits.
+  ///   - writes: Whether no write waits.
+  ///   - flushes: Whether no flush waits for the peer's acknowledgement.
+  mutating func drained(reads: Bool, writes: Bool, flushes: Bool, _ traffic: StreamTraffic) -> Actions {
+    switch phase {
+    case .finishing(let condition):
+      let readsAreDone = reads || condition == .pendingWrites
+      let writesAreDone = writes && flushes || condition == .pendingReads
+      return readsAreDone && writesAreDone ? closeRequested(traffic) : []
+    case .flushing:
+      if !writes { return [] }
+      phase = .lingering
+      return [.stopIdleWatch, .failFlushes, .disarmDeadline, .linger]
+    case .connecting, .open, .lingering, .released:
+      return []
+    }
+  }
+
+  /// The transport has let go.
+  mutating func transportGone(_ traffic: StreamTraffic) -> Actions {
+    switch phase {
+    case .lingering:
+      phase = .released
+      let failure = lost.flatMap { $0.unsent > 0 ? CloseReport.Reason($0.error) : nil }
+      let reason = isTimedOut ? .timedOut : failure ?? (peerHasFinished ? .byPeer : .byUs)
+      return [conclude(reason, traffic), .disarmDeadline, .release]
+    case .released: return .tellOfRelease
+    case .connecting, .open, .finishing, .flushing: return []
+    }
+  }
+
+  /// No byte moved for too long.
+  ///
+  /// - Parameter writes: Whether no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
+  mutating func idle(_ error: SocketError, writes: Bool, _ traffic: StreamTraffic) -> Actions {
+    switch phase {
+    case .lingering, .released: return []
+    case .connecting, .open, .finishing:
+      if !writes { break }
+      cause = .ended(error)
+      return leaveOpen(for: .flushing).union([
+        conclude(.timedOut, traffic), .refuseReads, .refuseWrites, .pump,
+      ])
+    case .flushing: break
+    }
+    return end(error, .timedOut, traffic)
+  }
+
+  /// The user aborts.
+  ///
+  /// A layer that has failed may have sent the peer a fatal alert, which a reset could overtake. So the stream then closes as with
+  /// `close()`, but the peer has little time to take the bytes that are left.
+  mutating func abortRequested(_ traffic: StreamTraffic) -> Actions {
+    guard layerHasFailed, isClosing else {
+      return end(SocketError(.closed, operation: ""), nil, traffic).union(.hasten)
+    }
+    return phase == .flushing ? .shortenCloseDeadline : []
+  }
+
+  /// A layer above let go of the stream, which closes by itself.
+  mutating func layerLetGo(hasFailed: Bool) { layerHasFailed = hasFailed }
+
+  /// Everything ends now: what waits fails with `error`, and the peer sees a reset.
+  ///
+  /// - Parameters:
+  ///   - error: What operations throw.
+  ///   - reason: What the report says, unless there is one already; `.byUs` if it is `nil`.
+  ///   - givingUp: The connection was not up, and the peer need not see a reset.
+  mutating func end(
+    _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
+  ) -> Actions {
+    if phase == .released { return [] }
+    if case .ended = cause {} else { cause = .ended(error) }
+    return leaveOpen(for: .released).union([
+      .stopIdleWatch, .disarmDeadline, givingUp ? .giveUp : .reset, .refuseWrites, conclude(reason ?? .byUs, traffic),
+      .failFlushes, .refuseReads, .pump, .release,
+    ])
+  }
+
+  // MARK: Handles
+
+  mutating func handleCreated() { handles += 1 }
+
+  mutating func handleReleased() {
+    assert(handles > 0, "a handle was released that was not created")
+    handles -= 1
+  }
+
+  // MARK: The abandoned tail
+
+  /// - Parameter isAlone: Whether bytes are queued that their callers abandoned, and nothing else.
+  mutating func tailRemains(isAlone: Bool) -> Actions {
+    guard isAlone, handles == 0, phase == .open, report == nil else { return tailMoved() }
+    guard case .none = tail else { return [] }
+    tail = .timed
+    return .armTailDeadline
+  }
+
+  /// Bytes moved, or a call waits again.
+  mutating func tailMoved() -> Actions {
+    defer { tail = .none }
+    return switch tail {
+    case .none: []
+    case .timed: .disarmDeadline
+    case .released: .closeWhenDropped
+    }
+  }
+
+  /// The peer took none of the tail until the deadline: who has the connection still has it, but the tail does not keep it.
+  mutating func tailDeadlineReached() -> Actions {
+    guard case .timed = tail else { return [] }
+    tail = .released
+    return [.resetWhenDropped, .settle]
+  }
+
+  // MARK: Steps
+
+  private mutating func leaveOpen(for phase: Phase) -> Actions {
+    let actions = tailMoved()
+    self.phase = phase
+    return actions
+  }
+
+  /// Makes the report, unless there is one.
+  private mutating func conclude(_ reason: CloseReport.Reason, _ traffic: StreamTraffic) -> Actions {
+    if report != nil { return [] }
+    report = makeReport(reason, traffic)
+    return .report
+  }
+
+  private func makeReport(_ reason: CloseReport.Reason, _ traffic: StreamTraffic) -> CloseReport {
+    CloseReport(
+      reason: reason, bytesReceived: traffic.received, bytesSent: traffic.sent,
+      bytesUnsent: lost?.unsent ?? traffic.unsent)
+  }
+}
+
+extension CloseReport.Reason {
+  /// What broke the connection.
+  package init(_ error: SocketError) {
+    self =
+      switch error.code {
+      case .connectionReset: .reset
+      case .timedOut: .timedOut
+      default: .error(error)
+      }
+  }
+}

@@ -1,0 +1,75 @@
+// How a datagram endpoint ends, as a pure state machine. It never calls the kernel, reads a clock or suspends.
+//
+//   open ──close(after:)──▶ closing ──all sends done, or the close deadline──▶ closed
+//     └──────── close(), the sockets broke, the reactor shut down ───────────────▲
+//
+// - `open`: operations are admitted.
+// - `closing`: no operation is admitted, receives have failed, and the sends that wait are carried out.
+// - `closed`: every operation has its outcome, and the descriptors are closed.
+//
+// Invariants:
+// - Phases only move to the right.
+// - Handles are released as often as they were created.
+
+/// The life of one endpoint.
+struct EndpointLifecycle {
+  private enum Phase {
+    case open
+    case closing
+    case closed(SocketError)
+  }
+
+  private var phase = Phase.open
+  /// The `enqueueSend` handles whose sends have no outcome yet. They keep the endpoint alive.
+  private(set) var handles = 0
+
+  /// The endpoint was closed on this side.
+  static var closed: SocketError { SocketError(.closed, operation: "", detail: "the endpoint is closed") }
+
+  /// Why the endpoint is closed, `nil` if it is not.
+  var failure: SocketError? {
+    if case .closed(let error) = phase { error } else { nil }
+  }
+
+  /// Why no operation is admitted, `nil` if operations are.
+  var refusal: SocketError? {
+    switch phase {
+    case .open: nil
+    case .closing: Self.closed
+    case .closed(let error): error
+    }
+  }
+
+  var isClosed: Bool {
+    if case .closed = phase { true } else { false }
+  }
+
+  var isClosing: Bool {
+    if case .closing = phase { true } else { false }
+  }
+
+  /// The endpoint is to close when all sends are done.
+  ///
+  /// - Returns: Whether that begins now.
+  mutating func closeRequested() -> Bool {
+    guard case .open = phase else { return false }
+    phase = .closing
+    return true
+  }
+
+  /// The endpoint ends, whatever the cause.
+  ///
+  /// - Returns: Whether it was not closed before.
+  mutating func end(_ error: SocketError) -> Bool {
+    if isClosed { return false }
+    phase = .closed(error)
+    return true
+  }
+
+  mutating func handleCreated() { handles += 1 }
+
+  mutating func handleReleased() {
+    assert(handles > 0, "a handle was released that was not created")
+    handles -= 1
+  }
+}

@@ -1,0 +1,78 @@
+import Testing
+
+@testable import ActorSockets
+
+/// What all lanes have in common.
+@Suite struct LaneTests {
+  private struct Numbers: LaneQueue {
+    static var share: Share { Share(operations: 2, bytes: 100) }
+    var isRefusing = false
+    var waiting: [UInt64] = []
+    var firstID: UInt64? { waiting.first }
+  }
+
+  @Test func `A pump does not begin while one is at work`() {
+    var lane = Lane<Numbers>()
+    let began = lane.beginPump(1)
+    #expect(began && lane.isPumping)
+    let (again, later) = (lane.beginPump(1), lane.beginPump(2))
+    #expect(!again && !later)
+    lane.endPump()
+    #expect(!lane.isPumping)
+    let beganAgain = lane.beginPump(2)
+    #expect(beganAgain)
+  }
+
+  @Test(arguments: [true, false])
+  func `A share lasts for one iteration, in operations and in bytes`(bytes: Bool) {
+    var lane = Lane<Numbers>()
+    func pump(_ tick: Int) {
+      _ = lane.beginPump(tick)
+      lane.endPump()
+    }
+    pump(1)
+    if bytes { lane.share.use(bytes: 99) } else { lane.share.use(operations: 1) }
+    #expect(!lane.share.isSpent)
+    if bytes { lane.share.use(bytes: 1) } else { lane.share.use(operations: 1) }
+    #expect(lane.share.isSpent)
+    // The second pump of an iteration has what the first one left.
+    pump(1)
+    #expect(lane.share.isSpent)
+    pump(2)
+    #expect(!lane.share.isSpent)
+  }
+
+  @Test func `A lane whose share is used up waits for another one, if that will come and something waits`() {
+    var lane = Lane<Numbers>()
+    lane.queue.waiting = [1]
+    lane.share.use(operations: 2)
+    var asked = 0
+    func mustWait(ifAnotherComes comes: Bool) -> Bool {
+      lane.mustWait {
+        asked += 1
+        return comes
+      }
+    }
+    #expect(mustWait(ifAnotherComes: true))
+    #expect(asked == 1 && lane.share.isSpent)
+    #expect(!mustWait(ifAnotherComes: false))
+    #expect(asked == 2 && !lane.share.isSpent)
+    // Failures use nothing of a share, and an empty queue needs none.
+    lane.share.use(operations: 2)
+    lane.queue.isRefusing = true
+    #expect(!mustWait(ifAnotherComes: true))
+    lane.queue.isRefusing = false
+    lane.queue.waiting = []
+    #expect(!mustWait(ifAnotherComes: true))
+    #expect(asked == 2)
+  }
+
+  @Test func `An operation without time to wait is taken once`() {
+    var lane = Lane<Numbers>()
+    lane.queue.waiting = [7, 8]
+    var taken = [lane.takeImmediate()]
+    lane.isImmediate = true
+    taken += [lane.takeImmediate(), lane.takeImmediate()]
+    #expect(taken == [nil, 7, nil])
+  }
+}
