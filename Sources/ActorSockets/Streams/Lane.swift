@@ -75,9 +75,10 @@ struct Lane<Queue: LaneQueue> {
 
   mutating func endPump() { isPumping = false }
 
-  /// Whether the pump must stop, because the share is used up and the lane gets another one later.
+  /// Finds out whether the pump must stop, because the share is used up.
   ///
   /// - Parameter reschedule: Asks for another share, and returns whether it will come.
+  /// - Returns: Whether it must. Then another share comes.
   mutating func mustWait(_ reschedule: () -> Bool) -> Bool {
     guard share.isSpent, !queue.isRefusing, queue.firstID != nil else { return false }
     if reschedule() { return true }

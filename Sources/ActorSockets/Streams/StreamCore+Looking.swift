@@ -48,7 +48,9 @@ extension StreamCore {
   /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
   private func beginLook(_ timeout: Timeout?, _ executor: ReactorExecutor) -> Operation {
     reads.share.renew(registration.turnNumber, ReadQueue<Operation>.share)
-    guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable, !reads.share.isSpent else {
+    guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
+      !reads.share.isSpent
+    else {
       return begin(ReadKind.turn(moreThan: 0), timeout, nil, executor)
     }
     reads.share.use(operations: 1)

@@ -187,9 +187,10 @@ struct StreamLifecycle {
     if case .none = tail { false } else { true }
   }
 
-  /// Whether the stream keeps its owner, so that work goes on that no call waits for.
+  /// Finds out whether the stream keeps its owner, so that work goes on that no call waits for.
   ///
   /// - Parameter writesAreQueued: Whether bytes or a half-close wait to be sent.
+  /// - Returns: Whether it does.
   func keepsOwner(writesAreQueued: Bool) -> Bool {
     if handles > 0 || isClosing { return true }
     if case .released = tail { return false }
@@ -229,6 +230,8 @@ struct StreamLifecycle {
   /// - Parameters:
   ///   - error: What broke it.
   ///   - endWasFound: Whether the peer had said before that it sends no more. Then only writes fail, and reads find the end.
+  ///   - traffic: The bytes moved until now.
+  /// - Returns: What to do.
   mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
     if isBroken { return [] }
     if endWasFound {
@@ -288,6 +291,8 @@ struct StreamLifecycle {
   ///   - reads: Whether no read waits.
   ///   - writes: Whether no write waits.
   ///   - flushes: Whether no flush waits for the peer's acknowledgement.
+  ///   - traffic: The bytes moved until now.
+  /// - Returns: What to do.
   mutating func drained(reads: Bool, writes: Bool, flushes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .finishing(let condition):
@@ -318,7 +323,11 @@ struct StreamLifecycle {
 
   /// No byte moved for too long.
   ///
-  /// - Parameter writes: Whether no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
+  /// - Parameters:
+  ///   - error: What operations throw.
+  ///   - writes: Whether no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
+  ///   - traffic: The bytes moved until now.
+  /// - Returns: What to do.
   mutating func idle(_ error: SocketError, writes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .lingering, .released: return []
@@ -352,7 +361,9 @@ struct StreamLifecycle {
   /// - Parameters:
   ///   - error: What operations throw.
   ///   - reason: What the report says, unless there is one already; `.byUs` if it is `nil`.
-  ///   - givingUp: The connection was not up, and the peer need not see a reset.
+  ///   - givingUp: Whether the connection was not up, and the peer need not see a reset.
+  ///   - traffic: The bytes moved until now.
+  /// - Returns: What to do.
   mutating func end(
     _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
   ) -> Actions {
@@ -375,7 +386,10 @@ struct StreamLifecycle {
 
   // MARK: The abandoned tail
 
+  /// A queue was looked at.
+  ///
   /// - Parameter isAlone: Whether bytes are queued that their callers abandoned, and nothing else.
+  /// - Returns: What to do.
   mutating func tailRemains(isAlone: Bool) -> Actions {
     guard isAlone, handles == 0, phase == .open, report == nil else { return tailMoved() }
     guard case .none = tail else { return [] }

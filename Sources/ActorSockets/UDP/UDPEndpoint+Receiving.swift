@@ -217,7 +217,9 @@ extension UDPEndpoint {
   func tellReceivers() {
     guard let error = reportedError else { return }
     for id in receives.queue.ids {
-      guard let operation = receives.queue.tag(of: id), operation.hearsErrors, operation.outcome == nil else { continue }
+      guard let operation = receives.queue.tag(of: id), operation.hearsErrors, operation.outcome == nil else {
+        continue
+      }
       reportedError = nil
       _ = receives.queue.remove(id)
       finish(operation, .failure(error.during("receive")))

@@ -8,7 +8,8 @@ import Testing
   typealias Actions = StreamLifecycle.Actions
 
   enum Event: CaseIterable {
-    case up, peerFinished, broken, brokenBehindTheEnd, close, closeAfterReads, closeAfterWrites, userCloses, readToTheEnd
+    case up, peerFinished, broken, brokenBehindTheEnd, close, closeAfterReads, closeAfterWrites, userCloses
+    case readToTheEnd
     case readsDrained, allDrained, allDrainedButFlushes, transportGone, idle, idleWithWrites, abort, end
     case tailAlone, tailMoved, tailDeadline
   }

@@ -27,6 +27,7 @@ actor ScriptedStream: QueuedByteStream, EventHandler {
   ///   - incoming: What the peer sends before it finishes.
   ///   - fault: What goes wrong.
   ///   - step: At which step; `nil` if nothing goes wrong.
+  ///   - reactor: Where the stream's code runs.
   init(_ incoming: [UInt8], _ fault: Fault, at step: Int?, reactor: Reactor) {
     executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
