@@ -220,19 +220,3 @@ import Glibc
     return sent
   }
 }
-
-extension Socket {
-  /// sendto(2) with MSG_NOSIGNAL, or send(2) to the connected peer.
-  package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
-    // SAFETY: the pointers are valid for the call, which only reads.
-    let sent = unsafe bytes.withUnsafeBytes { buffer in
-      guard let address else {
-        return retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), nil, 0) }
-      }
-      return unsafe address.withKernelAddress { kernel, length in
-        retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), kernel, length) }
-      }
-    }
-    return Self.transfer(sent, "sendto")
-  }
-}

@@ -12,6 +12,20 @@ extension Descriptor {
 }
 
 extension Socket {
+  /// sendto(2) with MSG_NOSIGNAL, or send(2) to the connected peer.
+  package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
+    // SAFETY: the pointers are valid for the call, which only reads.
+    let sent = unsafe bytes.withUnsafeBytes { buffer in
+      guard let address else {
+        return retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), nil, 0) }
+      }
+      return unsafe address.withKernelAddress { kernel, length in
+        retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), kernel, length) }
+      }
+    }
+    return Self.transfer(sent, "sendto")
+  }
+
   /// setsockopt(2) of MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP and their forms with a source: RFC 3678.
   ///
   /// - Parameters:
@@ -91,68 +105,5 @@ extension Socket {
       if entry.error == 0 || entry.origin == 1 { continue }
       return ReportedError(entry)
     }
-  }
-}
-
-/// An error that somebody on the way reported about a datagram: ICMP, RFC 792, RFC 4443.
-package struct ReportedError: Sendable {
-  package let errno: Int32
-  /// Where the datagram went.
-  package let destination: SocketAddress?
-  /// Who reported it.
-  package let reporter: IPAddress?
-  /// The largest packet that passes, if that is the error.
-  package let largestPacket: Int?
-
-  init(_ entry: clinux_socket_error) {
-    errno = entry.error
-    destination = Self.address(entry.destination, entry.destination_length)
-    reporter = Self.address(entry.reporter, entry.reporter_length).flatMap { IPAddress($0) }
-    largestPacket = entry.error == EMSGSIZE ? Int(entry.info) : nil
-  }
-
-  private static func address<Storage>(_ storage: Storage, _ length: UInt32) -> SocketAddress? {
-    // SAFETY: the arrays have the size and the alignment of a sockaddr_storage, and are filled up to the lengths.
-    unsafe withUnsafePointer(to: storage) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr_storage.self, capacity: 1) {
-        unsafe SocketAddress(storage: $0, length: length)?.unmapped
-      }
-    }
-  }
-}
-
-// MARK: Options
-
-extension SocketOption where Value == Bool {
-  /// Whether datagrams may go to broadcast addresses: SO_BROADCAST. `UDPEndpoint.Configuration.broadcast` sets it.
-  public static var broadcast: Self { .flag("broadcast", .socket(SO_BROADCAST)) }
-  /// Whether datagrams to groups come back to members on this machine: IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP.
-  public static var multicastLoopback: Self {
-    .flag("multicastLoopback", .ip(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP))
-  }
-  /// Whether datagrams of groups come that another socket of this machine has joined: IP_MULTICAST_ALL, IPV6_MULTICAST_ALL.
-  /// Off for a `UDPEndpoint`.
-  public static var multicastAll: Self { .flag("multicastAll", .ip(IP_MULTICAST_ALL, 29)) }
-  /// IPV6_V6ONLY
-  package static var ipv6Only: Self { .flag("ipv6Only", .same(.ipv6Only)) }
-  /// IP_PKTINFO, IPV6_RECVPKTINFO
-  package static var receivesLocalAddress: Self { .flag("localAddress", .ip(IP_PKTINFO, IPV6_RECVPKTINFO)) }
-  /// IP_RECVTOS, IPV6_RECVTCLASS
-  package static var receivesTrafficClass: Self { .flag("trafficClass", .ip(IP_RECVTOS, IPV6_RECVTCLASS)) }
-  /// IP_RECVTTL, IPV6_RECVHOPLIMIT
-  package static var receivesHopLimit: Self { .flag("hopLimit", .ip(IP_RECVTTL, IPV6_RECVHOPLIMIT)) }
-  /// SO_TIMESTAMPNS
-  package static var receivesTimestamp: Self { .flag("timestamp", .socket(SO_TIMESTAMPNS)) }
-  /// SO_PASSCRED
-  package static var receivesCredentials: Self { .flag("credentials", .socket(SO_PASSCRED)) }
-  /// IP_RECVERR, IPV6_RECVERR
-  package static var receivesErrors: Self { .flag("errors", .ip(IP_RECVERR, IPV6_RECVERR)) }
-}
-
-extension SocketOption where Value == Int {
-  /// The routers that datagrams to groups may pass: IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS. 0 to 255; 1 at first, which is the
-  /// own network.
-  public static var multicastTimeToLive: Self {
-    .number("multicastTimeToLive", .ip(IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS), in: 0...255)
   }
 }

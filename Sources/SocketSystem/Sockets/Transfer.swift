@@ -1,0 +1,88 @@
+internal import CLinux
+import Glibc
+
+/// What one nonblocking transfer came to.
+package enum Transfer {
+  /// So many bytes moved. Zero from a receive is the end of the stream.
+  case bytes(Int)
+  /// Nothing can move before the next readiness event.
+  case wouldBlock
+  /// The call failed for good.
+  case failed(SystemError)
+}
+
+extension Socket {
+  /// recv(2) into `memory`.
+  func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
+    // SAFETY: the caller's memory is valid for its count during the call.
+    let received = retryingInterrupts { unsafe clinux_recv(number, memory.baseAddress, UInt(memory.count)) }
+    return Self.transfer(received, "recv")
+  }
+
+  /// recv(2) straight behind the bytes that `buffer` has, at most `count` bytes.
+  package func receive(appendingTo buffer: inout [UInt8], atMost count: Int) -> Transfer {
+    var received = 0
+    buffer.append(addingCapacity: count) { tail in
+      // SAFETY: the span's memory is valid for its capacity, and the count set is what the kernel wrote.
+      unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
+        let free = UnsafeMutableRawBufferPointer(memory)
+        received = retryingInterrupts { unsafe clinux_recv(number, free.baseAddress, UInt(min(count, free.count))) }
+        initialized = max(0, received)
+      }
+    }
+    return Self.transfer(received, "recv")
+  }
+
+  /// send(2) with MSG_NOSIGNAL.
+  package func send(_ bytes: Span<UInt8>) -> Transfer {
+    // SAFETY: the pointer is valid for the span's count during the call, which only reads.
+    let sent = unsafe bytes.withUnsafeBytes { buffer in
+      retryingInterrupts { unsafe clinux_send(number, buffer.baseAddress, UInt(buffer.count)) }
+    }
+    return Self.transfer(sent, "send")
+  }
+
+  /// sendmsg(2) with MSG_NOSIGNAL: several pieces, the first from `offset` on, in one call.
+  ///
+  /// No more than `maximumPieces` are looked at; the rest waits for the next call.
+  package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    let limited = pieces.prefix(Self.maximumPieces)
+    // SAFETY: the vectors point into arrays that `withVectors` keeps alive and still until its body returns.
+    let sent = unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: limited.count) { vectors in
+      unsafe withVectors(limited, offset, vectors, 0) { count in
+        var message = unsafe msghdr()
+        unsafe message.msg_iov = vectors.baseAddress
+        unsafe message.msg_iovlen = count
+        return retryingInterrupts {
+          let sent = unsafe sendmsg(number, &message, Int32(MSG_NOSIGNAL))
+          return sent < 0 ? -Int(errno) : sent
+        }
+      }
+    }
+    return Self.transfer(sent, "sendmsg")
+  }
+
+  /// The number of pieces one gathered send takes; each costs a stack frame of `withVectors`.
+  package static var maximumPieces: Int { 64 }
+
+  static func transfer(_ result: Int, _ call: String) -> Transfer {
+    if result >= 0 { return .bytes(result) }
+    let error = Int32(-result)
+    return error == EAGAIN ? .wouldBlock : .failed(SystemError(call: call, errno: error))
+  }
+}
+
+/// Points one vector at each piece, holding every array still by a nested call, and then runs `body`.
+private func withVectors(
+  _ pieces: ArraySlice<[UInt8]>, _ offset: Int, _ vectors: UnsafeMutableBufferPointer<iovec>, _ count: Int,
+  _ body: (Int) -> Int
+) -> Int {
+  guard let piece = pieces.first else { return body(count) }
+  // SAFETY: a vector is used until `body` returns, within the closure that its array lends its memory to; the caller
+  // guarantees as many vectors as there are pieces, and the kernel only reads what they point to.
+  return unsafe piece.withUnsafeBytes { bytes in
+    let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes.dropFirst(offset))
+    unsafe vectors[count] = iovec(iov_base: UnsafeMutableRawPointer(mutating: rest.baseAddress), iov_len: rest.count)
+    return unsafe withVectors(pieces.dropFirst(), 0, vectors, count + 1, body)
+  }
+}
