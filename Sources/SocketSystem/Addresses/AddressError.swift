@@ -1,15 +1,15 @@
-/// Why a text is not an address.
+/// Explains why a text is not an address.
 ///
-/// Its description is one sentence that names the text and what to change in it, for example
-/// `"1.2.3" is not an IPv4 address: it has 3 parts where 4 are needed`.
-/// The text may come from a peer, so the description escapes it and shows no more than 100 characters.
+/// The description is one sentence. It names the text and what to change in it, for example
+/// `"1.2.3" is not an IPv4 address: it has 3 parts where 4 are needed`. The text may come from a peer, so the
+/// description escapes it and shows at most 100 characters.
 public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// What the text was expected to be, or what it names that does not exist; more may be added.
+  /// The kind of address that was expected, or the missing thing that the text names. Later versions may add reasons.
   public struct Reason: Hashable, Sendable, CustomStringConvertible {
-    /// What the text is not, with its article: it stands after "is not".
+    /// The kind of address with its article, for example "an IPv4 address". It follows "is not" in the sentence.
     public let description: String
 
-    /// Makes a reason from what stands after "is not" in the sentence.
+    /// Creates a reason from the words that follow "is not" in the sentence.
     package init(isNot description: String) {
       self.description = description
     }
@@ -28,16 +28,16 @@ public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
     public static let unixPath = Reason(isNot: "the path of a unix socket")
   }
 
-  /// The whole text that was refused, exactly as it was given: escape it before it is shown to anyone.
+  /// The whole refused text, exactly as it was given. Escape it before you show it to anyone.
   public let text: String
 
-  /// What the text is not.
+  /// The kind of address that the text is not.
   public let reason: Reason
 
-  /// What is wrong with the text: a clause that completes the sentence, in which nothing needs escaping.
+  /// The fault in the text: a clause that completes the sentence. Nothing in it needs escaping.
   package let detail: String
 
-  /// Makes an error that reads `"text" is not <reason>: <detail>`.
+  /// Creates an error that reads `"text" is not <reason>: <detail>`.
   package init(text: String, reason: Reason, detail: String) {
     self.text = text
     self.reason = reason
@@ -49,8 +49,10 @@ public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
     "\(Self.quote(text)) is not \(reason): \(detail)"
   }
 
-  /// The text in quotation marks as printable ASCII, cut after 100 characters: what it takes to show a peer's text in a
-  /// terminal or a log file, where line breaks, control sequences and right-to-left marks would deceive the reader.
+  /// Returns the text in quotation marks, as printable ASCII, cut after 100 characters.
+  ///
+  /// This makes a peer's text safe to show in a terminal or a log file. Line breaks, control sequences and
+  /// right-to-left marks would deceive the reader there.
   package static func quote(_ text: String) -> String {
     let limit = 100
     var shown = ""
@@ -65,7 +67,7 @@ public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// What is wrong with a part of a text, before the whole text is known to the one who finds it.
+/// A fault in a part of a text. The function that finds it does not know the whole text.
 struct AddressProblem: Error {
   var detail: String
   var reason: AddressError.Reason?
@@ -77,8 +79,8 @@ struct AddressProblem: Error {
 }
 
 extension FixedWidthInteger where Self: UnsignedInteger {
-  /// The number written with these ASCII digits; nil if there are none, for any other character (the standard
-  /// library takes a sign) and for a number that does not fit.
+  /// Creates the number that these ASCII digits write. Returns `nil` if there are no digits, if there is any other
+  /// character, or if the number does not fit. (The standard library also accepts a sign.)
   package init?(decimalDigits digits: some Collection<UInt8>) {
     guard !digits.isEmpty else { return nil }
     var value: Self = 0

@@ -1,14 +1,14 @@
-/// An IP address of either family, without a port: of a host, an interface, a multicast group.
+/// An IPv4 or IPv6 address without a port. It belongs to a host, an interface or a multicast group.
 public enum IPAddress: Sendable, Hashable, LosslessStringConvertible {
   /// An IPv4 address.
   case ipv4(IPv4Address)
   /// An IPv6 address.
   case ipv6(IPv6Address)
 
-  /// Reads an address: `192.0.2.1`, `2001:db8::1`, `fe80::1%eth0`.
+  /// Reads an address such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`.
   ///
-  /// - Parameter text: The text; names of hosts are not looked up.
-  /// - Throws: `AddressError` with what is wrong.
+  /// - Parameter text: The address in text. Host names are not looked up.
+  /// - Throws: `AddressError`, which says what is wrong with the text.
   public init(parsing text: String) throws(AddressError) {
     if text.utf8.contains(UInt8(ascii: ":")) {
       self = .ipv6(try IPv6Address(parsing: text))
@@ -17,15 +17,15 @@ public enum IPAddress: Sendable, Hashable, LosslessStringConvertible {
     }
   }
 
-  /// Reads an address as `init(parsing:)` does; nil where that throws.
+  /// Reads an address as `init(parsing:)` does. Returns `nil` where that throws.
   public init?(_ description: String) {
     guard let address = try? Self(parsing: description) else { return nil }
     self = address
   }
 
-  /// The address in a socket's address; nil for a unix socket.
+  /// Takes the IP address out of a socket address. Returns `nil` for a unix socket.
   ///
-  /// - Parameter address: The socket's address.
+  /// - Parameter address: The socket address.
   public init?(_ address: SocketAddress) {
     switch address {
     case .ipv4(let address, _): self = .ipv4(address)
@@ -34,7 +34,7 @@ public enum IPAddress: Sendable, Hashable, LosslessStringConvertible {
     }
   }
 
-  /// The address in text.
+  /// The address in text, as `init(parsing:)` reads it.
   public var description: String {
     switch self {
     case .ipv4(let address): address.description
@@ -53,10 +53,10 @@ public enum IPAddress: Sendable, Hashable, LosslessStringConvertible {
   /// Whether this is the unspecified address, `0.0.0.0` or `::`.
   public var isUnspecified: Bool { socketAddress(port: 0).isUnspecified }
 
-  /// The address with a port.
+  /// Returns the socket address with this IP address and a port.
   ///
-  /// - Parameter port: The port.
-  /// - Returns: Where a socket is.
+  /// - Parameter port: The port, 0 to 65,535.
+  /// - Returns: The socket address.
   public func socketAddress(port: UInt16) -> SocketAddress {
     switch self {
     case .ipv4(let address): .ipv4(address, port: port)

@@ -1,25 +1,26 @@
-/// An IPv4 address: 32 bits, written as four decimal numbers.
+/// An IPv4 address: 32 bits, written as four decimal numbers (RFC 791).
 public struct IPv4Address: Sendable, Hashable {
-  /// The 32 bits as a number in host order: 127.0.0.1 is `0x7f00_0001`.
+  /// The 32 bits as a number in host byte order. 127.0.0.1 is `0x7f00_0001`.
   public var rawValue: UInt32
 
-  /// Makes an address from its 32 bits.
+  /// Creates an address from its 32 bits.
   ///
-  /// - Parameter rawValue: The bits as a number in host order.
+  /// - Parameter rawValue: The bits as a number in host byte order.
   public init(rawValue: UInt32) {
     self.rawValue = rawValue
   }
 
-  /// Makes an address from its four parts, in the order in which they are written.
+  /// Creates an address from its four parts, in the order in which they are written.
   public init(_ a: UInt8, _ b: UInt8, _ c: UInt8, _ d: UInt8) {
     rawValue = UInt32(a) << 24 | UInt32(b) << 16 | UInt32(c) << 8 | UInt32(d)
   }
 
-  /// 0.0.0.0, which a listener binds to for all of the machine's addresses (`INADDR_ANY`, see ip(7)).
+  /// The address 0.0.0.0. A listener that binds to it listens on all IPv4 addresses of this machine (`INADDR_ANY`,
+  /// ip(7)).
   public static let any = IPv4Address(rawValue: 0)
-  /// 127.0.0.1, the machine itself (`INADDR_LOOPBACK`, see ip(7)).
+  /// The address 127.0.0.1, which is this machine (`INADDR_LOOPBACK`, ip(7)).
   public static let loopback = IPv4Address(127, 0, 0, 1)
-  /// 255.255.255.255, every machine on the local network (RFC 919, section 7).
+  /// The address 255.255.255.255, which is every machine on the local network (RFC 919, section 7).
   public static let broadcast = IPv4Address(rawValue: .max)
 
   /// Whether the address is 0.0.0.0.
@@ -46,10 +47,11 @@ extension IPv4Address: LosslessStringConvertible {
 
   /// Reads an address in dotted decimal form, as inet_pton(3) does.
   ///
-  /// Exactly four decimal parts without leading zeros: the older forms of inet_aton(3) (`127.1`, `0x7f.0.0.1`,
-  /// `010.0.0.1` for 8.0.0.1) mean different addresses to different programs, and are refused.
+  /// The text must have exactly four decimal parts without leading zeros. The older forms of inet_aton(3) mean
+  /// different addresses to different programs, so they are refused: `127.1`, `0x7f.0.0.1`, and `010.0.0.1` for
+  /// 8.0.0.1.
   ///
-  /// - Parameter text: The address and nothing else, no white space either.
+  /// - Parameter text: The address and nothing else. White space is refused too.
   /// - Throws: `AddressError` with the reason `.ipv4Address`.
   public init(parsing text: String) throws(AddressError) {
     do throws(AddressProblem) {
@@ -59,13 +61,13 @@ extension IPv4Address: LosslessStringConvertible {
     }
   }
 
-  /// Reads an address as `init(parsing:)` does; nil where that throws.
+  /// Reads an address as `init(parsing:)` does. Returns `nil` where that throws.
   public init?(_ description: String) {
     guard let address = try? Self(parsing: description) else { return nil }
     self = address
   }
 
-  /// Reads dotted decimal form; also the last part of an IPv6 address.
+  /// Reads the dotted decimal form. The last part of an IPv6 address may have this form too.
   static func parse(_ text: ArraySlice<UInt8>) throws(AddressProblem) -> IPv4Address {
     guard !text.isEmpty else { throw AddressProblem("it is empty") }
     let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

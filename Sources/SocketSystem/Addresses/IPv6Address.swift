@@ -1,49 +1,49 @@
 import Glibc
 
-/// An IPv6 address: 128 bits (RFC 4291), with the scope that says on which interface it is meant (RFC 4007).
+/// An IPv6 address: 128 bits (RFC 4291), and a scope that names the interface on which the address is valid (RFC 4007).
 ///
-/// The scope is a part of the value: `fe80::1%1` and `fe80::1%2` are different machines, and unequal.
+/// The scope is part of the value. `fe80::1%1` and `fe80::1%2` are different machines, so they are not equal.
 public struct IPv6Address: Sendable, Hashable {
-  /// The first 64 bits, host order.
+  /// The first 64 bits in host byte order.
   package var high: UInt64
-  /// The last 64 bits, host order.
+  /// The last 64 bits in host byte order.
   var low: UInt64
 
-  /// The index of the interface on which the address is meant, 0 for none: `sin6_scope_id` in ipv6(7).
+  /// The index of the interface on which the address is valid, or 0 for none: `sin6_scope_id` in ipv6(7).
   public var scopeID: UInt32
 
-  /// Makes an address from two halves in host order.
+  /// Creates an address from two halves in host byte order.
   init(high: UInt64, low: UInt64, scopeID: UInt32 = 0) {
     self.high = high
     self.low = low
     self.scopeID = scopeID
   }
 
-  /// Makes an address from its 16 bytes; nil for any other number of bytes.
+  /// Creates an address from its 16 bytes. Returns `nil` for any other number of bytes.
   ///
   /// - Parameters:
-  ///   - bytes: The address in network order.
-  ///   - scopeID: The index of the interface on which the address is meant; 0 for none.
+  ///   - bytes: The address in network byte order.
+  ///   - scopeID: The index of the interface on which the address is valid, or 0 for none.
   public init?(bytes: some Collection<UInt8>, scopeID: UInt32 = 0) {
     guard bytes.count == 16 else { return nil }
     func number(_ half: some Sequence<UInt8>) -> UInt64 { half.reduce(0) { $0 << 8 | UInt64($1) } }
     self.init(high: number(bytes.prefix(8)), low: number(bytes.dropFirst(8)), scopeID: scopeID)
   }
 
-  /// Makes the IPv4-mapped address `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2), as which dual-stack sockets see
-  /// IPv4 peers.
+  /// Creates the IPv4-mapped address `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2). A dual-stack socket shows an IPv4
+  /// peer by such an address.
   ///
-  /// - Parameter ipv4: The address to be mapped.
+  /// - Parameter ipv4: The IPv4 address.
   public init(mapped ipv4: IPv4Address) {
     self.init(high: 0, low: 0xffff << 32 | UInt64(ipv4.rawValue))
   }
 
-  /// `::`, which a listener binds to for all of the machine's addresses (`in6addr_any`, see ipv6(7)).
+  /// The address `::`. A listener that binds to it listens on all addresses of this machine (`in6addr_any`, ipv6(7)).
   public static let any = IPv6Address(high: 0, low: 0)
-  /// `::1`, the machine itself (`in6addr_loopback`, see ipv6(7)).
+  /// The address `::1`, which is this machine (`in6addr_loopback`, ipv6(7)).
   public static let loopback = IPv6Address(high: 0, low: 1)
 
-  /// The 16 bytes in network order.
+  /// The 16 bytes in network byte order.
   public var bytes: [UInt8] {
     [high, low].flatMap { half in stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: half >> $0) } }
   }
@@ -51,11 +51,11 @@ public struct IPv6Address: Sendable, Hashable {
   /// Whether the address is an IPv4 address in IPv6 form, `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
   public var isIPv4Mapped: Bool { high == 0 && low >> 32 == 0xffff }
 
-  /// The IPv4 address if this one is IPv4-mapped, else nil.
+  /// The IPv4 address in an IPv4-mapped address. It is `nil` for every other address.
   public var ipv4: IPv4Address? { isIPv4Mapped ? IPv4Address(rawValue: UInt32(truncatingIfNeeded: low)) : nil }
 
-  // An IPv4-mapped address is on the wire the IPv4 address in it, so it is judged as that: a rule such as
-  // "loopback only" would otherwise depend on whether the listener is dual-stack.
+  // On the wire, an IPv4-mapped address is the IPv4 address in it. So the properties below describe the IPv4 address.
+  // Otherwise a rule such as "loopback only" would depend on whether the listener is dual-stack.
 
   /// Whether the address is `::`, or 0.0.0.0 IPv4-mapped.
   public var isUnspecified: Bool { ipv4?.isUnspecified ?? (high == 0 && low == 0) }
@@ -75,17 +75,18 @@ public struct IPv6Address: Sendable, Hashable {
 // MARK: Text
 
 extension IPv6Address: LosslessStringConvertible {
-  /// The address in the one form of RFC 5952, with the scope behind `%` (RFC 4007, section 11).
+  /// The address in the canonical form of RFC 5952, followed by `%` and the scope if it has one (RFC 4007, section 11).
   ///
-  /// The scope is the interface's name, as if_indextoname(3) tells it now, or the number where there is none.
+  /// The scope is written as the name that if_indextoname(3) reports now for the interface. If there is no such name,
+  /// the scope is written as its number.
   public var description: String {
     scopeID == 0 ? addressText : "\(addressText)%\(Self.scopeText(scopeID))"
   }
 
-  /// Reads an address in one of the forms of RFC 4291, section 2.2, as inet_pton(3) does, with an optional scope.
+  /// Reads an address in one of the forms of RFC 4291, section 2.2, as inet_pton(3) does. A scope may follow.
   ///
-  /// The scope follows a `%` (RFC 4007, section 11): a number, or the name of an interface of this machine,
-  /// which is looked up with if_nametoindex(3).
+  /// The scope follows a `%` (RFC 4007, section 11). It is a number or the name of an interface of this machine.
+  /// if_nametoindex(3) looks up the name.
   ///
   /// - Parameter text: The address and nothing else: no brackets, no prefix length, no white space.
   /// - Throws: `AddressError` with the reason `.ipv6Address`, or `.unknownInterface` if no interface has that name.
@@ -100,7 +101,7 @@ extension IPv6Address: LosslessStringConvertible {
     }
   }
 
-  /// Reads an address as `init(parsing:)` does; nil where that throws.
+  /// Reads an address as `init(parsing:)` does. Returns `nil` where that throws.
   public init?(_ description: String) {
     guard let address = try? Self(parsing: description) else { return nil }
     self = address
@@ -136,7 +137,8 @@ extension IPv6Address {
     return longest.count > 1 ? longest : nil
   }
 
-  /// The interface's name if it can be read back, else the number: a name of digits would be taken for an index.
+  /// Returns the interface's name if that can be read back, or else the number. A name of digits would be read as an
+  /// index.
   private static func scopeText(_ scopeID: UInt32) -> String {
     var name = [CChar](repeating: 0, count: Int(IF_NAMESIZE))
     // SAFETY: if_indextoname writes at most IF_NAMESIZE bytes, the NUL included, and the array has that many.
@@ -232,7 +234,7 @@ extension IPv6Address {
       return number
     }
     let name = String(decoding: text, as: UTF8.self)
-    // A C function would take what stands before a NUL for the whole name.
+    // A C function would read only the part of the name before a NUL.
     // SAFETY: the compiler lends a NUL-terminated copy of the name for the call.
     let index = text.contains(0) ? 0 : unsafe if_nametoindex(name)
     guard index != 0 else {

@@ -1,6 +1,7 @@
 package import Glibc
 
-// The kernel's form of an address: `sockaddr_in`, `sockaddr_in6` and `sockaddr_un`. Numbers in it are big-endian.
+// Converts addresses from and to the kernel's form: `sockaddr_in`, `sockaddr_in6` and `sockaddr_un`. Numbers in this
+// form are big-endian.
 
 extension SocketAddress {
   /// The address family for socket(2): `AF_INET`, `AF_INET6` or `AF_UNIX`.
@@ -16,11 +17,11 @@ extension SocketAddress {
 // MARK: To the kernel
 
 extension SocketAddress {
-  /// Lends the address in the form in which bind(2), connect(2) and sendto(2) take it.
+  /// Lends the address in the form that bind(2), connect(2) and sendto(2) take.
   ///
-  /// - Parameter body: Gets the address and its length in bytes; the pointer is good until it returns.
-  /// - Returns: What the closure returns.
-  /// - Throws: What the closure throws.
+  /// - Parameter body: Receives the address and its length in bytes. The pointer is valid until the closure returns.
+  /// - Returns: The result of the closure.
+  /// - Throws: The error of the closure.
   package func withKernelAddress<R: ~Copyable, E: Error>(
     _ body: (UnsafePointer<sockaddr>, socklen_t) throws(E) -> R
   ) throws(E) -> R {
@@ -71,11 +72,12 @@ extension SocketAddress {
     return form
   }
 
-  /// The path with a NUL behind it, the abstract name with a NUL before it, or the family alone, which is "unnamed".
+  /// Returns the path followed by a NUL, the abstract name preceded by a NUL, or only the family, which means
+  /// "unnamed".
   ///
-  /// In a `sockaddr_storage`, which is larger than `sockaddr_un`: a name that came from the kernel and became too long
-  /// in UTF-8 keeps a length of more than `sockaddr_un` and is refused by the kernel (EINVAL), where a cut one would
-  /// reach another socket.
+  /// The form is a `sockaddr_storage`, which is larger than `sockaddr_un`. A name from the kernel may become too long
+  /// when it is converted to UTF-8. Such a name keeps a length greater than that of `sockaddr_un`, and the kernel
+  /// refuses it (EINVAL). A name cut to fit would lead to another socket.
   private static func kernelForm(_ path: UnixPath) -> (storage: sockaddr_storage, length: Int) {
     var name = Array(path.description.utf8)
     if path.isAbstract {
@@ -94,40 +96,42 @@ extension SocketAddress {
     return (form, pathOffset + fitting.count)
   }
 
-  /// Where `sun_path` begins: behind the family.
+  /// The offset of `sun_path`, which follows the family.
   private static var pathOffset: Int { MemoryLayout<sa_family_t>.size }
 }
 
 // MARK: From the kernel
 
 extension SocketAddress {
-  /// Takes an address that the kernel filled in: accept(2), getsockname(2), recvfrom(2).
+  /// Reads an address that the kernel filled in: accept(2), getsockname(2), recvfrom(2).
   ///
-  /// Nil for an unknown family and for a length that is too short for the family, 0 included (a peer without a name).
+  /// Returns `nil` if the family is unknown, or if the length is too short for the family. A peer without a name has
+  /// length 0.
   ///
   /// - Parameters:
-  ///   - storage: What the kernel filled in; one whole value, that is initialized up to the length.
-  ///   - length: How many bytes of it, as the kernel says; more than there are is taken for all of them.
+  ///   - storage: One whole value, initialised up to the length.
+  ///   - length: The number of bytes that the kernel reports. A number greater than the size of the storage counts as
+  ///     that size.
   package init?(storage: UnsafePointer<sockaddr_storage>, length: socklen_t) {
     let count = min(Int(length), MemoryLayout<sockaddr_storage>.size)
     // SAFETY: the caller guarantees the pointer; no more is read than it is to.
     unsafe self.init(kernelBytes: UnsafeRawBufferPointer(start: storage, count: count))
   }
 
-  /// Takes an address from a list of the C library's: getaddrinfo(3), getifaddrs(3).
+  /// Reads an address from a list of the C library: getaddrinfo(3), getifaddrs(3).
   ///
-  /// Nil for a nil pointer, an unknown family and a length that is too short for the family.
+  /// Returns `nil` if the pointer is nil, if the family is unknown, or if the length is too short for the family.
   ///
   /// - Parameters:
-  ///   - address: The address, of any family; the caller guarantees that it can be read for the length.
-  ///   - length: How many bytes it has.
+  ///   - address: The address, of any family. The caller guarantees that `length` bytes can be read.
+  ///   - length: The number of bytes of the address.
   package init?(copying address: UnsafePointer<sockaddr>?, length: socklen_t) {
     // SAFETY: the caller guarantees the pointer and the length; a nil pointer has no bytes.
     guard let address = unsafe address else { return nil }
     unsafe self.init(kernelBytes: UnsafeRawBufferPointer(start: address, count: Int(length)))
   }
 
-  /// Takes an address from the bytes of its kernel form; the caller guarantees that they can be read.
+  /// Reads an address from the bytes of its kernel form. The caller guarantees that the bytes can be read.
   private init?(kernelBytes bytes: UnsafeRawBufferPointer) {
     guard bytes.count >= MemoryLayout<sa_family_t>.size else { return nil }
     // SAFETY: loads and slices of the buffer are bounds-checked, and need no alignment.
@@ -158,7 +162,8 @@ extension SocketAddress {
     }
   }
 
-  /// What stands in `sun_path`: nothing, a NUL and an abstract name to the end, or a path that a NUL may end.
+  /// Reads the content of `sun_path`: nothing, a NUL followed by an abstract name up to the end, or a path that may end
+  /// with a NUL.
   private static func unixPath(_ bytes: [UInt8]) -> UnixPath {
     guard let first = bytes.first else { return UnixPath(fromKernel: "") }
     guard first != 0 else { return UnixPath(fromKernel: "@" + String(decoding: bytes.dropFirst(), as: UTF8.self)) }

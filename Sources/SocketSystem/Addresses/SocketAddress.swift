@@ -1,7 +1,7 @@
-/// Where a socket is: an IP address with a port, or the name of a unix socket.
+/// The address of a socket: an IP address with a port, or the name of a unix socket.
 ///
-/// A value of 24 bytes, the same whether it came from the kernel or was read from text. Equality compares every part:
-/// an IPv4-mapped IPv6 address is not equal to the IPv4 address in it, see `unmapped`.
+/// A value has 24 bytes. An address from the kernel equals the same address read from text. Equality compares every
+/// part: an IPv4-mapped IPv6 address does not equal the IPv4 address in it, see `unmapped`.
 public enum SocketAddress: Sendable, Hashable {
   /// An IPv4 address and a port, see ip(7).
   case ipv4(IPv4Address, port: UInt16)
@@ -10,7 +10,7 @@ public enum SocketAddress: Sendable, Hashable {
   /// The name of a unix socket, see unix(7).
   case unix(UnixPath)
 
-  /// The port; nil for a unix socket.
+  /// The port, 0 to 65,535. It is `nil` for a unix socket.
   public var port: UInt16? {
     switch self {
     case .ipv4(_, let port), .ipv6(_, let port): port
@@ -25,23 +25,24 @@ public enum SocketAddress: Sendable, Hashable {
   /// Whether this is the name of a unix socket.
   public var isUnix: Bool { if case .unix = self { true } else { false } }
 
-  /// Whether the IP address is a loopback address; false for a unix socket, which has no IP address.
+  /// Whether the IP address is a loopback address. A unix socket has no IP address, so the value is false for it.
   public var isLoopback: Bool { matches(\.isLoopback, \.isLoopback) }
-  /// Whether the IP address is a multicast group; false for a unix socket.
+  /// Whether the IP address is a multicast group. The value is false for a unix socket.
   public var isMulticast: Bool { matches(\.isMulticast, \.isMulticast) }
-  /// Whether the IP address is the unspecified one, `0.0.0.0` or `::`; false for a unix socket.
+  /// Whether the IP address is the unspecified address, `0.0.0.0` or `::`. The value is false for a unix socket.
   public var isUnspecified: Bool { matches(\.isUnspecified, \.isUnspecified) }
 
-  /// The IPv4 address in an IPv4-mapped IPv6 address, with its port; any other address unchanged.
+  /// The IPv4 address in an IPv4-mapped IPv6 address, with its port. Any other address stays as it is.
   ///
-  /// A dual-stack listener sees its IPv4 peers as `[::ffff:192.0.2.1]:80`; this makes it `192.0.2.1:80`.
+  /// A dual-stack listener sees its IPv4 peers as `[::ffff:192.0.2.1]:80`. This property turns that into
+  /// `192.0.2.1:80`.
   public var unmapped: SocketAddress {
     if case .ipv6(let address, let port) = self, let ipv4 = address.ipv4 { .ipv4(ipv4, port: port) } else { self }
   }
 
-  /// The same IP address with another port; a unix socket unchanged.
+  /// Returns the same IP address with another port. A unix socket address stays as it is.
   ///
-  /// - Parameter port: The new port.
+  /// - Parameter port: The new port, 0 to 65,535.
   /// - Returns: The address with that port.
   public func with(port: UInt16) -> SocketAddress {
     switch self {
@@ -63,7 +64,8 @@ public enum SocketAddress: Sendable, Hashable {
 // MARK: Text
 
 extension SocketAddress: LosslessStringConvertible {
-  /// `192.0.2.1:80`, `[2001:db8::1]:80`, `[fe80::1%eth0]:80`, `unix:/run/name.sock` or `unix:@abstract`.
+  /// The address in text: `192.0.2.1:80`, `[2001:db8::1]:80`, `[fe80::1%eth0]:80`, `unix:/run/name.sock` or
+  /// `unix:@abstract`.
   public var description: String {
     switch self {
     case .ipv4(let address, let port): "\(address):\(port)"
@@ -72,11 +74,11 @@ extension SocketAddress: LosslessStringConvertible {
     }
   }
 
-  /// Reads an address in one of the forms that `description` has; names of hosts are not looked up.
+  /// Reads an address in one of the forms of `description`. Host names are not looked up.
   ///
-  /// - Parameter text: `address:port`, with an IPv6 address in brackets (RFC 3986, section 3.2.2) and the port as a
-  ///   number; or `unix:` and a path, or `unix:@` and an abstract name.
-  /// - Throws: `AddressError`; its reason says which part is wrong.
+  /// - Parameter text: `address:port`, where an IPv6 address stands in brackets (RFC 3986, section 3.2.2) and the port
+  ///   is a number. Or `unix:` followed by a path, or `unix:@` followed by an abstract name.
+  /// - Throws: `AddressError`. Its reason says which part is wrong.
   public init(parsing text: String) throws(AddressError) {
     if text.utf8.starts(with: "unix:".utf8) {
       self = .unix(try UnixPath(parsing: String(Substring(text.utf8.dropFirst(5)))))
@@ -87,14 +89,14 @@ extension SocketAddress: LosslessStringConvertible {
     }
   }
 
-  /// Reads an address as `init(parsing:)` does; nil where that throws.
+  /// Reads an address as `init(parsing:)` does. Returns `nil` where that throws.
   public init?(_ description: String) {
     guard let address = try? Self(parsing: description) else { return nil }
     self = address
   }
 
   private static func parseBracketed(_ text: String) throws(AddressError) -> SocketAddress {
-    // The last bracket, because the name of an interface may have one.
+    // The last bracket counts, because the name of an interface may contain one.
     guard let close = text.utf8.lastIndex(of: UInt8(ascii: "]")) else {
       throw AddressError(text: text, reason: .socketAddress, detail: "the closing \"]\" is missing")
     }
@@ -119,7 +121,7 @@ extension SocketAddress: LosslessStringConvertible {
     return .ipv4(try IPv4Address(parsing: String(Substring(parts[0]))), port: try parsePort(parts[1]))
   }
 
-  /// Reads a port: one digit at least and nothing but digits, 0 to 65535.
+  /// Reads a port: at least one digit, only digits, 0 to 65535.
   private static func parsePort(_ digits: Substring.UTF8View) throws(AddressError) -> UInt16 {
     guard let port = UInt16(decimalDigits: digits) else {
       throw AddressError(

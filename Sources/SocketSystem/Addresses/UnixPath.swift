@@ -1,22 +1,22 @@
-/// The name of a unix socket, see unix(7): a path in the file system, an abstract name, or none.
+/// The name of a unix socket, see unix(7): a path in the file system, an abstract name, or no name.
 ///
-/// In text, `@name` is the abstract name `name` (a leading NUL byte in the kernel), and the empty text is no name.
-/// A path that itself begins with `@` is written `./@name`.
+/// In text, `@name` is the abstract name `name`, which the kernel writes with a leading NUL byte. The empty text means
+/// no name. A path that begins with `@` is written `./@name`.
 ///
-/// The kernel's names are bytes. Where another program chose a name that is not UTF-8, the text has U+FFFD for what is
-/// not: it is good for logs, but does not lead back to that socket.
+/// The kernel's names are bytes. If another program chose a name that is not UTF-8, the text has U+FFFD in place of the
+/// invalid bytes. Such a text is useful in logs, but does not lead back to the socket.
 public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
-  /// The name as text: a path, `@` and an abstract name, or empty.
+  /// The name as text: a path, `@` followed by an abstract name, or the empty text.
   public let description: String
 
-  /// The most bytes that a path or an abstract name can have: `sun_path` has 108, and one is for the NUL.
+  /// The greatest length of a path or an abstract name, in bytes. `sun_path` has 108 bytes, and one is for the NUL.
   static let maximumLength = 107
 
-  /// Checks and takes a name.
+  /// Creates a name after checking it.
   ///
-  /// - Parameter text: A path, `@` and an abstract name, or nothing for an unnamed socket.
-  /// - Throws: `AddressError` with the reason `.unixPath` if the text has a NUL or more than 107 bytes of UTF-8
-  ///   (not counting the `@`).
+  /// - Parameter text: A path, `@` followed by an abstract name, or the empty text for an unnamed socket.
+  /// - Throws: `AddressError` with the reason `.unixPath` if the text contains a NUL, or if it has more than 107 bytes
+  ///   of UTF-8, not counting a leading `@`.
   public init(parsing text: String) throws(AddressError) {
     let count = text.utf8.count - (text.utf8.first == UInt8(ascii: "@") ? 1 : 0)
     guard count <= Self.maximumLength else {
@@ -30,41 +30,42 @@ public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
     description = text
   }
 
-  /// Checks and takes a name as `init(parsing:)` does; nil where that throws.
+  /// Creates a name as `init(parsing:)` does. Returns `nil` where that throws.
   public init?(_ description: String) {
     guard let path = try? Self(parsing: description) else { return nil }
     self = path
   }
 
-  /// Takes a name from the kernel, which has checked it by its own rules: abstract names may have NULs in them.
+  /// Creates a name from the kernel, which has checked it by its own rules. Abstract names may contain NULs.
   init(fromKernel name: String) {
     description = name
   }
 
-  /// No name.
+  /// The name of a socket without a name.
   package static let unnamed = UnixPath(fromKernel: "")
 
-  /// Whether this is an abstract name, which exists in no file system and goes with its last socket.
+  /// Whether this is an abstract name. Such a name is in no file system, and disappears when its last socket is closed.
   public var isAbstract: Bool { description.utf8.first == UInt8(ascii: "@") }
-  /// Whether the socket has no name, as most clients have none.
+  /// Whether the socket has no name. Most clients have none.
   public var isUnnamed: Bool { description.isEmpty }
 
-  /// The directory that a path is in: what is before the last slash.
+  /// The directory of a path: the part before the last slash.
   package var directory: String {
     guard let slash = description.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
     return slash == description.utf8.startIndex ? "/" : String(Substring(description.utf8[..<slash]))
   }
 
-  // By bytes, as the kernel compares: the texts of String are equal across normalization forms, file names are not.
+  // Names are compared by bytes, as the kernel does. String would treat different normalization forms as equal, but
+  // they are different file names.
 
-  /// Whether the names have the same bytes.
+  /// Returns whether the names have the same bytes.
   public static func == (left: UnixPath, right: UnixPath) -> Bool {
     left.description.utf8.elementsEqual(right.description.utf8)
   }
 
   /// Hashes the bytes of the name.
   ///
-  /// - Parameter hasher: The hasher that takes them.
+  /// - Parameter hasher: The hasher to feed.
   public func hash(into hasher: inout Hasher) {
     for byte in description.utf8 { hasher.combine(byte) }
     hasher.combine(UInt8.max)

@@ -1,32 +1,37 @@
 internal import CLinux
 import Glibc
 
-/// Memory for several datagrams that are received or sent with one system call: recvmmsg(2), sendmmsg(2).
+/// Memory for several datagrams that one system call receives or sends: recvmmsg(2), sendmmsg(2).
 ///
-/// One thread uses it, for one call at a time: what was received is good until the next call.
+/// Only one thread uses a batch, and for one call at a time. Received datagrams are valid until the next call.
+///
+/// Invariants:
+/// - `count` is at most `capacity`.
+/// - While a batch is filled for sending, `ends` has one entry per datagram, and `used` is its last entry, at most
+///   `room`.
 @safe package final class DatagramBatch {
   // SAFETY (here and below): both are made by `init` and freed once by `deinit`; indexes and sizes are checked; of the memory,
   // only what the kernel or a copy filled is read.
   private let headers: OpaquePointer
   private let memory: UnsafeMutableRawBufferPointer
-  /// The bytes from one received datagram to the next.
+  /// The distance in bytes from one received datagram to the next.
   private var size = 0
-  /// The datagrams that were received, or that are to be sent.
+  /// The number of datagrams that were received, or that wait to be sent.
   private(set) package var count = 0
-  /// The bytes of the datagrams to be sent.
+  /// The total size in bytes of the datagrams to be sent.
   private var used = 0
-  /// The bytes of each of them and those before.
+  /// For each datagram to be sent, the total size in bytes of that datagram and those before it.
   private var ends: [Int] = []
 
   /// The most datagrams in a batch to be sent.
   package static var capacity: Int { Int(CLINUX_BATCH_CAPACITY) }
-  /// The bytes that a batch has room for. Untouched pages take no memory.
+  /// The size of the memory, in bytes. Pages that are never touched take no physical memory.
   private static var room: Int { 1 << 19 }
 
-  /// The most datagrams of so many bytes in a batch to be received.
+  /// Returns the most datagrams of `size` bytes that a batch can receive.
   package static func capacity(forSize size: Int) -> Int { min(capacity, room / max(1, size)) }
 
-  /// `nil` for want of memory.
+  /// Creates an empty batch. Returns `nil` if there is not enough memory.
   package init?() {
     // SAFETY: as above.
     guard let headers = unsafe clinux_batch_create() else { return nil }
@@ -42,17 +47,17 @@ import Glibc
 
   // MARK: Receiving
 
-  /// recvmmsg(2): as many datagrams as wait and there is room for.
+  /// Receives as many datagrams as wait, up to the limit and the size of the memory: recvmmsg(2).
   ///
   /// - Parameters:
   ///   - socket: A datagram socket.
   ///   - limit: The most datagrams, at least 1.
-  ///   - size: The most bytes of each, 1 to 65,536; what is longer is cut.
-  ///   - withMetadata: Whether the socket has been asked for any.
-  ///   - descriptors: The number of descriptors that there is room for with each datagram. If it is not 0, or with metadata,
-  ///     call `takeDescriptors` once for each datagram: it closes those that are too many.
-  /// - Returns: How many were received; 0 when none waits.
-  /// - Throws: What the call reports.
+  ///   - size: The most bytes of each datagram, 1 to 65,536. A longer datagram is cut.
+  ///   - withMetadata: Whether the socket has options set that make it report metadata.
+  ///   - descriptors: The most descriptors that can be received with each datagram. If it is not 0, or with metadata,
+  ///     call `takeDescriptors` once for each datagram, because that call closes the descriptors beyond the limit.
+  /// - Returns: The number of datagrams received, or 0 if no datagram waits.
+  /// - Throws: The error of recvmmsg(2).
   package func receive(
     from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
@@ -73,21 +78,21 @@ import Glibc
     return received
   }
 
-  /// The number of bytes of a received datagram.
+  /// Returns the length of a received datagram in bytes.
   package func length(_ index: Int) -> Int {
     // SAFETY (here and below): as above.
     guard index < count else { return 0 }
     return min(Int(unsafe clinux_batch_length(headers, Int32(index))), size)
   }
 
-  /// Whether a received datagram was longer than there was room for.
+  /// Returns whether a received datagram was longer than its space, and was cut.
   package func isTruncated(_ index: Int) -> Bool {
     // SAFETY: as above.
     guard index < count else { return false }
     return unsafe clinux_batch_is_truncated(headers, Int32(index)) != 0
   }
 
-  /// Where a received datagram came from; `nil` for a unix socket without a name.
+  /// Returns the address that a received datagram came from, or `nil` for a unix socket without a name.
   package func address(_ index: Int) -> SocketAddress? {
     guard index < count else { return nil }
     // SAFETY: as above; the address is filled up to its length.
@@ -97,17 +102,17 @@ import Glibc
     return unsafe SocketAddress(storage: address.assumingMemoryBound(to: sockaddr_storage.self), length: length)
   }
 
-  /// The most descriptors that go with a datagram: unix(7), SCM_RIGHTS.
+  /// The most descriptors that one datagram can carry: unix(7), SCM_RIGHTS.
   package static var maximumDescriptors: Int { Int(CLINUX_MAXIMUM_DESCRIPTORS) }
 
-  /// Takes the descriptors that came with a received datagram, in order, and closes those beyond the limit. A second call
-  /// returns no descriptors.
+  /// Takes the descriptors that came with a received datagram, in order, and closes those beyond the limit. A second
+  /// call for the same datagram returns no descriptors.
   ///
   /// - Parameters:
-  ///   - index: The datagram.
+  ///   - index: The index of the datagram.
   ///   - limit: The most descriptors to keep open.
-  /// - Returns: The descriptors, `nil` if there are none; and whether some were lost because they were closed, here or by the
-  ///   kernel.
+  /// - Returns: The descriptors, or `nil` if there are none; and whether some were lost because this function or the
+  ///   kernel closed them.
   package func takeDescriptors(_ index: Int, atMost limit: Int) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     guard index < count else { return (nil, false) }
     // SAFETY: as above; there is room for as many descriptors as are asked for.
@@ -126,7 +131,7 @@ import Glibc
     return (numbers.isEmpty ? nil : DescriptorBundle(owning: numbers), isTruncated || came > room)
   }
 
-  /// What was received with a datagram.
+  /// Returns the metadata that was received with a datagram.
   package func metadata(_ index: Int) -> DatagramMetadata {
     var metadata = clinux_metadata()
     guard index < count else { return DatagramMetadata() }
@@ -135,7 +140,7 @@ import Glibc
     return DatagramMetadata(metadata)
   }
 
-  /// Shows the bytes of a received datagram.
+  /// Lends the bytes of a received datagram.
   package func withBytes<Result>(_ index: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     let start = index * size
     // SAFETY: as above; the closure cannot keep the span.
@@ -143,7 +148,7 @@ import Glibc
     return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
   }
 
-  /// The first bytes of a received datagram.
+  /// Copies the first bytes of a received datagram, at most `limit`.
   package func bytes(_ index: Int, atMost limit: Int) -> [UInt8] {
     let start = index * size
     // SAFETY: as above.
@@ -152,7 +157,7 @@ import Glibc
 
   // MARK: Sending
 
-  /// Begins a batch to be sent.
+  /// Empties the batch, so that datagrams to be sent can be added.
   package func clear() {
     count = 0
     used = 0
@@ -161,15 +166,15 @@ import Glibc
     unsafe clinux_batch_clear(headers)
   }
 
-  /// Adds a datagram; its bytes are copied.
+  /// Adds a datagram to be sent. Its bytes are copied.
   ///
   /// - Parameters:
-  ///   - bytes: The bytes.
-  ///   - address: Where it goes, in the family of the socket; `nil` for the connected peer.
-  ///   - metadata: What goes along.
-  ///   - isIPv6: Whether it is an IPv6 datagram: one to an IPv4 address of an IPv6 socket is not.
-  ///   - descriptors: What to pass along, at most `maximumDescriptors`; they stay open until the batch is sent.
-  /// - Returns: Whether there was room.
+  ///   - bytes: The payload.
+  ///   - address: The destination, in the family of the socket; `nil` for the connected peer.
+  ///   - metadata: The metadata to send with the datagram.
+  ///   - isIPv6: Whether it is an IPv6 datagram. A datagram that an IPv6 socket sends to an IPv4 address is not.
+  ///   - descriptors: The descriptors to pass, at most `maximumDescriptors`. They stay open until the batch is sent.
+  /// - Returns: Whether there was room for the datagram.
   package func add(
     _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?, isIPv6: Bool,
     passing descriptors: DescriptorBundle? = nil
@@ -203,15 +208,15 @@ import Glibc
     return true
   }
 
-  /// The bytes of the first datagrams of a batch to be sent.
+  /// Returns the total size in bytes of the first `count` datagrams to be sent.
   package func bytes(ofFirst count: Int) -> Int { count > 0 ? ends[count - 1] : 0 }
 
-  /// sendmmsg(2) of the whole batch.
+  /// Sends the whole batch: sendmmsg(2).
   ///
   /// - Parameter socket: A datagram socket.
-  /// - Returns: How many were sent; 0 when there is no room now.
-  /// - Throws: Why the first was not sent. If it is another one, those before it are sent, and the next batch, which begins
-  ///   with it, says why.
+  /// - Returns: The number of datagrams sent, or 0 if the socket has no room now.
+  /// - Throws: The reason why the first datagram was not sent. If a later datagram fails, those before it are sent and
+  ///   counted. The next batch must begin with the failed datagram, and its call reports the reason.
   package func send(on socket: Socket) throws(SystemError) -> Int {
     // SAFETY: as above.
     let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }

@@ -1,20 +1,21 @@
 internal import CLinux
 
-/// What the kernel knows of a datagram beside its bytes and its address, as far as it was asked for: cmsg(3), ip(7), ipv6(7).
+/// The metadata that the kernel reports or accepts with a datagram, besides its bytes and its address: cmsg(3), ip(7),
+/// ipv6(7). The kernel reports a property only if an option of the socket asks for it.
 package struct DatagramMetadata: Sendable, Hashable {
-  /// The address that a received datagram was sent to; the address that one to be sent comes from.
+  /// Received: the address that the datagram was sent to. Sent: the address that the datagram comes from.
   package var localAddress: IPAddress?
-  /// The index of the interface that it came or goes through; 0 for any.
+  /// The index of the interface that the datagram arrived on or leaves through; 0 for any interface.
   package var interface: UInt32 = 0
-  /// The address of this machine to answer from, where `localAddress` may be a group.
+  /// The address of this machine to answer from. It differs from `localAddress` if that is a multicast group.
   package var answerAddress: IPAddress?
-  /// The type of service, or the traffic class.
+  /// The type of service (IPv4) or the traffic class (IPv6).
   package var trafficClass: UInt8?
-  /// The routers that it may still pass: the time to live, or the hop limit.
+  /// The number of routers that the datagram may still pass: the time to live (IPv4) or the hop limit (IPv6).
   package var hopLimit: UInt8?
-  /// When it arrived, since 1970: clock_gettime(2) of CLOCK_REALTIME.
+  /// The time of arrival since 1970: clock_gettime(2) with CLOCK_REALTIME.
   package var timestamp: Duration?
-  /// Who sent it through a unix socket.
+  /// The sender of a datagram that came through a unix socket.
   package var peerCredentials: PeerCredentials?
 
   package init() {}
@@ -40,7 +41,7 @@ extension DatagramMetadata {
     }
   }
 
-  /// An address of 16 bytes, of which an IPv4 one has the first four.
+  /// Reads an address of 16 bytes. An IPv4 address is in the first four.
   private static func address(_ bytes: [UInt8], _ kernel: clinux_metadata) -> IPAddress? {
     if kernel.is_ipv6 == 0 { return .ipv4(IPv4Address(bytes[0], bytes[1], bytes[2], bytes[3])) }
     guard var address = IPv6Address(bytes: bytes) else { return nil }
@@ -48,10 +49,10 @@ extension DatagramMetadata {
     return .ipv6(address)
   }
 
-  /// The kernel's form of what is to be sent along.
+  /// Returns the kernel's form of the metadata to be sent.
   ///
-  /// - Parameter isIPv6: The family of the datagram, which may be the other one than the socket's.
-  /// - Returns: The form.
+  /// - Parameter isIPv6: Whether the datagram is an IPv6 datagram. Its family may differ from the socket's.
+  /// - Returns: The kernel's form.
   func kernelForm(isIPv6: Bool) -> clinux_metadata {
     var kernel = clinux_metadata()
     kernel.is_ipv6 = isIPv6 ? 1 : 0
@@ -79,6 +80,6 @@ extension DatagramMetadata {
     return kernel
   }
 
-  /// Nothing that would be sent along.
+  /// Whether there is no metadata to be sent.
   package var isEmpty: Bool { localAddress == nil && interface == 0 && trafficClass == nil && hopLimit == nil }
 }

@@ -1,10 +1,11 @@
 internal import CLinux
 import Glibc
 
-// What datagram sockets have beside the calls of all sockets: groups, the error queue, what was dropped.
+// The calls that only datagram sockets need: sending to an address, multicast groups, the error queue and the count of
+// dropped datagrams.
 
 extension Descriptor {
-  /// socket(2): a nonblocking datagram socket that a child process does not inherit.
+  /// Creates a nonblocking datagram socket that child processes do not inherit: socket(2).
   package static func datagramSocket(family: Int32) throws(SystemError) -> Descriptor {
     let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     return Descriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
@@ -12,7 +13,7 @@ extension Descriptor {
 }
 
 extension Socket {
-  /// sendto(2) with MSG_NOSIGNAL, or send(2) to the connected peer.
+  /// Sends a datagram to an address, or to the connected peer: sendto(2) or send(2), with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
     // SAFETY: the pointers are valid for the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
@@ -26,14 +27,15 @@ extension Socket {
     return Self.transfer(sent, "sendto")
   }
 
-  /// setsockopt(2) of MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP and their forms with a source: RFC 3678.
+  /// Joins or leaves a multicast group: setsockopt(2) of MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP and their forms with a
+  /// source (RFC 3678).
   ///
   /// - Parameters:
-  ///   - joins: To join, or to leave.
+  ///   - joins: True to join, false to leave.
   ///   - group: The group.
-  ///   - source: The only host whose datagrams are wanted, of the same family; `nil` for any.
-  ///   - interface: The index of the interface; 0 for the one that the routing table names.
-  /// - Throws: What the call reports.
+  ///   - source: The only host to receive from, in the family of the group; `nil` for any host.
+  ///   - interface: The index of the interface; 0 for the interface that the routing table names.
+  /// - Throws: The error of setsockopt(2).
   package func changeMembership(
     joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
   ) throws(SystemError) {
@@ -49,24 +51,25 @@ extension Socket {
     if result < 0 { throw SystemError(call: "setsockopt", errno: -result) }
   }
 
-  /// IP_MULTICAST_IF, IPV6_MULTICAST_IF: the interface that datagrams to groups go out of.
+  /// Sets the interface that datagrams to multicast groups leave through: IP_MULTICAST_IF, IPV6_MULTICAST_IF.
   ///
   /// - Parameters:
-  ///   - interface: Its index; 0 for the one that the routing table names.
-  ///   - ipv4: Whether it is to be set for IPv4.
-  ///   - ipv6: Whether it is to be set for IPv6.
-  /// - Throws: What the call reports.
+  ///   - interface: The index of the interface; 0 for the interface that the routing table names.
+  ///   - ipv4: Whether to set it for IPv4.
+  ///   - ipv6: Whether to set it for IPv6.
+  /// - Throws: The error of setsockopt(2).
   package func setMulticastInterface(_ interface: UInt32, ipv4: Bool, ipv6: Bool) throws(SystemError) {
     let index = Int32(bitPattern: interface).kernelBytes
-    // A struct ip_mreqn, of which only the index counts here.
+    // This is a struct ip_mreqn. Only its index is used here.
     let request = [UInt8](repeating: 0, count: 8) + index
     if ipv4 { try set(RawOption(level: Int32(IPPROTO_IP), name: IP_MULTICAST_IF), to: request) }
     if ipv6 { try set(RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_MULTICAST_IF), to: index) }
   }
 
-  /// SO_MEMINFO: how many datagrams the kernel has dropped because there was no room for them.
+  /// Returns the number of datagrams that the kernel has dropped because the receive buffer was full: SO_MEMINFO.
+  /// Returns 0 if the kernel does not report it.
   package func droppedDatagrams() -> UInt32 {
-    // The ninth of its integers: SK_MEMINFO_DROPS.
+    // SK_MEMINFO_DROPS is the ninth integer.
     let offset = 8 * MemoryLayout<UInt32>.size
     let option = RawOption(level: SOL_SOCKET, name: SO_MEMINFO)
     guard let values = try? get(option, atMost: offset + MemoryLayout<UInt32>.size), values.count > offset else {
@@ -75,7 +78,7 @@ extension Socket {
     return UInt32(bitPattern: Int32(kernelBytes: Array(values[offset...])))
   }
 
-  /// connect(2) to AF_UNSPEC: a socket without a peer.
+  /// Disconnects the socket from its peer: connect(2) to AF_UNSPEC.
   package func disconnect() throws(SystemError) {
     var address = sockaddr()
     address.sa_family = sa_family_t(AF_UNSPEC)
@@ -84,7 +87,7 @@ extension Socket {
     _ = try check(unsafe withUnsafePointer(to: address) { unsafe Glibc.connect(number, $0, length) }, "connect")
   }
 
-  /// bind(2) of a unix socket to an abstract name that the kernel chooses: unix(7), autobind.
+  /// Binds a unix socket to an abstract name that the kernel chooses: bind(2), "autobind" in unix(7).
   package func bindToFreeName() throws(SystemError) {
     var address = sockaddr()
     address.sa_family = sa_family_t(AF_UNIX)
@@ -93,7 +96,7 @@ extension Socket {
     _ = try check(unsafe withUnsafePointer(to: address) { unsafe Glibc.bind(number, $0, length) }, "bind")
   }
 
-  /// Takes the first entry out of the error queue; `nil` when it is empty: IP_RECVERR.
+  /// Takes the first entry out of the error queue (IP_RECVERR). Returns `nil` if the queue is empty.
   package func takeReportedError() -> ReportedError? {
     while true {
       var entry = clinux_socket_error()
@@ -101,7 +104,7 @@ extension Socket {
       let result = unsafe clinux_receive_error(number, &entry)
       if result == -EINTR { continue }
       if result < 0 { return nil }
-      // The error of a call of this machine's own is what the call returns.
+      // A local call returns its own error, so the entry for it is skipped.
       if entry.error == 0 || entry.origin == 1 { continue }
       return ReportedError(entry)
     }

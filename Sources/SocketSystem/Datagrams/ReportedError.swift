@@ -1,14 +1,14 @@
 internal import CLinux
 import Glibc
 
-/// An error that somebody on the way reported about a datagram: ICMP, RFC 792, RFC 4443.
+/// An error that a host or a router reported about a sent datagram, with ICMP: RFC 792, RFC 4443.
 package struct ReportedError: Sendable {
   package let errno: Int32
-  /// Where the datagram went.
+  /// The destination of the datagram.
   package let destination: SocketAddress?
-  /// Who reported it.
+  /// The host or router that reported the error.
   package let reporter: IPAddress?
-  /// The largest packet that passes, if that is the error.
+  /// The size in bytes of the largest packet that can pass. It is set only if the error is EMSGSIZE.
   package let largestPacket: Int?
 
   init(_ entry: clinux_socket_error) {

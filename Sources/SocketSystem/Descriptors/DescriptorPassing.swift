@@ -1,10 +1,11 @@
 internal import CLinux
 import Glibc
 
-// Descriptors that go from one process to another through a unix socket: unix(7), SCM_RIGHTS.
+// Passes descriptors from one process to another through a unix socket: unix(7), SCM_RIGHTS.
 
 extension Socket {
-  /// sendmsg(2) with MSG_NOSIGNAL: the bytes, of which there is at least one, and a descriptor that goes with the first.
+  /// Sends bytes and a descriptor: sendmsg(2) with MSG_NOSIGNAL. There must be at least one byte. The descriptor
+  /// travels with the first byte.
   package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing Descriptor) -> Transfer {
     let passed = descriptor.number
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.
@@ -18,10 +19,10 @@ extension Socket {
   }
 }
 
-/// The descriptors that go or came with a datagram.
+/// The descriptors that are sent or were received with a datagram.
 ///
-/// Invariant: this bundle is the only owner of each descriptor until it is taken or closed. The rest is closed with the last
-/// reference.
+/// Invariant: this bundle is the only owner of each descriptor until the descriptor is taken or closed. The descriptors
+/// that are left are closed with the last reference to the bundle.
 package final class DescriptorBundle: Sendable {
   private let open: Guarded<[Int32]>
 
@@ -30,16 +31,16 @@ package final class DescriptorBundle: Sendable {
 
   deinit { closeAll() }
 
-  /// The numbers of those that are left, in order.
+  /// The numbers of the descriptors that are left, in order.
   package var numbers: [Int32] { open.withLock { $0 } }
 
-  /// Adds a descriptor behind the others.
+  /// Adds a descriptor at the end.
   package func append(_ descriptor: consuming Descriptor) {
     let number = descriptor.release()
     open.withLock { $0.append(number) }
   }
 
-  /// Takes the first descriptor out; `nil` if no descriptor is left.
+  /// Takes out the first descriptor. Returns `nil` if no descriptor is left.
   package func takeFirst() -> Descriptor? {
     guard let number = open.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else { return nil }
     return Descriptor(owning: number)
@@ -54,7 +55,7 @@ package final class DescriptorBundle: Sendable {
       })
   }
 
-  /// Closes those that are left.
+  /// Closes the descriptors that are left.
   package func closeAll() {
     let numbers = open.withLock { numbers in
       defer { numbers = [] }
@@ -64,30 +65,30 @@ package final class DescriptorBundle: Sendable {
   }
 }
 
-/// The descriptors that came with the bytes received so far, and that nobody has taken.
+/// The descriptors that came with the bytes received so far and are not taken yet.
 ///
 /// Invariants:
-/// - Each descriptor has one owner: this, until it is taken or closed.
-/// - No more wait than the maximum. A peer that passes more has broken the protocol, and what it says with the next ones would
-///   be taken for something else: those that are too many are closed, and nothing is received any more. The same if the
-///   kernel had to drop some because the process may have no more.
+/// - Each descriptor has one owner: the inbox, until the descriptor is taken or closed.
+/// - At most `maximum` descriptors wait. If a peer passes more, the protocol is broken, and the descriptors that follow
+///   could be mistaken for the missing ones. So the inbox closes those beyond the maximum, and every later receive
+///   fails. The same happens if the kernel drops some because the process may open no more.
 package final class DescriptorInbox {
   private let maximum: Int
   private var numbers: [Int32] = []
   private var failure: SystemError?
 
-  /// Room for so many.
+  /// Creates an empty inbox with room for `maximum` descriptors.
   package init(maximum: Int) { self.maximum = maximum }
 
   deinit { for number in numbers { _ = close(number) } }
 
-  /// How many wait.
+  /// The number of descriptors that wait.
   package var count: Int { numbers.count }
 
-  /// The first that came.
+  /// Takes out the descriptor that came first. Returns `nil` if none waits.
   package func take() -> Descriptor? { numbers.isEmpty ? nil : Descriptor(owning: numbers.removeFirst()) }
 
-  /// recvmsg(2) into `memory`.
+  /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).
   func receive(from socket: Socket, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     if let failure { return .failed(failure) }
     var came: Int32 = 0

@@ -1,24 +1,26 @@
 import Glibc
 internal import Synchronization
 
-// A process whose descriptors are used up can do little: it cannot open a file or look up a name, and Swift's thread pool ends it,
-// because libdispatch opens files of its own while it runs, and traps when it cannot. A peer must not be able to cause this. So
-// sockets that are accepted, and sockets that connect, leave the highest numbers below the process's limit to the rest of the
-// program: the reserve.
+// The reserve is the highest descriptor numbers below the process's limit. Accepted and connecting sockets leave them
+// to the rest of the program.
 //
-// The kernel gives a new descriptor the lowest free number. So if a new number is in the reserve, all numbers below the reserve
-// are in use. Comparing the number costs no system call. The limit itself is read again only when a number seems to be in the
-// reserve, because the limit may have been raised since.
+// The reason: a process without free descriptors can do little. It cannot open a file or look up a name. Swift's thread
+// pool even ends the process, because libdispatch opens files of its own while it runs, and traps if it cannot. A peer
+// must not be able to cause this.
+//
+// The kernel gives a new descriptor the lowest free number. So if a new number is in the reserve, all numbers below the
+// reserve are in use. Comparing the number costs no system call. The limit may have been raised since it was read. It
+// is read again only when a number seems to be in the reserve.
 
 /// The descriptor numbers that accepted and connecting sockets must leave free.
 package struct DescriptorReserve: Equatable, Sendable {
-  /// The most numbers in the reserve.
+  /// The most numbers in a reserve.
   package static let largest = 32
 
-  /// One more than the highest number that a descriptor may have.
+  /// The limit: one more than the highest number that a descriptor may have.
   private let limit: Int
 
-  /// The reserve below a limit: 32 numbers, or a quarter of the limit if that is less.
+  /// Creates the reserve below a limit. It has 32 numbers, or a quarter of the limit if that is less.
   ///
   /// - Parameter limit: One more than the highest number that a descriptor may have.
   package init(limit: Int) { self.limit = limit }
@@ -28,20 +30,20 @@ package struct DescriptorReserve: Equatable, Sendable {
   /// The lowest number in the reserve.
   package var first: Int { limit - count }
 
-  /// Whether a descriptor with this number is in the reserve.
+  /// Returns whether a descriptor with this number is in the reserve.
   package func contains(_ number: Int32) -> Bool { Int(number) >= first }
 
-  /// The number of connections that there is room for if the rest of the program opens as many descriptors as the reserve has.
+  /// The number of connections that fit if the rest of the program opens as many descriptors as the reserve has.
   package var connections: Int { max(1, first - count) }
 }
 
 // MARK: - This process
 
 extension DescriptorReserve {
-  /// ``first`` as it was when the limit was last read; 0 before.
+  /// The value of ``first`` when the limit was last read. It is 0 before the first read.
   private static let knownFirst = Atomic<Int>(0)
 
-  /// Reads the soft limit of the process, which may have changed: getrlimit(2) of RLIMIT_NOFILE.
+  /// Reads the process's soft limit, which may have changed: getrlimit(2) of RLIMIT_NOFILE.
   ///
   /// - Returns: The reserve below the limit that was read.
   @discardableResult
@@ -54,7 +56,8 @@ extension DescriptorReserve {
     return reserve
   }
 
-  /// Whether a new descriptor is in the reserve of this process. Makes a system call only if it seems to be.
+  /// Returns whether a new descriptor is in the reserve of this process. Makes a system call only if the descriptor
+  /// seems to be.
   package static func isTouched(by number: Int32) -> Bool {
     if Int(number) < knownFirst.load(ordering: .relaxed) { return false }
     return refresh().contains(number)
@@ -62,8 +65,8 @@ extension DescriptorReserve {
 }
 
 extension Socket {
-  /// Whether the next descriptor of this process would leave the reserve free. It duplicates this descriptor to find out, and
-  /// closes the duplicate: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
+  /// Whether the next descriptor of this process would leave the reserve free. To find out, this duplicates the
+  /// descriptor and closes the duplicate: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
   package var leavesReserve: Bool {
     let number = fcntl(number, F_DUPFD_CLOEXEC, 0)
     if number < 0 { return false }
@@ -72,9 +75,10 @@ extension Socket {
 }
 
 extension Descriptor {
-  /// socket(2): a nonblocking stream socket that a child process does not inherit, and that leaves the reserve free.
+  /// Creates a nonblocking stream socket that child processes do not inherit and that leaves the reserve free:
+  /// socket(2).
   ///
-  /// - Throws: What socket(2) reports, and EMFILE if only the reserve is left.
+  /// - Throws: The error of socket(2), and EMFILE if only the reserve is left.
   package static func connectingSocket(family: Int32) throws(SystemError) -> Descriptor {
     let descriptor = try streamSocket(family: family)
     if DescriptorReserve.isTouched(by: descriptor.number) { throw SystemError(call: "socket", errno: EMFILE) }

@@ -1,12 +1,12 @@
 import Glibc
 
-/// Turns -1 into the error of the call named `call`.
+/// Returns the result of a system call, or throws its error if the result is negative. `call` is the call's name.
 func check(_ result: Int32, _ call: String) throws(SystemError) -> Int32 {
   if result < 0 { throw SystemError(call: call, errno: errno) }
   return result
 }
 
-/// Calls `body` until it is not interrupted: the one place where EINTR is handled.
+/// Repeats `body` until the call is not interrupted. All other code relies on this function to handle EINTR.
 ///
 /// - Parameter body: Makes the call, and returns its result or `-errno`.
 /// - Returns: The result, or `-errno`.

@@ -1,8 +1,8 @@
 import Glibc
 
-/// What is in a directory.
+/// Reads directories.
 package enum Directory {
-  /// The names of everything in it but itself and its parent, in order: opendir(3), readdir(3).
+  /// Returns the names of all entries except `.` and `..`, sorted: opendir(3), readdir(3).
   package static func names(in path: String) throws(SystemError) -> [String] {
     // SAFETY: the text is valid for the call; the directory is closed once, and each entry is copied before the next is
     // read. Its name ends with a NUL.

@@ -1,10 +1,11 @@
 import Glibc
 
-/// What a path or a descriptor leads to, for sentences and for the decision whether it is a socket: inode(7).
+/// The kind of file that a path or a descriptor leads to: inode(7). It appears in error messages, and decides whether
+/// something is a socket.
 package enum FileKind: Hashable, Sendable, CustomStringConvertible {
   case socket, directory, regularFile, symbolicLink, pipe, device, other
 
-  /// With its article, as in "a directory".
+  /// The kind with its article, for example "a directory".
   package var description: String {
     switch self {
     case .socket: "a socket"
@@ -18,7 +19,7 @@ package enum FileKind: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// What a path leads to: stat(2), or lstat(2) for the last link itself; `nil` if that cannot be found out.
+  /// Creates the kind of the file at a path: stat(2), or lstat(2) for a link itself. Returns `nil` if the call fails.
   package init?(at path: String, followingLinks: Bool) {
     var status = stat()
     // SAFETY: the text and `status` are valid for the call.
@@ -27,7 +28,7 @@ package enum FileKind: Hashable, Sendable, CustomStringConvertible {
     self.init(mode: status.st_mode)
   }
 
-  /// What a descriptor leads to: fstat(2).
+  /// Creates the kind of the file behind a descriptor: fstat(2).
   package init(of number: Int32) throws(SystemError) {
     var status = stat()
     // SAFETY: `status` is valid for the call.

@@ -1,25 +1,26 @@
 internal import CLinux
 import Glibc
 
-// Files that bytes are sent from. Reading one may block for as long as its disk takes: there is no other way to read a
-// file, and most of what is sent is in the page cache.
+// Opens, reads and sends files. Reading a file may block as long as its disk takes. Linux offers no other way to read a
+// file here, and most files that are sent are in the page cache.
 
-/// What one step of sending a file came to.
+/// The result of one step of sending a file.
 package enum FileTransfer {
-  /// As of any other send.
+  /// The result of the send, as for any other send.
   case transfer(Transfer)
-  /// The file could not be read; the socket is as it was. No error: the file has no bytes there any more.
+  /// The file could not be read, and the socket is unchanged. If the error is `nil`, the file ends before this offset.
   case unreadable(SystemError?)
 }
 
 extension Descriptor {
-  /// open(2) for reading. It waits for no writer of a pipe, and a child process does not inherit it.
+  /// Opens a file for reading: open(2). Opening a pipe does not wait for a writer. Child processes do not inherit the
+  /// descriptor.
   package static func openForReading(_ path: String) throws(SystemError) -> Descriptor {
     // SAFETY: the text is valid for the call.
     Descriptor(owning: try check(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open"))
   }
 
-  /// fstat(2): the number of bytes of a regular file; `nil` of anything else.
+  /// Returns the size in bytes of a regular file, or `nil` for any other kind of file: fstat(2).
   package borrowing func fileSize() throws(SystemError) -> Int? {
     var status = stat()
     // SAFETY: `status` is valid for the call.
@@ -27,7 +28,7 @@ extension Descriptor {
     return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
   }
 
-  /// pread(2): at most `count` bytes from `offset` on; none at the end of the file.
+  /// Reads at most `count` bytes from `offset` on: pread(2). Returns no bytes at the end of the file.
   package borrowing func read(from offset: Int, atMost count: Int) throws(SystemError) -> [UInt8] {
     let number = self.number
     var bytes: [UInt8] = []
@@ -48,17 +49,17 @@ extension Descriptor {
 }
 
 extension Socket {
-  /// sendfile(2): at most `count` bytes of the file from `offset` on.
+  /// Sends at most `count` bytes of the file from `offset` on: sendfile(2).
   ///
-  /// There is no MSG_NOSIGNAL here. SIGPIPE comes to the calling thread, which must be one that has it blocked, as those of
-  /// `startThread` have: there it stays pending, and harms nobody.
+  /// sendfile(2) has no flag like MSG_NOSIGNAL, so it may raise SIGPIPE in the calling thread. The thread must have
+  /// SIGPIPE blocked, as the threads of `startThread` have. There the signal stays pending and has no effect.
   package func send(file: borrowing Descriptor, from offset: Int, count: Int) -> FileTransfer {
     let fileNumber = file.number
     let sent = retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
     switch -sent {
     case 0:
       return .unreadable(nil)
-    // What no socket says.
+    // Errors that only the file can cause, never the socket.
     case Int(EIO), Int(EINVAL), Int(EBADF), Int(ESPIPE), Int(EISDIR), Int(EOVERFLOW):
       return .unreadable(SystemError(call: "sendfile", errno: Int32(-sent)))
     default:

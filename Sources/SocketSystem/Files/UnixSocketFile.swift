@@ -1,47 +1,48 @@
 internal import CLinux
 import Glibc
 
-// The file of a listening unix socket: made by bind(2), narrowed before anybody can see it, removed with the listener, and
-// replaced if it was left behind by a program that has ended. Nothing is removed that is no socket, and no socket that
-// anybody has open. Facts, and what follows from them:
+// The file of a listening unix socket. bind(2) makes it; its permissions are narrowed before any other program can see
+// it; it is removed with the listener. A file that an ended program left behind is replaced. A file that is no socket
+// is never removed, and neither is a socket that any program has open. The facts, and what follows from them:
 //
-// - bind(2) never replaces a file and never follows a link in the last place: it fails with EADDRINUSE, whatever is there.
-//   A symbolic link is looked at as a link (lstat(2), O_NOFOLLOW), and stays, wherever it leads to.
-// - connect(2) of a *datagram* socket tells whether anybody has the socket of a file open: ECONNREFUSED if nobody has;
-//   EPROTOTYPE if it is a stream, listening or not yet, whatever waits in its backlog; success if it is a datagram socket.
-//   Nothing of it reaches the other program. (A stream's connect(2) is refused by a socket that is bound but not yet
-//   listening, too, and otherwise leaves a connection in the backlog.) Only ECONNREFUSED means that a socket is stale: all
-//   else, for example EACCES, may be a live one.
-// - A file system may give the number of a removed file to the next one. So the file is held by a descriptor (O_PATH) while
-//   it is judged: as long as the path leads to the same device and number afterwards, it is the same file.
-// - Between that last look and unlink(2), another server could do the same, and the second one would remove the socket of
-//   the first. So a server locks the directory (flock(2)) from before it binds until it listens. bind(2) itself makes the
-//   file a moment before the socket can be found by it: the lock covers that, too.
-// - The lock goes with its descriptor, also when the program is killed. It is never waited for longer than some
-//   milliseconds: anyone who may read the directory can hold it, so that then a stale socket is left where it is, and is
-//   the error; a path that is free is bound all the same. Where a directory cannot be opened for reading, or a
-//   file system knows no locks, there is no lock, and two servers that start at the same moment must not share a path.
+// - bind(2) never replaces a file, and never follows a link in the last part of the path. It fails with EADDRINUSE,
+//   whatever is there. A symbolic link is examined as a link (lstat(2), O_NOFOLLOW), and stays, wherever it leads.
+// - connect(2) of a *datagram* socket tells whether any program has the socket of a file open. ECONNREFUSED: no program
+//   has. EPROTOTYPE: it is a stream socket, whether it listens or not, and whatever waits in its backlog. Success: it
+//   is a datagram socket. The other program notices nothing of it. (connect(2) of a stream socket is not suitable: a
+//   socket that is bound but does not listen yet refuses it too, and a listening one gets a connection in its backlog.)
+//   Only ECONNREFUSED means that a socket is stale. With any other error, for example EACCES, the socket may be in use.
+// - A file system may give the inode number of a removed file to the next file. So a descriptor (O_PATH) holds the file
+//   while it is examined. If the path leads to the same device and inode number afterwards, it is the same file.
+// - Between that last check and unlink(2), another server could do the same, and the second server would remove the
+//   socket of the first. So a server locks the directory (flock(2)) from before it binds until it listens. bind(2)
+//   itself makes the file a moment before the socket can be found through it. The lock covers that moment too.
+// - The lock ends with its descriptor, even when the program is killed. A server waits for it only some milliseconds,
+//   because any program that may read the directory can hold it. If the server does not get the lock, it leaves a stale
+//   socket in place and fails with an error; it still binds to a free path. If a directory cannot be opened for
+//   reading, or a file system has no locks, there is no lock. Then two servers that start at the same moment must not
+//   share a path.
 // - A program that does not lock is safe as soon as its bind(2) has returned. In a file system that several machines
-//   share, a socket of another machine looks stale: such a path must belong to one machine.
-// - fchmod(2) of the socket before bind(2) gives the file its mode, narrowed by the umask. What the umask took away and was
-//   asked for is given back before listen(2). So the file is never wider than asked for; umask(2), which belongs to
-//   the whole process, is left alone.
+//   share, a socket of another machine looks stale. So such a path must belong to one machine.
+// - fchmod(2) of the socket before bind(2) gives the file its mode, narrowed by the umask. Before listen(2), the
+//   permissions that were asked for and that the umask removed are added again. So the file never has more permissions
+//   than asked for. umask(2) belongs to the whole process, so it is not changed.
 
-/// The file that bind(2) made for a unix socket, told from a later one of the same path.
+/// The file that bind(2) made for a unix socket, distinguished from a later file at the same path.
 package struct UnixSocketFile: Sendable {
   private let path: String
   private let identity: FileIdentity?
 
-  /// bind(2) and listen(2) at a path, in place of a stale socket if one is there.
+  /// Binds a socket to a path, replaces a stale socket there, and listens: bind(2), listen(2).
   ///
   /// - Parameters:
   ///   - socket: A socket that is not bound.
-  ///   - path: Where; a path in the file system.
-  ///   - permissions: The file's permission bits; `nil` leaves them to the umask.
-  ///   - backlog: The connections that wait to be accepted; `nil` for a socket that does not listen, for datagrams.
+  ///   - path: A path in the file system.
+  ///   - permissions: The permission bits of the file; `nil` leaves them to the umask.
+  ///   - backlog: The most connections that wait to be accepted; `nil` for a datagram socket, which does not listen.
   /// - Returns: The file, which the caller removes.
-  /// - Throws: What a call reports: EADDRINUSE of bind(2) if something is there that is not stale, EWOULDBLOCK of flock(2) if it
-  ///   may be another server's that starts now. No file is left behind.
+  /// - Throws: The error of a call: EADDRINUSE of bind(2) if the path has something that is not stale; EWOULDBLOCK of
+  ///   flock(2) if the file there may belong to another server that starts now. No file is left behind.
   package static func make(
     for socket: Socket, at path: UnixPath, permissions: UInt16?, backlog: Int32?
   ) throws(SystemError) -> UnixSocketFile {
@@ -60,8 +61,8 @@ package struct UnixSocketFile: Sendable {
     }
   }
 
-  /// unlink(2), unless the path is another file's by now. To be called while the socket is open: then its file's number is
-  /// no other's, and no server takes it for stale.
+  /// Removes the file, unless the path leads to another file by now: unlink(2). Call this while the socket is open.
+  /// Until then, no other file has the same inode number, and no server treats the socket as stale.
   package func remove() {
     guard let identity, FileIdentity(at: path) == identity else { return }
     // SAFETY: the text is valid for the call.
@@ -70,9 +71,9 @@ package struct UnixSocketFile: Sendable {
 }
 
 extension UnixSocketFile {
-  /// bind(2), in place of a stale socket.
+  /// Binds the socket, and replaces a stale socket: bind(2).
   private static func bind(_ socket: Socket, _ path: UnixPath, mayRemove: Bool) throws(SystemError) {
-    // What is there may go, or be replaced, while it is looked at: then once more, but not for ever.
+    // The file there may disappear or be replaced while it is examined. Then the loop tries again, but not for ever.
     for _ in 0..<10 {
       do throws(SystemError) {
         return try socket.bind(to: .unix(path))
@@ -94,7 +95,8 @@ extension UnixSocketFile {
     throw SystemError(call: "bind", errno: EADDRINUSE)
   }
 
-  /// What connect(2) of a datagram socket says: ECONNREFUSED if nobody has the socket there open.
+  /// Returns the errno of connect(2) of a datagram socket: ECONNREFUSED if no program has the socket at the path open,
+  /// 0 on success.
   private static func probe(_ path: UnixPath) throws(SystemError) -> Int32 {
     let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     let probe = Descriptor(owning: try check(Glibc.socket(AF_UNIX, type, 0), "socket"))
@@ -110,9 +112,9 @@ extension UnixSocketFile {
   ///
   /// - Parameters:
   ///   - directory: The directory.
-  ///   - body: Hears whether files may be removed; not if somebody else has the lock.
-  /// - Returns: What it returns.
-  /// - Throws: What it throws, and open(2) for want of descriptors.
+  ///   - body: Receives whether it may remove files. It may not if another program has the lock.
+  /// - Returns: The result of `body`.
+  /// - Throws: The error of `body`, and that of open(2) if no descriptor is free.
   private static func whileLocked<Result>(
     _ directory: String, _ body: (_ mayRemove: Bool) throws(SystemError) -> Result
   ) throws(SystemError) -> Result {
@@ -125,7 +127,8 @@ extension UnixSocketFile {
     let descriptor = Descriptor(owning: number)
     for _ in 0..<lockAttempts {
       if flock(descriptor.number, LOCK_EX | LOCK_NB) == 0 {
-        // A child process of this moment has the descriptor, too, and with it the lock, until it runs another program.
+        // A child process that is forked at this moment also has the descriptor, and with it the lock, until it
+        // executes another program. So the lock is released explicitly.
         defer { flock(descriptor.number, LOCK_UN) }
         return try body(true)
       }
@@ -135,13 +138,13 @@ extension UnixSocketFile {
     return try body(false)
   }
 
-  /// How often the lock is tried, a millisecond apart.
+  /// The number of attempts to get the lock, one millisecond apart.
   private static var lockAttempts: Int { 20 }
 }
 
 // MARK: -
 
-/// What tells a file from all others that there are.
+/// The identity of a file. No two files that exist have the same.
 private struct FileIdentity: Equatable, Sendable {
   let device: UInt64
   let inode: UInt64
@@ -151,7 +154,7 @@ private struct FileIdentity: Equatable, Sendable {
     inode = UInt64(status.st_ino)
   }
 
-  /// What is at a path now, links not followed: lstat(2).
+  /// Reads the identity of the file at a path, without following links: lstat(2).
   init?(at path: String) {
     var status = stat()
     // SAFETY: the text and `status` are valid for the call.
@@ -160,14 +163,14 @@ private struct FileIdentity: Equatable, Sendable {
   }
 }
 
-/// A file that is held, so that its number is no other's meanwhile: open(2) with O_PATH, which opens nothing.
+/// A file held open, so that no other file gets its inode number: open(2) with O_PATH, which does not open the content.
 private struct HeldFile: ~Copyable {
   private let descriptor: Descriptor
   let identity: FileIdentity
   let kind: FileKind
   private let permissions: mode_t
 
-  /// Holds what is at a path; a link is held itself. `nil` if nothing is there.
+  /// Holds the file at a path. A link is held itself. Returns `nil` if nothing is there.
   init?(ifAt path: String) throws(SystemError) {
     // SAFETY: the text is valid for the call.
     let number = unsafe clinux_open_path(path)
@@ -183,10 +186,11 @@ private struct HeldFile: ~Copyable {
     permissions = status.st_mode & 0o7777
   }
 
-  /// Whether the path still leads to it.
+  /// Returns whether the path still leads to this file.
   func isStill(at path: String) -> Bool { FileIdentity(at: path) == identity }
 
-  /// chmod(2), if the umask took something away; of this very file, whatever the path leads to by now.
+  /// Adds the permissions that the umask removed: chmod(2). It changes exactly this file, even if the path leads to
+  /// another file by now.
   func widen(to permissions: mode_t) throws(SystemError) {
     guard kind == .socket, self.permissions != permissions else { return }
     // SAFETY: the text is valid for the call.

@@ -1,24 +1,24 @@
 import Glibc
 
-/// A look-up that brought no address.
+/// The error of a name look-up that found no address.
 package struct NameLookupError: Error, Hashable, Sendable {
-  /// What it comes to.
+  /// The cause of the error.
   package enum Cause: Hashable, Sendable {
-    /// The name has no address, or none of the family.
+    /// The name has no address, or none of the requested family.
     case noAddress
-    /// Who should know did not answer.
+    /// The name server did not answer.
     case noAnswer
-    /// It could not be tried; the error number, or 0.
+    /// The look-up could not be made. The value is the errno, or 0 if there is none.
     case system(Int32)
   }
 
   package let cause: Cause
-  /// What gai_strerror(3) says about it.
+  /// The message of gai_strerror(3).
   package let message: String
 
-  /// What a result of getaddrinfo(3) means.
+  /// Creates the error that a result of getaddrinfo(3) stands for.
   package init(code: Int32, errno: Int32) {
-    // EAI_NODATA and EAI_ADDRFAMILY are hidden from those who do not ask for GNU's names.
+    // Glibc declares EAI_NODATA and EAI_ADDRFAMILY only for programs that define _GNU_SOURCE.
     let (noData, addressFamily): (Int32, Int32) = (-5, -9)
     cause =
       switch code {
@@ -32,13 +32,14 @@ package struct NameLookupError: Error, Hashable, Sendable {
   }
 }
 
-/// getaddrinfo(3) for stream sockets: blocks the thread until the answer is there, which may take long.
+/// Looks up the addresses of a name for stream sockets: getaddrinfo(3). It blocks the thread until the answer is there,
+/// which may take long.
 ///
 /// - Parameters:
-///   - name: The name; without NUL bytes.
-///   - isIPv4: Which family to ask for: IPv4, or else IPv6.
-/// - Returns: The addresses in the order that RFC 6724 gives them, all with port 0.
-/// - Throws: Why there are none.
+///   - name: The name, without NUL bytes.
+///   - isIPv4: True to ask for IPv4 addresses, false to ask for IPv6 addresses.
+/// - Returns: The addresses, ordered by RFC 6724, each once, with port 0.
+/// - Throws: `NameLookupError` if there are no addresses.
 package func lookUpAddresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
   var hints = unsafe addrinfo()
   unsafe hints.ai_family = isIPv4 ? AF_INET : AF_INET6

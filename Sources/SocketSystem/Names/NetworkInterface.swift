@@ -1,20 +1,19 @@
 import Glibc
 
-/// A network interface of this machine, as it was when the list was made.
+/// A network interface of this machine, as it was when the list was made: getifaddrs(3).
 package struct NetworkInterface: Sendable, Hashable {
-  /// Its name, for example `eth0`.
+  /// The name, for example `eth0`.
   package let name: String
-  /// Its index, which is the scope of link-local addresses and what multicast memberships name it by.
+  /// The index. It is the scope of link-local addresses, and multicast memberships use it to name the interface.
   package let index: UInt32
-  /// Its IP addresses, with port 0, in the kernel's order; none on an interface that is not configured.
+  /// The IP addresses, with port 0, in the kernel's order. An interface that is not configured has no address.
   package private(set) var addresses: [SocketAddress]
 
-  /// Lists the interfaces that are there now, those without addresses too, in the order of their indexes.
+  /// Lists the interfaces that exist now, in the order of their indexes: getifaddrs(3). Interfaces without addresses
+  /// are included.
   ///
-  /// It corresponds to getifaddrs(3).
-  ///
-  /// - Returns: The interfaces; one that is removed while the list is made is left out.
-  /// - Throws: `SystemError` if the kernel cannot be asked.
+  /// - Returns: The interfaces. An interface that is removed while the list is made is left out.
+  /// - Throws: `SystemError` if getifaddrs(3) fails.
   package static func all() throws(SystemError) -> [NetworkInterface] {
     var list: UnsafeMutablePointer<ifaddrs>?
     // SAFETY: `list` is valid for the call, and freed once, below.
@@ -38,7 +37,8 @@ package struct NetworkInterface: Sendable, Hashable {
     return interfaces.values.sorted { $0.index < $1.index }
   }
 
-  /// The IP address in an entry of the list; nil for the others, one of which every interface has (`AF_PACKET`).
+  /// Returns the IP address of a list entry, or `nil` for any other entry. Every interface has one other entry
+  /// (`AF_PACKET`).
   private static func address(_ pointer: UnsafePointer<sockaddr>?) -> SocketAddress? {
     // SAFETY: getifaddrs gives nil, or an address that has the size of its family.
     guard let pointer = unsafe pointer else { return nil }

@@ -1,24 +1,24 @@
 import Glibc
 
-/// Who is at the other end of a unix socket: SO_PEERCRED, unix(7).
+/// The process, the user and the group at the other end of a unix socket: SO_PEERCRED, unix(7).
 ///
-/// The kernel took them down when the peer connected, listened or made the pair; what became of the peer since does not
-/// show. So the user and the group can be relied on, while the process may have ended, another one may have its number by
-/// now, and it may have given its end to another.
+/// The kernel recorded them when the peer connected, listened or made the socket pair. Later changes do not show. So
+/// the user and the group are reliable, but the process is not: it may have ended, another process may have its number
+/// by now, or it may have passed its socket to another process.
 public struct PeerCredentials: Hashable, Sendable {
-  /// The process; 0 if it is not in a process namespace that this one can see.
+  /// The process ID. It is 0 if this process's namespace does not contain the peer.
   public let processID: Int32
-  /// The user that it acted as.
+  /// The user ID of the peer at that time.
   public let userID: UInt32
-  /// The group that it acted as.
+  /// The group ID of the peer at that time.
   public let groupID: UInt32
 
-  /// Credentials, for tests of one's own.
+  /// Creates credentials, for your own tests.
   ///
   /// - Parameters:
-  ///   - processID: The process.
-  ///   - userID: The user that it acts as.
-  ///   - groupID: The group that it acts as.
+  ///   - processID: The process ID.
+  ///   - userID: The user ID.
+  ///   - groupID: The group ID.
   public init(processID: Int32, userID: UInt32, groupID: UInt32) {
     self.processID = processID
     self.userID = userID
@@ -27,10 +27,11 @@ public struct PeerCredentials: Hashable, Sendable {
 }
 
 extension Socket {
-  /// getsockopt(2) SO_PEERCRED; `nil` for a socket that is not a connected unix socket.
+  /// Returns the credentials of the peer, or `nil` if the socket is not a connected unix socket: getsockopt(2) of
+  /// SO_PEERCRED.
   package func peerCredentials() throws(SystemError) -> PeerCredentials? {
     guard try get(.domain) == AF_UNIX else { return nil }
-    // struct ucred: pid_t, uid_t, gid_t.
+    // The fields of struct ucred: pid_t, uid_t, gid_t.
     var credentials: (Int32, UInt32, UInt32) = (0, .max, .max)
     var size = socklen_t(MemoryLayout.size(ofValue: credentials))
     // SAFETY: the option writes a struct ucred, which has the layout of `credentials`, and no more than `size`.

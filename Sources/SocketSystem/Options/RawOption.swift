@@ -1,7 +1,7 @@
 import Glibc
 
-/// A socket option as the kernel names it: setsockopt(2), getsockopt(2). Those listed here have one C `int` as their
-/// value, and cost nothing but the call; users have `SocketOption`.
+/// A socket option as the kernel names it: setsockopt(2), getsockopt(2). The options listed here have one C `int` as
+/// their value, and cost nothing but the system call. Users of the library have `SocketOption`.
 package struct RawOption: Sendable {
   let level: Int32
   let name: Int32
@@ -26,14 +26,14 @@ package struct RawOption: Sendable {
   package static var receiveBuffer: RawOption { RawOption(level: SOL_SOCKET, name: SO_RCVBUF) }
   /// TCP_NODELAY: send small segments at once.
   package static var noDelay: RawOption { RawOption(level: Int32(IPPROTO_TCP), name: TCP_NODELAY) }
-  /// IP_BIND_ADDRESS_NO_PORT: bind(2) leaves the choice of a free port to connect(2).
+  /// IP_BIND_ADDRESS_NO_PORT: bind(2) chooses no port; connect(2) chooses a free one.
   package static var bindAddressNoPort: RawOption { RawOption(level: Int32(IPPROTO_IP), name: 24) }
-  /// IPV6_V6ONLY: an IPv6 listener that leaves IPv4 alone.
+  /// IPV6_V6ONLY: an IPv6 socket does not serve IPv4.
   package static var ipv6Only: RawOption { RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
 }
 
 extension Socket {
-  /// setsockopt(2)
+  /// Sets an option whose value is an `int`: setsockopt(2).
   package func set(_ option: RawOption, to value: Int32) throws(SystemError) {
     var value = value
     let size = socklen_t(MemoryLayout<Int32>.size)
@@ -41,7 +41,7 @@ extension Socket {
     _ = try check(unsafe setsockopt(number, option.level, option.name, &value, size), "setsockopt")
   }
 
-  /// getsockopt(2)
+  /// Returns the value of an option whose value is an `int`: getsockopt(2).
   package func get(_ option: RawOption) throws(SystemError) -> Int32 {
     var value: Int32 = 0
     var size = socklen_t(MemoryLayout<Int32>.size)
@@ -50,7 +50,7 @@ extension Socket {
     return value
   }
 
-  /// setsockopt(2) with a value of any kind.
+  /// Sets an option whose value has any type: setsockopt(2).
   func set(_ option: RawOption, to bytes: [UInt8]) throws(SystemError) {
     // SAFETY: the option reads no more than the array has.
     let result = unsafe bytes.withUnsafeBytes {
@@ -59,7 +59,7 @@ extension Socket {
     _ = try check(result, "setsockopt")
   }
 
-  /// getsockopt(2) of a value of at most `count` bytes.
+  /// Returns the value of an option, at most `count` bytes: getsockopt(2).
   func get(_ option: RawOption, atMost count: Int) throws(SystemError) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)
     var size = socklen_t(count)
@@ -71,12 +71,12 @@ extension Socket {
     return Array(bytes.prefix(Int(size)))
   }
 
-  /// SO_BINDTODEVICE: everything goes through the interface of this name.
+  /// Restricts the socket to the interface with this name: SO_BINDTODEVICE.
   package func bind(toDevice name: String) throws(SystemError) {
     try set(RawOption(level: SOL_SOCKET, name: SO_BINDTODEVICE), to: Array(name.utf8))
   }
 
-  /// SO_LINGER of zero: close(2) sends RST and forgets what is unsent.
+  /// Makes close(2) send RST and discard unsent bytes: SO_LINGER with a time of zero.
   package func resetOnClose() throws(SystemError) {
     var value = linger(l_onoff: 1, l_linger: 0)
     let size = socklen_t(MemoryLayout<linger>.size)
@@ -84,12 +84,12 @@ extension Socket {
     _ = try check(unsafe setsockopt(number, SOL_SOCKET, SO_LINGER, &value, size), "setsockopt")
   }
 
-  /// Whether the socket is a byte stream, as SO_TYPE says.
+  /// Returns whether the socket is a byte stream: SO_TYPE.
   package func isStream() throws(SystemError) -> Bool {
     try get(.type) == Int32(SOCK_STREAM.rawValue)
   }
 
-  /// Whether the socket is a TCP socket, as SO_PROTOCOL says: not every byte stream is, nor every one over IP.
+  /// Returns whether the socket is a TCP socket: SO_PROTOCOL. There are other byte streams, even over IP.
   package func isTCP() throws(SystemError) -> Bool {
     try get(.protocol) == Int32(IPPROTO_TCP)
   }

@@ -1,11 +1,11 @@
 extension Int32 {
-  /// The C `int` in memory.
+  /// The bytes of the C `int` in memory.
   var kernelBytes: [UInt8] {
     // SAFETY: an integer's bytes are read while it lives.
     unsafe withUnsafeBytes(of: self) { unsafe Array($0) }
   }
 
-  /// Reads the C `int` at the beginning of what the kernel wrote, which may be a single byte.
+  /// Reads the C `int` at the start of the kernel's value. The kernel may have written a single byte.
   init(kernelBytes bytes: [UInt8]) {
     var value: Int32 = 0
     if bytes.count < MemoryLayout<Int32>.size {
@@ -41,14 +41,14 @@ extension SocketOption where Value == Int {
   }
 }
 
-/// What the kernel counts a duration in.
+/// The unit in which the kernel counts a duration.
 enum DurationUnit: Sendable {
   case seconds
   case milliseconds
 
-  /// A duration in this unit, rounded up.
+  /// Returns the duration in this unit, rounded up.
   func count(_ duration: Duration, in range: ClosedRange<Int32>) throws(SocketOptionError) -> Int32 {
-    // Compared first: `components` traps for durations beyond `Int64` seconds.
+    // The comparison comes first, because `components` traps for durations beyond `Int64` seconds.
     if duration >= .zero, duration <= self.duration(range.upperBound) {
       let (seconds, attoseconds) = duration.components
       let perUnit: Int64 = self == .seconds ? 1_000_000_000_000_000_000 : 1_000_000_000_000_000
@@ -74,7 +74,7 @@ extension SocketOption where Value == Duration {
   }
 }
 
-/// A name of an interface or of an algorithm, which ends with a NUL in the kernel's 16 bytes.
+/// The name of an interface or of an algorithm. In the kernel it has 16 bytes, and a NUL ends it.
 enum KernelName {
   static let size = 16
 

@@ -1,25 +1,25 @@
 import Glibc
 
-// An option is a value: where the kernel keeps it, and how a Swift value becomes the kernel's bytes and back. What is out of
-// its range is refused here, in words, and not by the kernel with EINVAL.
+// An option is a value. It says where the kernel keeps the option, and converts between a Swift value and the kernel's
+// bytes. A value outside of the option's range is refused here with an explanation, not by the kernel with EINVAL.
 //
-// Options with an address family (the type of service, the time to live) have a name for IPv4 and one for IPv6. An IPv6
-// socket that serves both families sends each packet by the option of that packet's family, so both are set.
+// Some options (the type of service, the time to live) have one name for IPv4 and one for IPv6. An IPv6 socket that
+// serves both families sends each packet with the option of the packet's family, so both options are set.
 
-/// A socket option with a value of a Swift type: setsockopt(2), getsockopt(2), socket(7), tcp(7), ip(7).
+/// A socket option whose value has a Swift type: setsockopt(2), getsockopt(2), socket(7), tcp(7), ip(7).
 ///
 /// ```swift
 /// try await connection.set(.keepAliveIdle, to: .seconds(20))
 /// let room = try await connection.get(.sendBufferSize)
 /// ```
 ///
-/// What is not in the list is reached by its numbers, which `import Glibc` has:
+/// To use an option without a name here, pass its numbers, which `import Glibc` defines:
 /// `SocketOption<Int32>(level: SOL_SOCKET, name: SO_INCOMING_CPU)`.
 public struct SocketOption<Value: Sendable>: Sendable {
-  /// What it is called in errors.
+  /// The name of the option in error messages.
   package let name: String
   private let place: OptionPlace
-  /// The most bytes that the kernel's value has.
+  /// The greatest size of the kernel's value, in bytes.
   private let size: Int
   private let encode: @Sendable (Value) throws(SocketOptionError) -> [UInt8]
   private let decode: @Sendable ([UInt8]) -> Value
@@ -36,7 +36,7 @@ public struct SocketOption<Value: Sendable>: Sendable {
     self.decode = decode
   }
 
-  /// setsockopt(2)
+  /// Sets the option on a socket: setsockopt(2).
   package func set(_ value: Value, on socket: Socket) throws(SocketOptionError) {
     let bytes = try encode(value)
     do {
@@ -46,7 +46,7 @@ public struct SocketOption<Value: Sendable>: Sendable {
     }
   }
 
-  /// getsockopt(2)
+  /// Returns the option's value on a socket: getsockopt(2).
   package func value(on socket: Socket) throws(SocketOptionError) -> Value {
     do {
       return decode(try socket.get(place.readable(on: socket), atMost: size))
@@ -56,15 +56,15 @@ public struct SocketOption<Value: Sendable>: Sendable {
   }
 }
 
-/// Why an option was not set or read.
+/// The error of an option that was not set or read.
 package enum SocketOptionError: Error {
-  /// The value is none that the option can have; the text says why.
+  /// The value is outside of the option's range. The text says why.
   case outOfRange(String)
   /// The kernel refused.
   case system(SystemError)
 }
 
-/// Where the kernel keeps an option.
+/// The option or options of the kernel behind a `SocketOption`.
 enum OptionPlace: Sendable {
   case same(RawOption)
   case ofFamily(ipv4: RawOption, ipv6: RawOption)
@@ -76,7 +76,7 @@ enum OptionPlace: Sendable {
       ipv4: RawOption(level: Int32(IPPROTO_IP), name: ipv4), ipv6: RawOption(level: Int32(IPPROTO_IPV6), name: ipv6))
   }
 
-  /// What is to be set on a socket: all that its packets are sent by.
+  /// Returns the options to set: every option that affects a packet of the socket.
   fileprivate func settable(on socket: Socket) throws(SystemError) -> [RawOption] {
     guard case .ofFamily(let ipv4, let ipv6) = self else { return [try readable(on: socket)] }
     switch try socket.get(.domain) {
@@ -86,7 +86,7 @@ enum OptionPlace: Sendable {
     }
   }
 
-  /// What the packets to the socket's peer are sent by.
+  /// Returns the option to read: the one for packets to the socket's peer.
   fileprivate func readable(on socket: Socket) throws(SystemError) -> RawOption {
     switch self {
     case .same(let option): return option
@@ -103,11 +103,11 @@ enum OptionPlace: Sendable {
 // MARK: - What is not in the list
 
 extension SocketOption where Value == Int32 {
-  /// An option by its numbers, whose value is one C `int`.
+  /// Creates an option from its numbers. Its value is one C `int`.
   ///
   /// - Parameters:
-  ///   - level: For example `SOL_SOCKET`.
-  ///   - name: For example `SO_INCOMING_CPU`.
+  ///   - level: The protocol level, for example `SOL_SOCKET`.
+  ///   - name: The number of the option, for example `SO_INCOMING_CPU`.
   public init(level: Int32, name: Int32) {
     self.init("option \(name) of level \(level)", .same(RawOption(level: level, name: name))) {
       $0.kernelBytes
@@ -118,12 +118,12 @@ extension SocketOption where Value == Int32 {
 }
 
 extension SocketOption where Value == [UInt8] {
-  /// An option by its numbers, whose value is what it is in memory.
+  /// Creates an option from its numbers. Its value is the kernel's bytes.
   ///
   /// - Parameters:
-  ///   - level: For example `SOL_SOCKET`.
-  ///   - name: For example `SO_PEERCRED`.
-  ///   - maximumLength: The most bytes that getting it brings; a negative number is 0.
+  ///   - level: The protocol level, for example `SOL_SOCKET`.
+  ///   - name: The number of the option, for example `SO_PEERCRED`.
+  ///   - maximumLength: The greatest number of bytes to read. A negative number counts as 0.
   public init(level: Int32, name: Int32, maximumLength: Int) {
     self.init(
       "option \(name) of level \(level)", .same(RawOption(level: level, name: name)), size: max(0, maximumLength)

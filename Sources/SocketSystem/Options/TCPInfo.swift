@@ -1,18 +1,18 @@
 internal import CLinux
 import Glibc
 
-/// What the kernel's TCP knows of a connection: tcp(7), TCP_INFO.
+/// The state and the measurements that the kernel keeps for a TCP connection: TCP_INFO in tcp(7).
 ///
-/// What an older kernel does not tell is `nil`. Segments are of at most ``segmentSize`` bytes.
+/// A value is `nil` if an older kernel does not report it. A segment has at most ``segmentSize`` bytes.
 public struct TCPInfo: Hashable, Sendable {
-  /// A state of RFC 9293, 3.3.2.
+  /// A state of a TCP connection: RFC 9293, section 3.3.2.
   public struct State: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-    /// The kernel's number for it.
+    /// The kernel's number for the state.
     public let rawValue: UInt8
 
-    /// The state with this number.
+    /// Creates the state with this number.
     ///
-    /// - Parameter rawValue: The kernel's number for it.
+    /// - Parameter rawValue: The kernel's number for the state.
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     private static let names = [
@@ -20,61 +20,61 @@ public struct TCPInfo: Hashable, Sendable {
       "LAST-ACK", "LISTEN", "CLOSING",
     ]
 
-    /// Both sides may send.
+    /// The connection is open, and both sides may send.
     public static let established = State(rawValue: 1)
-    /// Connecting.
+    /// This side is connecting.
     public static let synSent = State(rawValue: 2)
-    /// This side finished writing, and the peer has not acknowledged that.
+    /// This side has finished writing, and the peer has not acknowledged that.
     public static let finWait1 = State(rawValue: 4)
-    /// This side finished writing, and the peer knows.
+    /// This side has finished writing, and the peer has acknowledged that.
     public static let finWait2 = State(rawValue: 5)
-    /// It is over.
+    /// The connection has ended.
     public static let closed = State(rawValue: 7)
-    /// The peer finished writing.
+    /// The peer has finished writing.
     public static let closeWait = State(rawValue: 8)
 
-    /// The name that RFC 9293 gives it.
+    /// The state's name in RFC 9293.
     public var description: String {
       Self.names.indices.contains(Int(rawValue) - 1) ? Self.names[Int(rawValue) - 1] : "state \(rawValue)"
     }
   }
 
-  /// Where the connection is.
+  /// The state of the connection.
   public let state: State
-  /// The round-trip time, smoothed.
+  /// The smoothed round-trip time.
   public let roundTripTime: Duration
-  /// How much it varies.
+  /// The variation of the round-trip time.
   public let roundTripTimeVariation: Duration
-  /// The shortest one lately.
+  /// The shortest recent round-trip time.
   public let minimumRoundTripTime: Duration?
-  /// The segments that may be under way: the congestion window.
+  /// The congestion window: the number of segments that may be in flight.
   public let congestionWindow: Int
-  /// The congestion window up to which it grows quickly.
+  /// The slow start threshold: the congestion window up to which the window grows quickly.
   public let slowStartThreshold: Int
-  /// The most bytes of a segment sent.
+  /// The greatest size in bytes of a segment that is sent.
   public let segmentSize: Int
-  /// The most bytes of a packet on the way to the peer.
+  /// The greatest size in bytes of a packet on the path to the peer.
   public let pathMTU: Int
-  /// The segments that were sent and not acknowledged.
+  /// The number of segments that were sent and are not acknowledged.
   public let unacknowledgedSegments: Int
-  /// Of these, the ones that are taken for lost.
+  /// The number of unacknowledged segments that count as lost.
   public let lostSegments: Int
-  /// Of these, the ones that were sent again.
+  /// The number of unacknowledged segments that were sent again.
   public let retransmittedSegments: Int
-  /// The segments that were sent again since the connection began.
+  /// The number of segments that were sent again since the connection began.
   public let totalRetransmissions: Int
-  /// The bytes that the peer acknowledged.
+  /// The number of bytes that the peer has acknowledged.
   public let bytesAcknowledged: Int?
-  /// The bytes that the kernel received, whether or not they were read.
+  /// The number of bytes that the kernel has received, whether or not they were read.
   public let bytesReceived: Int?
-  /// The bytes that the kernel has and has not sent at all.
+  /// The number of bytes in the kernel that were never sent.
   public let bytesUnsent: Int?
-  /// How fast bytes were delivered lately, in bytes a second.
+  /// The recent rate of delivery, in bytes per second.
   public let deliveryRate: Int?
 }
 
 extension Socket {
-  /// getsockopt(2) of TCP_INFO.
+  /// Reads the kernel's information about the connection: getsockopt(2) of TCP_INFO.
   package func tcpInfo() throws(SystemError) -> TCPInfo {
     var info = clinux_tcp_info()
     // SAFETY: `info` is valid for the call, which fills it.
@@ -85,9 +85,10 @@ extension Socket {
 }
 
 extension Socket {
-  /// Returns how many connections wait for accept4(2) on this listening socket: tcpi_unacked of TCP_INFO.
+  /// Returns the number of connections that wait for accept4(2) on this listening socket: tcpi_unacked of TCP_INFO.
   ///
-  /// - Parameter most: The result if connections wait and the kernel does not say how many, as for a unix socket.
+  /// - Parameter most: The result if connections wait but the kernel does not report their number, as for a unix
+  ///   socket.
   /// - Returns: The number of connections that wait.
   package func waitingConnections(atMost most: Int) -> Int {
     if let info = try? tcpInfo() { return info.unacknowledgedSegments }
@@ -103,7 +104,7 @@ extension TCPInfo {
     state = State(rawValue: info.state)
     roundTripTime = .microseconds(info.round_trip)
     roundTripTimeVariation = .microseconds(info.round_trip_variation)
-    // The kernel says "none yet" by the largest number.
+    // The greatest number stands for "no measurement yet".
     let minimum = known(info.minimum_round_trip)
     minimumRoundTripTime = minimum == Int(UInt32.max) ? nil : minimum.map { .microseconds($0) }
     congestionWindow = Int(info.congestion_window)

@@ -5,31 +5,33 @@ import Glibc
 package struct Epoll: ~Copyable, Sendable {
   private let descriptor: Descriptor
 
-  /// epoll_create1(2)
+  /// Creates an epoll instance: epoll_create1(2).
   package init() throws(SystemError) {
     descriptor = Descriptor(owning: try Self.check(clinux_epoll_create(), "epoll_create1"))
   }
 
-  /// epoll_ctl(2) EPOLL_CTL_ADD for IN, OUT, RDHUP and PRI (or IN alone).
+  /// Registers a descriptor for IN, OUT, RDHUP and PRI, or only for IN: epoll_ctl(2) with EPOLL_CTL_ADD.
   package borrowing func add(_ number: Int32, token: UInt64, readableOnly: Bool = false) throws(SystemError) {
     let interest: Readiness = readableOnly ? .readable : Self.everything
     _ = try Self.check(clinux_epoll_add(descriptor.number, number, interest.rawValue, token), "epoll_ctl")
   }
 
-  /// epoll_ctl(2) EPOLL_CTL_MOD: the same with another token. What is ready is reported once more.
+  /// Changes the token of a registration: epoll_ctl(2) with EPOLL_CTL_MOD. Everything that is ready is reported once
+  /// more.
   package borrowing func change(_ number: Int32, token: UInt64) throws(SystemError) {
     _ = try Self.check(clinux_epoll_change(descriptor.number, number, Self.everything.rawValue, token), "epoll_ctl")
   }
 
   private static var everything: Readiness { .readable.union(.writable).union(.peerFinished).union(.urgent) }
 
-  /// epoll_wait(2)
+  /// Waits for events: epoll_wait(2).
   ///
   /// - Parameters:
-  ///   - events: Where the reports go.
-  ///   - limit: The most reports, 1 to `EventBuffer.capacity`.
-  ///   - milliseconds: How long to wait; 0 not at all, -1 for ever.
-  /// - Returns: The number of reports; zero also for an interrupted wait, which the caller's loop repeats anyway.
+  ///   - events: Receives the events.
+  ///   - limit: The most events, 1 to `EventBuffer.capacity`.
+  ///   - milliseconds: How long to wait. 0 does not wait, -1 waits without limit.
+  /// - Returns: The number of events. It is also 0 if the wait was interrupted, because the caller's loop waits again
+  ///   anyway.
   package borrowing func wait(
     _ events: inout EventBuffer, atMost limit: Int = EventBuffer.capacity, milliseconds: Int32
   ) -> Int {
@@ -47,16 +49,16 @@ package struct Epoll: ~Copyable, Sendable {
   }
 }
 
-/// Room for the reports of one epoll_wait(2).
+/// Memory for the events of one epoll_wait(2).
 package struct EventBuffer {
-  /// The number of reports that there is room for.
+  /// The most events that fit.
   package static let capacity = 256
 
   fileprivate var storage = [clinux_event](repeating: clinux_event(), count: capacity)
 
   package init() {}
 
-  /// The report at `index`: whose it is, and what it says.
+  /// The event at `index`: the token of the descriptor, and what is ready.
   package subscript(index: Int) -> (token: UInt64, readiness: Readiness) {
     (storage[index].token, Readiness(rawValue: storage[index].events))
   }

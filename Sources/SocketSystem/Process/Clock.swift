@@ -1,6 +1,7 @@
 import Glibc
 
-/// Nanoseconds of CLOCK_BOOTTIME, the clock that `ContinuousClock` reads on Linux: it goes on while the machine sleeps.
+/// Returns the nanoseconds of CLOCK_BOOTTIME: clock_gettime(2). `ContinuousClock` reads this clock on Linux. It
+/// continues while the machine sleeps.
 package func continuousNanoseconds() -> Int64 {
   var time = timespec()
   // SAFETY: `time` is valid for the call.

@@ -1,23 +1,24 @@
 import Glibc
 
-/// What there is to know of this process, and what the kernel lets it do.
+/// The identity, the environment and the limits of this process.
 package enum CurrentProcess {
-  /// getpid(2)
+  /// The process ID: getpid(2).
   package static var id: Int32 { getpid() }
 
-  /// The user that it acts as: geteuid(2).
+  /// The effective user ID: geteuid(2).
   package static var userID: UInt32 { geteuid() }
 
-  /// A variable of its environment: getenv(3).
+  /// Returns a variable of the environment, or `nil` if it is not set: getenv(3).
   ///
-  /// The C library has no lock around the environment: nobody may change it at the same moment.
+  /// The C library has no lock around the environment. No other thread may change it at the same moment.
   package static func variable(_ name: String) -> String? {
     // SAFETY: the text that is found ends with a NUL, and is copied before anything else is done.
     guard let value = unsafe getenv(name) else { return nil }
     return unsafe String(cString: value)
   }
 
-  /// The first port that everybody may listen on: `net.ipv4.ip_unprivileged_port_start`, ip(7).
+  /// The first port that any user may listen on: `net.ipv4.ip_unprivileged_port_start` in ip(7). It is 1024 if the
+  /// kernel does not report it.
   package static var lowestUnprivilegedPort: Int {
     // SAFETY: the text is valid for the call.
     let number = unsafe open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_RDONLY | O_CLOEXEC)

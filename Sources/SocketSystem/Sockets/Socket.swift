@@ -1,17 +1,18 @@
 internal import CLinux
 import Glibc
 
-/// A socket that somebody else owns, for the calls on it: every method is one system call, named after it. EINTR is
-/// retried.
+/// A borrowed socket, for the calls on it. Another value owns the descriptor, and must live at least as long.
+///
+/// Each method makes one system call and has its name. An interrupted call (EINTR) is repeated.
 package struct Socket: Sendable {
-  /// The number that the kernel knows it by.
+  /// The number of the descriptor in this process.
   package let number: Int32
 
   package init(_ number: Int32) { self.number = number }
 }
 
 extension Descriptor {
-  /// socket(2): a nonblocking stream socket that a child process does not inherit.
+  /// Creates a nonblocking stream socket that child processes do not inherit: socket(2).
   package static func streamSocket(family: Int32) throws(SystemError) -> Descriptor {
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     return Descriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
@@ -19,30 +20,31 @@ extension Descriptor {
 }
 
 extension Socket {
-  /// bind(2)
+  /// Binds the socket to an address: bind(2).
   package func bind(to address: SocketAddress) throws(SystemError) {
     // SAFETY: the address is valid for its length during the call.
     _ = try check(unsafe address.withKernelAddress { unsafe Glibc.bind(number, $0, $1) }, "bind")
   }
 
-  /// listen(2)
+  /// Listens for connections: listen(2).
   package func listen(backlog: Int32) throws(SystemError) {
     _ = try check(Glibc.listen(number, backlog), "listen")
   }
 
-  /// connect(2), which for a nonblocking socket is only begun.
+  /// Begins to connect: connect(2). The socket is nonblocking, so the call does not wait.
   ///
-  /// - Returns: Whether the connection is there already (unix sockets, often); otherwise writability tells.
+  /// - Returns: Whether the socket is connected already, which is common for unix sockets. If not, it becomes writable
+  ///   when the attempt has ended.
   package func connect(to address: SocketAddress) throws(SystemError) -> Bool {
     // SAFETY: the address is valid for its length during the call.
     if unsafe address.withKernelAddress({ unsafe Glibc.connect(number, $0, $1) }) == 0 { return true }
     let error = errno
-    // An interrupted connect(2) goes on in the background like any other nonblocking one.
+    // An interrupted connect(2) continues in the background, as any nonblocking one does.
     if error == EINPROGRESS || error == EINTR { return false }
     throw SystemError(call: "connect", errno: error)
   }
 
-  /// accept4(2): the connection, nonblocking, and the address of its peer; `nil` when none waits.
+  /// Accepts a connection, which is nonblocking: accept4(2). Returns `nil` if none waits.
   package func accept() throws(SystemError) -> Accepted? {
     var storage = sockaddr_storage()
     var length = UInt32(MemoryLayout<sockaddr_storage>.size)
@@ -60,35 +62,35 @@ extension Socket {
     throw SystemError(call: "accept4", errno: -result)
   }
 
-  /// A connection that accept4(2) brought.
+  /// A connection from accept4(2).
   package struct Accepted: ~Copyable {
-    /// The connection.
+    /// The descriptor of the connection.
     package let descriptor: Descriptor
-    /// Where it came from; `nil` when the kernel did not say.
+    /// The address of the peer, or `nil` if the kernel did not report it.
     package let peer: SocketAddress?
 
-    /// Takes the descriptor out.
+    /// Takes out the descriptor.
     package consuming func take() -> Descriptor { descriptor }
   }
 
-  /// shutdown(2) of the sending side: the peer sees the end of the stream behind the bytes sent.
+  /// Shuts down the sending side: shutdown(2). The peer sees the end of the stream after the bytes sent.
   package func shutdownWriting() throws(SystemError) {
     _ = try check(shutdown(number, Int32(SHUT_WR)), "shutdown")
   }
 
-  /// shutdown(2) of both sides: the peer sees the end of the stream behind the bytes sent, and on a unix socket the peer can
-  /// send nothing more. Bytes that it sent before can still be received.
+  /// Shuts down both sides: shutdown(2). The peer sees the end of the stream after the bytes sent. The peer of a unix
+  /// socket can send nothing more. Bytes that the peer sent before can still be received.
   package func shutdownBoth() throws(SystemError) {
     _ = try check(shutdown(number, Int32(SHUT_RDWR)), "shutdown")
   }
 
-  /// getsockname(2)
+  /// Returns the socket's own address: getsockname(2).
   package func localAddress() throws(SystemError) -> SocketAddress? {
     // SAFETY: `address` gives pointers that are valid for the call.
     unsafe try address("getsockname") { unsafe getsockname($0, $1, $2) }
   }
 
-  /// getpeername(2)
+  /// Returns the peer's address: getpeername(2).
   package func remoteAddress() throws(SystemError) -> SocketAddress? {
     // SAFETY: as above.
     unsafe try address("getpeername") { unsafe getpeername($0, $1, $2) }
@@ -108,26 +110,27 @@ extension Socket {
     return unsafe withUnsafePointer(to: &storage) { unsafe SocketAddress(storage: $0, length: length) }
   }
 
-  /// fcntl(2): makes a descriptor from elsewhere nonblocking, and keeps child processes from inheriting it.
+  /// Makes a socket from elsewhere nonblocking, and keeps child processes from inheriting it: fcntl(2).
   package func makeNonblocking() throws(SystemError) {
     let flags = try check(fcntl(number, F_GETFL), "fcntl")
     _ = try check(fcntl(number, F_SETFL, flags | O_NONBLOCK), "fcntl")
     try closeOnExec()
   }
 
-  /// fcntl(2): keeps child processes from inheriting it.
+  /// Keeps child processes from inheriting the socket: fcntl(2).
   package func closeOnExec() throws(SystemError) {
     _ = try check(fcntl(number, F_SETFD, FD_CLOEXEC), "fcntl")
   }
 
-  /// ioctl(2) FIONREAD: the bytes that wait to be received.
+  /// Returns the number of bytes that wait to be received: FIONREAD of ioctl(2).
   package func receivableBytes() -> Int {
     var count: Int32 = 0
     // SAFETY: FIONREAD writes one int, which `count` is.
     return unsafe ioctl(number, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
   }
 
-  /// ioctl(2) SIOCOUTQ, tcp(7): the bytes that wait to be sent or acknowledged; an end that was sent counts as one.
+  /// Returns the number of bytes that wait to be sent or acknowledged: SIOCOUTQ of ioctl(2), tcp(7). An end of the
+  /// stream that was sent counts as one byte until it is acknowledged.
   package func unacknowledgedBytes() -> Int {
     var count: Int32 = 0
     // SAFETY: SIOCOUTQ, which is TIOCOUTQ, writes one int, which `count` is.

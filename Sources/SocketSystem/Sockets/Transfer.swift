@@ -1,25 +1,25 @@
 internal import CLinux
 import Glibc
 
-/// What one nonblocking transfer came to.
+/// The result of one nonblocking transfer.
 package enum Transfer {
-  /// So many bytes moved. Zero from a receive is the end of the stream.
+  /// This number of bytes was moved. Zero from a receive means the end of the stream.
   case bytes(Int)
-  /// Nothing can move before the next readiness event.
+  /// Nothing can be moved before the next readiness event.
   case wouldBlock
-  /// The call failed for good.
+  /// The call failed, and retrying it does not help.
   case failed(SystemError)
 }
 
 extension Socket {
-  /// recv(2) into `memory`.
+  /// Receives bytes into `memory`: recv(2).
   func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     // SAFETY: the caller's memory is valid for its count during the call.
     let received = retryingInterrupts { unsafe clinux_recv(number, memory.baseAddress, UInt(memory.count)) }
     return Self.transfer(received, "recv")
   }
 
-  /// recv(2) straight behind the bytes that `buffer` has, at most `count` bytes.
+  /// Receives at most `count` bytes and appends them directly to `buffer`: recv(2).
   package func receive(appendingTo buffer: inout [UInt8], atMost count: Int) -> Transfer {
     var received = 0
     buffer.append(addingCapacity: count) { tail in
@@ -33,7 +33,7 @@ extension Socket {
     return Self.transfer(received, "recv")
   }
 
-  /// send(2) with MSG_NOSIGNAL.
+  /// Sends bytes: send(2) with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>) -> Transfer {
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
@@ -42,9 +42,9 @@ extension Socket {
     return Self.transfer(sent, "send")
   }
 
-  /// sendmsg(2) with MSG_NOSIGNAL: several pieces, the first from `offset` on, in one call.
+  /// Sends several pieces in one call, the first from `offset` on: sendmsg(2) with MSG_NOSIGNAL.
   ///
-  /// No more than `maximumPieces` are looked at; the rest waits for the next call.
+  /// It sends at most `maximumPieces` pieces. The others wait for the next call.
   package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
     let limited = pieces.prefix(Self.maximumPieces)
     // SAFETY: the vectors point into arrays that `withVectors` keeps alive and still until its body returns.
@@ -62,7 +62,7 @@ extension Socket {
     return Self.transfer(sent, "sendmsg")
   }
 
-  /// The number of pieces one gathered send takes; each costs a stack frame of `withVectors`.
+  /// The most pieces that one gathered send takes. Each piece costs a stack frame of `withVectors`.
   package static var maximumPieces: Int { 64 }
 
   static func transfer(_ result: Int, _ call: String) -> Transfer {
@@ -72,7 +72,7 @@ extension Socket {
   }
 }
 
-/// Points one vector at each piece, holding every array still by a nested call, and then runs `body`.
+/// Points one vector at each piece, and then runs `body`. Nested calls keep every array alive and unchanged.
 private func withVectors(
   _ pieces: ArraySlice<[UInt8]>, _ offset: Int, _ vectors: UnsafeMutableBufferPointer<iovec>, _ count: Int,
   _ body: (Int) -> Int

@@ -2,7 +2,8 @@ import Glibc
 
 /// A mutual exclusion lock: pthread_mutex_init(3).
 ///
-/// It is a pthread mutex and not `Synchronization.Mutex`, because the thread sanitizer sees the former alone on Linux.
+/// It is a pthread mutex, not `Synchronization.Mutex`, because on Linux the thread sanitizer understands only the
+/// former.
 @safe package final class Lock: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is made for many threads.
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
@@ -25,27 +26,27 @@ import Glibc
   package func lock() { unsafe pthread_mutex_lock(mutex) }
 
   // SAFETY: as above.
-  /// Gives the lock back.
+  /// Releases the lock.
   package func unlock() { unsafe pthread_mutex_unlock(mutex) }
 }
 
-/// A value that any thread may touch, one at a time.
+/// A value that any thread may use, one thread at a time.
 package final class Guarded<Value>: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `value` is touched only while `lock` is held.
   @usableFromInline let lock: Lock
   @usableFromInline var value: Value
 
-  /// Guards `value` from now on.
+  /// Protects `value` by a lock.
   ///
   /// - Parameters:
-  ///   - value: What is guarded.
-  ///   - lock: The lock, which may be that of many values that are looked at rarely.
+  ///   - value: The value to protect.
+  ///   - lock: The lock. Several values that are rarely used can share one.
   package init(_ value: sending Value, with lock: Lock = Lock()) {
     self.value = value
     self.lock = lock
   }
 
-  /// Runs `body` with the value; keep it short and call nothing in it that may lock too.
+  /// Runs `body` with the value while the lock is held. Keep `body` short, and call nothing in it that may lock too.
   @inlinable
   package func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
     lock.lock()

@@ -1,14 +1,15 @@
 internal import CLinux
 import Glibc
 
-/// Starts a detached thread.
+/// Starts a detached thread: pthread_create(3).
 ///
-/// It takes no signals, so that the program's handlers run on the program's own threads and no call here is cut short.
+/// The thread blocks all signals. So the program's signal handlers run on the program's own threads, and no call on
+/// this thread is interrupted.
 ///
 /// - Parameters:
-///   - name: What tools such as `top -H` show; 15 bytes at most, longer names are cut.
-///   - body: What the thread does; the thread ends when it returns.
-/// - Throws: What pthread_create(3) reports, `EAGAIN` when there are too many threads.
+///   - name: The name that tools such as `top -H` show. It is cut after 15 bytes.
+///   - body: The work of the thread. The thread ends when it returns.
+/// - Throws: The error of pthread_create(3), for example `EAGAIN` if there are too many threads.
 package func startThread(name: String, body: @escaping @Sendable () -> Void) throws(SystemError) {
   var all = sigset_t()
   var before = sigset_t()
@@ -36,10 +37,10 @@ package func startThread(name: String, body: @escaping @Sendable () -> Void) thr
   pthread_detach(thread)
 }
 
-/// A number that tells the calling thread from all others that live: pthread_self(3).
+/// Returns a number that distinguishes the calling thread from all other living threads: pthread_self(3).
 package func currentThread() -> UInt { UInt(pthread_self()) }
 
-/// The processors that the calling thread may use: sched_getaffinity(2).
+/// Returns the number of processors that the calling thread may use: sched_getaffinity(2).
 package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
 
 private final class ThreadBody: Sendable {

@@ -1,20 +1,22 @@
 internal import CLinux
 
-/// A place of each thread for one object of this class: what the thread works for.
+/// A thread-local reference: for each thread, the object that the thread works for, or none.
 @safe package struct ThreadPlace<Object: AnyObject>: Sendable {
-  /// The places there are.
+  /// The numbers of the existing references.
   package enum Number: Int32, Sendable { case loop, worker }
 
   private let number: Int32
 
-  /// The place with this number, which is that of objects of this class alone.
+  /// Creates the reference with this number. Only objects of this class may use the number.
   package init(_ number: Number) { self.number = number.rawValue }
 
-  /// The calling thread's object. It is not kept alive: whoever puts it there takes it away in time.
+  /// The calling thread's object. The reference does not retain it, so the code that sets it must also clear it in
+  /// time.
   package var object: Object? {
     get {
       // SAFETY: what was put there lives until it is taken away, and there is nothing of another class at this place.
-      // Not with Optional's `map`: generic code calls it through the runtime, which costs hundreds of instructions a call.
+      // This does not use Optional's `map`, because generic code calls it through the runtime, which costs hundreds of
+      // instructions.
       guard let object = unsafe clinux_thread_object(number) else { return nil }
       return unsafe Unmanaged<Object>.fromOpaque(object).takeUnretainedValue()
     }
