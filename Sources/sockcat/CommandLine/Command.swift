@@ -1,6 +1,6 @@
 import ActorSockets
 
-/// What the command line asks for.
+/// The command that the command line asks for.
 enum Command: Equatable {
   case help
   case version
@@ -11,32 +11,32 @@ enum Command: Equatable {
   case udpSend(UDPSendOptions)
 }
 
-/// What `sockcat connect` was told.
+/// The options of `sockcat connect`.
 struct ConnectOptions: Equatable {
   var endpoint: Endpoint
-  /// How long connecting may take.
+  /// The most time that connecting may take.
   var timeout: Duration?
-  /// How long nothing may be moved.
+  /// The most time without a byte in either direction.
   var idleTimeout: Duration?
   var addressPreference = AddressPreference.any
-  /// Where to connect from.
+  /// The address or interface to connect from.
   var source: Endpoint?
   var tls = TLSOptions(.client)
 }
 
-/// What `sockcat listen` was told.
+/// The options of `sockcat listen`.
 struct ListenOptions: Equatable {
-  /// What is done with a connection.
+  /// The service for each connection.
   enum Mode: Equatable {
     case join, echo, discard, http, chat
-    /// What `sockcat proxy` does.
+    /// The service of `sockcat proxy`.
     case forward(Forwarding)
   }
 
-  /// Where the sockets come from.
+  /// The origin of the listening sockets.
   enum Origin: Equatable {
     case bind(Endpoint)
-    /// They were passed by systemd; those of one name, or all.
+    /// systemd passed the sockets. The name selects some of them; `nil` selects all.
     case systemd(name: String?)
   }
 
@@ -47,9 +47,9 @@ struct ListenOptions: Equatable {
   var place = HandlerPlace.pool
   /// The most connections at a time.
   var maximumConnections: Int?
-  /// How long the first connection may take to come.
+  /// The most time to wait for the first connection.
   var timeout: Duration?
-  /// How long nothing may be moved.
+  /// The most time without a byte in either direction.
   var idleTimeout: Duration?
   var tls = TLSOptions(.server)
 
@@ -57,15 +57,15 @@ struct ListenOptions: Equatable {
 
   init(endpoint: Endpoint) { origin = .bind(endpoint) }
 
-  /// Whether one connection is served, and no other.
+  /// Whether exactly one connection is served.
   var servesOne: Bool { once || mode == .join }
 }
 
 extension Command {
-  /// Understands a command line, or throws what is wrong with it.
+  /// Parses a command line.
   ///
-  /// - Parameter words: The words behind the program's name.
-  /// - Throws: What is wrong, for people.
+  /// - Parameter words: The words that follow the program's name.
+  /// - Throws: `Failure` with the status `usage`, which says what is wrong.
   init(parsing words: [String]) throws(Failure) {
     var words = Words(words)
     guard let first = words.next() else { throw .usage("say what to do: \(Self.names)") }
@@ -93,7 +93,7 @@ extension Command {
 
   private static func connect(_ words: inout Words) throws(Failure) -> Command {
     var endpoint: Endpoint?
-    // Replaced below: port 0 is nobody's.
+    // A placeholder, replaced below. Port 0 cannot be connected to.
     var options = ConnectOptions(endpoint: .port(0))
     while let word = words.next() {
       if word.asksForHelp { return .help }
@@ -114,7 +114,7 @@ extension Command {
     return .connect(options)
   }
 
-  /// An address or an interface, with or without a port.
+  /// Parses an address or an interface, with or without a port.
   static func source(_ text: String) throws(Failure) -> Endpoint {
     if IPv6Address(text) != nil || !text.contains(":") { return .host(text, port: 0) }
     return try endpoint(text, after: nil)
@@ -122,7 +122,7 @@ extension Command {
 
   private static func listen(_ words: inout Words) throws(Failure) -> Command {
     var origin: ListenOptions.Origin?
-    // Replaced below: nothing can be listened on before the endpoint is known.
+    // A placeholder, replaced below when the endpoint is known.
     var options = ListenOptions(endpoint: .port(0))
     var chosen: String?
     while let word = words.next() {
@@ -215,7 +215,7 @@ extension Command {
 }
 
 extension ListenOptions {
-  /// Throws if options contradict each other.
+  /// Throws if two options contradict each other.
   fileprivate func check() throws(Failure) {
     if servesOne, maximumConnections != nil { throw .usage("--max-connections is for more than one connection") }
     if !servesOne, timeout != nil { throw .usage("--timeout waits for one connection: it needs --once") }

@@ -1,13 +1,13 @@
 import ActorSockets
 import ActorSocketsTLS
 
-/// Why the program ends with another status than 0: one line for people, one number for scripts.
+/// The reason why the program ends with a status other than 0: one line for people, one number for scripts.
 struct Failure: Error, Equatable {
   /// The exit statuses.
   enum Status: Int32 {
     case inputOutput = 1
     case usage = 2
-    /// Somebody is not, or not known to be, who they should be.
+    /// The identity of a peer is false, or could not be verified.
     case verification = 3
     case timeout = 4
   }
@@ -20,7 +20,7 @@ struct Failure: Error, Equatable {
     self.message = message
   }
 
-  /// What an error of any kind means for the exit status.
+  /// Creates the failure that an error of any kind stands for.
   init(_ error: any Error) {
     switch error {
     case let failure as Failure: self = failure
@@ -41,7 +41,8 @@ struct Failure: Error, Equatable {
     }
   }
 
-  /// It makes no difference to whoever tells connections apart by their status which side refused the other's certificate.
+  /// A refused certificate has the same status whichever side refused it, because scripts that check the status need
+  /// not distinguish the two.
   private static func status(of error: TLSError) -> Status {
     switch error.code {
     case .unknownAuthority, .selfSigned, .expired, .notYetValid, .nameMismatch, .wrongPurpose, .chainTooLong,
@@ -55,7 +56,7 @@ struct Failure: Error, Equatable {
     }
   }
 
-  /// The alerts of a peer that does not accept a certificate: RFC 8446, section 6.2.
+  /// The alerts by which a peer refuses a certificate: RFC 8446, section 6.2.
   private static let refusals: Set = [
     "bad_certificate", "unsupported_certificate", "certificate_revoked", "certificate_expired", "certificate_unknown",
     "unknown_ca", "access_denied", "certificate_required",

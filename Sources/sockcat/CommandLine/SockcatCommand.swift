@@ -1,12 +1,12 @@
 import Glibc
 
-/// The program: what the command line asks for, and how it went as the exit status.
+/// The program. It runs the command of the command line, and reports the result as its exit status.
 @main
 struct SockcatCommand {
   static let version = "0.1.0"
 
   static func main() async {
-    // A write to a pipe that nobody reads any more is an error like others, not the end of the process.
+    // Writing to a pipe without a reader should be an error like any other, and not end the process.
     signal(SIGPIPE, SIG_IGN)
     do {
       try await Command(parsing: Array(CommandLine.arguments.dropFirst())).run()
@@ -20,7 +20,7 @@ struct SockcatCommand {
 }
 
 extension Command {
-  /// Does what was asked for.
+  /// Runs the command.
   func run() async throws {
     switch self {
     case .help: try await StandardOutput().write(utf8: Usage.text)

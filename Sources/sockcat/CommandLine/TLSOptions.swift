@@ -1,17 +1,17 @@
 import ActorSockets
 import ActorSocketsTLS
 
-/// What the command line says about TLS, the same options for both sides as far as they have them.
+/// The options about TLS. Clients and servers share this type, and each has some options of its own.
 struct TLSOptions: Equatable {
-  /// Which side they are for: each has options that the other one has not.
+  /// The side that the options are for. Each side has options that the other does not have.
   enum Side { case client, server }
 
   let side: Side
   /// Whether `--tls` was given.
   var isOn = false
-  /// What is spoken before the handshake.
+  /// The protocol to speak in plain text before the handshake.
   var startTLS: StartTLS?
-  /// The file of the authorities to trust: `--ca`, or `--client-ca`.
+  /// The file with the trusted authorities: `--ca` or `--client-ca`.
   var authorities: String?
   var serverName: String?
   var applicationProtocols: [String] = []
@@ -19,7 +19,7 @@ struct TLSOptions: Equatable {
   var key: String?
   /// Whether `--insecure` was given.
   var isInsecure = false
-  /// Whether what was agreed on is printed.
+  /// Whether the negotiated parameters are printed.
   var isVerbose = false
 
   init(_ side: Side) { self.side = side }
@@ -31,9 +31,9 @@ struct TLSOptions: Equatable {
 // MARK: - The command line
 
 extension TLSOptions {
-  /// Takes an option of the command line.
+  /// Parses an option of the command line.
   ///
-  /// - Returns: Whether it is one of these.
+  /// - Returns: Whether the option is about TLS.
   mutating func take(_ word: Words.Word, _ words: inout Words) throws(Failure) -> Bool {
     switch (word, side) {
     case (.option("--tls", nil), _): isOn = true
@@ -68,10 +68,10 @@ extension TLSOptions {
     return plain
   }
 
-  /// Finds options that contradict each other.
+  /// Throws if two options contradict each other.
   ///
-  /// - Parameter endpoint: Where a client connects to.
-  /// - Throws: `Failure` that says which.
+  /// - Parameter endpoint: The endpoint that a client connects to.
+  /// - Throws: `Failure`, which names the options.
   func check(connectingTo endpoint: Endpoint? = nil) throws(Failure) {
     if !isWanted, let option = firstOption {
       throw .usage("\(option) is about TLS: it needs --tls\(side == .client ? " or --starttls" : "")")
@@ -87,7 +87,7 @@ extension TLSOptions {
     }
   }
 
-  /// An option that means nothing without TLS.
+  /// An option that has no meaning without TLS, or `nil` if no such option was given.
   private var firstOption: String? {
     if isVerbose { return "-v" }
     if !applicationProtocols.isEmpty { return "--alpn" }
@@ -102,11 +102,12 @@ extension TLSOptions {
 // MARK: - What they make
 
 extension TLSOptions {
-  /// Makes the context for all connections.
+  /// Creates the context for all connections.
   ///
-  /// - Parameter handshakeTimeout: How long a handshake may take, if not as long as usual.
+  /// - Parameter handshakeTimeout: The most time for a handshake; `nil` for the default.
   /// - Returns: The context; `nil` without TLS.
-  /// - Throws: `Failure`: a file that cannot be used is one of input, all else one of usage.
+  /// - Throws: `Failure` with the status `inputOutput` for a file that cannot be used, otherwise with the status
+  ///   `usage`.
   func makeContext(handshakeTimeout: Duration? = nil) throws -> TLSContext? {
     if !isWanted { return nil }
     if isInsecure {
@@ -131,10 +132,10 @@ extension TLSOptions {
     }
   }
 
-  /// The name that the certificate of the server at an endpoint must be for.
+  /// Returns the name that the server's certificate must be for.
   func name(of endpoint: Endpoint) -> String {
     if let serverName { return serverName }
-    // Nobody checks it where there is none: that needs --insecure.
+    // If the endpoint has no name, `--insecure` is required, so no name is checked.
     return endpoint.serverName.isEmpty ? "localhost" : endpoint.serverName
   }
 }

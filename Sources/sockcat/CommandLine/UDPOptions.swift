@@ -1,47 +1,47 @@
 import ActorSockets
 
-/// What `sockcat udp-listen` was told.
+/// The options of `sockcat udp-listen`.
 struct UDPListenOptions: Equatable {
   var endpoint: Endpoint
   /// Whether each datagram is sent back.
   var echoes = false
-  /// The groups to join.
+  /// The multicast groups to join.
   var groups: [IPAddress] = []
-  /// Where to join them.
+  /// The interface to join the groups on.
   var interface: InterfaceSelector?
-  /// How many datagrams to receive before the end.
+  /// The number of datagrams to receive; `nil` for no limit.
   var count: Int?
-  /// How long nothing may arrive.
+  /// The most time without a datagram.
   var idleTimeout: Duration?
 }
 
-/// What `sockcat udp-send` was told.
+/// The options of `sockcat udp-send`.
 struct UDPSendOptions: Equatable {
   var endpoint: Endpoint
-  /// Whether all of the input is one datagram.
+  /// Whether the whole input is one datagram.
   var isWhole = false
-  /// How long to print answers after the last datagram.
+  /// How long to print answers after the last datagram was sent.
   var wait: Duration?
   var broadcast = false
-  /// How many routers the datagrams may pass.
+  /// The number of routers that the datagrams may pass.
   var hopLimit: UInt8?
-  /// Where datagrams to a group leave.
+  /// The interface that datagrams to a group leave through.
   var interface: InterfaceSelector?
   var addressPreference = AddressPreference.any
-  /// Where to send from.
+  /// The address or interface to send from.
   var source: Endpoint?
 
   /// Whether the endpoint is a multicast group.
   var isToGroup: Bool { endpoint.numericAddress?.isMulticast ?? false }
 
-  /// Whether the kernel may refuse to send because this is a broadcast address.
+  /// Whether the kernel may refuse to send because the endpoint is a broadcast address.
   var mayNeedBroadcast: Bool { !broadcast && !endpoint.isUnix }
 }
 
 extension Command {
   static func udpListen(_ words: inout Words) throws(Failure) -> Command {
     var endpoint: Endpoint?
-    // Replaced below, as for connecting.
+    // A placeholder, replaced below when the endpoint is known.
     var options = UDPListenOptions(endpoint: .port(0))
     while let word = words.next() {
       if word.asksForHelp { return .help }
@@ -64,7 +64,7 @@ extension Command {
 
   static func udpSend(_ words: inout Words) throws(Failure) -> Command {
     var endpoint: Endpoint?
-    // Replaced below, as for connecting.
+    // A placeholder, replaced below. Port 0 cannot be connected to.
     var options = UDPSendOptions(endpoint: .port(0))
     while let word = words.next() {
       if word.asksForHelp { return .help }
@@ -102,7 +102,7 @@ extension Command {
 }
 
 extension UDPSendOptions {
-  /// Throws if options contradict each other.
+  /// Throws if two options contradict each other.
   fileprivate func check() throws(Failure) {
     if interface != nil, !isToGroup { throw .usage("--interface is for multicast groups, which \(endpoint) is not") }
     if endpoint.isUnix, broadcast || hopLimit != nil || addressPreference != .any {
@@ -115,7 +115,7 @@ extension UDPSendOptions {
 }
 
 extension Endpoint {
-  /// The address that it is, if that is known without asking anybody.
+  /// The socket address, if the endpoint contains it. It is `nil` if a name must be looked up.
   var numericAddress: SocketAddress? {
     switch self {
     case .host(let name, let port): IPAddress(name)?.socketAddress(port: port)

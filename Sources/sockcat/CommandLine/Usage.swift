@@ -1,4 +1,4 @@
-/// What `sockcat --help` prints.
+/// The text of `sockcat --help`.
 enum Usage {
   static let text = """
     sockcat \(SockcatCommand.version): netcat on ActorSockets

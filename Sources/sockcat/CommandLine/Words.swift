@@ -1,6 +1,6 @@
-/// The words of a command line, taken one at a time.
+/// The words of a command line, read one at a time.
 struct Words {
-  /// One word, and what it is.
+  /// A word and its kind.
   enum Word: Equatable, CustomStringConvertible {
     case operand(String)
     /// `--name`, or `--name=value`.
@@ -17,7 +17,7 @@ struct Words {
   }
 
   private var rest: ArraySlice<String>
-  /// Behind `--`, everything is an operand.
+  /// Whether `--` was read. Every word after it is an operand.
   private var hasOnlyOperands = false
 
   init(_ words: [String]) { rest = words[...] }
@@ -33,23 +33,23 @@ struct Words {
     return .option(String(word[..<equals]), String(word[word.index(after: equals)...]))
   }
 
-  /// The value of an option: the one it brought, or the next word.
+  /// Returns the value of an option: the value after its `=`, or the next word.
   mutating func value(of option: String, _ attached: String?) throws(Failure) -> String {
     guard let value = attached ?? rest.popFirst() else { throw .usage("\(option) needs a value") }
     return value
   }
 
-  /// The value of an option that takes a time in seconds.
+  /// Returns the value of an option that takes a time in seconds.
   mutating func seconds(of option: String, _ attached: String?) throws(Failure) -> Duration {
     let text = try value(of: option, attached)
-    // A thousand years are enough, and what overflows is not let in.
+    // 3e10 seconds are about a thousand years. Greater values are refused, because they could overflow.
     guard let seconds = Double(text), seconds > 0, seconds < 3e10 else {
       throw .usage("\(option) takes a number of seconds above 0, not \(text.debugDescription)")
     }
     return .seconds(seconds)
   }
 
-  /// The value of an option that takes a whole number from 1.
+  /// Returns the value of an option that takes a whole number, at least 1.
   mutating func count(
     of option: String, _ attached: String?, atMost limit: Int = .max
   ) throws(Failure) -> Int {

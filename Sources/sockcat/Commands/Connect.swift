@@ -3,7 +3,8 @@ import ActorSocketsTLS
 
 /// `sockcat connect`.
 struct Connect {
-  /// How long a server may take to get to the handshake, and for the handshake itself, unless told otherwise.
+  /// The most time until the server is ready for the handshake, and for the handshake itself, if `--timeout` is not
+  /// given.
   static let upgradeTime = Duration.seconds(30)
 
   let options: ConnectOptions
@@ -21,7 +22,7 @@ struct Connect {
     try await serve(try await encrypt(connection, context), by: join, idleTimeout: options.idleTimeout)
   }
 
-  /// Begins TLS, behind what has to be said before.
+  /// Begins TLS, after the plain-text dialogue of `--starttls` if that was given.
   private func encrypt(_ connection: TCPConnection, _ context: TLSContext) async throws -> TLSConnection {
     if let plain = options.tls.startTLS {
       let limit = options.timeout ?? Self.upgradeTime
@@ -37,24 +38,24 @@ struct Connect {
   }
 }
 
-/// Waits for the handshake; if it fails, until the peer has been told why.
+/// Performs the handshake. If it fails, this also waits until the peer has been told why.
 func shakeHands(_ connection: TLSConnection) async throws {
   do {
     try await connection.handshake()
   } catch {
-    // What carries the alert closes by itself.
+    // Closing the carrier waits until the alert has been sent.
     await connection.carrier.close()
     throw error
   }
 }
 
-/// Serves a connection that is the only one, and ends it so that the peer gets all that was sent.
+/// Serves the only connection, and ends it so that the peer receives everything that was sent.
 func serve(_ connection: some ServedStream, by service: some Service, idleTimeout: Duration?) async throws {
   do {
     try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
     await connection.close()
   } catch {
-    // A connection with nothing to send ends with a FIN, as the process does; one that is stuck is reset.
+    // A connection with nothing to send ends with a FIN when the process exits. A connection that is stuck is reset.
     if await connection.status.unsentBytes > 0 { await connection.abort() }
     throw error
   }

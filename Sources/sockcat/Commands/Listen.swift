@@ -1,11 +1,11 @@
 import ActorSockets
 import ActorSocketsTLS
 
-/// `sockcat listen`, and `sockcat proxy`, which listens, too.
+/// `sockcat listen` and `sockcat proxy`, which both listen.
 struct Listen {
-  /// How long connections may go on after the first signal to stop.
+  /// How long connections may continue after the first signal to stop.
   static let drainTime = Duration.seconds(30)
-  /// What may wait for a chat's slow reader before it is dropped, in bytes.
+  /// The most bytes that may wait for a slow reader of a chat, before the reader is disconnected.
   static let chatBudget = 262_144
 
   let options: ListenOptions
@@ -101,7 +101,7 @@ struct Listen {
 
   // MARK: One connection
 
-  /// What the signals find to abort.
+  /// The connection that a second signal aborts.
   private struct Current {
     var connection: TCPConnection?
     var isAborted = false
@@ -141,7 +141,7 @@ struct Listen {
     }
   }
 
-  /// The first connection; `nil` if the program is to stop before there is one.
+  /// Accepts the first connection. Returns `nil` if the program is told to stop before one arrives.
   private func first(of listener: TCPListener) async throws -> TCPConnection? {
     do {
       let limit = options.timeout
@@ -161,7 +161,7 @@ struct Listen {
   }
 }
 
-/// Serves one connection among others; a quiet one that has been idle for too long is closed, not reset.
+/// Serves one of many connections. If it is idle for too long and has nothing to send, it is closed and not reset.
 private func serveOneOfMany(
   _ connection: some ServedStream, _ service: some Service, _ idleTimeout: Duration?
 ) async throws {
@@ -169,8 +169,8 @@ private func serveOneOfMany(
   try await serveOneOfMany(connection, service, closingAfter: idleTimeout)
 }
 
-/// The same with an idle timeout. It is not inlined: otherwise every idle connection would have its frame, even without the
-/// timeout, and each task would need another slab of memory.
+/// Serves one of many connections with an idle timeout. The function is not inlined. Otherwise the task of every idle
+/// connection would contain its frame, even without the timeout, and need another slab of memory.
 @inline(never)
 private func serveOneOfMany(
   _ connection: some ServedStream, _ service: some Service, closingAfter idleTimeout: Duration

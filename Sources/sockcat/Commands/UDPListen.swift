@@ -2,9 +2,9 @@ import ActorSockets
 
 /// `sockcat udp-listen`.
 struct UDPListen {
-  /// How many datagrams are printed with one write.
+  /// The number of datagrams that one write prints.
   static let batch = 32
-  /// How long an echo may wait for room, which a unix peer that reads nothing does not make.
+  /// How long an echo may wait for room. A unix peer that reads nothing makes no room.
   static let echoTimeout = Duration.seconds(1)
 
   let options: UDPListenOptions
@@ -20,13 +20,13 @@ struct UDPListen {
       try await signals.during {
         await endpoint.close()
       } abort: {
-        // Whoever reads the output may have stopped.
+        // The reader of the output may have stopped, which would block the task for ever.
         receiving.cancel()
       } _: {
         try await receiving.value
       }
     } catch {
-      // The file of a unix socket goes before the process does.
+      // Closing removes the file of a unix socket before the process exits.
       await endpoint.close()
       throw error
     }
@@ -38,12 +38,12 @@ struct UDPListen {
     configuration.reuseAddress = !options.groups.isEmpty
     configuration.maximumReceiveSizeIPv4 = 65_535
     configuration.maximumReceiveSizeIPv6 = 65_535
-    // An answer comes from the address that was asked.
+    // With this metadata, an answer comes from the address that the question was sent to.
     if options.echoes { configuration.metadata = .localAddress }
     return configuration
   }
 
-  /// Prints and echoes until there were enough, or the endpoint is closed.
+  /// Prints and echoes datagrams until the requested number has arrived, or the endpoint is closed.
   private func receive(from endpoint: UDPEndpoint, _ output: StandardOutput) async throws {
     var left = options.count ?? .max
     while left > 0 {
@@ -62,9 +62,9 @@ struct UDPListen {
     }
   }
 
-  /// Sends one back. A peer that cannot be answered is its own problem, and a line on standard error.
+  /// Sends a datagram back. If that fails, the error is printed, and the program continues.
   private func echo(_ datagram: Datagram, on endpoint: UDPEndpoint) async throws {
-    // A unix socket without a name.
+    // The sender is a unix socket without a name, so it cannot be answered.
     if datagram.remoteAddress == nil { return }
     do {
       try await endpoint.send(datagram.reply(datagram.bytes), timeout: .within(Self.echoTimeout))

@@ -16,7 +16,7 @@ struct UDPSend {
           await sender.close()
         }
         defer { group.cancelAll() }
-        // Not `waitForAll`, which would wait for the other one when the first fails.
+        // `waitForAll` is not suitable: if the first task fails, it would wait for the other one.
         while try await group.next() != nil {}
       }
     } catch let error as SocketError where error.code == .permissionDenied && options.mayNeedBroadcast {
@@ -33,10 +33,11 @@ struct UDPSend {
   }
 }
 
-/// An endpoint and where it sends to.
+/// An endpoint and the destination of its datagrams.
 private struct DatagramSender {
   private let endpoint: UDPEndpoint
-  /// Where to, if the endpoint is not connected: the members of a group answer from addresses of their own.
+  /// The destination if the endpoint is not connected. The members of a group answer from their own addresses, so the
+  /// endpoint of a group is not connected.
   private let target: SocketAddress?
   private let hopLimit: UInt8?
 
@@ -60,9 +61,10 @@ private struct DatagramSender {
     try await endpoint.send(datagram)
   }
 
-  /// Throws what has been reported about datagrams that were sent: of a peer on this machine, that is known at once.
+  /// Throws an error that was reported about a sent datagram. A peer on this machine reports immediately.
   func hearErrors() async throws {
-    // The first call may find the report, which the next one throws. Answers that nobody wants come before it.
+    // One call may take the report from the kernel, and the next call throws it. Datagrams that arrived before are read
+    // and dropped.
     var emptyTurns = 0
     for _ in 0..<100 where emptyTurns < 2 {
       do {
@@ -73,7 +75,7 @@ private struct DatagramSender {
     }
   }
 
-  /// Prints what comes until the endpoint is closed.
+  /// Prints datagrams until the endpoint is closed.
   func printAnswers() async throws {
     let output = try StandardOutput()
     do {

@@ -1,14 +1,14 @@
 import ActorSockets
 import Dispatch
 
-/// A thread for calls that block, so that neither the reactor nor Swift's pool ever waits in one.
+/// A thread for calls that block, so that neither the reactor nor Swift's thread pool has to wait for them.
 ///
-/// The calls are made one at a time, in the order in which they were given.
+/// It makes one call at a time, in the order in which they were submitted.
 final class BlockingThread: Sendable {
   private let calls = Guarded<[@Sendable () -> Void]>([])
   private let count = DispatchSemaphore(value: 0)
 
-  /// Starts the thread; it lives as long as the process.
+  /// Starts the thread, which lives as long as the process.
   init(name: String) throws {
     try startThread(name: name) { [calls, count] in
       while true {
@@ -18,10 +18,10 @@ final class BlockingThread: Sendable {
     }
   }
 
-  /// Makes a call on the thread.
+  /// Submits a call to the thread.
   ///
-  /// - Parameter call: What blocks.
-  /// - Returns: Where its result will be.
+  /// - Parameter call: The call, which may block.
+  /// - Returns: The future result of the call.
   func start<Value: Sendable>(_ call: @escaping @Sendable () throws -> Value) -> Once<Value> {
     let once = Once<Value>()
     calls.withLock { $0.append { once.settle(Result(catching: call)) } }
@@ -30,7 +30,7 @@ final class BlockingThread: Sendable {
   }
 }
 
-/// A result to come, which one task waits for. The first one given counts.
+/// A future result, which one task waits for. Only the first result counts.
 final class Once<Value: Sendable>: Sendable {
   private struct State {
     var result: Result<Value, any Error>?
@@ -50,7 +50,8 @@ final class Once<Value: Sendable>: Sendable {
 
   /// Waits for the result.
   ///
-  /// *Cancellation* ends the waiting. The call on the thread goes on, for nothing can stop it, but its result is dropped.
+  /// *Cancellation* only ends the wait. The call on the thread continues, because it cannot be stopped. Its result is
+  /// discarded.
   func value() async throws -> Value {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in

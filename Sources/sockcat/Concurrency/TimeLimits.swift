@@ -1,6 +1,7 @@
 import ActorSockets
 
-/// Runs `body`, which is cancelled and fails with `message` when it takes longer than the limit, if there is one.
+/// Runs `body`. If there is a limit and `body` takes longer, `body` is cancelled, and this throws a failure with
+/// `message`.
 func within<Value: Sendable>(
   _ limit: Duration?, orFailWith message: String, _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
@@ -11,8 +12,8 @@ func within<Value: Sendable>(
   }
 }
 
-/// Runs `body`, which is cancelled and fails when the connection's idle timeout, if there is one, ends the connection: what
-/// waits for something else than the connection does not hear of that by itself.
+/// Runs `body`. If the connection's idle timeout ends the connection, `body` is cancelled, and this throws a failure.
+/// The cancellation is needed because `body` may wait for something other than the connection.
 func endingWithIdleness(
   of connection: some ServedStream, after limit: Duration?, _ body: @escaping @Sendable () async throws -> Void
 ) async throws {
@@ -36,7 +37,7 @@ func endingWithIdleness(
   }
 }
 
-/// What the first of two tasks returns or throws; the other one is cancelled.
+/// Returns or throws the result of the task that ends first, and cancels the other task.
 private func race<Value: Sendable>(
   _ first: @escaping @Sendable () async throws -> Value, _ second: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
@@ -50,7 +51,7 @@ private func race<Value: Sendable>(
 }
 
 extension Duration {
-  /// For people, for example `0.5 s`.
+  /// The duration for people, for example `0.5 s`.
   var inSeconds: String {
     let (seconds, attoseconds) = components
     return attoseconds == 0 ? "\(seconds) s" : "\(Double(seconds) + Double(attoseconds) / 1e18) s"

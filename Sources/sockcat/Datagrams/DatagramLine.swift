@@ -1,12 +1,12 @@
 import ActorSockets
 
 extension Datagram {
-  /// What is printed of a datagram: the sender's address, the length, the bytes, and a newline.
+  /// The line that is printed for a datagram: the sender's address, the length, the bytes and a newline.
   ///
-  /// The only newline is the last byte, and all of it is ASCII, whatever a peer sends or is called.
+  /// The only newline is the last byte, and every byte is ASCII, whatever the peer sends and whatever its address is.
   var line: [UInt8] {
     var line: [UInt8] = []
-    // One without a name cannot be answered.
+    // A sender without a name cannot be answered.
     for byte in (remoteAddress?.description ?? "unix:").utf8 {
       // Names of unix sockets may have spaces.
       if byte == UInt8(ascii: " ") { line += "\\x20".utf8 } else { line.append(escaping: byte) }

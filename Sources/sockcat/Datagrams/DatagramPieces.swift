@@ -1,18 +1,18 @@
-/// Makes datagrams of input that comes in parts of any size.
+/// Divides input into datagrams. The input arrives in parts of any size.
 struct DatagramPieces {
-  /// The most bytes that are kept; a datagram over IP has a few less.
+  /// The most bytes of a datagram that are accepted here. A datagram over IP can have a few bytes less.
   static let maximumLength = 65_535
 
   private let isWhole: Bool
-  /// What has no end yet.
+  /// The input that does not form a complete datagram yet. Invariant: it has at most `maximumLength` bytes.
   private var rest: [UInt8] = []
 
   init(isWhole: Bool) { self.isWhole = isWhole }
 
-  /// Takes input.
+  /// Adds a part of the input.
   ///
-  /// - Returns: What is complete now.
-  /// - Throws: A `Failure` when a datagram would be longer than any can be.
+  /// - Returns: The datagrams that are complete now.
+  /// - Throws: `Failure` if a datagram would be longer than any datagram can be.
   mutating func add(_ bytes: [UInt8]) throws(Failure) -> [[UInt8]] {
     var lines = isWhole ? [bytes[...]] : bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
     let last = lines.removeLast()
@@ -26,7 +26,8 @@ struct DatagramPieces {
     return complete
   }
 
-  /// What is left at the end of the input: a line that no newline ends; of the whole, even nothing.
+  /// Returns the last datagram at the end of the input: a line without a newline, or the whole input, which may be
+  /// empty. Returns `nil` if there is none.
   func finish() -> [UInt8]? { rest.isEmpty && !isWhole ? nil : rest }
 
   private mutating func append(_ more: ArraySlice<UInt8>) throws(Failure) {

@@ -1,6 +1,6 @@
 import ActorSockets
 
-/// `sockcat demo`: the library at work, on this machine alone. What it shows, it also checks.
+/// `sockcat demo`: shows the library at work, on this machine only. Each scene also checks what it shows.
 struct Demo {
   private let output: StandardOutput
 
@@ -26,7 +26,7 @@ struct Demo {
     try await output.write(utf8: "\nAll of it went as it should.\n")
   }
 
-  // MARK: How it is shown
+  // MARK: Output and checks
 
   func say(_ line: String) async throws { try await output.write(utf8: "   \(line)\n") }
 
@@ -40,7 +40,7 @@ struct Demo {
     try await within(.seconds(20), orFailWith: "the demo does not get on", body)
   }
 
-  /// Serves on a free port of this machine while `body` runs; then stops.
+  /// Serves on a free port of this machine while `body` runs, and stops afterwards.
   func serving(
     _ handler: @escaping @Sendable (TCPConnection) async throws -> Void,
     _ body: (_ listener: TCPListener, _ endpoint: Endpoint) async throws -> Void

@@ -1,7 +1,7 @@
 import ActorSockets
 
 extension Demo {
-  /// A server that answers from a loop, and a client that is connected to it.
+  /// Runs a server that answers in a loop, and a client that is connected to it.
   func datagrams() async throws {
     let server = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
     let serving = Task {
@@ -31,11 +31,11 @@ extension Demo {
     await client.close()
   }
 
-  /// One datagram, several receivers.
+  /// Sends one datagram to several receivers.
   func multicast() async throws {
     let group = IPAddress.ipv4(IPv4Address(239, 255, 17, 4))
     var configuration = UDPEndpoint.Configuration()
-    // So that several have the port.
+    // This allows several endpoints to bind to the port.
     configuration.reuseAddress = true
     configuration.metadata = .localAddress
     var members: [(name: String, endpoint: UDPEndpoint)] = []

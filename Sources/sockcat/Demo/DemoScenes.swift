@@ -1,7 +1,7 @@
 import ActorSockets
 
 extension Demo {
-  /// Three clients in a room.
+  /// Runs a chat with three clients.
   func chat() async throws {
     let room = ChatRoom()
     try await serving(room.serve) { _, endpoint in
@@ -23,7 +23,7 @@ extension Demo {
     }
   }
 
-  /// Messages of any bytes, delimiters included.
+  /// Exchanges messages of any bytes, delimiters included.
   func messages() async throws {
     let prefix = LengthPrefix.uint32(.big)
     try await serving { connection in
@@ -46,7 +46,7 @@ extension Demo {
     }
   }
 
-  /// Requests and answers are queued in one go.
+  /// Queues several requests and answers without waiting.
   func pipelining() async throws {
     try await serving { connection in
       for try await number in connection.messages(ofLength: 4) {
@@ -72,11 +72,11 @@ extension Demo {
     }
   }
 
-  /// A line whose second half comes late.
+  /// Reads a line whose second half arrives late.
   func timeout() async throws {
     try await serving { connection in
       try await connection.write(utf8: "The first half, ")
-      // The second half is sent when the client has given up once.
+      // The second half is sent after the client's first read has timed out.
       _ = try await connection.read(until: .lf)
       try await connection.write(utf8: "and the second.\n")
     } _: { _, endpoint in
@@ -97,7 +97,7 @@ extension Demo {
     }
   }
 
-  /// Three connections, one of which never ends by itself.
+  /// Drains a server with three connections, one of which never ends by itself.
   func draining() async throws {
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     async let served = listener.serve { connection in
@@ -148,7 +148,7 @@ private struct DemoClient {
   func line() async throws -> String { try await connection.read(.line()) ?? "(the end)" }
 }
 
-/// A number in network byte order.
+/// Returns a number in network byte order.
 private func bytes(of number: UInt32) -> [UInt8] {
   [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
 }

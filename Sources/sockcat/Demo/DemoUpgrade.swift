@@ -2,7 +2,7 @@ import ActorSockets
 import ActorSocketsTLS
 
 extension Demo {
-  /// A connection that begins in plain text and goes on encrypted, and what somebody in between has of it.
+  /// Runs a connection that begins in plain text and continues encrypted, and shows what an eavesdropper sees of it.
   func upgrade() async throws {
     let identity = try TLSIdentity.selfSigned(for: ["demo.test"])
     let certificate = identity.certificate
@@ -27,14 +27,14 @@ extension Demo {
 
   private var secret: String { "the treasure is under the oak" }
 
-  /// The client's part.
+  /// The client's side.
   private func converse(_ connection: TCPConnection, _ context: TLSContext) async throws {
     try await connection.write(utf8: "HELLO\n")
     try await say("in plain text: HELLO; the server: \(try await connection.read(.line()) ?? "")")
     try await connection.write(utf8: "STARTTLS\n")
     try await say("in plain text: STARTTLS; the server: \(try await connection.read(.line()) ?? "")")
     let secure = connection.startTLS(context, as: .client(serverName: "demo.test"))
-    // It takes its place in the queue, behind the handshake.
+    // The write is queued behind the handshake.
     secure.enqueueWrite(Array("NOTE \(secret)\n".utf8))
     try await say("the same connection, encrypted: \(try await secure.session.summary)")
     let answer = try await secure.read(.line()) ?? ""
@@ -50,7 +50,7 @@ extension Demo {
     await secure.close()
   }
 
-  /// The server's part: a line at a time, and STARTTLS once.
+  /// The server's side: answers each line, and starts TLS after STARTTLS.
   private func notebook(_ connection: TCPConnection, _ context: TLSContext) async throws {
     for try await line in connection.lines {
       if line == "STARTTLS" {
@@ -74,7 +74,7 @@ extension Demo {
   }
 }
 
-/// Somebody between client and server who passes everything on and keeps a copy.
+/// An eavesdropper between client and server. It forwards all bytes and keeps a copy.
 private final class Eavesdropper: Sendable {
   private let copies = Guarded<[(who: String, bytes: [UInt8])]>([])
 
@@ -105,7 +105,7 @@ private final class Eavesdropper: Sendable {
     return copies.withLock { $0.contains { copy in copy.bytes.contains(wanted) } }
   }
 
-  /// What was seen, the beginning of each turn.
+  /// The beginning of what each side sent, one line per change of direction.
   var report: [String] {
     copies.withLock { $0 }.map { who, bytes in
       let isText = bytes.allSatisfy { $0 >= 0x20 && $0 < 0x7F || $0 == 10 }

@@ -1,11 +1,11 @@
 import ActorSockets
 import Glibc
 
-/// The date of an answer, for example `Sun, 06 Nov 1994 08:49:37 GMT`: RFC 9110, section 5.6.7.
+/// The Date field of a response, for example `Sun, 06 Nov 1994 08:49:37 GMT`: RFC 9110, section 5.6.7.
 enum HTTPDate {
   private static let last = Guarded((second: -1, text: ""))
 
-  /// The present, made once a second.
+  /// The current date. The text is made once a second.
   static var now: String {
     let second = time(nil)
     return last.withLock { last in
@@ -14,9 +14,9 @@ enum HTTPDate {
     }
   }
 
-  /// The date of a second.
+  /// Returns the date of a second.
   ///
-  /// - Parameter second: Seconds since 1970-01-01 00:00:00 UTC, not negative.
+  /// - Parameter second: Seconds since 1970-01-01 00:00:00 UTC, at least 0.
   /// - Returns: The date.
   static func text(of second: Int) -> String {
     let (days, rest) = second.quotientAndRemainder(dividingBy: 86_400)
@@ -29,10 +29,10 @@ enum HTTPDate {
 
   private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
-  /// The date of the Gregorian calendar, so many days after 1970-01-01.
+  /// Returns the date of the Gregorian calendar that is `days` days after 1970-01-01.
   ///
-  /// It counts in years that begin in March, so that the leap day is the last, and in eras of 400 years, which are all
-  /// 146,097 days long (Hinnant, "chrono-compatible low-level date algorithms").
+  /// The calculation uses years that begin in March, so that the leap day is the last day of a year. It uses eras of
+  /// 400 years, each of which has 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
   private static func civil(_ days: Int) -> (year: Int, month: Int, day: Int) {
     let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(dividingBy: 146_097)
     let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

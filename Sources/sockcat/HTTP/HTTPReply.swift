@@ -1,4 +1,4 @@
-/// How a request went: RFC 9110, section 15.
+/// A status code and its reason phrase: RFC 9110, section 15.
 struct HTTPStatus: Error, Equatable {
   let code: Int
   let reason: String
@@ -10,19 +10,19 @@ struct HTTPStatus: Error, Equatable {
   static let versionNotSupported = HTTPStatus(code: 505, reason: "HTTP Version Not Supported")
 }
 
-/// What is sent for the requests that have arrived, in their order.
+/// The responses to the requests that have arrived, in their order.
 struct HTTPReply {
   private(set) var bytes: [UInt8] = []
-  /// Whether the connection is closed behind it.
+  /// Whether the connection is closed after these responses.
   private(set) var isLast = false
 
   /// Answers every request whose head has arrived.
   ///
   /// - Parameters:
-  ///   - requests: What has arrived.
-  ///   - consumed: Gets the number of bytes that were answered; 0 if no head is complete.
-  ///   - date: What the answers are dated.
-  ///   - isDraining: Whether the server stops, so that the first answer is the last.
+  ///   - requests: The bytes that have arrived.
+  ///   - consumed: Receives the number of bytes that were answered; 0 if no head is complete.
+  ///   - date: The Date field of the responses.
+  ///   - isDraining: Whether the server stops. If so, the first response is the last.
   init(to requests: Span<UInt8>, consumed: inout Int, date: String, isDraining: Bool = false) {
     while !isLast {
       switch HTTPRequest.parse(requests.extracting(consumed...)) {
@@ -30,7 +30,7 @@ struct HTTPReply {
         return
       case .request(let request, let length):
         consumed += length
-        // A body is not read, so what is behind it is no request.
+        // The body is not read, so the bytes after the head are no request.
         isLast = !request.keepsAlive || request.hasBody || isDraining
         append(request.method == .other ? .methodNotAllowed : .ok, date, request)
       case .refused(let status):
@@ -41,7 +41,7 @@ struct HTTPReply {
     }
   }
 
-  /// Refuses what cannot be answered.
+  /// Creates an error response, after which the connection is closed.
   init(refusing status: HTTPStatus, date: String) {
     isLast = true
     append(status, date, HTTPRequest())
@@ -62,7 +62,7 @@ struct HTTPReply {
   }
 }
 
-/// The page that comes with an answer.
+/// The page in a response.
 private struct HTTPPage {
   let type: String
   let text: String

@@ -1,34 +1,34 @@
 import ActorSockets
 
-/// The head of a request, as far as this server looks at it: RFC 9112.
+/// The parts of a request's head that this server uses: RFC 9112.
 struct HTTPRequest: Equatable {
-  /// What the server tells methods apart by.
+  /// The methods that this server distinguishes.
   enum Method: Equatable { case get, head, other }
 
-  /// What the bytes that have arrived come to.
+  /// The result of parsing the bytes that have arrived.
   enum Outcome: Equatable {
     /// The head has not arrived in full.
     case incomplete
-    /// A head of so many bytes.
+    /// A complete head with its length in bytes.
     case request(HTTPRequest, length: Int)
-    /// No request, and what is behind it cannot be understood either.
+    /// The bytes are no valid request, and the bytes after it cannot be understood.
     case refused(HTTPStatus)
   }
 
   var method = Method.other
   /// Whether the connection stays open for another request.
   var keepsAlive = true
-  /// Whether the client speaks HTTP/1.0, where staying open must be said.
+  /// Whether the client speaks HTTP/1.0. Such a client must ask for the connection to stay open.
   var isVersion10 = false
-  /// Whether the client asks for HTML, as browsers do.
+  /// Whether the client accepts HTML, as browsers do.
   var acceptsHTML = false
   /// Whether a body follows, which this server does not read.
   var hasBody = false
 
-  /// Reads the head of a request.
+  /// Parses the head of a request.
   ///
-  /// - Parameter bytes: What has arrived, beginning with the request.
-  /// - Returns: What it comes to; `.refused` as early as possible.
+  /// - Parameter bytes: The bytes that have arrived, beginning with the request.
+  /// - Returns: The result. It is `.refused` as early as possible.
   static func parse(_ bytes: Span<UInt8>) -> Outcome {
     var position = 0
     var head: HTTPRequestHead?
@@ -36,7 +36,7 @@ struct HTTPRequest: Equatable {
       while let line = nextLine(of: bytes, from: &position) {
         let text = bytes.extracting(line)
         if line.isEmpty {
-          // Empty lines in front of a request are ignored: RFC 9112, section 2.2.
+          // Empty lines before a request are ignored: RFC 9112, section 2.2.
           if let head { return .request(try head.request(), length: position) }
         } else if head == nil {
           head = try HTTPRequestHead(requestLine: text)
@@ -50,7 +50,7 @@ struct HTTPRequest: Equatable {
     }
   }
 
-  /// The next line without its ending, CRLF or LF alone; `nil` if it has not arrived in full.
+  /// Returns the next line without its ending, which is CRLF or LF. Returns `nil` if the line is not complete.
   private static func nextLine(of bytes: Span<UInt8>, from position: inout Int) -> Range<Int>? {
     let start = position
     for index in start..<bytes.count where bytes[index] == UInt8(ascii: "\n") {
@@ -62,7 +62,7 @@ struct HTTPRequest: Equatable {
   }
 }
 
-/// The lines of a head, one after the other.
+/// Parses the lines of a head, one after the other.
 private struct HTTPRequestHead {
   private var result = HTTPRequest()
   private var hosts = 0
@@ -71,7 +71,7 @@ private struct HTTPRequestHead {
   private var saysKeepAlive = false
   private var saysClose = false
 
-  /// `GET /path HTTP/1.1`
+  /// Parses the request line, for example `GET /path HTTP/1.1`.
   init(requestLine line: Span<UInt8>) throws(HTTPStatus) {
     guard let first = line.firstIndex(of: " "), let last = line.lastIndex(of: " "), first < last else {
       throw .badRequest
@@ -82,7 +82,7 @@ private struct HTTPRequestHead {
     try readVersion(line.extracting((last + 1)...))
     if method.equals("GET") { result.method = .get }
     if method.equals("HEAD") { result.method = .head }
-    // A path, or a whole address as proxies get it; `*` and a mere authority are for other methods.
+    // The target is a path, or a whole URL, as proxies receive it. Only other methods use `*` or a bare authority.
     if result.method != .other, target[0] != UInt8(ascii: "/"), !target.startsLikeURL { throw .badRequest }
   }
 
@@ -94,13 +94,14 @@ private struct HTTPRequestHead {
     result.isVersion10 = text[7] == UInt8(ascii: "0")
   }
 
-  /// `Name: value`
+  /// Parses a field line, `Name: value`.
   mutating func add(field line: Span<UInt8>) throws(HTTPStatus) {
     guard let colon = line.firstIndex(of: ":") else { throw .badRequest }
     let name = line.extracting(..<colon)
     let rest = line.extracting((colon + 1)...)
     let value = rest.extracting(rest.trimmed)
-    // A space before the colon, or in front of the line, is how requests are smuggled: RFC 9112, sections 5.1 and 5.2.
+    // A space before the colon or at the start of the line can be used to smuggle requests: RFC 9112, sections 5.1 and
+    // 5.2.
     guard name.isToken, value.isFieldValue else { throw .badRequest }
     if name.matches("host") {
       hosts += 1
@@ -124,7 +125,7 @@ private struct HTTPRequestHead {
     }
   }
 
-  /// What the lines come to together.
+  /// Returns the request that the lines form.
   func request() throws(HTTPStatus) -> HTTPRequest {
     if hosts > 1 || hosts == 0 && !result.isVersion10 { throw .badRequest }
     if hasTransferEncoding, contentLength != nil || result.isVersion10 { throw .badRequest }

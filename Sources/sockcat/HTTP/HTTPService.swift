@@ -1,13 +1,13 @@
 import ActorSockets
 
-/// A small web server: every path has the same page.
+/// A small web server. It has the same page for every path.
 final class HTTPService: Service {
   /// The most bytes of a request's head.
   static let headLimit = 16_384
 
   private struct State {
     var isDraining = false
-    /// The connections that wait for a request, which nothing is lost with when they are closed.
+    /// The connections that wait for a request. Closing them loses nothing.
     var idle: [UInt64: any ServedStream] = [:]
   }
 
@@ -28,7 +28,7 @@ final class HTTPService: Service {
     for connection in idle { connection.beginClose() }
   }
 
-  /// Waits for requests, and answers all that have arrived; `nil` when no more come.
+  /// Waits for requests, and answers all that have arrived. Returns `nil` if no more will come.
   private func reply(to connection: some ServedStream) async throws -> HTTPReply? {
     let mayWait = state.withLock { state in
       if !state.isDraining { state.idle[connection.id] = connection }

@@ -1,4 +1,4 @@
-// What HTTP's grammar is made of, on bytes that are looked at where they are: RFC 9110, section 5.6.
+// The elements of HTTP's grammar, parsed in place: RFC 9110, section 5.6.
 
 extension UInt8 {
   var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
@@ -7,7 +7,7 @@ extension UInt8 {
 
   fileprivate var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 
-  /// A character of a method's or a field's name.
+  /// Whether this can be a character of the name of a method or a field.
   fileprivate var isTokenCharacter: Bool {
     switch self {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -32,16 +32,16 @@ extension Span<UInt8> {
     indices.last { self[$0] == UInt8(ascii: character) }
   }
 
-  /// Whether every byte fits, and there is one.
+  /// Returns whether there is at least one byte, and every byte fits.
   private func consists(of fits: (UInt8) -> Bool) -> Bool { !isEmpty && indices.allSatisfy { fits(self[$0]) } }
 
-  /// Whether it can be a name.
+  /// Whether this can be a name.
   var isToken: Bool { consists { $0.isTokenCharacter } }
 
-  /// Whether it can be what a request asks for: printable ASCII without spaces.
+  /// Whether this can be the target of a request: printable ASCII without spaces.
   var isTarget: Bool { consists { (0x21...0x7E).contains($0) } }
 
-  /// Whether it can be a field's value: no control characters but the tabulator.
+  /// Whether this can be the value of a field: no control characters except tabs.
   var isFieldValue: Bool { isEmpty || consists { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 } }
 
   /// Whether it begins with `http://` or `https://`.
@@ -51,7 +51,7 @@ extension Span<UInt8> {
 
   func equals(_ text: StaticString) -> Bool { isSame(as: text) { $0 } }
 
-  /// The same as ``equals(_:)``, whatever the case; `text` is in lower case.
+  /// Returns whether the bytes equal `text` without regard to case. `text` must be in lower case.
   func matches(_ text: StaticString) -> Bool { isSame(as: text) { $0.lowercased } }
 
   private func isSame(as text: StaticString, _ fold: (UInt8) -> UInt8) -> Bool {
@@ -64,7 +64,7 @@ extension Span<UInt8> {
     return true
   }
 
-  /// The number that it is in decimal digits; `nil` if it is none, or too large.
+  /// The decimal number that the bytes write. It is `nil` if they are not a number, or if the number is too large.
   var decimal: Int? {
     if isEmpty { return nil }
     var number = 0
@@ -78,7 +78,7 @@ extension Span<UInt8> {
     return number
   }
 
-  /// Where it is without the blanks at both ends.
+  /// The range without the blanks at both ends.
   var trimmed: Range<Int> {
     var start = 0
     var end = count
@@ -87,7 +87,7 @@ extension Span<UInt8> {
     return start..<end
   }
 
-  /// The items between commas, without blanks.
+  /// Calls `body` with each item of a comma-separated list, without blanks around it.
   func forEachListItem(_ body: (Span<UInt8>) -> Void) {
     var start = 0
     for index in 0...count where index == count || self[index] == UInt8(ascii: ",") {

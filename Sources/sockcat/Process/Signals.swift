@@ -1,13 +1,13 @@
 import Dispatch
 import Glibc
 
-/// SIGTERM and SIGINT, which ask the program to stop, as they come.
+/// The signals SIGTERM and SIGINT, which ask the program to stop.
 final class StopSignals {
   private let stream: AsyncStream<Void>
-  /// A source that nobody holds is cancelled.
+  /// The sources are kept here, because a source without references is cancelled.
   private let sources: [any DispatchSourceSignal]
 
-  /// Takes the signals over from the system. When it returns, they do not end the process any more.
+  /// Replaces the default handling of the signals. When this returns, they no longer end the process.
   init() async {
     let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
     self.stream = stream
@@ -21,7 +21,7 @@ final class StopSignals {
     }
   }
 
-  /// Runs `body`; the first signal calls `drain`, each further one `abort`.
+  /// Runs `body`. Meanwhile, the first signal calls `drain`, and each further signal calls `abort`.
   func during<Value>(
     drain: @escaping @Sendable () async -> Void, abort: @escaping @Sendable () async -> Void,
     _ body: () async throws -> Value

@@ -1,9 +1,9 @@
 import ActorSockets
 import Glibc
 
-// The descriptors 0, 1 and 2 are shared with whoever started the program, and so is whether they block: they are never
-// made nonblocking, and each of the first two is used on a thread of its own. Back-pressure comes by itself, because
-// nothing is read before it is asked for, and the next write waits for the one before.
+// The descriptors 0, 1 and 2 are shared with the process that started the program, and so is their blocking mode. So
+// they are never made nonblocking. Standard input and standard output each have a thread of their own. Back-pressure
+// needs no extra code: nothing is read before it is requested, and each write waits for the previous one.
 
 /// Standard input.
 final class StandardInput: Sendable {
@@ -17,15 +17,15 @@ final class StandardInput: Sendable {
 
   init() throws { thread = try BlockingThread(name: "standard input") }
 
-  /// Whether a person types it.
+  /// Whether the input is a terminal, where a person types.
   var isTerminal: Bool { isatty(STDIN_FILENO) == 1 }
 
-  /// Reads what there is: read(2).
+  /// Reads the bytes that are available, and waits for at least one: read(2).
   ///
-  /// *Cancellation* ends the waiting; what arrives then is lost, for a program that does not wait for its input any more
+  /// *Cancellation* ends the wait. Bytes that arrive afterwards are lost. A program that no longer waits for its input
   /// is about to end.
   ///
-  /// - Returns: The bytes, never none; `nil` at the end of input.
+  /// - Returns: The bytes, at least one; `nil` at the end of input.
   func read() async throws -> [UInt8]? {
     let reading = state.withLock { state in
       if !state.isEnded { state.reading = thread.start { try readSome(from: STDIN_FILENO) } }
@@ -34,7 +34,7 @@ final class StandardInput: Sendable {
     return try await reading?.value()
   }
 
-  /// Makes the input end here and now, for those who wait and for those who come.
+  /// Ends the input immediately, for the current read and all later ones.
   func end() {
     let reading = state.withLock { state in
       state.isEnded = true
@@ -50,9 +50,9 @@ final class StandardOutput: Sendable {
 
   init() throws { thread = try BlockingThread(name: "standard output") }
 
-  /// Writes bytes, all of them: write(2).
+  /// Writes all bytes: write(2).
   ///
-  /// *Cancellation* ends the waiting; the bytes are written when there is room.
+  /// *Cancellation* only ends the wait; the bytes are written when there is room.
   func write(_ bytes: [UInt8]) async throws {
     try await thread.start { try writeAll(bytes, to: STDOUT_FILENO) }.value()
   }
@@ -60,12 +60,12 @@ final class StandardOutput: Sendable {
   func write(utf8 text: String) async throws { try await write(Array(text.utf8)) }
 }
 
-/// Standard error: short lines, written at once.
+/// Standard error. It takes short lines, which are written immediately.
 enum StandardError {
   static func write(line: String) { try? writeAll(Array((line + "\n").utf8), to: STDERR_FILENO) }
 }
 
-/// Waits for input; `nil` at its end.
+/// Waits for input. Returns `nil` at the end.
 private func readSome(from descriptor: Int32) throws -> [UInt8]? {
   var buffer = [UInt8](repeating: 0, count: 65_536)
   while true {
@@ -81,7 +81,7 @@ private func readSome(from descriptor: Int32) throws -> [UInt8]? {
   }
 }
 
-/// Waits until everything is written.
+/// Writes all bytes, and waits for room.
 private func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws {
   var done = 0
   while done < bytes.count {
@@ -99,14 +99,14 @@ private func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws {
   }
 }
 
-/// Waits for a descriptor that somebody else made nonblocking: poll(2).
+/// Waits for a descriptor that another program made nonblocking: poll(2).
 private func wait(for events: Int32, of descriptor: Int32) throws {
   var entry = pollfd(fd: descriptor, events: Int16(events), revents: 0)
   // SAFETY: one entry, lent for the call.
   if unsafe poll(&entry, 1, -1) < 0 { try check(errno, "poll failed") }
 }
 
-/// Throws unless the call was merely interrupted.
+/// Throws unless the call was only interrupted.
 private func check(_ error: Int32, _ what: String) throws {
   if error != EINTR { throw Failure(.inputOutput, "\(what): \(SystemError.message(error))") }
 }

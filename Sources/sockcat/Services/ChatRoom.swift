@@ -1,9 +1,9 @@
 import ActorSockets
 
-/// A room: what one connection says in a line, all others hear.
+/// A chat room. Each connection receives the lines of all others.
 ///
-/// Nobody waits for anybody. A line is put into each listener's queue; one who does not read fast enough runs over the
-/// budget of that queue and is dropped.
+/// No connection waits for another. A line is put into the queue of each receiver. A receiver that reads too slowly
+/// exceeds the budget of its queue and is disconnected.
 actor ChatRoom: Service {
   /// The most bytes of a line.
   static let lineLimit = 4096
@@ -36,7 +36,7 @@ actor ChatRoom: Service {
 
   // MARK: One connection
 
-  /// Passes on what one connection says, until it has finished.
+  /// Passes on the lines of one connection, until the connection has finished.
   private nonisolated func listen(to connection: some ServedStream) async throws {
     var lines = connection.lines(maximumLength: Self.lineLimit).makeAsyncIterator()
     while true {
@@ -80,7 +80,7 @@ actor ChatRoom: Service {
 
   private func say(_ line: String, _ connection: any ServedStream) {
     guard let speaker = members[connection.id] else { return }
-    // What a peer sends may end up in a terminal: no control sequences.
+    // The text may be shown in a terminal, so control characters are removed.
     var text = String.UnicodeScalarView()
     text.append(contentsOf: line.unicodeScalars.filter { $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) })
     for member in members.values where member.connection.id != connection.id {
@@ -94,7 +94,7 @@ actor ChatRoom: Service {
 
   private func tell(_ connection: any ServedStream, _ text: String) { post("* " + text, to: connection) }
 
-  /// Puts a line into a connection's queue, and drops the connection if it does not fit.
+  /// Puts a line into a connection's queue, and disconnects the connection if the line does not fit.
   private func post(_ line: String, to connection: any ServedStream) {
     let delivery = connection.enqueueWrite(Array((line + "\n").utf8))
     Task {
@@ -103,7 +103,7 @@ actor ChatRoom: Service {
       } catch let error as SocketError where error.code == .limitExceeded {
         drop(connection)
       } catch {
-        // The connection is broken or closed, and whoever listens to it finds out.
+        // The connection is broken or closed. The task that listens to it handles that.
       }
     }
   }

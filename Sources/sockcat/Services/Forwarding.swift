@@ -1,11 +1,11 @@
 import ActorSockets
 
-/// What `sockcat proxy` does with its connections: connects each to the target and joins the two.
+/// The service of `sockcat proxy`: connects each connection to the target and joins the two.
 struct Forwarding: Service, Equatable {
   let target: Endpoint
-  /// How long connecting to the target may take.
+  /// The most time that connecting to the target may take.
   var timeout: Duration?
-  /// How long nothing may be moved, either way: what moves is moved on both connections.
+  /// The most time without a byte in either direction. Each byte is moved on both connections.
   var idleTimeout: Duration?
 
   func serve(_ client: some ServedStream) async throws {
@@ -21,15 +21,16 @@ struct Forwarding: Service, Equatable {
     }
   }
 
-  /// A quiet connection ends with a FIN, one that is stuck is reset.
+  /// Ends a connection: with a FIN if it has nothing to send, with a reset if it is stuck.
   private func end(_ connection: some ServedStream) async {
     if await connection.status.unsentBytes > 0 { await connection.abort() } else { await connection.close() }
   }
 
-  /// What is forwarded goes on until the peers have finished or the time is over.
+  /// Does nothing: forwarding continues until the peers have finished or the time limit is reached.
   func drain() {}
 
-  /// A client whose target cannot be reached is reset, which tells it more than an end; the reason is ours to print.
+  /// Connects to the target. If that fails, the reason is printed here, and the client is reset, which tells it more
+  /// than an end would.
   private func connect() async throws -> TCPConnection {
     var configuration = TCPConnection.Configuration()
     configuration.liveness.idleTimeout = idleTimeout

@@ -12,7 +12,8 @@ struct Join: Service {
     output = try StandardOutput()
   }
 
-  /// Moves bytes both ways until both directions have ended; if a person types the input, until the peer's has.
+  /// Moves bytes in both directions until both have ended. If a person types the input, it stops when the peer's
+  /// direction has ended.
   func serve(_ connection: some ServedStream) async throws {
     let failure = await withTaskGroup(of: (Direction, (any Error)?).self) { group in
       group.addTask { (.outgoing, await error { try await send(to: connection) }) }
@@ -20,7 +21,7 @@ struct Join: Service {
       var failure: (any Error)?
       for await (direction, error) in group {
         if failure == nil, let error, !(error is CancellationError) { failure = error }
-        // A peer that takes nothing more may have said why: what it sent is read to the end.
+        // A peer that accepts no more bytes may have sent the reason, so its bytes are read to the end.
         let isDone =
           direction == .incoming ? error != nil || input.isTerminal : error != nil && !(error is SocketError)
         if isDone { group.cancelAll() }
@@ -31,7 +32,7 @@ struct Join: Service {
     try Task.checkCancellation()
   }
 
-  /// The input ends here.
+  /// Ends the input.
   func drain() { input.end() }
 
   private func send(to connection: some ServedStream) async throws {

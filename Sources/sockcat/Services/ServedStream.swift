@@ -1,9 +1,9 @@
 import ActorSockets
 import ActorSocketsTLS
 
-/// A connection as the services take it: plain or encrypted.
+/// A connection as services see it, plain or encrypted.
 protocol ServedStream: QueuedByteStream {
-  /// A number that no other connection of its kind has.
+  /// A number that is unique among connections of the same type.
   nonisolated var id: UInt64 { get }
 }
 
@@ -11,6 +11,6 @@ extension TCPConnection: ServedStream {}
 extension TLSConnection: ServedStream {}
 
 extension ServedStream {
-  /// Begins to close, for those who need not know when it is done.
+  /// Begins to close, without waiting for the end.
   nonisolated func beginClose() { Task { await close() } }
 }

@@ -1,25 +1,25 @@
 import ActorSockets
 
-/// What `sockcat listen` does with its connections.
+/// The service that `sockcat listen` runs for its connections.
 protocol Service: Sendable {
-  /// Serves one connection; it is closed when this returns, and aborted when it throws.
+  /// Serves one connection. The connection is closed when this returns, and aborted when it throws.
   func serve(_ connection: some ServedStream) async throws
 
-  /// The program is to stop: end what would otherwise go on for ever.
+  /// Ends everything that would otherwise continue for ever, because the program is told to stop.
   func drain() async
 }
 
-/// Sends everything back, until the peer has finished.
+/// Sends every byte back, until the peer has finished.
 struct Echo: Service {
   func serve(_ connection: some ServedStream) async throws {
     while let bytes = try await connection.read() { try await connection.write(bytes) }
   }
 
-  /// What comes is echoed until the peers have finished or the time is over.
+  /// Does nothing: echoing continues until the peers have finished or the time limit is reached.
   func drain() {}
 }
 
-/// Reads everything and says nothing, until the peer has finished.
+/// Reads and discards every byte, until the peer has finished.
 struct Discard: Service {
   func serve(_ connection: some ServedStream) async throws {
     while try await connection.withBytes({ bytes, consumed in consumed = bytes.count }) != nil {}

@@ -2,7 +2,8 @@ import ActorSockets
 import ActorSocketsTLS
 
 extension TLSSession {
-  /// What was agreed on, in a line for people: version, cipher, ALPN, who the peer is, and whether that was verified.
+  /// The negotiated parameters in one line for people: version, cipher, ALPN, the peer's subject, and whether it was
+  /// verified.
   var summary: String {
     var parts = ["\(version)", cipherSuite, applicationProtocol.map { "ALPN \(AddressError.quote($0))" } ?? "no ALPN"]
     if isResumed { parts.append("resumed") }
@@ -17,7 +18,7 @@ extension TLSSession {
 }
 
 extension TLSConnection {
-  /// Prints what was agreed on, if the options say so.
+  /// Prints the negotiated parameters, if the options ask for it.
   func announce(_ options: TLSOptions) async throws {
     if !options.isVerbose { return }
     let name = remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""

@@ -1,6 +1,6 @@
 import ActorSockets
 
-/// What is said in plain text until the server is ready for a handshake.
+/// The plain-text dialogue of a protocol before the TLS handshake.
 enum StartTLS: String {
   /// RFC 3207.
   case smtp
@@ -13,9 +13,9 @@ enum StartTLS: String {
   private static let lineLimit = 4096
   private static let answerLimit = 100
 
-  /// Says it. When this returns, the next byte either way is one of the handshake.
+  /// Runs the dialogue. When this returns, the next byte in either direction belongs to the handshake.
   ///
-  /// - Throws: `Failure` if the server does not want to; `SocketError`.
+  /// - Throws: `Failure` if the server refuses TLS; `SocketError` if the connection fails.
   func begin(on connection: TCPConnection) async throws {
     switch self {
     case .smtp: try await smtp(connection)
@@ -28,7 +28,7 @@ enum StartTLS: String {
 
   private func smtp(_ connection: TCPConnection) async throws {
     _ = try await smtpAnswer("220", on: connection)
-    // The name of this machine is not the server's business; it is said again, encrypted, by whoever uses the connection.
+    // The server does not need this machine's name here. The user of the connection sends EHLO again, encrypted.
     try await connection.write(utf8: "EHLO localhost\r\n")
     let abilities = try await smtpAnswer("250", on: connection).dropFirst()
     guard abilities.contains(where: { $0.uppercased().split(separator: " ").first == "STARTTLS" }) else {
@@ -38,7 +38,8 @@ enum StartTLS: String {
     _ = try await smtpAnswer("220", on: connection)
   }
 
-  /// The texts of an answer, whose lines but the last have a hyphen behind the code: RFC 5321, section 4.2.1.
+  /// Reads a reply and returns its texts. Each line except the last has a hyphen after the code: RFC 5321, section
+  /// 4.2.1.
   private func smtpAnswer(_ code: String, on connection: TCPConnection) async throws -> [String] {
     var texts: [String] = []
     while texts.count < Self.answerLimit {
@@ -56,7 +57,7 @@ enum StartTLS: String {
     let greeting = try await line(of: connection)
     guard greeting.uppercased().hasPrefix("* OK") else { throw refused(greeting) }
     try await connection.write(utf8: "a STARTTLS\r\n")
-    // Lines without the tag may come in between.
+    // Untagged lines may arrive before the tagged response.
     for _ in 0..<Self.answerLimit {
       let line = try await line(of: connection)
       if line.hasPrefix("* ") { continue }
@@ -69,9 +70,9 @@ enum StartTLS: String {
   // MARK: PostgreSQL
 
   private func postgres(_ connection: TCPConnection) async throws {
-    // The length with itself, and a version of the protocol that there will never be.
+    // The message is its own length and a version number that the protocol will never use.
     try await connection.write([0, 0, 0, 8, 0x04, 0xD2, 0x16, 0x2F])
-    // Exactly one byte: what is behind it is not to be taken for an encrypted answer.
+    // Exactly one byte is read, so that the bytes after it are never mistaken for an encrypted answer.
     let answer = try await connection.readInteger(as: UInt8.self)
     switch answer {
     case UInt8(ascii: "S"): return
@@ -80,10 +81,11 @@ enum StartTLS: String {
     }
   }
 
-  // MARK: Both of the first
+  // MARK: SMTP and IMAP
 
   private func line(of connection: TCPConnection) async throws -> String {
-    // Whatever it is that is no text: it is looked at and shown, and must not be a reason to fail by itself.
+    // The line may not be valid UTF-8. It is only compared and shown, so invalid bytes must not be an error by
+    // themselves.
     var bytes = try await connection.read(until: .lf, maximumLength: Self.lineLimit)[...]
     while let last = bytes.last, last == 10 || last == 13 { bytes.removeLast() }
     return String(decoding: bytes, as: UTF8.self)
