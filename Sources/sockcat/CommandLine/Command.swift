@@ -78,7 +78,7 @@ extension Command {
     case .operand("proxy"): self = try Self.proxy(&words)
     case .operand("udp-listen"): self = try Self.udpListen(&words)
     case .operand("udp-send"): self = try Self.udpSend(&words)
-    case .operand(let text): throw .usage("\(text.debugDescription) is no command: \(Self.names)")
+    case .operand(let text): throw .usage("\(text.debugDescription) is not a command; use \(Self.names)")
     case .option: throw .usage("\(first) is no option here")
     }
   }
@@ -88,7 +88,7 @@ extension Command {
   private static func demo(_ words: inout Words) throws(Failure) -> Command {
     guard let word = words.next() else { return .demo }
     if word.asksForHelp { return .help }
-    throw .usage("demo takes nothing, not even \(word)")
+    throw .usage("demo takes no arguments, not \(word)")
   }
 
   private static func connect(_ words: inout Words) throws(Failure) -> Command {
@@ -138,7 +138,7 @@ extension Command {
       case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
       case .option(let name, nil):
         guard let mode = service(name) else { throw .usage("\(word) is no option of listen") }
-        if let chosen { throw .usage("choose one of \(chosen) and \(name)") }
+        if let chosen { throw .usage("\(chosen) and \(name) exclude each other") }
         chosen = name
         options.mode = mode
       case .option: throw .usage("\(word) is no option of listen")
@@ -168,7 +168,9 @@ extension Command {
       if word.asksForHelp { return .help }
       switch word {
       case .operand(let text):
-        if endpoints.count == 2 { throw .usage("two endpoints are enough, \(text.debugDescription) is too much") }
+        if endpoints.count == 2 {
+          throw .usage("only two endpoints are allowed: \(text.debugDescription) is one too many")
+        }
         endpoints.append(try endpoint(text, after: nil))
       case .option("--on", let value): options.place = try place(try words.value(of: "--on", value))
       case .option("--max-connections", let value):
@@ -187,7 +189,7 @@ extension Command {
   }
 
   static func endpoint(_ text: String, after first: Endpoint?) throws(Failure) -> Endpoint {
-    if first != nil { throw .usage("one endpoint is enough, \(text.debugDescription) is too much") }
+    if first != nil { throw .usage("only one endpoint is allowed: \(text.debugDescription) is one too many") }
     do {
       return try Endpoint(parsing: text)
     } catch {
@@ -198,7 +200,7 @@ extension Command {
   private static func origin(_ text: String, after first: ListenOptions.Origin?) throws(Failure) -> ListenOptions.Origin
   {
     if text.hasPrefix("systemd:") {
-      if first != nil { throw .usage("one endpoint is enough, \(text.debugDescription) is too much") }
+      if first != nil { throw .usage("only one endpoint is allowed: \(text.debugDescription) is one too many") }
       let name = String(text.dropFirst("systemd:".count))
       return .systemd(name: name.isEmpty ? nil : name)
     }
@@ -218,7 +220,7 @@ extension ListenOptions {
   /// Throws if two options contradict each other.
   fileprivate func check() throws(Failure) {
     if servesOne, maximumConnections != nil { throw .usage("--max-connections is for more than one connection") }
-    if !servesOne, timeout != nil { throw .usage("--timeout waits for one connection: it needs --once") }
+    if !servesOne, timeout != nil { throw .usage("--timeout is for the first connection: it needs --once") }
     try tls.check()
   }
 }

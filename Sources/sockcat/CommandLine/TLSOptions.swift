@@ -83,7 +83,7 @@ extension TLSOptions {
     }
     if isInsecure, authorities != nil { throw .usage("--insecure verifies nothing, so there is no use for --ca") }
     if endpoint?.isUnix == true, serverName == nil, !isInsecure {
-      throw .usage("a unix endpoint has no name that a certificate could be for: say one with --server-name")
+      throw .usage("a unix endpoint has no name to compare with the certificate: give one with --server-name")
     }
   }
 
@@ -112,7 +112,8 @@ extension TLSOptions {
     if !isWanted { return nil }
     if isInsecure {
       StandardError.write(
-        line: "sockcat: warning: --insecure verifies nothing, whoever is in between can read and change everything")
+        line:
+          "sockcat: warning: --insecure verifies nothing, so anyone on the network path can read and change everything")
     }
     do {
       var configuration = TLSConfiguration(applicationProtocols: applicationProtocols)

@@ -109,7 +109,7 @@ extension UDPSendOptions {
       throw .usage("--broadcast, --ttl, -4 and -6 are not for unix sockets")
     }
     if let source, source.isUnix != endpoint.isUnix {
-      throw .usage("nothing is sent from \(source) to \(endpoint)")
+      throw .usage("a socket at \(source) cannot send to \(endpoint)")
     }
   }
 }

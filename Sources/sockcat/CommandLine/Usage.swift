@@ -4,37 +4,37 @@ enum Usage {
     sockcat \(SockcatCommand.version): netcat on ActorSockets
 
     sockcat connect ENDPOINT [options]
-        Sends standard input to the peer, and what the peer sends to standard output.
-        The end of input half-closes. Ends when both directions have ended; if standard
-        input is a terminal, when the peer's has.
+        Sends standard input to the peer, and prints what the peer sends on standard
+        output. The end of input closes the sending direction only. Ends when both
+        directions have ended; if standard input is a terminal, when the peer has finished.
           --timeout S           gives up connecting after S seconds
-          --idle-timeout S      gives up when nothing has been moved for S seconds
-          -4, -6                connects over IPv4 or IPv6 alone
+          --idle-timeout S      gives up when no byte has moved for S seconds
+          -4, -6                connects over IPv4 only, or over IPv6 only
           --source SOURCE       connects from an address or an interface, with or without a
                                 port: 192.0.2.1, eth0, eth0:8082
-          --tls                 encrypts the connection, and goes on only if the server's
-                                certificate is good for the name in ENDPOINT
-          --starttls P          the same, behind the plain beginning of a protocol P: smtp, imap
-                                or postgres. Standard input is joined when it is encrypted
-          --ca FILE             trusts the authorities in FILE, and not the system's
+          --tls                 encrypts the connection, and continues only if the server's
+                                certificate is valid for the name in ENDPOINT
+          --starttls P          the same, after the plain-text beginning of protocol P: smtp, imap
+                                or postgres. Standard input is sent only when it is encrypted
+          --ca FILE             trusts the authorities in FILE instead of the system's
           --server-name N       the name that the certificate must be for, if not ENDPOINT's
-          --alpn A,B            offers these application protocols, most wanted first
+          --alpn A,B            offers these application protocols, preferred first
           --cert FILE, --key FILE
                                 shows this certificate to servers that ask for one; the key may
                                 be in the same file
-          --insecure            takes any certificate: whoever is in between can read and change
-                                everything
-          -v                    prints what was agreed on, on standard error: version, cipher,
-                                ALPN, who the server is, and whether that was verified
+          --insecure            accepts any certificate: anyone on the network path can read and
+                                change everything
+          -v                    prints the result of the handshake on standard error: version,
+                                cipher, ALPN, the server's name, and whether it was verified
 
     sockcat listen ENDPOINT [options]
         Prints "listening on ADDRESS" on standard error. Without a service, joins one
         connection to standard input and output. SIGTERM and SIGINT stop listening and let
         connections finish; a second one aborts them.
           --echo                sends everything back
-          --discard             reads everything and says nothing
+          --discard             reads everything and sends nothing
           --http                answers every GET and HEAD with a short page
-          --chat                passes every line on to all other connections
+          --chat                sends every line to all other connections
           --once                serves one connection, then exits
           --on pool|reactor     where services run: on Swift's threads (the default) or
                                 on the one thread of the sockets
@@ -42,31 +42,31 @@ enum Usage {
                                 others wait
           --timeout S           gives up when nobody has connected after S seconds
                                 (with --once or without a service)
-          --idle-timeout S      ends a connection that has moved nothing for S seconds
+          --idle-timeout S      ends a connection on which no byte has moved for S seconds
           --tls                 encrypts all connections; it needs a certificate
           --cert FILE, --key FILE
-                                the certificate, with those between it and the root, and its
+                                the certificate with the intermediate certificates, and its
                                 key, which may be in the same file
-          --client-ca FILE      demands certificates of the authorities in FILE from clients
-          --alpn A,B            the application protocols that are spoken, most wanted first;
-                                clients that offer none of them are refused
-          -v                    prints what was agreed on with each client, on standard error,
-                                and why a handshake failed
+          --client-ca FILE      requires client certificates from the authorities in FILE
+          --alpn A,B            the supported application protocols, preferred first; clients
+                                that offer none of them are refused
+          -v                    prints the result of each handshake on standard error, and why
+                                a handshake failed
 
     sockcat proxy LISTEN TARGET [options]
-        Connects every connection to TARGET and passes on what either sends, its end and
-        its reset. If TARGET cannot be reached, says why and resets the connection.
-        Announces its address and stops as listen does.
+        Joins every connection with a new one to TARGET, and forwards bytes, ends and
+        resets in both directions. If TARGET cannot be reached, prints the reason and
+        resets the connection. Announces its address and stops as listen does.
           --on pool|reactor, --max-connections N
                                 as for listen
           --timeout S           gives up connecting to TARGET after S seconds
-          --idle-timeout S      ends a pair that has moved nothing for S seconds
+          --idle-timeout S      ends a pair on which no byte has moved for S seconds
 
     sockcat udp-listen ENDPOINT [options]
         Prints "listening on ADDRESS" on standard error, and each datagram as a line on
         standard output: the sender's address, the length, the bytes. Bytes that are not
-        printable ASCII are written as \\n, \\r, \\t or \\xNN, the backslash as \\\\. A "+" behind
-        the length says that there were more. SIGTERM and SIGINT end it.
+        printable ASCII are written as \\n, \\r, \\t or \\xNN, the backslash as \\\\. A "+" after
+        the length means that the datagram was longer. SIGTERM and SIGINT end it.
           --echo                sends each datagram back as well
           --join GROUP          receives what is sent to a multicast group; may be repeated.
                                 Several programs may then listen on the port
@@ -80,9 +80,9 @@ enum Usage {
           --wait S              prints answers, as udp-listen does, until S seconds after
                                 the last datagram was sent
           --broadcast           allows sending to broadcast addresses
-          --ttl N               how many routers the datagrams may pass
-          --interface I         the interface that datagrams to a multicast group leave by
-          -4, -6                sends over IPv4 or IPv6 alone
+          --ttl N               the number of routers that the datagrams may pass
+          --interface I         the interface through which datagrams leave to a multicast group
+          -4, -6                sends over IPv4 only, or over IPv6 only
           --source SOURCE       sends from an address or an interface, as for connect; from
                                 unix:/path or unix:@name
 
@@ -90,10 +90,10 @@ enum Usage {
     sockcat --help, sockcat --version
 
     Endpoints: host:port, [IPv6]:port, :port, unix:/path, unix:@name. Listening on port 0
-    takes a free port; listening on systemd: takes all sockets that systemd passes to the
-    program, systemd:NAME those of that name. S may have a fraction.
+    uses a free port. Listening on systemd: uses all sockets that systemd passes to the
+    program, and systemd:NAME uses those of that name. S may have a fraction.
 
-    Exit status: 0 all went well, 1 input or output failed, 2 usage, 3 a certificate was not
+    Exit status: 0 success, 1 input or output failed, 2 usage, 3 a certificate was not
     accepted, by either side, 4 a time-out.
 
     """

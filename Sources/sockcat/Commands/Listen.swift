@@ -19,7 +19,8 @@ struct Listen {
     if options.mode == .chat { configuration.connection.writeBudget = Self.chatBudget }
     let listeners = try makeListeners(configuration)
     if options.servesOne, listeners.count > 1 {
-      throw Failure.usage("systemd passed \(listeners.count) sockets, but one connection is served: name one of them")
+      throw Failure.usage(
+        "systemd passed \(listeners.count) sockets, but only one connection is served: name one of them")
     }
     for address in listeners.flatMap(\.localAddresses) { StandardError.write(line: "listening on \(address)") }
     if options.servesOne, let listener = listeners.first {
@@ -68,7 +69,7 @@ struct Listen {
     }
     let refused = reports.map(\.refused).reduce(0, +)
     if refused > 0 {
-      StandardError.write(line: "sockcat: \(refused) connections were refused because descriptors were short")
+      StandardError.write(line: "sockcat: \(refused) connections were refused because too few descriptors were free")
     }
     let (aborted, accepted) = (reports.map(\.aborted).reduce(0, +), reports.map(\.accepted).reduce(0, +))
     if aborted > 0 {

@@ -17,13 +17,13 @@ struct Demo {
     try await scene { try await timeout() }
     try await title("A server that stops: graceful where it can be, bounded where it cannot")
     try await scene { try await draining() }
-    try await title("Datagrams: questions, answers, and one that nobody takes")
+    try await title("Datagrams: questions, answers, and one without a receiver")
     try await scene { try await datagrams() }
     try await title("A multicast group: sent once, received by all of its members")
     try await scene { try await multicast() }
-    try await title("An upgrade in mid-stream: the same connection goes on encrypted")
+    try await title("An upgrade in mid-stream: the same connection continues encrypted")
     try await scene { try await upgrade() }
-    try await output.write(utf8: "\nAll of it went as it should.\n")
+    try await output.write(utf8: "\nEverything worked as expected.\n")
   }
 
   // MARK: Output and checks
@@ -31,13 +31,13 @@ struct Demo {
   func say(_ line: String) async throws { try await output.write(utf8: "   \(line)\n") }
 
   func check(_ isTrue: Bool, _ what: String) throws {
-    if !isTrue { throw Failure(.inputOutput, "the demo went wrong: \(what)") }
+    if !isTrue { throw Failure(.inputOutput, "the demo failed: \(what)") }
   }
 
   private func title(_ text: String) async throws { try await output.write(utf8: "\n-- \(text)\n") }
 
   private func scene(_ body: @escaping @Sendable () async throws -> Void) async throws {
-    try await within(.seconds(20), orFailWith: "the demo does not get on", body)
+    try await within(.seconds(20), orFailWith: "the demo makes no progress", body)
   }
 
   /// Serves on a free port of this machine while `body` runs, and stops afterwards.

@@ -15,7 +15,7 @@ extension Demo {
       let answer = try await client.receive(timeout: .seconds(10))
       let back = String(decoding: answer.bytes, as: UTF8.self)
       try await say("sent \(text.debugDescription); \(answer.bytes.count) bytes came back: \(back.debugDescription)")
-      try check(answer.bytes == Array(text.utf8).reversed(), "the answer is another")
+      try check(answer.bytes == Array(text.utf8).reversed(), "the answer differs")
     }
     await server.close()
     try await serving.value
@@ -23,10 +23,10 @@ extension Demo {
     do {
       try await client.send([1])
       _ = try await client.receive(timeout: .seconds(10))
-      try check(false, "somebody answered")
+      try check(false, "a datagram was answered")
     } catch let error as SocketError {
       try await say("one more datagram, and the kernel reports: \(error)")
-      try check(error.code == .connectionRefused, "the error is another")
+      try check(error.code == .connectionRefused, "the error differs")
     }
     await client.close()
   }
@@ -53,15 +53,15 @@ extension Demo {
     for (name, member) in members {
       let datagram = try await member.receive(timeout: .seconds(10))
       let text = String(decoding: datagram.bytes, as: UTF8.self)
-      let target = datagram.localAddress.map { "\($0)" } ?? "nobody"
+      let target = datagram.localAddress.map { "\($0)" } ?? "an unknown address"
       try await say("\(name) receives \(text.debugDescription), sent to \(target)")
-      try check(text == "to all of you" && datagram.localAddress == group, "it is another datagram")
+      try check(text == "to all of you" && datagram.localAddress == group, "the datagram differs")
     }
     try await members[0].endpoint.leave(group, on: "lo")
     try await sender.send(Array("who is left?".utf8), to: group.socketAddress(port: port))
     _ = try await members[1].endpoint.receive(timeout: .seconds(10))
-    try check(await members[0].endpoint.metrics.datagramsReceived == 1, "one that had left received it, too")
-    try await say("ada leaves; what is sent now is for bob alone")
+    try check(await members[0].endpoint.metrics.datagramsReceived == 1, "a former member received it too")
+    try await say("ada leaves; the next datagram reaches only bob")
     for (_, member) in members { await member.close() }
     await sender.close()
   }

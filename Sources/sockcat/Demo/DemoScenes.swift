@@ -40,7 +40,7 @@ extension Demo {
         let shown = text.count < 20 ? text.debugDescription : "\"\(text.prefix(15))…\""
         let back = String(decoding: answer.prefix(15), as: UTF8.self).debugDescription
         try await say("sent \(shown), \(message.count) bytes; it came back reversed: \(back)")
-        try check(answer == message.reversed(), "the answer is another")
+        try check(answer == message.reversed(), "the answer differs")
       }
       await connection.close()
     }
@@ -62,7 +62,7 @@ extension Demo {
         return connection.enqueueRead(.integer(UInt32.self))
       }
       let queued = start.duration(to: .now)
-      try await say("queued 5 writes and 5 reads in \(microseconds(queued)), without waiting for any")
+      try await say("queued 5 writes and 5 reads in \(microseconds(queued)), without waiting for any of them")
       var squares: [UInt32] = []
       for answer in answers { squares.append(try await answer.value) }
       let took = microseconds(start.duration(to: .now))
@@ -86,7 +86,7 @@ extension Demo {
         try check(false, "the read did not time out")
       } catch let error as SocketError {
         try await say("a read for a whole line, within 300 ms, fails: \(error)")
-        try check(error.code == .timedOut, "the error is another")
+        try check(error.code == .timedOut, "the error differs")
       }
       try await say("the \(await connection.status.bufferedBytes) bytes that had arrived wait for the next read")
       try await connection.write(utf8: "go on\n")
@@ -129,8 +129,8 @@ extension Demo {
     let report = try await served
     let took = start.duration(to: .now) / .milliseconds(1)
     let counts = "\(report.finished) finished, \(report.failed) failed, \(report.aborted) aborted"
-    try await say("after \(Int(took)) ms it has stopped; of \(report.accepted) connections: \(counts)")
-    try check(report.finished == 2 && report.aborted == 1, "the report is another")
+    try await say("it has stopped after \(Int(took)) ms; of \(report.accepted) connections: \(counts)")
+    try check(report.finished == 2 && report.aborted == 1, "the report differs")
     await clients[2].connection.abort()
   }
 }

@@ -6,7 +6,7 @@ extension Demo {
   func upgrade() async throws {
     let identity = try TLSIdentity.selfSigned(for: ["demo.test"])
     let certificate = identity.certificate
-    try await say("made a key and a certificate for demo.test, known to this client alone: \(fingerprint(certificate))")
+    try await say("made a key and a certificate for demo.test, known only to this client: \(fingerprint(certificate))")
     let server = try TLSContext(TLSConfiguration(identity: identity))
     let client = try TLSContext(TLSConfiguration(trustRoots: [.certificates([certificate])]))
     let eavesdropper = Eavesdropper()
@@ -20,7 +20,7 @@ extension Demo {
       }
     }
     for line in eavesdropper.report { try await say(line) }
-    try await say("(records: 16 is the handshake, 17 is what only the two ends can read)")
+    try await say("(records: 16 is the handshake, 17 is data that only the two ends can read)")
     try check(eavesdropper.hasSeen("STARTTLS"), "the eavesdropper has seen nothing")
     try check(!eavesdropper.hasSeen(secret), "the secret was sent in plain text")
   }
@@ -39,13 +39,13 @@ extension Demo {
     try await say("the same connection, encrypted: \(try await secure.session.summary)")
     let answer = try await secure.read(.line()) ?? ""
     try await say("encrypted: NOTE \(secret); the server: \(answer)")
-    try check(answer == "noted \(secret.utf8.count) bytes", "the answer is another")
+    try check(answer == "noted \(secret.utf8.count) bytes", "the answer differs")
     do {
       try await connection.write(utf8: "NOTE \(secret)\n")
       try check(false, "the plain connection took a write")
     } catch let error as SocketError {
-      try await say("what is no longer there is a way back: \(error)")
-      try check(error.code == .upgraded, "the error is another")
+      try await say("the plain connection cannot be used again: \(error)")
+      try check(error.code == .upgraded, "the error differs")
     }
     await secure.close()
   }
@@ -112,7 +112,7 @@ private final class Eavesdropper: Sendable {
       let text = String(decoding: bytes, as: UTF8.self).debugDescription
       let hexadecimal = bytes.prefix(12).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
       let shown = isText ? text : "\(hexadecimal.joined(separator: " ")) … \(bytes.count) bytes"
-      return "somebody in between sees of the \(who): \(shown)"
+      return "an eavesdropper sees of the \(who): \(shown)"
     }
   }
 }

@@ -46,7 +46,7 @@ actor ChatRoom: Service {
       } catch let error as SocketError {
         switch error.code {
         case .invalidUTF8:
-          await tell(connection, "that line was not UTF-8, nobody has heard it")
+          await tell(connection, "that line was not UTF-8, so it was not sent")
         case .endOfStream:
           return await say(String(decoding: await connection.takeBuffered(), as: UTF8.self), connection)
         case .limitExceeded:

@@ -64,7 +64,7 @@ enum StartTLS: String {
       guard line.uppercased().hasPrefix("A OK") else { throw refused(line) }
       return
     }
-    throw Failure(.inputOutput, "the IMAP server does not answer to STARTTLS")
+    throw Failure(.inputOutput, "the IMAP server does not answer STARTTLS")
   }
 
   // MARK: PostgreSQL
@@ -92,6 +92,6 @@ enum StartTLS: String {
   }
 
   private func refused(_ line: String) -> Failure {
-    Failure(.inputOutput, "the server does not want to begin TLS: \(AddressError.quote(line))")
+    Failure(.inputOutput, "the server refuses to begin TLS: \(AddressError.quote(line))")
   }
 }
