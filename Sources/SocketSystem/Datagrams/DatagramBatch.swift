@@ -15,7 +15,7 @@ import Glibc
   private let headers: OpaquePointer
   private let memory: UnsafeMutableRawBufferPointer
   /// The distance in bytes from one received datagram to the next.
-  private var size = 0
+  private var stride = 0
   /// The number of datagrams that were received, or that wait to be sent.
   private(set) package var count = 0
   /// The total size in bytes of the datagrams to be sent.
@@ -62,14 +62,14 @@ import Glibc
     from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
     count = 0
-    self.size = min(max(1, size), 65_536)
+    stride = min(max(1, size), 65_536)
     // SAFETY: as above; there is memory for so many of that size.
-    let limit = Int32(min(limit, Self.capacity(forSize: self.size)))
+    let limit = Int32(min(limit, Self.capacity(forSize: stride)))
     let received = retryingInterrupts {
       guard let start = unsafe memory.baseAddress else { return -Int(ENOMEM) }
       return Int(
         unsafe clinux_batch_receive(
-          headers, socket.number, start.assumingMemoryBound(to: UInt8.self), UInt(self.size), limit,
+          headers, socket.number, start.assumingMemoryBound(to: UInt8.self), UInt(stride), limit,
           withMetadata ? 1 : 0, Int32(min(max(0, descriptors), Self.maximumDescriptors))))
     }
     if received == -Int(EAGAIN) { return 0 }
@@ -82,7 +82,7 @@ import Glibc
   package func length(_ index: Int) -> Int {
     // SAFETY (here and below): as above.
     guard index < count else { return 0 }
-    return min(Int(unsafe clinux_batch_length(headers, Int32(index))), size)
+    return min(Int(unsafe clinux_batch_length(headers, Int32(index))), stride)
   }
 
   /// Returns whether a received datagram was longer than its space, and was cut.
@@ -117,18 +117,19 @@ import Glibc
     guard index < count else { return (nil, false) }
     // SAFETY: as above; there is room for as many descriptors as are asked for.
     let room = min(max(0, limit), Self.maximumDescriptors)
-    var came = 0
+    var receivedCount = 0
     var numbers: [Int32] = []
     if room == 0 {
-      came = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), nil, 0))
+      receivedCount = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), nil, 0))
     } else {
       numbers = unsafe [Int32](unsafeUninitializedCapacity: room) { numbers, initialized in
-        came = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), numbers.baseAddress, Int32(room)))
-        initialized = min(came, room)
+        receivedCount = Int(
+          unsafe clinux_batch_take_descriptors(headers, Int32(index), numbers.baseAddress, Int32(room)))
+        initialized = min(receivedCount, room)
       }
     }
     let isTruncated = unsafe clinux_batch_is_control_truncated(headers, Int32(index)) != 0
-    return (numbers.isEmpty ? nil : DescriptorBundle(owning: numbers), isTruncated || came > room)
+    return (numbers.isEmpty ? nil : DescriptorBundle(owning: numbers), isTruncated || receivedCount > room)
   }
 
   /// Returns the metadata that was received with a datagram.
@@ -142,7 +143,7 @@ import Glibc
 
   /// Lends the bytes of a received datagram.
   package func withBytes<Result>(_ index: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
-    let start = index * size
+    let start = index * stride
     // SAFETY: as above; the closure cannot keep the span.
     let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[start..<start + length(index)])
     return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
@@ -150,7 +151,7 @@ import Glibc
 
   /// Copies the first bytes of a received datagram, at most `limit`.
   package func bytes(_ index: Int, atMost limit: Int) -> [UInt8] {
-    let start = index * size
+    let start = index * stride
     // SAFETY: as above.
     return unsafe Array(UnsafeRawBufferPointer(rebasing: memory[start..<start + min(limit, length(index))]))
   }

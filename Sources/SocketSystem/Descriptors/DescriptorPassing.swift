@@ -91,7 +91,7 @@ package final class DescriptorInbox {
   /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).
   func receive(from socket: Socket, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     if let failure { return .failed(failure) }
-    var came: Int32 = 0
+    var receivedCount: Int32 = 0
     var isTruncated: Int32 = 0
     let most = Int(CLINUX_MAXIMUM_DESCRIPTORS)
     // SAFETY: the caller's memory is valid for its count, and the array on the stack for as many descriptors as can come.
@@ -99,9 +99,9 @@ package final class DescriptorInbox {
       guard let first = descriptors.baseAddress else { return -Int(ENOMEM) }
       let received = retryingInterrupts {
         unsafe clinux_receive_descriptors(
-          socket.number, memory.baseAddress, UInt(memory.count), first, &came, &isTruncated)
+          socket.number, memory.baseAddress, UInt(memory.count), first, &receivedCount, &isTruncated)
       }
-      for index in 0..<Int(came) { unsafe keep(descriptors[index]) }
+      for index in 0..<Int(receivedCount) { unsafe keep(descriptors[index]) }
       return received
     }
     if isTruncated != 0, failure == nil { failure = SystemError(call: "recvmsg", errno: EMFILE) }

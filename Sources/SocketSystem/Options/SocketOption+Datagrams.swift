@@ -12,7 +12,7 @@ extension SocketOption where Value == Bool {
   /// IP_MULTICAST_ALL, IPV6_MULTICAST_ALL. A `UDPEndpoint` turns it off.
   public static var multicastAll: Self { .flag("multicastAll", .ip(IP_MULTICAST_ALL, 29)) }
   /// Whether an IPv6 socket serves only IPv6: IPV6_V6ONLY.
-  package static var ipv6Only: Self { .flag("ipv6Only", .same(.ipv6Only)) }
+  package static var ipv6Only: Self { .flag("ipv6Only", .single(.ipv6Only)) }
   /// Whether the local address of each datagram is reported: IP_PKTINFO, IPV6_RECVPKTINFO.
   package static var receivesLocalAddress: Self { .flag("localAddress", .ip(IP_PKTINFO, IPV6_RECVPKTINFO)) }
   /// Whether the traffic class of each datagram is reported: IP_RECVTOS, IPV6_RECVTCLASS.

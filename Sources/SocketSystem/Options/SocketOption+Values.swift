@@ -19,8 +19,8 @@ extension Int32 {
 }
 
 extension SocketOption where Value == Bool {
-  static func flag(_ name: String, _ place: OptionPlace) -> Self {
-    Self(name, place) {
+  static func flag(_ name: String, _ option: KernelOption) -> Self {
+    Self(name, option) {
       Int32($0 ? 1 : 0).kernelBytes
     } decode: {
       Int32(kernelBytes: $0) != 0
@@ -29,8 +29,8 @@ extension SocketOption where Value == Bool {
 }
 
 extension SocketOption where Value == Int {
-  static func number(_ name: String, _ place: OptionPlace, in range: ClosedRange<Int32> = 0...Int32.max) -> Self {
-    Self(name, place) { value throws(SocketOptionError) in
+  static func number(_ name: String, _ option: KernelOption, in range: ClosedRange<Int32> = 0...Int32.max) -> Self {
+    Self(name, option) { value throws(SocketOptionError) in
       guard let number = Int32(exactly: value), range.contains(number) else {
         throw .outOfRange("\(value) is not between \(range.lowerBound) and \(range.upperBound)")
       }
@@ -64,9 +64,9 @@ enum DurationUnit: Sendable {
 
 extension SocketOption where Value == Duration {
   static func time(
-    _ name: String, _ place: OptionPlace, in range: ClosedRange<Int32>, _ unit: DurationUnit
+    _ name: String, _ option: KernelOption, in range: ClosedRange<Int32>, _ unit: DurationUnit
   ) -> Self {
-    Self(name, place) { value throws(SocketOptionError) in
+    Self(name, option) { value throws(SocketOptionError) in
       try unit.count(value, in: range).kernelBytes
     } decode: {
       unit.duration(Int32(kernelBytes: $0))

@@ -18,19 +18,19 @@ import Glibc
 public struct SocketOption<Value: Sendable>: Sendable {
   /// The name of the option in error messages.
   package let name: String
-  private let place: OptionPlace
+  private let option: KernelOption
   /// The greatest size of the kernel's value, in bytes.
   private let size: Int
   private let encode: @Sendable (Value) throws(SocketOptionError) -> [UInt8]
   private let decode: @Sendable ([UInt8]) -> Value
 
   init(
-    _ name: String, _ place: OptionPlace, size: Int = MemoryLayout<Int32>.size,
+    _ name: String, _ option: KernelOption, size: Int = MemoryLayout<Int32>.size,
     encode: @escaping @Sendable (Value) throws(SocketOptionError) -> [UInt8],
     decode: @escaping @Sendable ([UInt8]) -> Value
   ) {
     self.name = name
-    self.place = place
+    self.option = option
     self.size = size
     self.encode = encode
     self.decode = decode
@@ -40,7 +40,7 @@ public struct SocketOption<Value: Sendable>: Sendable {
   package func set(_ value: Value, on socket: Socket) throws(SocketOptionError) {
     let bytes = try encode(value)
     do {
-      for option in try place.settable(on: socket) { try socket.set(option, to: bytes) }
+      for rawOption in try option.optionsToSet(on: socket) { try socket.set(rawOption, to: bytes) }
     } catch {
       throw .system(error)
     }
@@ -49,7 +49,7 @@ public struct SocketOption<Value: Sendable>: Sendable {
   /// Returns the option's value on a socket: getsockopt(2).
   package func value(on socket: Socket) throws(SocketOptionError) -> Value {
     do {
-      return decode(try socket.get(place.readable(on: socket), atMost: size))
+      return decode(try socket.get(option.optionToRead(on: socket), atMost: size))
     } catch {
       throw .system(error)
     }
@@ -65,20 +65,20 @@ package enum SocketOptionError: Error {
 }
 
 /// The option or options of the kernel behind a `SocketOption`.
-enum OptionPlace: Sendable {
-  case same(RawOption)
-  case ofFamily(ipv4: RawOption, ipv6: RawOption)
+enum KernelOption: Sendable {
+  case single(RawOption)
+  case perFamily(ipv4: RawOption, ipv6: RawOption)
 
-  static func socket(_ name: Int32) -> OptionPlace { .same(RawOption(level: SOL_SOCKET, name: name)) }
-  static func tcp(_ name: Int32) -> OptionPlace { .same(RawOption(level: Int32(IPPROTO_TCP), name: name)) }
-  static func ip(_ ipv4: Int32, _ ipv6: Int32) -> OptionPlace {
-    .ofFamily(
+  static func socket(_ name: Int32) -> KernelOption { .single(RawOption(level: SOL_SOCKET, name: name)) }
+  static func tcp(_ name: Int32) -> KernelOption { .single(RawOption(level: Int32(IPPROTO_TCP), name: name)) }
+  static func ip(_ ipv4: Int32, _ ipv6: Int32) -> KernelOption {
+    .perFamily(
       ipv4: RawOption(level: Int32(IPPROTO_IP), name: ipv4), ipv6: RawOption(level: Int32(IPPROTO_IPV6), name: ipv6))
   }
 
   /// Returns the options to set: every option that affects a packet of the socket.
-  fileprivate func settable(on socket: Socket) throws(SystemError) -> [RawOption] {
-    guard case .ofFamily(let ipv4, let ipv6) = self else { return [try readable(on: socket)] }
+  fileprivate func optionsToSet(on socket: Socket) throws(SystemError) -> [RawOption] {
+    guard case .perFamily(let ipv4, let ipv6) = self else { return [try optionToRead(on: socket)] }
     switch try socket.get(.domain) {
     case AF_INET: return [ipv4]
     case AF_INET6: return try socket.get(.ipv6Only) == 0 ? [ipv6, ipv4] : [ipv6]
@@ -87,10 +87,10 @@ enum OptionPlace: Sendable {
   }
 
   /// Returns the option to read: the one for packets to the socket's peer.
-  fileprivate func readable(on socket: Socket) throws(SystemError) -> RawOption {
+  fileprivate func optionToRead(on socket: Socket) throws(SystemError) -> RawOption {
     switch self {
-    case .same(let option): return option
-    case .ofFamily(let ipv4, let ipv6):
+    case .single(let option): return option
+    case .perFamily(let ipv4, let ipv6):
       switch try socket.get(.domain) {
       case AF_INET: return ipv4
       case AF_INET6: return (try? socket.remoteAddress())?.unmapped.isIPv4 == true ? ipv4 : ipv6
@@ -109,7 +109,7 @@ extension SocketOption where Value == Int32 {
   ///   - level: The protocol level, for example `SOL_SOCKET`.
   ///   - name: The number of the option, for example `SO_INCOMING_CPU`.
   public init(level: Int32, name: Int32) {
-    self.init("option \(name) of level \(level)", .same(RawOption(level: level, name: name))) {
+    self.init("option \(name) of level \(level)", .single(RawOption(level: level, name: name))) {
       $0.kernelBytes
     } decode: {
       Int32(kernelBytes: $0)
@@ -126,7 +126,7 @@ extension SocketOption where Value == [UInt8] {
   ///   - maximumLength: The greatest number of bytes to read. A negative number counts as 0.
   public init(level: Int32, name: Int32, maximumLength: Int) {
     self.init(
-      "option \(name) of level \(level)", .same(RawOption(level: level, name: name)), size: max(0, maximumLength)
+      "option \(name) of level \(level)", .single(RawOption(level: level, name: name)), size: max(0, maximumLength)
     ) {
       $0
     } decode: {

@@ -65,12 +65,12 @@ private struct DatagramSender {
   func hearErrors() async throws {
     // One call may take the report from the kernel, and the next call throws it. Datagrams that arrived before are read
     // and dropped.
-    var emptyTurns = 0
-    for _ in 0..<100 where emptyTurns < 2 {
+    var emptyReceives = 0
+    for _ in 0..<100 where emptyReceives < 2 {
       do {
         _ = try await endpoint.receive(timeout: .zero)
       } catch let error as SocketError where error.code == .timedOut {
-        emptyTurns += 1
+        emptyReceives += 1
       }
     }
   }

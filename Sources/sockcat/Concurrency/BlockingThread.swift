@@ -22,16 +22,16 @@ final class BlockingThread: Sendable {
   ///
   /// - Parameter call: The call, which may block.
   /// - Returns: The future result of the call.
-  func start<Value: Sendable>(_ call: @escaping @Sendable () throws -> Value) -> Once<Value> {
-    let once = Once<Value>()
-    calls.withLock { $0.append { once.settle(Result(catching: call)) } }
+  func start<Value: Sendable>(_ call: @escaping @Sendable () throws -> Value) -> Future<Value> {
+    let future = Future<Value>()
+    calls.withLock { $0.append { future.complete(with: Result(catching: call)) } }
     count.signal()
-    return once
+    return future
   }
 }
 
 /// A future result, which one task waits for. Only the first result counts.
-final class Once<Value: Sendable>: Sendable {
+final class Future<Value: Sendable>: Sendable {
   private struct State {
     var result: Result<Value, any Error>?
     var waiter: CheckedContinuation<Value, any Error>?
@@ -39,7 +39,7 @@ final class Once<Value: Sendable>: Sendable {
 
   private let state = Guarded(State())
 
-  func settle(_ result: Result<Value, any Error>) {
+  func complete(with result: Result<Value, any Error>) {
     let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
       if state.result != nil { return nil }
       state.result = result
@@ -62,7 +62,7 @@ final class Once<Value: Sendable>: Sendable {
         if let result { continuation.resume(with: result) }
       }
     } onCancel: {
-      settle(.failure(CancellationError()))
+      complete(with: .failure(CancellationError()))
     }
   }
 }

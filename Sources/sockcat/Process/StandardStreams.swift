@@ -9,7 +9,7 @@ import Glibc
 final class StandardInput: Sendable {
   private struct State {
     var isEnded = false
-    var reading: Once<[UInt8]?>?
+    var reading: Future<[UInt8]?>?
   }
 
   private let thread: BlockingThread
@@ -40,7 +40,7 @@ final class StandardInput: Sendable {
       state.isEnded = true
       return state.reading
     }
-    reading?.settle(.success(nil))
+    reading?.complete(with: .success(nil))
   }
 }
 
