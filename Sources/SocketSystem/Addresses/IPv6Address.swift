@@ -174,6 +174,7 @@ extension IPv6Address {
   }
 
   private init(groups: [UInt16]) {
+    assert(groups.count == 8, "an IPv6 address has 8 groups")
     func number(_ half: ArraySlice<UInt16>) -> UInt64 { half.reduce(0) { $0 << 16 | UInt64($1) } }
     self.init(high: number(groups[..<4]), low: number(groups[4...]))
   }

@@ -61,6 +61,7 @@ import Glibc
   package func receive(
     from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
+    assert(limit >= 1, "a call asks for at least one datagram")
     count = 0
     stride = min(max(1, size), 65_536)
     // SAFETY: as above; there is memory for so many of that size.
@@ -74,6 +75,7 @@ import Glibc
     }
     if received == -Int(EAGAIN) { return 0 }
     if received < 0 { throw SystemError(call: "recvmmsg", errno: Int32(-received)) }
+    assert(received <= Self.capacity, "more datagrams than there are headers")
     count = received
     return received
   }
@@ -206,11 +208,15 @@ import Glibc
     count += 1
     used += bytes.count
     ends.append(used)
+    assert(ends.count == count && count <= Self.capacity && used <= Self.room)
     return true
   }
 
   /// Returns the total size in bytes of the first `count` datagrams to be sent.
-  package func bytes(ofFirst count: Int) -> Int { count > 0 ? ends[count - 1] : 0 }
+  package func bytes(ofFirst count: Int) -> Int {
+    assert(count <= ends.count)
+    return count > 0 ? ends[count - 1] : 0
+  }
 
   /// Sends the whole batch: sendmmsg(2).
   ///
@@ -223,6 +229,7 @@ import Glibc
     let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
     if sent == -Int(EAGAIN) { return 0 }
     if sent < 0 { throw SystemError(call: "sendmmsg", errno: Int32(-sent)) }
+    assert(sent <= count, "more datagrams were sent than added")
     return sent
   }
 }

@@ -27,7 +27,10 @@ package final class DescriptorBundle: Sendable {
   private let open: Guarded<[Int32]>
 
   /// Takes ownership of open descriptors.
-  package init(owning numbers: [Int32] = []) { open = Guarded(numbers) }
+  package init(owning numbers: [Int32] = []) {
+    assert(numbers.allSatisfy { $0 >= 0 }, "a descriptor is never negative")
+    open = Guarded(numbers)
+  }
 
   deinit { closeAll() }
 
@@ -109,6 +112,7 @@ package final class DescriptorInbox {
   }
 
   private func keep(_ number: Int32) {
+    assert(number >= 0 && numbers.count <= maximum)
     if numbers.count < maximum, failure == nil { return numbers.append(number) }
     failure = SystemError(call: "recvmsg", errno: ETOOMANYREFS)
     _ = close(number)

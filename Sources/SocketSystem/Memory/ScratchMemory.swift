@@ -36,6 +36,7 @@ import Glibc
 
   /// Lends the first `count` bytes.
   package func withBytes<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
+    assert((0...self.count).contains(count), "more bytes than there is memory")
     // SAFETY: initialised bytes, which the closure cannot keep.
     let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory.prefix(count)).assumingMemoryBound(to: UInt8.self)
     return try body(unsafe Span(_unsafeElements: bytes))

@@ -35,6 +35,7 @@ package struct Epoll: ~Copyable, Sendable {
   package borrowing func wait(
     _ events: inout EventBuffer, atMost limit: Int = EventBuffer.capacity, milliseconds: Int32
   ) -> Int {
+    assert((1...EventBuffer.capacity).contains(limit))
     // SAFETY: the pointer is valid for the storage's count, which the capacity given does not exceed.
     let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in
       guard let base = buffer.baseAddress else { return 0 }

@@ -46,6 +46,7 @@ extension Socket {
   ///
   /// It sends at most `maximumPieces` pieces. The others wait for the next call.
   package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    assert((0...(pieces.first?.count ?? 0)).contains(offset), "the first piece is skipped beyond its end")
     let limited = pieces.prefix(Self.maximumPieces)
     // SAFETY: the vectors point into arrays that `withVectors` keeps alive and still until its body returns.
     let sent = unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: limited.count) { vectors in

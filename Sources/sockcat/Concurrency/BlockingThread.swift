@@ -56,6 +56,7 @@ final class Future<Value: Sendable>: Sendable {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let result = state.withLock { state in
+          assert(state.waiter == nil, "only one task may wait for a result")
           if state.result == nil { state.waiter = continuation }
           return state.result
         }

@@ -31,6 +31,7 @@ struct DatagramPieces {
   func finish() -> [UInt8]? { rest.isEmpty && !isWhole ? nil : rest }
 
   private mutating func append(_ more: ArraySlice<UInt8>) throws(Failure) {
+    assert(rest.count <= Self.maximumLength)
     rest += more
     if rest.count <= Self.maximumLength { return }
     let what = isWhole ? "the input" : "a line"

@@ -19,6 +19,7 @@ enum HTTPDate {
   /// - Parameter second: Seconds since 1970-01-01 00:00:00 UTC, at least 0.
   /// - Returns: The date.
   static func text(of second: Int) -> String {
+    assert(second >= 0)
     let (days, rest) = second.quotientAndRemainder(dividingBy: 86_400)
     let (year, month, day) = civil(days)
     let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][days % 7]

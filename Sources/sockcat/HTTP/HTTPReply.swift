@@ -30,6 +30,7 @@ struct HTTPReply {
         return
       case .request(let request, let length):
         consumed += length
+        assert(consumed <= requests.count)
         // The body is not read, so the bytes after the head are no request.
         isLast = !request.keepsAlive || request.hasBody || isDraining
         append(request.method == .other ? .methodNotAllowed : .ok, date, request)
