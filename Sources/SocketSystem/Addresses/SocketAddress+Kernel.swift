@@ -89,7 +89,7 @@ extension SocketAddress {
     form.ss_family = sa_family_t(AF_UNIX)
     let room = MemoryLayout<sockaddr_storage>.size - pathOffset
     let fitting = name.prefix(room)
-    // SAFETY: the name is cut to what is behind the family; the copy is bounds-checked besides.
+    // SAFETY: the name is cut to the room after the family; the copy is also bounds-checked.
     unsafe withUnsafeMutableBytes(of: &form) { bytes in
       unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[pathOffset...]).copyBytes(from: fitting)
     }
@@ -114,7 +114,7 @@ extension SocketAddress {
   ///     that size.
   package init?(storage: UnsafePointer<sockaddr_storage>, length: socklen_t) {
     let count = min(Int(length), MemoryLayout<sockaddr_storage>.size)
-    // SAFETY: the caller guarantees the pointer; no more is read than it is to.
+    // SAFETY: the caller guarantees the pointer and the length; no byte beyond them is read.
     unsafe self.init(kernelBytes: UnsafeRawBufferPointer(start: storage, count: count))
   }
 

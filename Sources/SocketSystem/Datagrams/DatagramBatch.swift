@@ -7,7 +7,7 @@ import Glibc
 ///
 /// Invariants:
 /// - `count` is at most `capacity`.
-/// - While a batch is filled for sending, `ends` has one entry per datagram, and `used` is its last entry, at most
+/// - While a batch is filled for sending, `ends` has one entry per datagram. `used` is the last entry, or 0, and at most
 ///   `room`.
 @safe package final class DatagramBatch {
   // SAFETY (here and below): both are made by `init` and freed once by `deinit`; indexes and sizes are checked; of the memory,
@@ -40,7 +40,7 @@ import Glibc
   }
 
   deinit {
-    // SAFETY: the only owner is gone.
+    // SAFETY: no other code has the memory after the last reference is released.
     unsafe clinux_batch_destroy(headers)
     unsafe memory.deallocate()
   }
@@ -64,7 +64,7 @@ import Glibc
     assert(limit >= 1, "a call asks for at least one datagram")
     count = 0
     stride = min(max(1, size), 65_536)
-    // SAFETY: as above; there is memory for so many of that size.
+    // SAFETY: as above; there is memory for `limit` datagrams of that size.
     let limit = Int32(min(limit, Self.capacity(forSize: stride)))
     let received = retryingInterrupts {
       guard let start = unsafe memory.baseAddress else { return -Int(ENOMEM) }

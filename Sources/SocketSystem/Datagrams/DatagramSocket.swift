@@ -91,7 +91,7 @@ extension Socket {
   package func bindToFreeName() throws(SystemError) {
     var address = sockaddr()
     address.sa_family = sa_family_t(AF_UNIX)
-    // SAFETY: the family alone is what the call is told to read.
+    // SAFETY: the length given lets the call read only the family.
     let length = socklen_t(MemoryLayout<sa_family_t>.size)
     _ = try check(unsafe withUnsafePointer(to: address) { unsafe Glibc.bind(number, $0, length) }, "bind")
   }

@@ -15,7 +15,7 @@ import Glibc
     unsafe memory.initializeMemory(as: UInt8.self, repeating: 0)
   }
 
-  // SAFETY: the only owner is gone.
+  // SAFETY: no other code has the memory after the last reference is released.
   deinit { unsafe memory.deallocate() }
 
   /// The size in bytes.

@@ -11,7 +11,7 @@ extension Int32 {
     if bytes.count < MemoryLayout<Int32>.size {
       value = Int32(bytes.first ?? 0)
     } else {
-      // SAFETY: no more is copied than both have.
+      // SAFETY: the copy is no longer than either side.
       unsafe withUnsafeMutableBytes(of: &value) { unsafe $0.copyBytes(from: bytes.prefix($0.count)) }
     }
     self = value

@@ -101,7 +101,7 @@ extension Socket {
   ) throws(SystemError) -> SocketAddress? {
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-    // SAFETY: sockaddr_storage is what the sockets API lets any sockaddr be read as; its length goes along.
+    // SAFETY: the sockets API allows any sockaddr to be read as a sockaddr_storage; its length is passed too.
     let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body(number, $0, &length) }
     }

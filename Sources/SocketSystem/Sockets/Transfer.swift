@@ -48,7 +48,7 @@ extension Socket {
   package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
     assert((0...(pieces.first?.count ?? 0)).contains(offset), "the first piece is skipped beyond its end")
     let limited = pieces.prefix(Self.maximumPieces)
-    // SAFETY: the vectors point into arrays that `withVectors` keeps alive and still until its body returns.
+    // SAFETY: the vectors point into arrays that `withVectors` keeps alive and unchanged until its body returns.
     let sent = unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: limited.count) { vectors in
       unsafe withVectors(limited, offset, vectors, 0) { count in
         var message = unsafe msghdr()

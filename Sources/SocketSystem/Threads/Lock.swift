@@ -16,7 +16,7 @@ import Glibc
   }
 
   deinit {
-    // SAFETY: nobody can hold the lock any more, for whoever used it kept it alive.
+    // SAFETY: no thread holds the lock here, because a thread that uses the lock also retains it.
     unsafe pthread_mutex_destroy(mutex)
     unsafe mutex.deallocate()
   }

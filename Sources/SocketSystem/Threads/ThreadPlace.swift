@@ -14,7 +14,7 @@ internal import CLinux
   /// time.
   package var object: Object? {
     get {
-      // SAFETY: what was put there lives until it is taken away, and there is nothing of another class at this place.
+      // SAFETY: the object lives until the reference is cleared, and no other class uses this number.
       // This does not use Optional's `map`, because generic code calls it through the runtime, which costs hundreds of
       // instructions.
       guard let object = unsafe clinux_thread_object(number) else { return nil }

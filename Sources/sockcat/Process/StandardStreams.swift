@@ -85,7 +85,7 @@ private func readSome(from descriptor: Int32) throws -> [UInt8]? {
 private func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws {
   var done = 0
   while done < bytes.count {
-    // SAFETY: the pointer is into the array's storage, and used within the call alone; `done` is less than its count.
+    // SAFETY: the pointer is into the array's storage, and used only within the call; `done` is less than its count.
     let count = unsafe bytes.withUnsafeBytes { bytes in
       unsafe write(descriptor, bytes.baseAddress?.advanced(by: done), bytes.count - done)
     }
