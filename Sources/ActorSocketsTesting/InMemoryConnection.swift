@@ -2,7 +2,7 @@ public import ActorSockets
 public import EpollReactor
 package import SocketSystem
 
-/// A byte stream without a socket: for tests of protocols, without ports and without a network.
+/// A byte stream without a socket, to test protocols without ports and without a network.
 ///
 /// ```swift
 /// let (client, server) = InMemoryConnection.pair()
@@ -10,29 +10,32 @@ package import SocketSystem
 /// let line = try await server.read(until: .lf)
 /// ```
 ///
-/// It runs on the same queues as a `TCPConnection`, with the same timeouts, limits, half-close and errors. What one end
-/// sends waits in a buffer of the other; when that is full, writes suspend, as they do on a socket.
+/// It runs on the same queues as a `TCPConnection`, with the same timeouts, limits, half-close and errors. Bytes that
+/// one end sends wait in a buffer of the other end. If the buffer is full, writes suspend, as they do on a socket.
 ///
 /// After ``ByteStream/abort()`` the other end reads the bytes that were sent, and then a reset, like the peer of a TCP
-/// connection. The peer of a unix socket sees a clean end instead on Linux.
+/// connection. On Linux, the peer of a unix socket sees a clean end instead.
 public actor InMemoryConnection: QueuedByteStream {
-  /// What a connection can be told to do differently.
+  /// The settings of a connection.
   public struct Configuration: Sendable {
-    /// The bytes that may wait at each end to be read, at least 1. 64 KiB by default.
+    /// The most bytes that may wait to be read at each end, at least 1. The default is 64 KiB.
     public var capacity = 65_536
-    /// How long ``ByteStream/close()`` may take to send what was written; then the connection is aborted. 30 seconds by
-    /// default.
+    /// The most time that ``ByteStream/close()`` may take to send the written bytes. After that, the connection is
+    /// aborted. The default is 30 seconds.
     public var closeTimeout: Duration = .seconds(30)
-    /// The bytes that may wait to be sent before ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. 1 MiB by default.
+    /// The most bytes that may wait to be sent. Beyond that, ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. The
+    /// default is 1 MiB.
     public var writeBudget = 1 << 20
-    /// Whether the connection closes itself when the peer has finished and everything it sent was read. Off by default.
+    /// Whether the connection closes itself when the peer has finished and all of its bytes were read. The default is
+    /// off.
     public var closesOnEndOfStream = false
-    /// Whether the connection is closed when an operation times out. Off by default.
+    /// Whether the connection is closed when an operation times out. The default is off.
     public var closesOnTimeout = false
-    /// How long no byte may move in either direction before the connection is ended; `nil`, the default, for any time.
+    /// The most time without a byte in either direction, after which the connection is ended. The default is `nil`,
+    /// which means no limit.
     public var idleTimeout: Duration?
 
-    /// The defaults.
+    /// Creates the default settings.
     public init() {}
 
     fileprivate var options: StreamCore.Options {
@@ -45,23 +48,23 @@ public actor InMemoryConnection: QueuedByteStream {
     }
   }
 
-  /// A number that no other connection of this process has, for logs.
+  /// A number that is unique among the connections of this process, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
-  /// The queues, and what moves the bytes.
+  /// The queues and the state of the stream.
   public let core: StreamCore
 
   private nonisolated let registration: Registration
   private nonisolated let peer = PeerLink()
   private let transport: MemoryTransport
 
-  /// Makes two connected ends.
+  /// Creates two connected ends.
   ///
   /// - Parameters:
-  ///   - configuration: What both do differently.
-  ///   - reactor: Where their code runs.
-  /// - Returns: The ends; neither is anything more than the other.
+  ///   - configuration: The settings of both ends.
+  ///   - reactor: The reactor that runs both ends.
+  /// - Returns: The two ends. Both have the same role.
   public static func pair(
     configuration: Configuration = .init(), reactor: Reactor = .shared
   ) -> (InMemoryConnection, InMemoryConnection) {
@@ -90,7 +93,7 @@ public actor InMemoryConnection: QueuedByteStream {
     }
   }
 
-  /// One line for logs.
+  /// One line for logs, with the number of the connection.
   public nonisolated var description: String { "InMemoryConnection \(id)" }
 
   private func begin() {
@@ -121,7 +124,8 @@ public actor InMemoryConnection: QueuedByteStream {
     core.peerFinished()
   }
 
-  /// The other end closed. Bytes that it did not take are lost, which is an error only if there are any to come.
+  /// Handles that the other end closed. Bytes that it did not read are lost. That is an error only if this end sends
+  /// more.
   fileprivate func peerClosed() {
     if !transport.pipe.hasEnded { peerFinishedWriting() }
     transport.peerIsGone = true
@@ -143,7 +147,7 @@ extension InMemoryConnection: EventHandler {
   package func reactorShutDown() { core.reactorShutDown() }
 }
 
-/// The way to the other end: weak, so that each end may be dropped alone.
+/// A weak reference to the other end, so that each end can be released separately.
 private final class PeerLink: Sendable {
   private let end = Guarded<WeakEnd>(WeakEnd())
 
@@ -153,16 +157,16 @@ private final class PeerLink: Sendable {
 
   func set(_ connection: InMemoryConnection) { end.withLock { $0.connection = connection } }
 
-  /// Sends a message, which arrives in its turn.
+  /// Sends a message, which runs on the other end after the messages sent before it.
   func send(_ message: @escaping @Sendable (isolated InMemoryConnection) -> Void) {
     end.withLock { $0.connection }?.submit(message)
   }
 }
 
-/// One end of a pair as a stream's transport.
+/// The transport of one end of a pair.
 private final class MemoryTransport: StreamTransport {
   var pipe: MemoryPipe
-  /// The other end closed, and takes no bytes any more.
+  /// Whether the other end has closed, and accepts no more bytes.
   var peerIsGone = false
   private let registration: Registration
   private let peer: PeerLink

@@ -1,7 +1,7 @@
 internal import ActorSockets
 public import EpollReactor
 
-/// A reactor whose deadlines come when a test says so.
+/// A reactor whose clock moves only when a test moves it.
 ///
 /// ```swift
 /// let time = ManualTime()
@@ -10,22 +10,22 @@ public import EpollReactor
 /// await time.advance(by: .seconds(30))
 /// ```
 ///
-/// Everything but the deadlines is as on any reactor. The clock stands still until it is moved.
+/// Everything except the deadlines works as on any reactor. The clock does not move by itself.
 public final class ManualTime: Sendable {
-  /// The reactor: give it to what the test makes.
+  /// The reactor. Pass it to the connections and endpoints of the test.
   public let reactor: Reactor
 
-  /// A clock at zero, and a reactor of its own.
+  /// Creates a clock at zero with a reactor of its own.
   public init() { reactor = Reactor(manualTime: true) }
 
-  /// Moves the clock on. Deadlines are reached one after the other, each at its own instant.
-  ///
-  /// It returns when everything that was due has been reached. Calls that were enqueued before count: advancing takes
-  /// its turn behind them.
+  /// Moves the clock forward. Deadlines are reached one after the other, each at its own time.
   ///
   /// *Cancellation* has no effect.
   ///
-  /// - Parameter duration: How far; a negative one is zero.
+  /// *Ordering*: this runs after calls that were enqueued before it, and returns when every deadline that is due has
+  /// been reached.
+  ///
+  /// - Parameter duration: The distance. A negative duration counts as zero.
   public func advance(by duration: Duration) async {
     await withCheckedContinuation { continuation in
       reactor.advance(by: duration.clampedNanoseconds) { continuation.resume() }

@@ -1,16 +1,17 @@
-// One end of an in-memory connection, a pure machine: what a socket's buffers are to TCP.
+// One end of an in-memory connection, as a pure state machine. It corresponds to the buffers of a TCP socket.
 //
-// Each end grants the other credit, in bytes: the room of its receive buffer. Sending takes from the credit and hands the
-// bytes to a message for the other end; receiving makes room, and gives it back as new credit in a message.
+// Each end grants the other credit, in bytes: the room in its receive buffer. Sending uses up credit and puts the bytes
+// into a message for the other end. Receiving makes room, and returns it as new credit in a message.
 //
 // Invariants:
-// - Credit + bytes under way + bytes arrived and not received == capacity. So the other end never holds more.
-// - Bytes arrive in the order in which they were sent, the end of the stream behind them, a reset before nothing else.
+// - Credit + bytes in flight + bytes arrived and not received == capacity. So the other end never holds more.
+// - Bytes arrive in the order in which they were sent. The end of the stream comes after them. Nothing comes after a
+//   reset.
 
 internal import ActorSockets
 
 struct MemoryPipe {
-  /// The bytes that the other end has room for.
+  /// The number of bytes that the other end has room for.
   private(set) var credit: Int
   private(set) var arrived = ByteQueue()
   private(set) var hasEnded = false
@@ -19,28 +20,28 @@ struct MemoryPipe {
 
   init(capacity: Int) { credit = capacity }
 
-  /// Takes what may be sent of `count` bytes from the credit.
+  /// Takes credit for as many of `count` bytes as possible. Returns the number of bytes that may be sent.
   mutating func send(_ count: Int) -> Int {
     let allowed = min(count, credit)
     credit -= allowed
     return allowed
   }
 
-  /// The other end made room.
+  /// Adds the room that the other end made.
   mutating func granted(_ count: Int) { credit += count }
 
-  /// The other end sent bytes.
+  /// Adds bytes that the other end sent.
   mutating func received(_ bytes: [UInt8]) { arrived.append(bytes.span) }
 
-  /// The other end sends no more.
+  /// Records that the other end sends no more.
   mutating func ended() { hasEnded = true }
 
-  /// The other end is gone.
+  /// Records that the other end was aborted.
   mutating func reset() { isReset = true }
 
-  /// This end sends no more.
+  /// Records that this end sends no more.
   mutating func finish() { hasFinished = true }
 
-  /// Takes up to `count` bytes out; they are credit for the other end.
+  /// Takes out up to `count` bytes. They become credit for the other end.
   mutating func take(_ count: Int) -> [UInt8] { arrived.take(min(count, arrived.count)) }
 }

@@ -1,6 +1,6 @@
 public import ActorSockets
 
-/// A resolver that knows a few names and asks nobody.
+/// A resolver that knows a fixed list of names and asks no server.
 ///
 /// ```swift
 /// var configuration = TCPConnection.Configuration()
@@ -9,10 +9,10 @@ public import ActorSockets
 public struct StaticResolver: Resolver {
   private let names: [String: [SocketAddress]]
 
-  /// A resolver of these names.
+  /// Creates a resolver for these names.
   ///
   /// - Parameter names: The addresses of each name, in text.
-  /// - Throws: `AddressError` for a text that is no address.
+  /// - Throws: `AddressError` for a text that is not an IP address.
   public init(_ names: [String: [String]]) throws(AddressError) {
     var known: [String: [SocketAddress]] = [:]
     for (name, texts) in names {
@@ -29,13 +29,15 @@ public struct StaticResolver: Resolver {
     self.names = known
   }
 
-  /// Finds the addresses of a name. Capitals and a final dot make no difference.
+  /// Finds the addresses of a name, without regard to upper and lower case and to a final dot.
+  ///
+  /// *Cancellation* has no effect.
   ///
   /// - Parameters:
   ///   - name: The name.
   ///   - family: The family of the addresses.
-  /// - Returns: The addresses in the order in which they were given.
-  /// - Throws: `.hostNotFound` for a name that it does not know.
+  /// - Returns: The addresses of this family, in the order in which they were given.
+  /// - Throws: `.hostNotFound` for a name that is not in the list.
   @concurrent public func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
     guard let addresses = names[Self.key(name)] else {
       throw SocketError(.hostNotFound, operation: "look up", detail: "\(name.debugDescription) is not in the list")

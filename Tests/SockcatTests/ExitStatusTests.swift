@@ -121,7 +121,7 @@ struct ExitStatusTests {
   func `The demo shows everything and checks it`() async throws {
     let demo = try await Program(.sockcat, ["demo"])
     #expect(try await demo.exitStatus() == 0)
-    #expect(await demo.output.whole.hasSuffix("All of it went as it should.\n"))
+    #expect(await demo.output.whole.hasSuffix("Everything worked as expected.\n"))
     #expect(await demo.errors.whole == "")
   }
 

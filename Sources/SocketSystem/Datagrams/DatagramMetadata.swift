@@ -1,0 +1,85 @@
+internal import CLinux
+
+/// The metadata that the kernel reports or accepts with a datagram, besides its bytes and its address: cmsg(3), ip(7),
+/// ipv6(7). The kernel reports a property only if an option of the socket asks for it.
+package struct DatagramMetadata: Sendable, Hashable {
+  /// Received: the address that the datagram was sent to. Sent: the address that the datagram comes from.
+  package var localAddress: IPAddress?
+  /// The index of the interface that the datagram arrived on or leaves through; 0 for any interface.
+  package var interface: UInt32 = 0
+  /// The address of this machine to answer from. It differs from `localAddress` if that is a multicast group.
+  package var answerAddress: IPAddress?
+  /// The type of service (IPv4) or the traffic class (IPv6).
+  package var trafficClass: UInt8?
+  /// The number of routers that the datagram may still pass: the time to live (IPv4) or the hop limit (IPv6).
+  package var hopLimit: UInt8?
+  /// The time of arrival since 1970: clock_gettime(2) with CLOCK_REALTIME.
+  package var timestamp: Duration?
+  /// The sender of a datagram that came through a unix socket.
+  package var peerCredentials: PeerCredentials?
+
+  package init() {}
+}
+
+extension DatagramMetadata {
+  init(_ kernel: clinux_metadata) {
+    func has(_ bit: Int) -> Bool { kernel.present & UInt32(bit) != 0 }
+    if has(CLINUX_HAS_LOCAL) {
+      interface = kernel.interface
+      // SAFETY: the arrays are read while they live.
+      localAddress = unsafe withUnsafeBytes(of: kernel.local) { unsafe Self.address(Array($0), kernel) }
+      answerAddress = unsafe withUnsafeBytes(of: kernel.answer) { unsafe Self.address(Array($0), kernel) }
+      if answerAddress?.isUnspecified == true { answerAddress = nil }
+    }
+    if has(CLINUX_HAS_TRAFFIC_CLASS) { trafficClass = kernel.traffic_class }
+    if has(CLINUX_HAS_HOP_LIMIT) { hopLimit = kernel.hop_limit }
+    if has(CLINUX_HAS_TIMESTAMP) {
+      timestamp = .seconds(kernel.seconds) + .nanoseconds(kernel.nanoseconds)
+    }
+    if has(CLINUX_HAS_CREDENTIALS) {
+      peerCredentials = PeerCredentials(processID: kernel.process, userID: kernel.user, groupID: kernel.group)
+    }
+  }
+
+  /// Reads an address of 16 bytes. An IPv4 address is in the first four.
+  private static func address(_ bytes: [UInt8], _ kernel: clinux_metadata) -> IPAddress? {
+    if kernel.is_ipv6 == 0 { return .ipv4(IPv4Address(bytes[0], bytes[1], bytes[2], bytes[3])) }
+    guard var address = IPv6Address(bytes: bytes) else { return nil }
+    if address.isLinkLocal { address.scopeID = kernel.interface }
+    return .ipv6(address)
+  }
+
+  /// Returns the kernel's form of the metadata to be sent.
+  ///
+  /// - Parameter isIPv6: Whether the datagram is an IPv6 datagram. Its family may differ from the socket's.
+  /// - Returns: The kernel's form.
+  func kernelForm(isIPv6: Bool) -> clinux_metadata {
+    var kernel = clinux_metadata()
+    kernel.is_ipv6 = isIPv6 ? 1 : 0
+    if localAddress != nil || interface != 0 {
+      kernel.present |= UInt32(CLINUX_HAS_LOCAL)
+      kernel.interface = interface
+      // SAFETY: the copies are bounds-checked.
+      unsafe withUnsafeMutableBytes(of: &kernel.local) { local in
+        switch localAddress {
+        case .ipv4(let address):
+          unsafe local.storeBytes(of: address.rawValue.bigEndian, as: UInt32.self)
+        case .ipv6(let address): unsafe local.copyBytes(from: address.bytes)
+        case nil: break
+        }
+      }
+    }
+    if let trafficClass {
+      kernel.present |= UInt32(CLINUX_HAS_TRAFFIC_CLASS)
+      kernel.traffic_class = trafficClass
+    }
+    if let hopLimit {
+      kernel.present |= UInt32(CLINUX_HAS_HOP_LIMIT)
+      kernel.hop_limit = hopLimit
+    }
+    return kernel
+  }
+
+  /// Whether there is no metadata to be sent.
+  package var isEmpty: Bool { localAddress == nil && interface == 0 && trafficClass == nil && hopLimit == nil }
+}

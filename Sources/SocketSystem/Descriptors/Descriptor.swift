@@ -1,0 +1,28 @@
+import Glibc
+
+/// An open file descriptor with exactly one owner. It is closed once, when its owner is destroyed: close(2).
+///
+/// close(2) is never retried, because Linux closes the descriptor whatever close(2) returns.
+public struct Descriptor: ~Copyable, Sendable {
+  /// The number of the descriptor in this process.
+  public let number: Int32
+
+  /// Takes ownership of an open descriptor.
+  ///
+  /// - Parameter number: The number of the descriptor, at least 0. No other code may close it afterwards.
+  public init(owning number: Int32) { self.number = number }
+
+  deinit { _ = close(number) }
+
+  /// The socket behind the descriptor, for the calls on it. It is valid as long as this owner.
+  package var socket: Socket { Socket(number) }
+
+  /// Gives up ownership without closing. The caller must close the descriptor.
+  ///
+  /// - Returns: The number of the descriptor.
+  public consuming func release() -> Int32 {
+    let number = self.number
+    discard self
+    return number
+  }
+}

@@ -1,0 +1,120 @@
+internal import CLinux
+import Glibc
+
+// Passes descriptors from one process to another through a unix socket: unix(7), SCM_RIGHTS.
+
+extension Socket {
+  /// Sends bytes and a descriptor: sendmsg(2) with MSG_NOSIGNAL. There must be at least one byte. The descriptor
+  /// travels with the first byte.
+  package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing Descriptor) -> Transfer {
+    let passed = descriptor.number
+    // SAFETY: the pointer is valid for the span's count during the call, which only reads.
+    let sent = unsafe bytes.withUnsafeBytes { buffer in
+      retryingInterrupts {
+        guard let start = buffer.baseAddress else { return -Int(EINVAL) }
+        return unsafe clinux_send_descriptor(number, start, UInt(buffer.count), passed)
+      }
+    }
+    return Self.transfer(sent, "sendmsg")
+  }
+}
+
+/// The descriptors that are sent or were received with a datagram.
+///
+/// Invariant: this bundle is the only owner of each descriptor until the descriptor is taken or closed. The descriptors
+/// that are left are closed with the last reference to the bundle.
+package final class DescriptorBundle: Sendable {
+  private let open: Guarded<[Int32]>
+
+  /// Takes ownership of open descriptors.
+  package init(owning numbers: [Int32] = []) {
+    assert(numbers.allSatisfy { $0 >= 0 }, "a descriptor is never negative")
+    open = Guarded(numbers)
+  }
+
+  deinit { closeAll() }
+
+  /// The numbers of the descriptors that are left, in order.
+  package var numbers: [Int32] { open.withLock { $0 } }
+
+  /// Adds a descriptor at the end.
+  package func append(_ descriptor: consuming Descriptor) {
+    let number = descriptor.release()
+    open.withLock { $0.append(number) }
+  }
+
+  /// Takes out the first descriptor. Returns `nil` if no descriptor is left.
+  package func takeFirst() -> Descriptor? {
+    guard let number = open.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else { return nil }
+    return Descriptor(owning: number)
+  }
+
+  /// Moves all descriptors to a new bundle.
+  package func takeAll() -> DescriptorBundle {
+    DescriptorBundle(
+      owning: open.withLock { numbers in
+        defer { numbers = [] }
+        return numbers
+      })
+  }
+
+  /// Closes the descriptors that are left.
+  package func closeAll() {
+    let numbers = open.withLock { numbers in
+      defer { numbers = [] }
+      return numbers
+    }
+    for number in numbers { _ = close(number) }
+  }
+}
+
+/// The descriptors that came with the bytes received so far and are not taken yet.
+///
+/// Invariants:
+/// - Each descriptor has one owner: the inbox, until the descriptor is taken or closed.
+/// - At most `maximum` descriptors wait. If a peer passes more, the protocol is broken, and the descriptors that follow
+///   could be mistaken for the missing ones. So the inbox closes those beyond the maximum, and every later receive
+///   fails. The same happens if the kernel drops some because the process may open no more.
+package final class DescriptorInbox {
+  private let maximum: Int
+  private var numbers: [Int32] = []
+  private var failure: SystemError?
+
+  /// Creates an empty inbox with room for `maximum` descriptors.
+  package init(maximum: Int) { self.maximum = maximum }
+
+  deinit { for number in numbers { _ = close(number) } }
+
+  /// The number of descriptors that wait.
+  package var count: Int { numbers.count }
+
+  /// Takes out the descriptor that came first. Returns `nil` if none waits.
+  package func take() -> Descriptor? { numbers.isEmpty ? nil : Descriptor(owning: numbers.removeFirst()) }
+
+  /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).
+  func receive(from socket: Socket, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
+    if let failure { return .failed(failure) }
+    var receivedCount: Int32 = 0
+    var isTruncated: Int32 = 0
+    let most = Int(CLINUX_MAXIMUM_DESCRIPTORS)
+    // SAFETY: the caller's memory is valid for its count, and the array on the stack for as many descriptors as can come.
+    let received = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: most) { descriptors in
+      guard let first = descriptors.baseAddress else { return -Int(ENOMEM) }
+      let received = retryingInterrupts {
+        unsafe clinux_receive_descriptors(
+          socket.number, memory.baseAddress, UInt(memory.count), first, &receivedCount, &isTruncated)
+      }
+      for index in 0..<Int(receivedCount) { unsafe keep(descriptors[index]) }
+      return received
+    }
+    if isTruncated != 0, failure == nil { failure = SystemError(call: "recvmsg", errno: EMFILE) }
+    return Socket.transfer(received, "recvmsg")
+  }
+
+  private func keep(_ number: Int32) {
+    assert(number >= 0 && numbers.count <= maximum)
+    if numbers.count < maximum, failure == nil { return numbers.append(number) }
+    failure = SystemError(call: "recvmsg", errno: ETOOMANYREFS)
+    _ = close(number)
+  }
+}

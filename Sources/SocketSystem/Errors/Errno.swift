@@ -1,0 +1,38 @@
+import Glibc
+
+/// The error numbers that other modules distinguish, so that they need not import the C library.
+package enum Errno {
+  package static let badDescriptor = EBADF
+  package static let wouldBlock = EAGAIN
+  package static let noDevice = ENODEV
+  package static let invalidArgument = EINVAL
+  package static let notSocket = ENOTSOCK
+  package static let notConnected = ENOTCONN
+  package static let connectionReset = ECONNRESET
+  package static let brokenPipe = EPIPE
+  package static let connectionRefused = ECONNREFUSED
+  package static let connectionAborted = ECONNABORTED
+  package static let timedOut = ETIMEDOUT
+  package static let addressInUse = EADDRINUSE
+  package static let addressNotAvailable = EADDRNOTAVAIL
+  package static let familyNotSupported = EAFNOSUPPORT
+  package static let hostUnreachable = EHOSTUNREACH
+  package static let networkUnreachable = ENETUNREACH
+  package static let hostDown = EHOSTDOWN
+  package static let networkDown = ENETDOWN
+  package static let permissionDenied = EACCES
+  package static let notPermitted = EPERM
+  package static let readOnly = EROFS
+  package static let noSuchFile = ENOENT
+  package static let notADirectory = ENOTDIR
+  package static let wrongType = EPROTOTYPE
+  package static let processDescriptors = EMFILE
+  package static let systemDescriptors = ENFILE
+  package static let noBuffers = ENOBUFS
+  package static let messageTooLong = EMSGSIZE
+  package static let noMemory = ENOMEM
+  package static let protocolError = EPROTO
+  package static let noProtocolOption = ENOPROTOOPT
+  package static let tooManyReferences = ETOOMANYREFS
+  package static let notSupported = EOPNOTSUPP
+}

@@ -1,0 +1,23 @@
+import Glibc
+
+/// Reads directories.
+package enum Directory {
+  /// Returns the names of all entries except `.` and `..`, sorted: opendir(3), readdir(3).
+  package static func names(in path: String) throws(SystemError) -> [String] {
+    // SAFETY: the text is valid for the call; the directory is closed once, and each entry is copied before the next is
+    // read. Its name ends with a NUL.
+    guard let directory = unsafe opendir(path) else { throw SystemError(call: "opendir", errno: errno) }
+    defer { unsafe closedir(directory) }
+    var names: [String] = []
+    while true {
+      errno = 0
+      guard let entry = unsafe readdir(directory) else { break }
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    guard errno == 0 else { throw SystemError(call: "readdir", errno: errno) }
+    return names.sorted()
+  }
+}

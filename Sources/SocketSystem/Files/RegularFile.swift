@@ -1,0 +1,69 @@
+internal import CLinux
+import Glibc
+
+// Opens, reads and sends files. Reading a file may block as long as its disk takes. Linux offers no other way to read a
+// file here, and most files that are sent are in the page cache.
+
+/// The result of one step of sending a file.
+package enum FileTransfer {
+  /// The result of the send, as for any other send.
+  case transfer(Transfer)
+  /// The file could not be read, and the socket is unchanged. If the error is `nil`, the file ends before this offset.
+  case unreadable(SystemError?)
+}
+
+extension Descriptor {
+  /// Opens a file for reading: open(2). Opening a pipe does not wait for a writer. Child processes do not inherit the
+  /// descriptor.
+  package static func openForReading(_ path: String) throws(SystemError) -> Descriptor {
+    // SAFETY: the text is valid for the call.
+    Descriptor(owning: try check(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open"))
+  }
+
+  /// Returns the size in bytes of a regular file, or `nil` for any other kind of file: fstat(2).
+  package borrowing func fileSize() throws(SystemError) -> Int? {
+    var status = stat()
+    // SAFETY: `status` is valid for the call.
+    _ = try check(unsafe fstat(number, &status), "fstat")
+    return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+  }
+
+  /// Reads at most `count` bytes from `offset` on: pread(2). Returns no bytes at the end of the file.
+  package borrowing func read(from offset: Int, atMost count: Int) throws(SystemError) -> [UInt8] {
+    let number = self.number
+    var bytes: [UInt8] = []
+    var result = 0
+    bytes.append(addingCapacity: count) { tail in
+      // SAFETY: the span's memory is valid for its capacity, and the count set is what the kernel wrote.
+      unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
+        let free = UnsafeMutableRawBufferPointer(memory)
+        result = retryingInterrupts {
+          unsafe clinux_pread(number, free.baseAddress, UInt(min(count, free.count)), offset)
+        }
+        initialized = max(0, result)
+      }
+    }
+    if result < 0 { throw SystemError(call: "pread", errno: Int32(-result)) }
+    return bytes
+  }
+}
+
+extension Socket {
+  /// Sends at most `count` bytes of the file from `offset` on: sendfile(2).
+  ///
+  /// sendfile(2) has no flag like MSG_NOSIGNAL, so it may raise SIGPIPE in the calling thread. The thread must have
+  /// SIGPIPE blocked, as the threads of `startThread` have. There the signal stays pending and has no effect.
+  package func send(file: borrowing Descriptor, from offset: Int, count: Int) -> FileTransfer {
+    let fileNumber = file.number
+    let sent = retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
+    switch -sent {
+    case 0:
+      return .unreadable(nil)
+    // Errors that only the file can cause, never the socket.
+    case Int(EIO), Int(EINVAL), Int(EBADF), Int(ESPIPE), Int(EISDIR), Int(EOVERFLOW):
+      return .unreadable(SystemError(call: "sendfile", errno: Int32(-sent)))
+    default:
+      return .transfer(Self.transfer(sent, "sendfile"))
+    }
+  }
+}

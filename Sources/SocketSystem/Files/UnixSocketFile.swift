@@ -1,0 +1,199 @@
+internal import CLinux
+import Glibc
+
+// The file of a listening unix socket. bind(2) makes it; its permissions are narrowed before any other program can see
+// it; it is removed with the listener. A file that an ended program left behind is replaced. A file that is no socket
+// is never removed, and neither is a socket that any program has open. The facts, and what follows from them:
+//
+// - bind(2) never replaces a file, and never follows a link in the last part of the path. It fails with EADDRINUSE,
+//   whatever is there. A symbolic link is examined as a link (lstat(2), O_NOFOLLOW), and stays, wherever it leads.
+// - connect(2) of a *datagram* socket tells whether any program has the socket of a file open. ECONNREFUSED: no program
+//   has. EPROTOTYPE: it is a stream socket, whether it listens or not, and whatever waits in its backlog. Success: it
+//   is a datagram socket. The other program notices nothing of it. (connect(2) of a stream socket is not suitable: a
+//   socket that is bound but does not listen yet refuses it too, and a listening one gets a connection in its backlog.)
+//   Only ECONNREFUSED means that a socket is stale. With any other error, for example EACCES, the socket may be in use.
+// - A file system may give the inode number of a removed file to the next file. So a descriptor (O_PATH) holds the file
+//   while it is examined. If the path leads to the same device and inode number afterwards, it is the same file.
+// - Between that last check and unlink(2), another server could do the same, and the second server would remove the
+//   socket of the first. So a server locks the directory (flock(2)) from before it binds until it listens. bind(2)
+//   itself makes the file a moment before the socket can be found through it. The lock covers that moment too.
+// - The lock ends with its descriptor, even when the program is killed. A server waits for it only some milliseconds,
+//   because any program that may read the directory can hold it. If the server does not get the lock, it leaves a stale
+//   socket in place and fails with an error; it still binds to a free path. If a directory cannot be opened for
+//   reading, or a file system has no locks, there is no lock. Then two servers that start at the same moment must not
+//   share a path.
+// - A program that does not lock is safe as soon as its bind(2) has returned. In a file system that several machines
+//   share, a socket of another machine looks stale. So such a path must belong to one machine.
+// - fchmod(2) of the socket before bind(2) gives the file its mode, narrowed by the umask. Before listen(2), the
+//   permissions that were asked for and that the umask removed are added again. So the file never has more permissions
+//   than asked for. umask(2) belongs to the whole process, so it is not changed.
+
+/// The file that bind(2) made for a unix socket, distinguished from a later file at the same path.
+package struct UnixSocketFile: Sendable {
+  private let path: String
+  private let identity: FileIdentity?
+
+  /// Binds a socket to a path, replaces a stale socket there, and listens: bind(2), listen(2).
+  ///
+  /// - Parameters:
+  ///   - socket: A socket that is not bound.
+  ///   - path: A path in the file system.
+  ///   - permissions: The permission bits of the file; `nil` leaves them to the umask.
+  ///   - backlog: The most connections that wait to be accepted; `nil` for a datagram socket, which does not listen.
+  /// - Returns: The file, which the caller removes.
+  /// - Throws: The error of a call: EADDRINUSE of bind(2) if the path has something that is not stale; EWOULDBLOCK of
+  ///   flock(2) if the file there may belong to another server that starts now. No file is left behind.
+  package static func make(
+    for socket: Socket, at path: UnixPath, permissions: UInt16?, backlog: Int32?
+  ) throws(SystemError) -> UnixSocketFile {
+    if let permissions { _ = try check(fchmod(socket.number, mode_t(permissions)), "fchmod") }
+    return try whileLocked(path.directory) { mayRemove throws(SystemError) in
+      try bind(socket, path, mayRemove: mayRemove)
+      let file = UnixSocketFile(path: path.description, identity: FileIdentity(at: path.description))
+      do throws(SystemError) {
+        if let permissions { try HeldFile(ifAt: path.description)?.widen(to: mode_t(permissions)) }
+        if let backlog { try socket.listen(backlog: backlog) }
+      } catch {
+        file.remove()
+        throw error
+      }
+      return file
+    }
+  }
+
+  /// Removes the file, unless the path leads to another file by now: unlink(2). Call this while the socket is open.
+  /// Until then, no other file has the same inode number, and no server treats the socket as stale.
+  package func remove() {
+    guard let identity, FileIdentity(at: path) == identity else { return }
+    // SAFETY: the text is valid for the call.
+    _ = unsafe unlink(path)
+  }
+}
+
+extension UnixSocketFile {
+  /// Binds the socket, and replaces a stale socket: bind(2).
+  private static func bind(_ socket: Socket, _ path: UnixPath, mayRemove: Bool) throws(SystemError) {
+    // The file there may disappear or be replaced while it is examined. Then the loop tries again, but not for ever.
+    for _ in 0..<10 {
+      do throws(SystemError) {
+        return try socket.bind(to: .unix(path))
+      } catch {
+        guard error.errno == EADDRINUSE else { throw error }
+        guard let held = try HeldFile(ifAt: path.description) else { continue }
+        if held.kind != .socket { throw error }
+        switch try probe(path) {
+        case ECONNREFUSED: break
+        case ENOENT: continue
+        default: throw error
+        }
+        if !mayRemove { throw SystemError(call: "flock", errno: EWOULDBLOCK) }
+        if !held.isStill(at: path.description) { continue }
+        // SAFETY: the text is valid for the call.
+        if unsafe unlink(path.description) != 0, errno != ENOENT { throw SystemError(call: "unlink", errno: errno) }
+      }
+    }
+    throw SystemError(call: "bind", errno: EADDRINUSE)
+  }
+
+  /// Returns the errno of connect(2) of a datagram socket: ECONNREFUSED if no program has the socket at the path open,
+  /// 0 on success.
+  private static func probe(_ path: UnixPath) throws(SystemError) -> Int32 {
+    let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    let probe = Descriptor(owning: try check(Glibc.socket(AF_UNIX, type, 0), "socket"))
+    do throws(SystemError) {
+      _ = try probe.socket.connect(to: .unix(path))
+      return 0
+    } catch {
+      return error.errno
+    }
+  }
+
+  /// Runs `body` while the directory is locked against other servers that start.
+  ///
+  /// - Parameters:
+  ///   - directory: The directory.
+  ///   - body: Receives whether it may remove files. It may not if another program has the lock.
+  /// - Returns: The result of `body`.
+  /// - Throws: The error of `body`, and that of open(2) if no descriptor is free.
+  private static func whileLocked<Result>(
+    _ directory: String, _ body: (_ mayRemove: Bool) throws(SystemError) -> Result
+  ) throws(SystemError) -> Result {
+    // SAFETY: the text is valid for the call.
+    let number = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    if number < 0 {
+      if errno == EMFILE || errno == ENFILE { throw SystemError(call: "open", errno: errno) }
+      return try body(true)
+    }
+    let descriptor = Descriptor(owning: number)
+    for _ in 0..<lockAttempts {
+      if flock(descriptor.number, LOCK_EX | LOCK_NB) == 0 {
+        // A child process that is forked at this moment also has the descriptor, and with it the lock, until it
+        // executes another program. So the lock is released explicitly.
+        defer { flock(descriptor.number, LOCK_UN) }
+        return try body(true)
+      }
+      if errno != EWOULDBLOCK { return try body(true) }
+      poll(nil, 0, 1)
+    }
+    return try body(false)
+  }
+
+  /// The number of attempts to get the lock, one millisecond apart.
+  private static var lockAttempts: Int { 20 }
+}
+
+// MARK: -
+
+/// The identity of a file. No two files that exist have the same.
+private struct FileIdentity: Equatable, Sendable {
+  let device: UInt64
+  let inode: UInt64
+
+  init(_ status: stat) {
+    device = UInt64(status.st_dev)
+    inode = UInt64(status.st_ino)
+  }
+
+  /// Reads the identity of the file at a path, without following links: lstat(2).
+  init?(at path: String) {
+    var status = stat()
+    // SAFETY: the text and `status` are valid for the call.
+    guard unsafe lstat(path, &status) == 0 else { return nil }
+    self.init(status)
+  }
+}
+
+/// A file held open, so that no other file gets its inode number: open(2) with O_PATH, which does not open the content.
+private struct HeldFile: ~Copyable {
+  private let descriptor: Descriptor
+  let identity: FileIdentity
+  let kind: FileKind
+  private let permissions: mode_t
+
+  /// Holds the file at a path. A link is held itself. Returns `nil` if nothing is there.
+  init?(ifAt path: String) throws(SystemError) {
+    // SAFETY: the text is valid for the call.
+    let number = unsafe clinux_open_path(path)
+    if number == -ENOENT { return nil }
+    if number < 0 { throw SystemError(call: "open", errno: -number) }
+    let descriptor = Descriptor(owning: number)
+    var status = stat()
+    // SAFETY: `status` is valid for the call.
+    _ = try check(unsafe fstat(number, &status), "fstat")
+    self.descriptor = descriptor
+    identity = FileIdentity(status)
+    kind = FileKind(mode: status.st_mode)
+    permissions = status.st_mode & 0o7777
+  }
+
+  /// Returns whether the path still leads to this file.
+  func isStill(at path: String) -> Bool { FileIdentity(at: path) == identity }
+
+  /// Adds the permissions that the umask removed: chmod(2). It changes exactly this file, even if the path leads to
+  /// another file by now.
+  func widen(to permissions: mode_t) throws(SystemError) {
+    guard kind == .socket, self.permissions != permissions else { return }
+    // SAFETY: the text is valid for the call.
+    _ = try check(unsafe chmod("/proc/self/fd/\(descriptor.number)", permissions), "chmod")
+  }
+}

@@ -1,0 +1,44 @@
+import Glibc
+
+/// Memory to receive into before the number of bytes is known.
+///
+/// Only one thread receives into it and reads it. A plain array would be equally safe, but each use of it costs a
+/// check.
+@safe package final class ScratchMemory {
+  // SAFETY (here and below): allocated by `init`, freed once by `deinit`, and lent to calls only; counts are checked.
+  private let memory: UnsafeMutableRawBufferPointer
+
+  /// Allocates `count` bytes and sets them to zero.
+  package init(count: Int) {
+    // SAFETY: fresh memory of that size, all of which is initialised.
+    unsafe memory = .allocate(byteCount: count, alignment: 64)
+    unsafe memory.initializeMemory(as: UInt8.self, repeating: 0)
+  }
+
+  // SAFETY: no other code has the memory after the last reference is released.
+  deinit { unsafe memory.deallocate() }
+
+  /// The size in bytes.
+  // SAFETY: no memory is touched.
+  package var count: Int { unsafe memory.count }
+
+  /// Receives at most `limit` bytes to the start of the memory: recv(2).
+  package func receive(from socket: Socket, atMost limit: Int) -> Transfer {
+    // SAFETY: the memory lives as long as this value, so for the call.
+    unsafe socket.receive(into: UnsafeMutableRawBufferPointer(rebasing: memory.prefix(limit)))
+  }
+
+  /// Receives bytes to the start of the memory, and descriptors into the inbox: recvmsg(2).
+  // SAFETY: as above.
+  package func receive(from socket: Socket, _ inbox: DescriptorInbox) -> Transfer {
+    unsafe inbox.receive(from: socket, into: memory)
+  }
+
+  /// Lends the first `count` bytes.
+  package func withBytes<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
+    assert((0...self.count).contains(count), "more bytes than there is memory")
+    // SAFETY: initialised bytes, which the closure cannot keep.
+    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory.prefix(count)).assumingMemoryBound(to: UInt8.self)
+    return try body(unsafe Span(_unsafeElements: bytes))
+  }
+}

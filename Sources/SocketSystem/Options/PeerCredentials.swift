@@ -1,0 +1,42 @@
+import Glibc
+
+/// The process, the user and the group at the other end of a unix socket: SO_PEERCRED, unix(7).
+///
+/// The kernel recorded them when the peer connected, listened or made the socket pair. Later changes do not show. So
+/// the user and the group are reliable, but the process is not: it may have ended, another process may have its number
+/// by now, or it may have passed its socket to another process.
+public struct PeerCredentials: Hashable, Sendable {
+  /// The process ID. It is 0 if this process's namespace does not contain the peer.
+  public let processID: Int32
+  /// The user ID of the peer at that time.
+  public let userID: UInt32
+  /// The group ID of the peer at that time.
+  public let groupID: UInt32
+
+  /// Creates credentials, for your own tests.
+  ///
+  /// - Parameters:
+  ///   - processID: The process ID.
+  ///   - userID: The user ID.
+  ///   - groupID: The group ID.
+  public init(processID: Int32, userID: UInt32, groupID: UInt32) {
+    self.processID = processID
+    self.userID = userID
+    self.groupID = groupID
+  }
+}
+
+extension Socket {
+  /// Returns the credentials of the peer, or `nil` if the socket is not a connected unix socket: getsockopt(2) of
+  /// SO_PEERCRED.
+  package func peerCredentials() throws(SystemError) -> PeerCredentials? {
+    guard try get(.domain) == AF_UNIX else { return nil }
+    // The fields of struct ucred: pid_t, uid_t, gid_t.
+    var credentials: (Int32, UInt32, UInt32) = (0, .max, .max)
+    var size = socklen_t(MemoryLayout.size(ofValue: credentials))
+    // SAFETY: the option writes a struct ucred, which has the layout of `credentials`, and no more than `size`.
+    _ = try check(unsafe getsockopt(number, SOL_SOCKET, SO_PEERCRED, &credentials, &size), "getsockopt")
+    if credentials.1 == .max { return nil }
+    return PeerCredentials(processID: credentials.0, userID: credentials.1, groupID: credentials.2)
+  }
+}

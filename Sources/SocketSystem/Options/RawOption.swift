@@ -1,0 +1,96 @@
+import Glibc
+
+/// A socket option as the kernel names it: setsockopt(2), getsockopt(2). The options listed here have one C `int` as
+/// their value, and cost nothing but the system call. Users of the library have `SocketOption`.
+package struct RawOption: Sendable {
+  let level: Int32
+  let name: Int32
+
+  /// SO_REUSEADDR: bind although connections of an earlier listener are in TIME_WAIT.
+  package static var reuseAddress: RawOption { RawOption(level: SOL_SOCKET, name: SO_REUSEADDR) }
+  /// SO_REUSEPORT: several sockets listen on the same port.
+  package static var reusePort: RawOption { RawOption(level: SOL_SOCKET, name: SO_REUSEPORT) }
+  /// SO_ERROR: the pending error, which reading clears.
+  package static var pendingError: RawOption { RawOption(level: SOL_SOCKET, name: SO_ERROR) }
+  /// SO_TYPE: SOCK_STREAM and so on.
+  package static var type: RawOption { RawOption(level: SOL_SOCKET, name: SO_TYPE) }
+  /// SO_PROTOCOL: IPPROTO_TCP and so on.
+  package static var `protocol`: RawOption { RawOption(level: SOL_SOCKET, name: SO_PROTOCOL) }
+  /// SO_DOMAIN: AF_INET and so on.
+  package static var domain: RawOption { RawOption(level: SOL_SOCKET, name: SO_DOMAIN) }
+  /// SO_ACCEPTCONN: whether the socket listens.
+  package static var isListening: RawOption { RawOption(level: SOL_SOCKET, name: SO_ACCEPTCONN) }
+  /// SO_SNDBUF: the bytes the kernel keeps for sending; it doubles what is set.
+  package static var sendBuffer: RawOption { RawOption(level: SOL_SOCKET, name: SO_SNDBUF) }
+  /// SO_RCVBUF: the bytes the kernel keeps for receiving; it doubles what is set.
+  package static var receiveBuffer: RawOption { RawOption(level: SOL_SOCKET, name: SO_RCVBUF) }
+  /// TCP_NODELAY: send small segments at once.
+  package static var noDelay: RawOption { RawOption(level: Int32(IPPROTO_TCP), name: TCP_NODELAY) }
+  /// IP_BIND_ADDRESS_NO_PORT: bind(2) chooses no port; connect(2) chooses a free one.
+  package static var bindAddressNoPort: RawOption { RawOption(level: Int32(IPPROTO_IP), name: 24) }
+  /// IPV6_V6ONLY: an IPv6 socket does not serve IPv4.
+  package static var ipv6Only: RawOption { RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
+}
+
+extension Socket {
+  /// Sets an option whose value is an `int`: setsockopt(2).
+  package func set(_ option: RawOption, to value: Int32) throws(SystemError) {
+    var value = value
+    let size = socklen_t(MemoryLayout<Int32>.size)
+    // SAFETY: the option reads one int, which `value` is.
+    _ = try check(unsafe setsockopt(number, option.level, option.name, &value, size), "setsockopt")
+  }
+
+  /// Returns the value of an option whose value is an `int`: getsockopt(2).
+  package func get(_ option: RawOption) throws(SystemError) -> Int32 {
+    var value: Int32 = 0
+    var size = socklen_t(MemoryLayout<Int32>.size)
+    // SAFETY: the option writes one int, which `value` is.
+    _ = try check(unsafe getsockopt(number, option.level, option.name, &value, &size), "getsockopt")
+    return value
+  }
+
+  /// Sets an option whose value has any type: setsockopt(2).
+  func set(_ option: RawOption, to bytes: [UInt8]) throws(SystemError) {
+    // SAFETY: the option reads no more than the array has.
+    let result = unsafe bytes.withUnsafeBytes {
+      unsafe setsockopt(number, option.level, option.name, $0.baseAddress, socklen_t($0.count))
+    }
+    _ = try check(result, "setsockopt")
+  }
+
+  /// Returns the value of an option, at most `count` bytes: getsockopt(2).
+  func get(_ option: RawOption, atMost count: Int) throws(SystemError) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: count)
+    var size = socklen_t(count)
+    // SAFETY: the option writes no more than the array has room for.
+    let result = unsafe bytes.withUnsafeMutableBytes {
+      unsafe getsockopt(number, option.level, option.name, $0.baseAddress, &size)
+    }
+    _ = try check(result, "getsockopt")
+    return Array(bytes.prefix(Int(size)))
+  }
+
+  /// Restricts the socket to the interface with this name: SO_BINDTODEVICE.
+  package func bind(toDevice name: String) throws(SystemError) {
+    try set(RawOption(level: SOL_SOCKET, name: SO_BINDTODEVICE), to: Array(name.utf8))
+  }
+
+  /// Makes close(2) send RST and discard unsent bytes: SO_LINGER with a time of zero.
+  package func resetOnClose() throws(SystemError) {
+    var value = linger(l_onoff: 1, l_linger: 0)
+    let size = socklen_t(MemoryLayout<linger>.size)
+    // SAFETY: the option reads one struct linger, which `value` is.
+    _ = try check(unsafe setsockopt(number, SOL_SOCKET, SO_LINGER, &value, size), "setsockopt")
+  }
+
+  /// Returns whether the socket is a byte stream: SO_TYPE.
+  package func isStream() throws(SystemError) -> Bool {
+    try get(.type) == Int32(SOCK_STREAM.rawValue)
+  }
+
+  /// Returns whether the socket is a TCP socket: SO_PROTOCOL. There are other byte streams, even over IP.
+  package func isTCP() throws(SystemError) -> Bool {
+    try get(.protocol) == Int32(IPPROTO_TCP)
+  }
+}

@@ -1,0 +1,66 @@
+internal import CLinux
+import Glibc
+
+/// An epoll instance: epoll(7). Every registration is edge-triggered.
+package struct Epoll: ~Copyable, Sendable {
+  private let descriptor: Descriptor
+
+  /// Creates an epoll instance: epoll_create1(2).
+  package init() throws(SystemError) {
+    descriptor = Descriptor(owning: try Self.check(clinux_epoll_create(), "epoll_create1"))
+  }
+
+  /// Registers a descriptor for IN, OUT, RDHUP and PRI, or only for IN: epoll_ctl(2) with EPOLL_CTL_ADD.
+  package borrowing func add(_ number: Int32, token: UInt64, readableOnly: Bool = false) throws(SystemError) {
+    let interest: Readiness = readableOnly ? .readable : Self.everything
+    _ = try Self.check(clinux_epoll_add(descriptor.number, number, interest.rawValue, token), "epoll_ctl")
+  }
+
+  /// Changes the token of a registration: epoll_ctl(2) with EPOLL_CTL_MOD. Everything that is ready is reported once
+  /// more.
+  package borrowing func change(_ number: Int32, token: UInt64) throws(SystemError) {
+    _ = try Self.check(clinux_epoll_change(descriptor.number, number, Self.everything.rawValue, token), "epoll_ctl")
+  }
+
+  private static var everything: Readiness { .readable.union(.writable).union(.peerFinished).union(.urgent) }
+
+  /// Waits for events: epoll_wait(2).
+  ///
+  /// - Parameters:
+  ///   - events: Receives the events.
+  ///   - limit: The most events, 1 to `EventBuffer.capacity`.
+  ///   - milliseconds: How long to wait. 0 does not wait, -1 waits without limit.
+  /// - Returns: The number of events. It is also 0 if the wait was interrupted, because the caller's loop waits again
+  ///   anyway.
+  package borrowing func wait(
+    _ events: inout EventBuffer, atMost limit: Int = EventBuffer.capacity, milliseconds: Int32
+  ) -> Int {
+    assert((1...EventBuffer.capacity).contains(limit))
+    // SAFETY: the pointer is valid for the storage's count, which the capacity given does not exceed.
+    let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in
+      guard let base = buffer.baseAddress else { return 0 }
+      return unsafe clinux_epoll_wait(descriptor.number, base, Int32(min(limit, buffer.count)), milliseconds)
+    }
+    return Int(max(0, count))
+  }
+
+  private static func check(_ result: Int32, _ call: String) throws(SystemError) -> Int32 {
+    if result < 0 { throw SystemError(call: call, errno: -result) }
+    return result
+  }
+}
+
+/// Memory for the events of one epoll_wait(2).
+package struct EventBuffer {
+  /// The most events that fit.
+  package static let capacity = 256
+
+  fileprivate var storage = [clinux_event](repeating: clinux_event(), count: capacity)
+
+  package init() {}
+
+  /// The event at `index`: the token of the descriptor, and what is ready.
+  package subscript(index: Int) -> (token: UInt64, readiness: Readiness) {
+    (storage[index].token, Readiness(rawValue: storage[index].events))
+  }
+}

@@ -1,0 +1,10 @@
+import Glibc
+
+/// Returns the nanoseconds of CLOCK_BOOTTIME: clock_gettime(2). `ContinuousClock` reads this clock on Linux. It
+/// continues while the machine sleeps.
+package func continuousNanoseconds() -> Int64 {
+  var time = timespec()
+  // SAFETY: `time` is valid for the call.
+  unsafe clock_gettime(CLOCK_BOOTTIME, &time)
+  return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
+}

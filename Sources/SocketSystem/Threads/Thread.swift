@@ -1,0 +1,53 @@
+internal import CLinux
+import Glibc
+
+/// Starts a detached thread: pthread_create(3).
+///
+/// The thread blocks all signals. So the program's signal handlers run on the program's own threads, and no call on
+/// this thread is interrupted.
+///
+/// - Parameters:
+///   - name: The name that tools such as `top -H` show. It is cut after 15 bytes.
+///   - body: The work of the thread. The thread ends when it returns.
+/// - Throws: The error of pthread_create(3), for example `EAGAIN` if there are too many threads.
+package func startThread(name: String, body: @escaping @Sendable () -> Void) throws(SystemError) {
+  var all = sigset_t()
+  var before = sigset_t()
+  unsafe sigfillset(&all)
+  unsafe pthread_sigmask(SIG_SETMASK, &all, &before)
+  defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
+
+  var thread = pthread_t()
+  // SAFETY: the box is retained for the thread, which takes it over and releases it.
+  let box = unsafe Unmanaged.passRetained(ThreadBody(name: name, body: body))
+  let error = unsafe pthread_create(
+    &thread, nil,
+    { argument in
+      if let argument = unsafe argument {
+        let box = unsafe Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue()
+        unsafe clinux_name_thread(String(box.name.prefix(15)))
+        box.body()
+      }
+      return nil
+    }, box.toOpaque())
+  if error != 0 {
+    unsafe box.release()
+    throw SystemError(call: "pthread_create", errno: error)
+  }
+  pthread_detach(thread)
+}
+
+/// Returns a number that distinguishes the calling thread from all other living threads: pthread_self(3).
+package func currentThread() -> UInt { UInt(pthread_self()) }
+
+/// Returns the number of processors that the calling thread may use: sched_getaffinity(2).
+package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
+
+private final class ThreadBody: Sendable {
+  let name: String
+  let body: @Sendable () -> Void
+  init(name: String, body: @escaping @Sendable () -> Void) {
+    self.name = name
+    self.body = body
+  }
+}

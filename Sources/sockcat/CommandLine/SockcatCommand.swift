@@ -1,0 +1,35 @@
+import Glibc
+
+/// The program. It runs the command of the command line, and reports the result as its exit status.
+@main
+struct SockcatCommand {
+  static let version = "0.1.0"
+
+  static func main() async {
+    // Writing to a pipe without a reader should be an error like any other, and not end the process.
+    signal(SIGPIPE, SIG_IGN)
+    do {
+      try await Command(parsing: Array(CommandLine.arguments.dropFirst())).run()
+    } catch {
+      let failure = Failure(error)
+      StandardError.write(line: "sockcat: \(failure.message)")
+      exit(failure.status.rawValue)
+    }
+    exit(0)
+  }
+}
+
+extension Command {
+  /// Runs the command.
+  func run() async throws {
+    switch self {
+    case .help: try await StandardOutput().write(utf8: Usage.text)
+    case .version: try await StandardOutput().write(utf8: "sockcat \(SockcatCommand.version)\n")
+    case .demo: try await Demo().run()
+    case .connect(let options): try await Connect(options: options).run()
+    case .listen(let options): try await Listen(options: options).run()
+    case .udpListen(let options): try await UDPListen(options: options).run()
+    case .udpSend(let options): try await UDPSend(options: options).run()
+    }
+  }
+}

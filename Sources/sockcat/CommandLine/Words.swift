@@ -1,0 +1,63 @@
+/// The words of a command line, read one at a time.
+struct Words {
+  /// A word and its kind.
+  enum Word: Equatable, CustomStringConvertible {
+    case operand(String)
+    /// `--name`, or `--name=value`.
+    case option(String, String?)
+
+    var asksForHelp: Bool { self == .option("--help", nil) || self == .option("-h", nil) }
+
+    var description: String {
+      switch self {
+      case .operand(let text): text.debugDescription
+      case .option(let name, let value): (name + (value.map { "=" + $0 } ?? "")).debugDescription
+      }
+    }
+  }
+
+  private var rest: ArraySlice<String>
+  /// Whether `--` was read. Every word after it is an operand.
+  private var hasOnlyOperands = false
+
+  init(_ words: [String]) { rest = words[...] }
+
+  mutating func next() -> Word? {
+    guard let word = rest.popFirst() else { return nil }
+    if hasOnlyOperands || !word.hasPrefix("-") || word == "-" { return .operand(word) }
+    if word == "--" {
+      hasOnlyOperands = true
+      return next()
+    }
+    guard let equals = word.firstIndex(of: "=") else { return .option(word, nil) }
+    return .option(String(word[..<equals]), String(word[word.index(after: equals)...]))
+  }
+
+  /// Returns the value of an option: the value after its `=`, or the next word.
+  mutating func value(of option: String, _ attached: String?) throws(Failure) -> String {
+    guard let value = attached ?? rest.popFirst() else { throw .usage("\(option) needs a value") }
+    return value
+  }
+
+  /// Returns the value of an option that takes a time in seconds.
+  mutating func seconds(of option: String, _ attached: String?) throws(Failure) -> Duration {
+    let text = try value(of: option, attached)
+    // 3e10 seconds are about a thousand years. Greater values are refused, because they could overflow.
+    guard let seconds = Double(text), seconds > 0, seconds < 3e10 else {
+      throw .usage("\(option) takes a number of seconds above 0, not \(text.debugDescription)")
+    }
+    return .seconds(seconds)
+  }
+
+  /// Returns the value of an option that takes a whole number, at least 1.
+  mutating func count(
+    of option: String, _ attached: String?, atMost limit: Int = .max
+  ) throws(Failure) -> Int {
+    let text = try value(of: option, attached)
+    guard let count = Int(text), count >= 1, count <= limit else {
+      let range = limit == .max ? "from 1" : "from 1 to \(limit)"
+      throw .usage("\(option) takes a number \(range), not \(text.debugDescription)")
+    }
+    return count
+  }
+}

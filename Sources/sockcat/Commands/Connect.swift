@@ -1,0 +1,62 @@
+import ActorSockets
+import ActorSocketsTLS
+
+/// `sockcat connect`.
+struct Connect {
+  /// The most time until the server is ready for the handshake, and for the handshake itself, if `--timeout` is not
+  /// given.
+  static let upgradeTime = Duration.seconds(30)
+
+  let options: ConnectOptions
+
+  func run() async throws {
+    let join = try Join()
+    let context = try options.tls.makeContext(handshakeTimeout: options.timeout)
+    var configuration = TCPConnection.Configuration()
+    configuration.addressPreference = options.addressPreference
+    configuration.source = options.source
+    configuration.liveness.idleTimeout = options.idleTimeout
+    let connection = try await TCPConnection.connect(
+      to: options.endpoint, configuration: configuration, timeout: options.timeout.map { .within($0) })
+    guard let context else { return try await serve(connection, by: join, idleTimeout: options.idleTimeout) }
+    try await serve(try await encrypt(connection, context), by: join, idleTimeout: options.idleTimeout)
+  }
+
+  /// Begins TLS, after the plain-text dialogue of `--starttls` if that was given.
+  private func encrypt(_ connection: TCPConnection, _ context: TLSContext) async throws -> TLSConnection {
+    if let plain = options.tls.startTLS {
+      let limit = options.timeout ?? Self.upgradeTime
+      try await within(limit, orFailWith: "the server was not ready for TLS within \(limit.inSeconds)") {
+        try await plain.begin(on: connection)
+      }
+    }
+    let role = TLSRole.client(serverName: options.tls.name(of: options.endpoint))
+    let secure = connection.startTLS(context, as: role)
+    try await shakeHands(secure)
+    try await secure.announce(options.tls)
+    return secure
+  }
+}
+
+/// Performs the handshake. If it fails, this also waits until the peer has been told why.
+func shakeHands(_ connection: TLSConnection) async throws {
+  do {
+    try await connection.handshake()
+  } catch {
+    // Closing the carrier waits until the alert has been sent.
+    await connection.carrier.close()
+    throw error
+  }
+}
+
+/// Serves the only connection, and ends it so that the peer receives everything that was sent.
+func serve(_ connection: some ServedStream, by service: some Service, idleTimeout: Duration?) async throws {
+  do {
+    try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
+    await connection.close()
+  } catch {
+    // A connection with nothing to send ends with a FIN when the process exits. A connection that is stuck is reset.
+    if await connection.status.unsentBytes > 0 { await connection.abort() }
+    throw error
+  }
+}

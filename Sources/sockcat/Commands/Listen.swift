@@ -1,0 +1,184 @@
+import ActorSockets
+import ActorSocketsTLS
+
+/// `sockcat listen` and `sockcat proxy`, which both listen.
+struct Listen {
+  /// How long connections may continue after the first signal to stop.
+  static let drainTime = Duration.seconds(30)
+  /// The most bytes that may wait for a slow reader of a chat, before the reader is disconnected.
+  static let chatBudget = 262_144
+
+  let options: ListenOptions
+
+  func run() async throws {
+    let signals = await StopSignals()
+    let service = try makeService()
+    let context = try options.tls.makeContext()
+    var configuration = TCPListener.Configuration()
+    configuration.connection.liveness.idleTimeout = options.idleTimeout
+    if options.mode == .chat { configuration.connection.writeBudget = Self.chatBudget }
+    let listeners = try makeListeners(configuration)
+    if options.servesOne, listeners.count > 1 {
+      throw Failure.usage(
+        "systemd passed \(listeners.count) sockets, but only one connection is served: name one of them")
+    }
+    for address in listeners.flatMap(\.localAddresses) { StandardError.write(line: "listening on \(address)") }
+    if options.servesOne, let listener = listeners.first {
+      try await serveOne(of: listener, context, service, signals)
+    } else {
+      try await serveAll(of: listeners, context, service, signals)
+    }
+  }
+
+  private func makeListeners(_ configuration: TCPListener.Configuration) throws -> [TCPListener] {
+    switch options.origin {
+    case .bind(let endpoint): return [try TCPListener.bind(to: endpoint, configuration: configuration)]
+    case .systemd(let name):
+      let listeners = try TCPListener.activated(named: name, configuration: configuration)
+      if listeners.isEmpty { throw Failure.usage("systemd passed no socket that listens for streams") }
+      return listeners
+    }
+  }
+
+  private func makeService() throws -> any Service {
+    switch options.mode {
+    case .join: try Join()
+    case .echo: Echo()
+    case .discard: Discard()
+    case .http: HTTPService()
+    case .chat: ChatRoom()
+    case .forward(let forwarding): forwarding
+    }
+  }
+
+  // MARK: Many connections
+
+  private func serveAll(
+    of listeners: [TCPListener], _ context: TLSContext?, _ service: any Service, _ signals: StopSignals
+  ) async throws {
+    let reports = try await signals.during {
+      for listener in listeners { await listener.drain(within: Self.drainTime) }
+      await service.drain()
+    } abort: {
+      for listener in listeners { await listener.drain(within: .zero) }
+    } _: {
+      try await withThrowingTaskGroup(of: ServeReport.self) { group in
+        for listener in listeners { group.addTask { try await serveAll(of: listener, context, service) } }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+    }
+    let refused = reports.map(\.refused).reduce(0, +)
+    if refused > 0 {
+      StandardError.write(line: "sockcat: \(refused) connections were refused because too few descriptors were free")
+    }
+    let (aborted, accepted) = (reports.map(\.aborted).reduce(0, +), reports.map(\.accepted).reduce(0, +))
+    if aborted > 0 {
+      throw Failure(.inputOutput, "\(aborted) of \(accepted) connections were aborted unfinished")
+    }
+  }
+
+  private func serveAll(
+    of listener: TCPListener, _ context: TLSContext?, _ service: any Service
+  ) async throws -> ServeReport {
+    let limits = options.maximumConnections.map { ServeLimits(connections: $0) } ?? ServeLimits()
+    let (tls, idleTimeout) = (options.tls, options.idleTimeout)
+    guard let context else {
+      return try await listener.serve(on: options.place, limits: limits) {
+        try await serveOneOfMany($0, service, idleTimeout)
+      }
+    }
+    return try await listener.serve(
+      tls: context, on: options.place, limits: limits,
+      handshakeFailed: { connection, error in
+        if !tls.isVerbose { return }
+        let name = connection.remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
+        StandardError.write(line: "sockcat: \(name)\(Failure(error).message)")
+      }
+    ) {
+      try await $0.announce(tls)
+      try await serveOneOfMany($0, service, idleTimeout)
+    }
+  }
+
+  // MARK: One connection
+
+  /// The connection that a second signal aborts.
+  private struct Current {
+    var connection: TCPConnection?
+    var isAborted = false
+  }
+
+  private func serveOne(
+    of listener: TCPListener, _ context: TLSContext?, _ service: any Service, _ signals: StopSignals
+  ) async throws {
+    let current = Guarded(Current())
+    try await signals.during {
+      await listener.close()
+      await service.drain()
+    } abort: {
+      let connection = current.withLock { current in
+        current.isAborted = true
+        return current.connection
+      }
+      await connection?.abort()
+    } _: {
+      do {
+        guard let connection = try await first(of: listener) else { return }
+        current.withLock { $0.connection = connection }
+        await listener.close()
+        try await onPlace { [options] in
+          guard let context else {
+            return try await serve(connection, by: service, idleTimeout: options.idleTimeout)
+          }
+          let secure = connection.startTLS(context, as: .server)
+          try await shakeHands(secure)
+          try await secure.announce(options.tls)
+          try await serve(secure, by: service, idleTimeout: options.idleTimeout)
+        }
+      } catch {
+        if current.withLock({ $0.isAborted }) { throw Failure(.inputOutput, "the connection was aborted unfinished") }
+        throw error
+      }
+    }
+  }
+
+  /// Accepts the first connection. Returns `nil` if the program is told to stop before one arrives.
+  private func first(of listener: TCPListener) async throws -> TCPConnection? {
+    do {
+      let limit = options.timeout
+      return try await within(limit, orFailWith: "nobody connected within \((limit ?? .zero).inSeconds)") {
+        try await listener.accept()
+      }
+    } catch let error as SocketError where error.code == .closed {
+      return nil
+    }
+  }
+
+  private func onPlace(_ body: @escaping @Sendable () async throws -> Void) async throws {
+    switch options.place {
+    case .pool: try await body()
+    case .reactor: try await withTaskExecutorPreference(Reactor.shared) { try await body() }
+    }
+  }
+}
+
+/// Serves one of many connections. If it is idle for too long and has nothing to send, it is closed and not reset.
+private func serveOneOfMany(
+  _ connection: some ServedStream, _ service: some Service, _ idleTimeout: Duration?
+) async throws {
+  guard let idleTimeout else { return try await service.serve(connection) }
+  try await serveOneOfMany(connection, service, closingAfter: idleTimeout)
+}
+
+/// Serves one of many connections with an idle timeout. The function is not inlined. Otherwise the task of every idle
+/// connection would contain its frame, even without the timeout, and need another slab of memory.
+@inline(never)
+private func serveOneOfMany(
+  _ connection: some ServedStream, _ service: some Service, closingAfter idleTimeout: Duration
+) async throws {
+  do {
+    try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
+  } catch let failure as Failure where failure.status == .timeout {
+    if try await connection.closed.bytesUnsent > 0 { throw failure }
+  }
+}

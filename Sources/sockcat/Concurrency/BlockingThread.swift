@@ -1,0 +1,69 @@
+import ActorSockets
+import Dispatch
+
+/// A thread for calls that block, so that neither the reactor nor Swift's thread pool has to wait for them.
+///
+/// It makes one call at a time, in the order in which they were submitted.
+final class BlockingThread: Sendable {
+  private let calls = Guarded<[@Sendable () -> Void]>([])
+  private let count = DispatchSemaphore(value: 0)
+
+  /// Starts the thread, which lives as long as the process.
+  init(name: String) throws {
+    try startThread(name: name) { [calls, count] in
+      while true {
+        count.wait()
+        calls.withLock { $0.removeFirst() }()
+      }
+    }
+  }
+
+  /// Submits a call to the thread.
+  ///
+  /// - Parameter call: The call, which may block.
+  /// - Returns: The future result of the call.
+  func start<Value: Sendable>(_ call: @escaping @Sendable () throws -> Value) -> Future<Value> {
+    let future = Future<Value>()
+    calls.withLock { $0.append { future.complete(with: Result(catching: call)) } }
+    count.signal()
+    return future
+  }
+}
+
+/// A future result, which one task waits for. Only the first result counts.
+final class Future<Value: Sendable>: Sendable {
+  private struct State {
+    var result: Result<Value, any Error>?
+    var waiter: CheckedContinuation<Value, any Error>?
+  }
+
+  private let state = Guarded(State())
+
+  func complete(with result: Result<Value, any Error>) {
+    let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
+      if state.result != nil { return nil }
+      state.result = result
+      return state.waiter.take()
+    }
+    waiter?.resume(with: result)
+  }
+
+  /// Waits for the result.
+  ///
+  /// *Cancellation* only ends the wait. The call on the thread continues, because it cannot be stopped. Its result is
+  /// discarded.
+  func value() async throws -> Value {
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let result = state.withLock { state in
+          assert(state.waiter == nil, "only one task may wait for a result")
+          if state.result == nil { state.waiter = continuation }
+          return state.result
+        }
+        if let result { continuation.resume(with: result) }
+      }
+    } onCancel: {
+      complete(with: .failure(CancellationError()))
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import ActorSockets
+import Glibc
+
+// The descriptors 0, 1 and 2 are shared with the process that started the program, and so is their blocking mode. So
+// they are never made nonblocking. Standard input and standard output each have a thread of their own. Back-pressure
+// needs no extra code: nothing is read before it is requested, and each write waits for the previous one.
+
+/// Standard input.
+final class StandardInput: Sendable {
+  private struct State {
+    var isEnded = false
+    var reading: Future<[UInt8]?>?
+  }
+
+  private let thread: BlockingThread
+  private let state = Guarded(State())
+
+  init() throws { thread = try BlockingThread(name: "standard input") }
+
+  /// Whether the input is a terminal, where a person types.
+  var isTerminal: Bool { isatty(STDIN_FILENO) == 1 }
+
+  /// Reads the bytes that are available, and waits for at least one: read(2).
+  ///
+  /// *Cancellation* ends the wait. Bytes that arrive afterwards are lost. A program that no longer waits for its input
+  /// is about to end.
+  ///
+  /// - Returns: The bytes, at least one; `nil` at the end of input.
+  func read() async throws -> [UInt8]? {
+    let reading = state.withLock { state in
+      if !state.isEnded { state.reading = thread.start { try readSome(from: STDIN_FILENO) } }
+      return state.isEnded ? nil : state.reading
+    }
+    return try await reading?.value()
+  }
+
+  /// Ends the input immediately, for the current read and all later ones.
+  func end() {
+    let reading = state.withLock { state in
+      state.isEnded = true
+      return state.reading
+    }
+    reading?.complete(with: .success(nil))
+  }
+}
+
+/// Standard output.
+final class StandardOutput: Sendable {
+  private let thread: BlockingThread
+
+  init() throws { thread = try BlockingThread(name: "standard output") }
+
+  /// Writes all bytes: write(2).
+  ///
+  /// *Cancellation* only ends the wait; the bytes are written when there is room.
+  func write(_ bytes: [UInt8]) async throws {
+    try await thread.start { try writeAll(bytes, to: STDOUT_FILENO) }.value()
+  }
+
+  func write(utf8 text: String) async throws { try await write(Array(text.utf8)) }
+}
+
+/// Standard error. It takes short lines, which are written immediately.
+enum StandardError {
+  static func write(line: String) { try? writeAll(Array((line + "\n").utf8), to: STDERR_FILENO) }
+}
+
+/// Waits for input. Returns `nil` at the end.
+private func readSome(from descriptor: Int32) throws -> [UInt8]? {
+  var buffer = [UInt8](repeating: 0, count: 65_536)
+  while true {
+    // SAFETY: the array lends its storage for the call, and the count is the array's.
+    let count = unsafe read(descriptor, &buffer, buffer.count)
+    if count > 0 { return Array(buffer[..<count]) }
+    if count == 0 { return nil }
+    if errno == EAGAIN {
+      try wait(for: POLLIN, of: descriptor)
+    } else {
+      try check(errno, "standard input cannot be read")
+    }
+  }
+}
+
+/// Writes all bytes, and waits for room.
+private func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws {
+  var done = 0
+  while done < bytes.count {
+    // SAFETY: the pointer is into the array's storage, and used only within the call; `done` is less than its count.
+    let count = unsafe bytes.withUnsafeBytes { bytes in
+      unsafe write(descriptor, bytes.baseAddress?.advanced(by: done), bytes.count - done)
+    }
+    if count >= 0 {
+      done += count
+    } else if errno == EAGAIN {
+      try wait(for: POLLOUT, of: descriptor)
+    } else {
+      try check(errno, "standard output cannot be written")
+    }
+  }
+}
+
+/// Waits for a descriptor that another program made nonblocking: poll(2).
+private func wait(for events: Int32, of descriptor: Int32) throws {
+  var entry = pollfd(fd: descriptor, events: Int16(events), revents: 0)
+  // SAFETY: one entry, lent for the call.
+  if unsafe poll(&entry, 1, -1) < 0 { try check(errno, "poll failed") }
+}
+
+/// Throws unless the call was only interrupted.
+private func check(_ error: Int32, _ what: String) throws {
+  if error != EINTR { throw Failure(.inputOutput, "\(what): \(SystemError.message(error))") }
+}

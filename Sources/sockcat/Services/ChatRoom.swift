@@ -1,0 +1,116 @@
+import ActorSockets
+
+/// A chat room. Each connection receives the lines of all others.
+///
+/// No connection waits for another. A line is put into the queue of each receiver. A receiver that reads too slowly
+/// exceeds the budget of its queue and is disconnected.
+actor ChatRoom: Service {
+  /// The most bytes of a line.
+  static let lineLimit = 4096
+
+  private struct Member {
+    let name: String
+    let connection: any ServedStream
+  }
+
+  private var members: [UInt64: Member] = [:]
+  private var guests = 0
+  private var isClosed = false
+
+  nonisolated func serve(_ connection: some ServedStream) async throws {
+    guard await enter(connection) else { return }
+    do {
+      try await listen(to: connection)
+      await leave(connection, "left")
+    } catch {
+      await leave(connection, "is gone")
+      throw error
+    }
+  }
+
+  func drain() {
+    isClosed = true
+    announce("the room closes")
+    for member in members.values { member.connection.beginClose() }
+  }
+
+  // MARK: One connection
+
+  /// Passes on the lines of one connection, until the connection has finished.
+  private nonisolated func listen(to connection: some ServedStream) async throws {
+    var lines = connection.lines(maximumLength: Self.lineLimit).makeAsyncIterator()
+    while true {
+      do {
+        guard let line = try await lines.next() else { return }
+        await say(line, connection)
+      } catch let error as SocketError {
+        switch error.code {
+        case .invalidUTF8:
+          await tell(connection, "that line was not UTF-8, so it was not sent")
+        case .endOfStream:
+          return await say(String(decoding: await connection.takeBuffered(), as: UTF8.self), connection)
+        case .limitExceeded:
+          return await tell(connection, "that line is longer than \(Self.lineLimit) bytes, good bye")
+        case .closed:
+          return
+        default:
+          throw error
+        }
+      }
+    }
+  }
+
+  // MARK: The room
+
+  private func enter(_ connection: any ServedStream) -> Bool {
+    if isClosed { return false }
+    guests += 1
+    let member = Member(name: "guest\(guests)", connection: connection)
+    let others = members.values.map(\.name).sorted().joined(separator: ", ")
+    announce("\(member.name) joined")
+    members[connection.id] = member
+    post("* you are \(member.name); " + (others.isEmpty ? "nobody else is here" : "here: \(others)"), to: connection)
+    return true
+  }
+
+  private func leave(_ connection: any ServedStream, _ how: String) {
+    guard let member = members.removeValue(forKey: connection.id) else { return }
+    if !isClosed { announce("\(member.name) \(how)") }
+  }
+
+  private func say(_ line: String, _ connection: any ServedStream) {
+    guard let speaker = members[connection.id] else { return }
+    // The text may be shown in a terminal, so control characters are removed.
+    var text = String.UnicodeScalarView()
+    text.append(contentsOf: line.unicodeScalars.filter { $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) })
+    for member in members.values where member.connection.id != connection.id {
+      post("\(speaker.name): \(String(text))", to: member.connection)
+    }
+  }
+
+  private func announce(_ text: String) {
+    for member in members.values { post("* " + text, to: member.connection) }
+  }
+
+  private func tell(_ connection: any ServedStream, _ text: String) { post("* " + text, to: connection) }
+
+  /// Puts a line into a connection's queue, and disconnects the connection if the line does not fit.
+  private func post(_ line: String, to connection: any ServedStream) {
+    let delivery = connection.enqueueWrite(Array((line + "\n").utf8))
+    Task {
+      do {
+        try await delivery.value
+      } catch let error as SocketError where error.code == .limitExceeded {
+        drop(connection)
+      } catch {
+        // The connection is broken or closed. The task that listens to it handles that.
+      }
+    }
+  }
+
+  private func drop(_ connection: any ServedStream) {
+    guard members[connection.id] != nil else { return }
+    leave(connection, "was too slow and is gone")
+    Task { await connection.abort() }
+  }
+}

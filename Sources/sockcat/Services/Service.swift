@@ -1,0 +1,29 @@
+import ActorSockets
+
+/// The service that `sockcat listen` runs for its connections.
+protocol Service: Sendable {
+  /// Serves one connection. The connection is closed when this returns, and aborted when it throws.
+  func serve(_ connection: some ServedStream) async throws
+
+  /// Ends everything that would otherwise continue for ever, because the program is told to stop.
+  func drain() async
+}
+
+/// Sends every byte back, until the peer has finished.
+struct Echo: Service {
+  func serve(_ connection: some ServedStream) async throws {
+    while let bytes = try await connection.read() { try await connection.write(bytes) }
+  }
+
+  /// Does nothing: echoing continues until the peers have finished or the time limit is reached.
+  func drain() {}
+}
+
+/// Reads and discards every byte, until the peer has finished.
+struct Discard: Service {
+  func serve(_ connection: some ServedStream) async throws {
+    while try await connection.withBytes({ bytes, consumed in consumed = bytes.count }) != nil {}
+  }
+
+  func drain() {}
+}

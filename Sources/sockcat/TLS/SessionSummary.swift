@@ -1,0 +1,27 @@
+import ActorSockets
+import ActorSocketsTLS
+
+extension TLSSession {
+  /// The negotiated parameters in one line for people: version, cipher, ALPN, the peer's subject, and whether it was
+  /// verified.
+  var summary: String {
+    var parts = ["\(version)", cipherSuite, applicationProtocol.map { "ALPN \(AddressError.quote($0))" } ?? "no ALPN"]
+    if isResumed { parts.append("resumed") }
+    parts.append(peerCertificate.map { "peer \(AddressError.quote($0.subject))" } ?? "peer without a certificate")
+    switch verdict {
+    case .trusted: parts.append("verified")
+    case .untrusted(let error): parts.append("NOT verified: \(error.code)")
+    case .noCertificate: break
+    }
+    return parts.joined(separator: ", ")
+  }
+}
+
+extension TLSConnection {
+  /// Prints the negotiated parameters, if the options ask for it.
+  func announce(_ options: TLSOptions) async throws {
+    if !options.isVerbose { return }
+    let name = remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
+    StandardError.write(line: "sockcat: \(name)\(try await session.summary)")
+  }
+}
