@@ -1,4 +1,4 @@
-// One side of a TLS connection: OpenSSL between two rings of memory, a BIO pair. It has no input or output of its own.
+// One side of a TLS connection: OpenSSL between two rings of memory, a `BIOPair`. It has no input or output of its own.
 //
 //                 feed                                  output
 //    ciphertext ────────▶ ring ──▶ SSL ──▶ ring ────────────────▶ ciphertext
@@ -15,10 +15,6 @@
 //   was given, and no write need be repeated with the same bytes.
 // - Decrypted bytes raise no event: reading goes on until OpenSSL has nothing more.
 // - The end of the input is said to OpenSSL (BIO_shutdown_wr), which would wait for ever otherwise.
-// - `SSL_free` frees the half of the pair that it was given; the other one is freed here.
-//
-// The rings are as large as what is under way needs: a connection that idles has two small ones. A pair whose rings are empty is taken
-// apart, sized and put together again.
 
 internal import ActorSockets
 internal import COpenSSL
@@ -50,39 +46,11 @@ internal import COpenSSL
 
   let state: TLSHandshakeState
   private let ssl: OpaquePointer
-  /// SSL's half of the pair, which SSL owns.
-  private let inner: OpaquePointer
-  /// The other half.
-  private let outer: OpaquePointer
+  private var rings: BIOPair
   private(set) var failure: TLSError?
-  /// Whether there is something to send. If not, the ring of what goes out is empty.
-  private(set) var hasOutput = false
-  /// Whether there is ciphertext that was not looked at. If not, the ring of what comes in is empty.
-  private(set) var hasInput = false
-  private var inputIsOver = false
-  private var sizes = Sizes.first
   /// Bytes written since the keys were changed.
   private var writtenWithKeys = 0
 
-  /// The sizes of the rings.
-  private struct Sizes: Equatable {
-    var input: Int
-    var output: Int
-
-    /// A ring of any size takes what there is piece by piece.
-    static let small = Sizes(input: 1_024, output: 1_024)
-    /// Room for what most handshakes send at once.
-    static let first = Sizes(input: 4_096, output: 4_096)
-    /// Room for the largest record, which RFC 8446 limits to 2^14 bytes and a bit.
-    static let large = Sizes(input: 17_408, output: 17_408)
-    /// The most room to write to: four records go out in one system call.
-    static let largestOutput = 4 * (TLSEngine.longestRecord + TLSEngine.overhead)
-  }
-
-  /// The most plaintext of a record.
-  private static let longestRecord = 16_384
-  /// What a record has beside its plaintext, at most: the header, an initialisation vector, padding, a check sum.
-  private static let overhead = 256
   /// Keys of AES-GCM are good for 2^24.5 full records, RFC 8446, section 5.5; they are changed long before that.
   private static let bytesWithKeys = 1 << 36
 
@@ -90,25 +58,25 @@ internal import COpenSSL
   init(_ context: TLSContext, as role: TLSRole) throws(TLSError) {
     state = TLSHandshakeState(context, role)
     let ssl = try unsafe context.makeSSL(for: state)
-    var inner: OpaquePointer?
-    var outer: OpaquePointer?
-    // SAFETY: both are set if the call succeeds; SSL takes one over, `deinit` frees the other.
-    _ = unsafe BIO_new_bio_pair(&inner, Sizes.first.output, &outer, Sizes.first.input)
-    guard let inner = unsafe inner, let outer = unsafe outer else {
+    do throws(TLSError) {
+      rings = try BIOPair()
+    } catch {
+      // SAFETY: nobody else has it.
       unsafe SSL_free(ssl)
-      throw Self.outOfMemory
+      throw error
     }
-    unsafe SSL_set_bio(ssl, inner, inner)
+    unsafe rings.attach(to: ssl)
     unsafe self.ssl = ssl
-    unsafe self.inner = inner
-    unsafe self.outer = outer
   }
 
-  deinit {
-    // SAFETY: both are freed once. The callbacks' state outlives SSL, for it is a property of this value.
-    unsafe SSL_free(ssl)
-    unsafe BIO_free(outer)
-  }
+  // SAFETY: it is freed once, and before `rings`, whose other half it owns. The callbacks' state outlives it, for it is a property
+  // of this value.
+  deinit { unsafe SSL_free(ssl) }
+
+  /// Whether there is something to send.
+  var hasOutput: Bool { rings.hasOutput }
+  /// Whether there is ciphertext that was not looked at.
+  var hasInput: Bool { rings.hasInput }
 
   // MARK: The handshake
 
@@ -118,7 +86,7 @@ internal import COpenSSL
     // SAFETY: `ssl` is this value's.
     OpenSSLErrors.clear()
     let result = unsafe SSL_do_handshake(ssl)
-    noteRings()
+    rings.updateAfterCall()
     if result == 1 {
       if let error = callbackFailure() { return .failed(error) }
       return .done
@@ -158,10 +126,10 @@ internal import COpenSSL
     feeding ciphertext: Span<UInt8>, _ fed: inout Int, appendingTo plaintext: inout [UInt8]
   ) -> ReadStep {
     if let failure { return .failed(failure) }
-    makeRoom(input: ciphertext.count)
+    rings.makeRoom(input: ciphertext.count)
     defer {
-      noteRings()
-      giveRoomBack()
+      rings.updateAfterCall()
+      rings.giveRoomBack()
     }
     while true {
       var step = ReadStep.needsInput
@@ -174,8 +142,8 @@ internal import COpenSSL
             fed += taken
             // An empty ring that takes nothing is none, and what is lost there must not go unnoticed.
             if taken == 0, fed < ciphertext.count, wasEmpty {
-              failure = Self.outOfMemory
-              step = .failed(Self.outOfMemory)
+              failure = .outOfMemory
+              step = .failed(.outOfMemory)
               break
             }
             step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
@@ -191,30 +159,19 @@ internal import COpenSSL
   private func room(for count: Int) -> Int {
     // What is decrypted is shorter than what it was, but for a record of which the beginning came before. To copy what
     // came with it into a larger array is worth being avoided if it is much.
-    // SAFETY: `ssl` and `inner` are this value's.
-    let isBegun = unsafe count > Self.longestRecord && SSL_has_pending(ssl) == 1
-    let pending = unsafe hasInput ? Int(SSL_pending(ssl)) + copenssl_BIO_pending(inner) : 0
-    return max(pending + count + (isBegun ? Self.longestRecord : 0), 64)
+    // SAFETY: `ssl` is this value's.
+    let isBegun = unsafe count > TLSRecord.maximumPlaintext && SSL_has_pending(ssl) == 1
+    let pending = unsafe hasInput ? Int(SSL_pending(ssl)) + rings.inputCount : 0
+    return max(pending + count + (isBegun ? TLSRecord.maximumPlaintext : 0), 64)
   }
 
   /// Puts as much ciphertext into the ring as it has room for.
-  mutating func feed(_ ciphertext: Span<UInt8>) -> Int {
-    if ciphertext.isEmpty || inputIsOver { return 0 }
-    // SAFETY: the pointer is valid for the count during the call, which only reads.
-    let written = unsafe ciphertext.withUnsafeBytes { bytes in
-      unsafe BIO_write(outer, bytes.baseAddress, Int32(clamping: bytes.count))
-    }
-    if written > 0 { hasInput = true }
-    return max(0, Int(written))
-  }
+  ///
+  /// - Returns: How many bytes were put in.
+  mutating func feed(_ ciphertext: Span<UInt8>) -> Int { rings.feed(ciphertext) }
 
   /// No more ciphertext comes.
-  mutating func endInput() {
-    if inputIsOver { return }
-    inputIsOver = true
-    // SAFETY: `outer` is this value's.
-    _ = unsafe copenssl_BIO_shutdown_wr(outer)
-  }
+  mutating func endInput() { rings.endInput() }
 
   /// Decrypts into the memory until it is full or OpenSSL cannot go on.
   private mutating func read(_ memory: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> ReadStep {
@@ -229,17 +186,14 @@ internal import COpenSSL
       if count > 0 { state.idleMessages = 0 }
       if result == 1 {
         // A call that would only say that there is no more is left out.
-        if unsafe SSL_pending(ssl) == 0 && copenssl_BIO_pending(inner) == 0, !inputIsOver {
-          hasInput = false
-          return .needsInput
-        }
+        if unsafe SSL_pending(ssl) == 0, !rings.inputIsOver, !rings.updateInput() { return .needsInput }
         continue
       }
       let error = unsafe SSL_get_error(ssl, result)
       if let failure = callbackFailure() { return .failed(failure) }
       switch error {
       case SSL_ERROR_WANT_READ:
-        hasInput = unsafe copenssl_BIO_pending(inner) > 0
+        _ = rings.updateInput()
         return .needsInput
       case SSL_ERROR_WANT_WRITE: return .needsOutput
       // Where truncation is allowed, the end of the input is taken for the notice, within a record, too.
@@ -262,29 +216,29 @@ internal import COpenSSL
   /// - Returns: How many bytes were taken, or why it failed.
   private mutating func encrypt(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
     if let failure { return .failure(failure) }
-    makeRoom(output: plaintext.count)
+    rings.makeRoom(output: plaintext.count)
     var written = 0
     while written < plaintext.count {
-      // SAFETY: `ssl` and `inner` are this value's, and the pointer is valid for the count during the call, which only reads.
-      let room = unsafe (hasOutput ? Int(BIO_ctrl_get_write_guarantee(inner)) : sizes.output) - Self.overhead
-      let length = min(plaintext.count - written, Self.longestRecord, room)
+      let room = rings.outputRoom - TLSRecord.maximumOverhead
+      let length = min(plaintext.count - written, TLSRecord.maximumPlaintext, room)
       // A short record for want of room would be a waste, unless the ring is empty.
-      if length <= 0 || length < plaintext.count - written && length < Self.longestRecord && hasOutput { break }
+      if length <= 0 || length < plaintext.count - written && length < TLSRecord.maximumPlaintext && hasOutput { break }
       changeKeysIfDue()
       var count = 0
       OpenSSLErrors.clear()
+      // SAFETY: `ssl` is this value's, and the pointer is valid for the count during the call, which only reads.
       let result = unsafe plaintext.extracting(written..<written + length).withUnsafeBytes { bytes in
         unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count)
       }
       if result != 1 {
-        noteRings()
+        rings.updateAfterCall()
         let error = unsafe SSL_get_error(ssl, result)
         if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { break }
         return .failure(fail(error))
       }
       written += count
       writtenWithKeys += count
-      hasOutput = true
+      rings.recordWasWritten()
       // A peer that only takes data answers each of our key updates with one of its own.
       state.idleMessages = 0
     }
@@ -303,7 +257,7 @@ internal import COpenSSL
       case .failure(let error): return .failure(error)
       }
     }
-    giveRoomBack()
+    rings.giveRoomBack()
     return .success(written)
   }
 
@@ -320,36 +274,19 @@ internal import COpenSSL
     // SAFETY: `ssl` is this value's.
     OpenSSLErrors.clear()
     let result = unsafe SSL_shutdown(ssl)
-    noteRings()
+    rings.updateAfterCall()
     if result < 0, unsafe SSL_get_error(ssl, result) == SSL_ERROR_SSL { _ = fail(SSL_ERROR_SSL) }
   }
 
   // MARK: Ciphertext out
 
   /// How many bytes there are to send.
-  // SAFETY: `outer` is this value's.
-  var outputCount: Int { unsafe hasOutput ? copenssl_BIO_pending(outer) : 0 }
+  var outputCount: Int { rings.outputCount }
 
   /// Shows what is to be sent, in as many pieces as lie apart in the ring; `body` says how much of a piece was. 0 ends it.
   ///
   /// - Returns: Whether all of it was sent.
-  mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool {
-    var pending = outputCount
-    while pending > 0 {
-      var start: UnsafeMutablePointer<CChar>?
-      // SAFETY: the memory is the ring's, valid until the next call on the pair, and `body` makes none.
-      let count = unsafe BIO_nread0(outer, &start)
-      guard count > 0, let start = unsafe start else { break }
-      let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(count)).assumingMemoryBound(to: UInt8.self)
-      let sent = min(body(unsafe Span(_unsafeElements: bytes)), Int(count))
-      if sent <= 0 { break }
-      var ignored: UnsafeMutablePointer<CChar>?
-      _ = unsafe BIO_nread(outer, &ignored, Int32(sent))
-      pending -= sent
-    }
-    hasOutput = pending > 0
-    return !hasOutput
-  }
+  mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool { rings.withOutput(body) }
 
   /// Takes everything out that is to be sent.
   mutating func takeOutput() -> [UInt8] {
@@ -361,39 +298,8 @@ internal import COpenSSL
     return output
   }
 
-  // MARK: The rings
-
-  /// Looks at what a call on SSL has left in the rings: once, for it is asked for often.
-  private mutating func noteRings() {
-    // SAFETY: both halves are this value's.
-    hasOutput = unsafe copenssl_BIO_pending(outer) > 0
-    if hasInput { hasInput = unsafe copenssl_BIO_pending(inner) > 0 }
-  }
-
-  private mutating func makeRoom(input: Int = 0, output: Int = 0) {
-    var wanted = sizes
-    if input > sizes.input { wanted.input = Sizes.large.input }
-    if output + Self.overhead > sizes.output {
-      let records = (output - 1) / Self.longestRecord + 1
-      wanted.output = min(max(Sizes.large.output, records * (Self.longestRecord + Self.overhead)), Sizes.largestOutput)
-    }
-    if wanted != sizes { resize(to: wanted) }
-  }
-
   /// Makes the rings small if they are empty.
-  mutating func giveRoomBack() {
-    if sizes != .small { resize(to: .small) }
-  }
-
-  private mutating func resize(to wanted: Sizes) {
-    // SAFETY: both halves are this value's. Nothing is lost: the rings are empty.
-    guard !inputIsOver, !hasInput, !hasOutput else { return }
-    unsafe copenssl_BIO_destroy_bio_pair(outer)
-    unsafe copenssl_BIO_set_write_buf_size(outer, wanted.input)
-    unsafe copenssl_BIO_set_write_buf_size(inner, wanted.output)
-    // Without memory the rings would be none: nothing can be taken in or out, which the first use finds.
-    if unsafe copenssl_BIO_make_bio_pair(inner, outer) == 1 { sizes = wanted }
-  }
+  mutating func giveRoomBack() { rings.giveRoomBack() }
 
   // MARK: Failures
 
@@ -402,10 +308,6 @@ internal import COpenSSL
     guard let error = state.failure else { return nil }
     failure = error
     return error
-  }
-
-  private static var outOfMemory: TLSError {
-    TLSError(.internalError, detail: "there is no memory for a TLS connection")
   }
 
   private mutating func fail(_ error: Int32, isHandshake: Bool = false) -> TLSError {
