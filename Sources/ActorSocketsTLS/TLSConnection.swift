@@ -50,7 +50,7 @@ public actor TLSConnection: QueuedByteStream {
     executor = ReactorExecutor(ofSocketOn: reactor)
     let registration = Registration(on: reactor)
     self.registration = registration
-    let transport = TLSTransport(context, as: role, early, registration)
+    let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, early: early), registration)
     core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
     layer = ReactorBound(transport, on: reactor)
     boundCore = ReactorBound(core, on: reactor)
@@ -69,7 +69,6 @@ public actor TLSConnection: QueuedByteStream {
   private func begin() {
     core.setOwner(self)
     transport.connection = self
-    transport.judgeReports = { [weak self] answer in self?.submit { $0.transport.judged(answer) } }
     do throws(Registration.EnterError) {
       try registration.enter(self)
     } catch {

@@ -16,9 +16,8 @@ extension TLSTransport {
     disarm()
     judge?.cancel()
     judge = nil
-    judgeReports = nil
     carrier = nil
-    lost += engine?.outputCount ?? 0
+    sending.dropOutput(engine?.outputCount ?? 0)
     engine = nil
     unfed = []
     registration.leave()
@@ -30,12 +29,14 @@ extension TLSTransport {
     return !isLettingGo
   }
 
+  var isLettingGo: Bool { leaving != nil }
+
   /// Hands what is left to send to the carrier, which closes behind it.
   private func letGo() {
     guard let carrier else { return }
     let rest = engine?.takeOutput() ?? []
     let end = LayerEnd(
-      peerIsDone: ending == .endOfStream, isFailure: hasFailed || core?.endsAfterFailure == true)
+      peerIsDone: hasFoundEnd, isFailure: hasFailed || core?.endsAfterFailure == true)
     let bound = ReactorBound(self, on: registration.reactor)
     leaving = carrier
     detach()

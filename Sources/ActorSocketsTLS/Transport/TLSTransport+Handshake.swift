@@ -14,17 +14,17 @@ extension TLSTransport {
   func begin(after bytes: [UInt8]) {
     guard phase == .waiting else { return }
     do throws(TLSError) {
-      engine = try TLSEngine(context, as: role)
+      engine = try TLSEngine(setup.context, as: setup.role)
     } catch {
       return fail(error)
     }
     phase = .handshaking
-    let limit = context.configuration.handshakeTimeout
+    let limit = setup.context.configuration.handshakeTimeout
     deadline = registration.arm(
       at: instant(registration.now, plus: limit.clampedNanoseconds),
       tag: ConnectionDeadline.own(HandshakeDeadline.handshake).rawValue)
     if !bytes.isEmpty {
-      if early == .refused {
+      if setup.early == .refused {
         let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
         let detail = "\(count) had arrived in plain text before the handshake began"
         return fail(TLSError(.plaintextBeforeTLS, detail: detail))
@@ -90,17 +90,18 @@ extension TLSTransport {
 
   /// Asks the program's closure about the peer.
   private func askJudge() {
-    guard let peer = engine?.state.question, case .custom(let decide) = context.configuration.verification,
-      let report = judgeReports
+    guard let peer = engine?.state.question, case .custom(let decide) = setup.context.configuration.verification
     else { return fail(TLSError(.internalError, detail: "there is nobody to judge the peer")) }
     phase = .judging
-    judge = Task.detached {
+    judge = Task.detached { [weak connection] in
+      let answer: Result<Void, TLSError>
       do {
-        report(try await decide(peer) ? .success(()) : .failure(TLSError(.rejected)))
+        answer = try await decide(peer) ? .success(()) : .failure(TLSError(.rejected))
       } catch {
         let detail = "the program refused the peer's certificate: \(error)"
-        report(.failure(TLSError(.rejected, detail: detail, underlyingError: error)))
+        answer = .failure(TLSError(.rejected, detail: detail, underlyingError: error))
       }
+      connection?.submit { $0.transport.judged(answer) }
     }
   }
 
@@ -119,7 +120,7 @@ extension TLSTransport {
   /// The handshake's time is over.
   func deadlineReached() {
     deadline = nil
-    let limit = context.configuration.handshakeTimeout
+    let limit = setup.context.configuration.handshakeTimeout
     fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
   }
 

@@ -1,0 +1,69 @@
+internal import ActorSockets
+internal import SocketSystem
+
+// How plaintext leaves through the engine and the carrier. See `TLSTransport`, and `TLSSendState` for its decisions.
+
+extension TLSTransport {
+  /// The most that one call encrypts: less than the share of a turn, so that what waits behind it begins in this one.
+  private static let longestSend = 65_536
+  /// Pieces are gathered until they fill a record.
+  private static let fullRecord = 16_384
+
+  var heldBackBytes: Int { (engine?.outputCount ?? 0) + sending.lostBytes }
+  var unacknowledgedBytes: Int { (carrier?.unacknowledgedBytes ?? 0) + heldBackBytes }
+
+  func send(_ bytes: Span<UInt8>) -> Transfer {
+    guard phase == .up, receiving.ending != .failed else {
+      return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
+    }
+    let result = engine?.write(bytes.extracting(first: min(bytes.count, Self.longestSend)), sending: { pass($0) })
+    switch sending.wrote(result, of: bytes.count, isBlocked: engine?.hasOutput != false) {
+    case .sent(let count): return .bytes(count)
+    case .wouldBlock: return .wouldBlock
+    case .carrierFailed(let error):
+      lookForReason()
+      return .failed(error)
+    case .engineFailed(let error):
+      failure = SocketError(layer: error, operation: "write")
+      return .failed(SystemError(call: "SSL_write", errno: Errno.protocolError))
+    case .detached: return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
+    }
+  }
+
+  func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    var gathered: [UInt8] = []
+    var skipped = offset
+    for piece in pieces {
+      let rest = piece.span.extracting(skipped..<piece.count)
+      // What makes a record of its own need not be copied.
+      if gathered.isEmpty, rest.count >= Self.fullRecord { return send(rest) }
+      skipped = 0
+      gathered.append(copying: rest)
+      if gathered.count >= Self.fullRecord { break }
+    }
+    return send(gathered.span)
+  }
+
+  /// Sends what the engine has made; false if some of it waits for room.
+  func flush() -> Bool { engine?.withOutput { pass($0) } ?? true }
+
+  /// Sends some of what the engine has made, and says how much.
+  private func pass(_ output: Span<UInt8>) -> Int {
+    switch carrier?.send(output) {
+    case .bytes(let count): return count
+    case .wouldBlock, nil: return 0
+    case .failed(let error):
+      // What cannot be sent any more is dropped.
+      sending.carrierFailed(error, dropping: output.count)
+      // The stream is told in a turn of its own: this may be in the middle of a receive.
+      registration.askForTurn()
+      return output.count
+    }
+  }
+
+  func finishWriting() -> SystemError? {
+    engine?.finishWriting()
+    _ = flush()
+    return sending.takeFailure()
+  }
+}
