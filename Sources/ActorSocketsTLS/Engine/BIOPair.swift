@@ -133,6 +133,7 @@ enum TLSRecord {
   /// Looks at what a call on SSL has left in the rings: once, for it is asked for often.
   mutating func updateAfterCall() {
     // SAFETY: both halves are this value's.
+    assert(unsafe hasInput || copenssl_BIO_pending(inner) == 0, "ciphertext lies in the ring unnoticed")
     hasOutput = unsafe copenssl_BIO_pending(outer) > 0
     if hasInput { _ = updateInput() }
   }
@@ -171,6 +172,8 @@ enum TLSRecord {
   private mutating func resize(to wanted: Sizes) {
     // SAFETY: both halves are this value's. Nothing is lost: the rings are empty.
     guard !inputIsOver, !hasInput, !hasOutput else { return }
+    assert(
+      unsafe copenssl_BIO_pending(inner) == 0 && copenssl_BIO_pending(outer) == 0, "only empty rings are resized")
     unsafe copenssl_BIO_destroy_bio_pair(outer)
     unsafe copenssl_BIO_set_write_buf_size(outer, wanted.input)
     unsafe copenssl_BIO_set_write_buf_size(inner, wanted.output)

@@ -27,6 +27,7 @@ final class ClientSessions: Sendable {
     store.withLock { store in
       store.add(Session(object: session, start: now), for: name)
       while store.count > limit { store.removeOldest() }
+      assert(store.count == store.entryCount, "the count of sessions is that of all entries")
     }
   }
 
@@ -69,6 +70,9 @@ private struct Store {
   private(set) var count = 0
   /// A server sends two, mostly, and connections may be made at the same time.
   private static let limitForName = 4
+
+  /// What `count` has to be, counted.
+  var entryCount: Int { entries.values.reduce(0) { $0 + $1.sessions.count } }
 
   mutating func add(_ session: Session, for name: ServerName) {
     var entry = entries[name] ?? makeEntry(for: name)

@@ -175,6 +175,7 @@ internal import COpenSSL
 
   /// Decrypts into the memory until it is full or OpenSSL cannot go on.
   private mutating func read(_ memory: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> ReadStep {
+    assert(failure == nil, "OpenSSL is not called after a fatal failure")
     while true {
       if filled == memory.count { return .full }
       // SAFETY: `ssl` is this value's, and the memory is valid for its count.
@@ -216,6 +217,7 @@ internal import COpenSSL
   /// - Returns: How many bytes were taken, or why it failed.
   private mutating func encrypt(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
     if let failure { return .failure(failure) }
+    assert(!hasOutput, "nothing is encrypted while ciphertext waits")
     rings.makeRoom(output: plaintext.count)
     var written = 0
     while written < plaintext.count {

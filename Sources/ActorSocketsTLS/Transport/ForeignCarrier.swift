@@ -60,6 +60,7 @@ final class ForeignCarrier: Carrier {
   }
 
   private func read() {
+    assert(reading == nil && arrived.isEmpty, "one read at a time, and none while bytes wait")
     let carrier = ReactorBound(self, on: reactor)
     reading = Self.report(stream) { stream in
       try await stream.read(upTo: Self.longestRead, timeout: nil)
@@ -114,6 +115,7 @@ final class ForeignCarrier: Carrier {
   }
 
   private func write(_ bytes: [UInt8]) {
+    assert(inFlight == 0 && taken == 0, "one write at a time, and none before the last was told")
     inFlight = bytes.count
     let carrier = ReactorBound(self, on: reactor)
     writing = Self.report(stream) { stream in

@@ -80,7 +80,10 @@ enum TLSReceiveState: Hashable {
   }
 
   /// The end of the plaintext was found.
-  mutating func end(_ ending: Ending) { self = .ended(ending) }
+  mutating func end(_ ending: Ending) {
+    assert(self.ending == nil, "the end of the plaintext is found once")
+    self = .ended(ending)
+  }
 
   // MARK: Decisions
 

@@ -168,6 +168,7 @@ extension TLSTransport {
 
   /// Keeps what the engine did not take. Whatever waited before was taken out to be given to it.
   func keep(_ ciphertext: Span<UInt8>, from fed: Int) {
+    assert(unfed.isEmpty, "ciphertext that came later must not replace what waits")
     if fed < ciphertext.count { unfed = [UInt8](copying: ciphertext.extracting(fed..<ciphertext.count)) }
   }
 

@@ -45,6 +45,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case judging
     case up
     case detached
+
+    /// Whether the diagram has an arrow from this phase to the next.
+    fileprivate func canBecome(_ next: Phase) -> Bool {
+      switch (self, next) {
+      case (.waiting, .handshaking), (.handshaking, .judging), (.judging, .handshaking), (.handshaking, .up): true
+      case (_, .detached): true
+      default: false
+      }
+    }
   }
 
   /// What a handshake is made with.
@@ -62,7 +71,9 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// From the beginning of the handshake on.
   var engine: TLSEngine?
 
-  var phase = Phase.waiting
+  var phase = Phase.waiting {
+    didSet { assert(oldValue.canBecome(phase), "\(oldValue) does not become \(phase)") }
+  }
   var receiving = TLSReceiveState.open(wasRead: false)
   var sending = TLSSendState()
   var failure: SocketError?
