@@ -3,11 +3,11 @@ struct IdentityTable: Sendable {
   private var exact: [String: TLSIdentity] = [:]
   /// By what is behind the asterisk's dot.
   private var wildcards: [String: TLSIdentity] = [:]
-  let standard: TLSIdentity?
+  let fallback: TLSIdentity?
 
   /// - Throws: `TLSError` with the code `.invalidServerName` if a name is none.
-  init(standard: TLSIdentity?, named identities: [String: TLSIdentity]) throws(TLSError) {
-    self.standard = standard
+  init(fallback: TLSIdentity?, named identities: [String: TLSIdentity]) throws(TLSError) {
+    self.fallback = fallback
     for (name, identity) in identities {
       let isWildcard = name.hasPrefix("*.")
       let host = try ServerName(parsing: isWildcard ? String(name.dropFirst(2)) : name).text
@@ -15,19 +15,19 @@ struct IdentityTable: Sendable {
     }
   }
 
-  var isEmpty: Bool { standard == nil && exact.isEmpty && wildcards.isEmpty }
+  var isEmpty: Bool { fallback == nil && exact.isEmpty && wildcards.isEmpty }
 
   /// All of them.
-  var all: [TLSIdentity] { Array(exact.values) + Array(wildcards.values) + (standard.map { [$0] } ?? []) }
+  var all: [TLSIdentity] { Array(exact.values) + Array(wildcards.values) + (fallback.map { [$0] } ?? []) }
 
   /// The one for a name: exactly that, or a wildcard in place of its first label, or the one for all.
   func identity(for name: String?) -> TLSIdentity? {
-    guard let name = name.map(Self.normalized) else { return standard }
+    guard let name = name.map(Self.normalized) else { return fallback }
     if let identity = exact[name] { return identity }
     if let dot = name.firstIndex(of: "."), let identity = wildcards[String(name[name.index(after: dot)...])] {
       return identity
     }
-    return standard
+    return fallback
   }
 
   /// As `ServerName` writes names; a client's may be anything, and is then in no table.

@@ -41,10 +41,10 @@ extension TLSConnection {
 
   private func borrowSocket(_ operation: String) throws -> Socket {
     executor.callGoesOn()
-    guard let plain else {
+    guard let tcpConnection else {
       throw SocketError(.notASocket, operation: operation, detail: "no socket is beneath this connection")
     }
-    return try plain.borrowSocket(operation)
+    return try tcpConnection.borrowSocket(operation)
   }
 }
 

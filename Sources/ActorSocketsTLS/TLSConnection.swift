@@ -45,12 +45,12 @@ public actor TLSConnection: QueuedByteStream {
   init(over carrier: any ByteStream, _ context: TLSContext, as role: TLSRole, _ early: EarlyBytes) {
     id = (carrier as? any QueuedByteStream)?.id ?? ConnectionIdentity.nextID()
     self.carrier = carrier
-    ownLabel = Self.plain(beneath: carrier) == nil ? Guarded(nil) : nil
+    ownLabel = Self.tcpConnection(beneath: carrier) == nil ? Guarded(nil) : nil
     let reactor = carrier.executor.reactor
     executor = ReactorExecutor(ofSocketOn: reactor)
     let registration = Registration(on: reactor)
     self.registration = registration
-    let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, early: early), registration)
+    let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, earlyBytes: early), registration)
     core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
     layer = ReactorBound(transport, on: reactor)
     boundCore = ReactorBound(core, on: reactor)
@@ -103,31 +103,31 @@ public actor TLSConnection: QueuedByteStream {
 
   /// A name of your choice, for logs. It is the label of the connection beneath, so that observers hear it, too.
   public nonisolated var label: String? {
-    get { plain.map(\.label) ?? ownLabel?.withLock { $0 } }
+    get { tcpConnection.map(\.label) ?? ownLabel?.withLock { $0 } }
     set {
-      if let plain { plain.label = newValue } else { ownLabel?.withLock { $0 = newValue } }
+      if let tcpConnection { tcpConnection.label = newValue } else { ownLabel?.withLock { $0 = newValue } }
     }
   }
 
   /// This side's address, if the stream beneath has one: getsockname(2).
-  public nonisolated var localAddress: SocketAddress? { plain?.localAddress }
+  public nonisolated var localAddress: SocketAddress? { tcpConnection?.localAddress }
   /// The peer's address, if the stream beneath has one: getpeername(2).
-  public nonisolated var remoteAddress: SocketAddress? { plain?.remoteAddress }
+  public nonisolated var remoteAddress: SocketAddress? { tcpConnection?.remoteAddress }
   /// Whether it runs over IPv4.
-  public nonisolated var isIPv4: Bool { plain?.isIPv4 ?? false }
+  public nonisolated var isIPv4: Bool { tcpConnection?.isIPv4 ?? false }
   /// Whether it runs over IPv6.
-  public nonisolated var isIPv6: Bool { plain?.isIPv6 ?? false }
+  public nonisolated var isIPv6: Bool { tcpConnection?.isIPv6 ?? false }
   /// Whether the listener that serves this connection stops: finish what is under way, and take nothing new.
-  public nonisolated var isDraining: Bool { plain?.isDraining ?? false }
+  public nonisolated var isDraining: Bool { tcpConnection?.isDraining ?? false }
 
   /// One line for logs: number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }
 
   /// The `TCPConnection` beneath, if there is one.
-  nonisolated var plain: TCPConnection? { Self.plain(beneath: carrier) }
+  nonisolated var tcpConnection: TCPConnection? { Self.tcpConnection(beneath: carrier) }
 
-  private static func plain(beneath carrier: any ByteStream) -> TCPConnection? {
-    carrier as? TCPConnection ?? (carrier as? TLSConnection)?.plain
+  private static func tcpConnection(beneath carrier: any ByteStream) -> TCPConnection? {
+    carrier as? TCPConnection ?? (carrier as? TLSConnection)?.tcpConnection
   }
 
   /// The layer, for the stream beneath.
@@ -149,7 +149,7 @@ public actor TLSConnection: QueuedByteStream {
 extension TLSConnection: CustomStringConvertible {}
 
 extension TLSConnection: EventHandler {
-  package func handle(_ readiness: Readiness) { transport.takeTurn() }
+  package func handle(_ readiness: Readiness) { transport.runRescheduled() }
 
   package func deadlineReached(_ deadline: ConnectionDeadline<HandshakeDeadline>) {
     switch deadline {

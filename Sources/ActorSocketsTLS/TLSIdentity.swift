@@ -116,7 +116,7 @@ public struct TLSIdentity: Sendable {
   public static func selfSigned(
     for names: [String], key: KeyKind = .ecdsaP256, validity: Duration = .seconds(365 * 24 * 60 * 60)
   ) throws(TLSError) -> TLSIdentity {
-    let key = try PrivateKey(making: key)
+    let key = try PrivateKey(generating: key)
     let certificate = try Certificate(
       selfSignedWith: key, for: names, seconds: Int(clamping: validity.components.seconds))
     return try TLSIdentity([certificate], key, from: .bytes)

@@ -153,7 +153,7 @@ enum TLSRecord {
   // MARK: Room
 
   /// Makes the rings larger, if they are empty and too small for so many bytes: of ciphertext to take in, of plaintext to encrypt.
-  mutating func makeRoom(input: Int = 0, output: Int = 0) {
+  mutating func grow(input: Int = 0, output: Int = 0) {
     var wanted = sizes
     if input > sizes.input { wanted.input = Sizes.large.input }
     if output + TLSRecord.maximumOverhead > sizes.output {
@@ -165,7 +165,7 @@ enum TLSRecord {
   }
 
   /// Makes the rings small if they are empty.
-  mutating func giveRoomBack() {
+  mutating func shrink() {
     if sizes != .small { resize(to: .small) }
   }
 

@@ -32,16 +32,16 @@ func serverName(of ssl: OpaquePointer?) -> String? {
 
 /// Gives the connection its certificate and key (`SSL_CTX_set_cert_cb`): a server's when it is about to answer, a client's
 /// when the server asked for one.
-func showIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
+func useIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   // SAFETY: as above; OpenSSL takes references of its own to what it is given.
   guard let ssl = unsafe ssl, let state = unsafe TLSHandshakeState.of(ssl) else { return 0 }
   let identity = state.isServer ? state.identity : state.context.identity(for: state.serverName?.text)
   // A client without one says so, and the server decides.
   guard let identity else { return state.isServer ? 0 : 1 }
-  if state.isServer, state.context.isPreset(identity) { return 1 }
+  if state.isServer, state.context.isPreinstalled(identity) { return 1 }
   // One with a key of another kind would stay beside it, and might be shown.
   unsafe SSL_certs_clear(ssl)
-  let isDone = unsafe identity.isTaken(byConnection: ssl)
+  let isDone = unsafe identity.isApplied(toConnection: ssl)
   if !isDone {
     state.failure = TLSError(
       .weakCertificate, detail: "OpenSSL does not take the certificate of this side", reason: OpenSSLErrors.take().text,
@@ -53,13 +53,13 @@ func showIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
 extension TLSIdentity {
   /// Gives it to an `SSL`, which takes references of its own; whether that went well.
   // SAFETY: the pointers are valid while `self` lives.
-  func isTaken(byConnection ssl: OpaquePointer) -> Bool {
+  func isApplied(toConnection ssl: OpaquePointer) -> Bool {
     unsafe SSL_use_cert_and_key(ssl, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
   }
 
   /// Gives it to an `SSL_CTX`, likewise, for all connections that it is used for.
   // SAFETY: as above.
-  func isTaken(byContext context: OpaquePointer) -> Bool {
+  func isApplied(toContext context: OpaquePointer) -> Bool {
     defer { OpenSSLErrors.clear() }
     return unsafe SSL_CTX_use_cert_and_key(
       context, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
@@ -67,7 +67,7 @@ extension TLSIdentity {
 }
 
 /// Chooses the application protocol on servers (`SSL_CTX_set_alpn_select_cb`): the first of ours that the client offers.
-func chooseProtocol(
+func selectProtocol(
   _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
   _ chosenLength: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?, _ length: UInt32,
   _: UnsafeMutableRawPointer?
@@ -93,7 +93,7 @@ func chooseProtocol(
 /// Keeps a session that a client can resume (`SSL_CTX_sess_set_new_cb`). With TLS 1.3 it comes after the handshake.
 ///
 /// - Returns: 1 if the reference that it is given was taken over.
-func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
+func storeSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
   // SAFETY: as above; the reference is taken over, and returned with 1.
   guard let state = unsafe TLSHandshakeState.of(ssl), let session = unsafe session, let name = state.serverName,
     state.failure == nil, unsafe SSL_SESSION_is_resumable(session) == 1
@@ -113,7 +113,7 @@ func logKey(_ ssl: OpaquePointer?, _ line: UnsafePointer<CChar>?) {
 /// Watches alerts, and counts what a peer sends besides data once the handshake is done (`SSL_CTX_set_msg_callback`).
 ///
 /// It is called several times a record: what is of no interest is sorted out before the state is looked up.
-func watchMessage(
+func observeMessage(
   _ isSent: Int32, _ version: Int32, _ kind: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ ssl: OpaquePointer?,
   _: UnsafeMutableRawPointer?
 ) {
@@ -128,19 +128,19 @@ func watchMessage(
   // Of TLS 1.3 there are the messages.
   case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
     guard unsafe SSL_version(ssl) == TLS1_3_VERSION else { return }
-    unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.tooManyKeyUpdates)
+    unsafe TLSHandshakeState.of(ssl)?.countMessageWithoutData(.tooManyKeyUpdates)
   // Of TLS 1.2 the headers of records show it: what asks for another handshake is refused before it is a message.
   case SSL3_RT_HEADER where isSent == 0 && Int32(type) == SSL3_RT_HANDSHAKE:
     guard unsafe SSL_version(ssl) != TLS1_3_VERSION && SSL_is_init_finished(ssl) == 1 else { return }
-    unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.renegotiationRefused)
+    unsafe TLSHandshakeState.of(ssl)?.countMessageWithoutData(.renegotiationRefused)
   default: break
   }
 }
 
 extension TLSHandshakeState {
-  fileprivate func countIdleMessage(_ code: TLSError.Code) {
-    idleMessages += 1
-    guard idleMessages > context.configuration.keyUpdateLimit, failure == nil else { return }
-    failure = TLSError(code, detail: "\(code.sentence), \(idleMessages) in a row without data")
+  fileprivate func countMessageWithoutData(_ code: TLSError.Code) {
+    messagesWithoutData += 1
+    guard messagesWithoutData > context.configuration.keyUpdateLimit, failure == nil else { return }
+    failure = TLSError(code, detail: "\(code.sentence), \(messagesWithoutData) in a row without data")
   }
 }

@@ -38,7 +38,7 @@ extension Certificate {
   }
 
   static func read(pem bytes: [UInt8], from source: Source) throws(TLSError) -> [Certificate] {
-    guard PEM.isPEM(bytes) else { throw source.bad("has no certificate in PEM form") }
+    guard PEM.isPEM(bytes) else { throw source.badFile("has no certificate in PEM form") }
     return try unsafe withBIO(reading: bytes) { bio throws(TLSError) in
       var certificates: [Certificate] = []
       // SAFETY: the BIO lives during the call, and each certificate is owned by what it is put into. A certificate is
@@ -49,9 +49,10 @@ extension Certificate {
       let errors = OpenSSLErrors.take()
       let isAtEnd = errors.contains(library: Int32(ERR_LIB_PEM), reason: PEM_R_NO_START_LINE)
       guard isAtEnd else {
-        throw source.bad("has a certificate that cannot be read, number \(certificates.count + 1)", reason: errors.text)
+        throw source.badFile(
+          "has a certificate that cannot be read, number \(certificates.count + 1)", reason: errors.text)
       }
-      guard !certificates.isEmpty else { throw source.bad("has no certificate in PEM form") }
+      guard !certificates.isEmpty else { throw source.badFile("has no certificate in PEM form") }
       return certificates
     }
   }
@@ -65,10 +66,10 @@ extension Certificate {
       return unsafe (found, place == buffer.baseAddress.map { unsafe $0 + buffer.count })
     }
     guard let found = unsafe found else {
-      throw source.bad("has no certificate in PEM or DER form", reason: OpenSSLErrors.take().text)
+      throw source.badFile("has no certificate in PEM or DER form", reason: OpenSSLErrors.take().text)
     }
     let certificate = try unsafe Certificate(owning: found)
-    guard isWhole else { throw source.bad("has something behind the certificate") }
+    guard isWhole else { throw source.badFile("has something behind the certificate") }
     return certificate
   }
 }

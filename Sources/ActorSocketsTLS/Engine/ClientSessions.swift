@@ -94,17 +94,17 @@ private struct Store {
   }
 
   mutating func removeOldest() {
-    guard let oldest = order.first(where: isThere) else { return count = 0 }
+    guard let oldest = order.first(where: isCurrent) else { return count = 0 }
     count -= entries.removeValue(forKey: oldest.name)?.sessions.count ?? 0
-    order = order.filter(isThere)
+    order = order.filter(isCurrent)
   }
 
   private mutating func makeEntry(for name: ServerName) -> Entry {
-    if order.count > 2 * entries.count + 16 { order = order.filter(isThere) }
+    if order.count > 2 * entries.count + 16 { order = order.filter(isCurrent) }
     nextAge += 1
     order.append((name, nextAge))
     return Entry(age: nextAge)
   }
 
-  private func isThere(_ place: (name: ServerName, age: Int)) -> Bool { entries[place.name]?.age == place.age }
+  private func isCurrent(_ place: (name: ServerName, age: Int)) -> Bool { entries[place.name]?.age == place.age }
 }

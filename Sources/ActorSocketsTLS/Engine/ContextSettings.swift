@@ -31,7 +31,7 @@ struct ContextSettings {
     let keepsSessions = configuration.allowsResumption && configuration.sessionCacheSize > 0
     let mode = keepsSessions ? SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL : SSL_SESS_CACHE_OFF
     unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(mode))
-    unsafe SSL_CTX_sess_set_new_cb(pointer, keepSession)
+    unsafe SSL_CTX_sess_set_new_cb(pointer, storeSession)
     return context
   }
 
@@ -41,7 +41,7 @@ struct ContextSettings {
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_verify(pointer, verifyMode, nil)
     unsafe copenssl_SSL_CTX_set_tlsext_servername_callback(pointer, chooseIdentity)
-    if !protocols.names.isEmpty { unsafe SSL_CTX_set_alpn_select_cb(pointer, chooseProtocol, nil) }
+    if !protocols.names.isEmpty { unsafe SSL_CTX_set_alpn_select_cb(pointer, selectProtocol, nil) }
     // So that no session of another context is taken for one of this, whose clients may have been verified differently.
     let id = try RandomBytes.make(Int(SSL_MAX_SID_CTX_LENGTH))
     guard unsafe SSL_CTX_set_session_id_context(pointer, id, UInt32(id.count)) == 1 else {
@@ -96,8 +96,8 @@ struct ContextSettings {
     unsafe SSL_CTX_set_cert_store(pointer, trust.store.pointer)
     unsafe SSL_CTX_set_verify_depth(pointer, Int32(clamping: configuration.maximumChainDepth))
     unsafe SSL_CTX_set_cert_verify_callback(pointer, verifyPeer, nil)
-    unsafe SSL_CTX_set_cert_cb(pointer, showIdentity, nil)
-    unsafe SSL_CTX_set_msg_callback(pointer, watchMessage)
+    unsafe SSL_CTX_set_cert_cb(pointer, useIdentity, nil)
+    unsafe SSL_CTX_set_msg_callback(pointer, observeMessage)
     if configuration.keyLog != nil { unsafe SSL_CTX_set_keylog_callback(pointer, logKey) }
     return context
   }

@@ -12,7 +12,9 @@ enum PKCS12 {
       var place = buffer.baseAddress
       return unsafe d2i_PKCS12(nil, &place, buffer.count)
     }
-    guard let file = unsafe parsed else { throw source.bad("is no PKCS#12 file", reason: OpenSSLErrors.take().text) }
+    guard let file = unsafe parsed else {
+      throw source.badFile("is no PKCS#12 file", reason: OpenSSLErrors.take().text)
+    }
     defer { unsafe PKCS12_free(file) }
 
     let answer = passphrase?()
@@ -42,7 +44,7 @@ enum PKCS12 {
     guard unsafe PKCS12_parse(file, passphrase, &key, &own, &others) == 1 else {
       let errors = OpenSSLErrors.take()
       let isOld = errors.entries.contains { $0.text == "unsupported" }
-      throw source.bad(
+      throw source.badFile(
         isOld
           ? "is encrypted with an algorithm that OpenSSL has given up, make it anew"
           : "has something that cannot be read", reason: errors.text)
@@ -50,8 +52,8 @@ enum PKCS12 {
     defer { unsafe OPENSSL_sk_pop_free(others) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
     let ownedKey = try unsafe key.map { pointer throws(TLSError) in try unsafe PrivateKey(owning: pointer) }
     let ownedCertificate = try unsafe own.map { pointer throws(TLSError) in try unsafe Certificate(owning: pointer) }
-    guard let ownedKey else { throw source.bad("has no private key") }
-    guard let ownedCertificate else { throw source.bad("has no certificate for its key") }
+    guard let ownedKey else { throw source.badFile("has no private key") }
+    guard let ownedCertificate else { throw source.badFile("has no certificate for its key") }
     let rest = unsafe Certificate.shared(from: others)
     return (ordered(ownedCertificate, rest), ownedKey)
   }

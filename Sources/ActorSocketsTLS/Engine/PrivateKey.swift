@@ -15,11 +15,11 @@ final class PrivateKey: Sendable {
 
   /// Reads a key in PEM or DER form, asking for the passphrase if it is encrypted.
   convenience init(_ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?) throws(TLSError) {
-    let question = PassphraseQuestion(passphrase)
-    let found = try unsafe Self.read(bytes, question)
+    let prompt = PassphrasePrompt(passphrase)
+    let found = try unsafe Self.read(bytes, prompt)
     let errors = OpenSSLErrors.take()
     guard unsafe found != nil else {
-      if question.wasAsked { throw question.failure(source, reason: errors.text) }
+      if prompt.wasAsked { throw prompt.failure(source, reason: errors.text) }
       throw Self.failure(bytes, source, errors)
     }
     // SAFETY: `read` gives its reference away.
@@ -27,15 +27,15 @@ final class PrivateKey: Sendable {
   }
 
   private static func failure(_ bytes: [UInt8], _ source: Source, _ errors: OpenSSLErrors) -> TLSError {
-    guard PEM.isPEM(bytes) else { return source.bad("has no private key in PEM or DER form", reason: errors.text) }
+    guard PEM.isPEM(bytes) else { return source.badFile("has no private key in PEM or DER form", reason: errors.text) }
     // OpenSSL says the same of both.
-    guard PEM.hasPrivateKey(bytes) else { return source.bad("has no private key") }
-    return source.bad("has a private key that cannot be read", reason: errors.text)
+    guard PEM.hasPrivateKey(bytes) else { return source.badFile("has no private key") }
+    return source.badFile("has a private key that cannot be read", reason: errors.text)
   }
 
-  private static func read(_ bytes: [UInt8], _ question: PassphraseQuestion) throws(TLSError) -> OpaquePointer? {
+  private static func read(_ bytes: [UInt8], _ prompt: PassphrasePrompt) throws(TLSError) -> OpaquePointer? {
     // SAFETY: the question outlives the calls that it is given to, unretained; what they return is the caller's.
-    let context = unsafe Unmanaged.passUnretained(question).toOpaque()
+    let context = unsafe Unmanaged.passUnretained(prompt).toOpaque()
     if PEM.isPEM(bytes) {
       return try unsafe withBIO(reading: bytes) { unsafe PEM_read_bio_PrivateKey($0, nil, answerPassphrase, context) }
     }
@@ -48,7 +48,7 @@ final class PrivateKey: Sendable {
 /// Asks the program for a passphrase when OpenSSL asks for one.
 ///
 /// There is always somebody to ask: without a callback of ours, OpenSSL would ask at the terminal.
-final class PassphraseQuestion {
+final class PassphrasePrompt {
   private let closure: (() -> String?)?
   private(set) var wasAsked = false
   private var answer: [UInt8]?
@@ -73,10 +73,10 @@ final class PassphraseQuestion {
 private func answerPassphrase(
   _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int32, _ isWriting: Int32, _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-  // SAFETY: the context is the question, which its owner keeps during the call that asks; no more than fits is written.
+  // SAFETY: the context is the prompt, which its owner keeps during the call that asks; no more than fits is written.
   guard let context = unsafe context, let buffer = unsafe buffer else { return -1 }
-  let question = unsafe Unmanaged<PassphraseQuestion>.fromOpaque(context).takeUnretainedValue()
-  guard let answer = question.ask(), answer.count <= Int(size) else { return -1 }
+  let prompt = unsafe Unmanaged<PassphrasePrompt>.fromOpaque(context).takeUnretainedValue()
+  guard let answer = prompt.ask(), answer.count <= Int(size) else { return -1 }
   unsafe UnsafeMutableRawPointer(buffer).copyMemory(from: answer, byteCount: answer.count)
   return Int32(answer.count)
 }
@@ -86,7 +86,7 @@ private func answerPassphrase(
 extension PrivateKey {
   /// Whether it is the key of the first of the certificates, and strong enough. Otherwise the handshake would fail.
   func check(belongsTo certificates: [Certificate], from source: Source) throws(TLSError) {
-    guard let own = certificates.first else { throw source.bad("has no certificate") }
+    guard let own = certificates.first else { throw source.badFile("has no certificate") }
     guard matches(own) else {
       let other = certificates.firstIndex(where: matches)
       let hint = other.map { ", but to number \($0 + 1) of them, which has to be the first" } ?? ""

@@ -2,7 +2,7 @@ internal import COpenSSL
 
 extension PrivateKey {
   /// Makes a new key.
-  convenience init(making kind: TLSIdentity.KeyKind) throws(TLSError) {
+  convenience init(generating kind: TLSIdentity.KeyKind) throws(TLSError) {
     OpenSSLErrors.clear()
     // SAFETY: what is made is given away at once.
     switch kind {
@@ -29,7 +29,7 @@ extension Certificate {
       && X509_gmtime_adj(X509_getm_notBefore(pointer), -3600) != nil
       && X509_time_adj_ex(X509_getm_notAfter(pointer), Int32(clamping: seconds / 86400), seconds % 86400, nil) != nil
       && X509_set_pubkey(pointer, key.pointer) == 1
-      && Self.nameBoth(pointer, String(names[0].prefix(64)))
+      && Self.setSubjectAndIssuer(pointer, String(names[0].prefix(64)))
     guard isDone else { throw OpenSSLErrors.take().failure() }
     let extensions = [
       (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
@@ -62,7 +62,7 @@ extension Certificate {
   }
 
   /// Subject and issuer are the same.
-  private static func nameBoth(_ certificate: OpaquePointer, _ commonName: String) -> Bool {
+  private static func setSubjectAndIssuer(_ certificate: OpaquePointer, _ commonName: String) -> Bool {
     // SAFETY: the name is freed here after it was copied; the certificate is the caller's.
     guard let name = unsafe X509_NAME_new() else { return false }
     defer { unsafe X509_NAME_free(name) }

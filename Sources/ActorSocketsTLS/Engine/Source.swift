@@ -19,7 +19,7 @@ enum Source {
   /// The contents of the file.
   func read() throws(TLSError) -> [UInt8] {
     guard case .file(let path) = self else { return [] }
-    guard !path.isEmpty, !path.utf8.contains(0) else { throw bad("is not a path") }
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw badFile("is not a path") }
     do throws(SystemError) {
       let file = try Descriptor.openForReading(path)
       guard let size = try file.fileSize() else { throw SystemError(call: "", errno: 0) }
@@ -33,15 +33,15 @@ enum Source {
       return contents
     } catch {
       switch error.errno {
-      case 0: throw bad("is not a regular file")
-      case Errno.messageTooLong: throw bad("has more than \(Self.limit >> 20) MiB")
-      default: throw bad("cannot be read: \(SystemError.message(error.errno))")
+      case 0: throw badFile("is not a regular file")
+      case Errno.messageTooLong: throw badFile("has more than \(Self.limit >> 20) MiB")
+      default: throw badFile("cannot be read: \(SystemError.message(error.errno))")
       }
     }
   }
 
   /// An error of the code `.badFile` about it.
-  func bad(_ clause: String, reason: String = "") -> TLSError {
+  func badFile(_ clause: String, reason: String = "") -> TLSError {
     TLSError(.badFile, detail: "\(name) \(clause)", reason: reason)
   }
 }

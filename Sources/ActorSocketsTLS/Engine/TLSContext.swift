@@ -17,7 +17,7 @@ public final class TLSContext: Sendable {
   private let identities: Guarded<IdentityTable>
   /// What connections of `server` have from the beginning: to give each of them its certificate and key costs a hundredth of a
   /// handshake.
-  private let preset: TLSIdentity?
+  private let preinstalled: TLSIdentity?
   let sessions: ClientSessions
   let ticketKeys: Guarded<TicketKeyRing>
 
@@ -28,7 +28,7 @@ public final class TLSContext: Sendable {
   public init(_ configuration: TLSConfiguration = TLSConfiguration()) throws(TLSError) {
     try ConfigurationCheck.check(configuration)
     self.configuration = configuration
-    let table = try IdentityTable(standard: configuration.identity, named: configuration.identities)
+    let table = try IdentityTable(fallback: configuration.identity, named: configuration.identities)
     identities = Guarded(table)
     protocols = try ApplicationProtocols(configuration.applicationProtocols)
     trust = try TrustStore(configuration)
@@ -41,10 +41,10 @@ public final class TLSContext: Sendable {
     server = try settings.makeServer()
     // One that OpenSSL does not take with these settings may never be shown: then it is said when it is.
     // SAFETY: the context is new, and nobody else's yet.
-    if let standard = table.standard, unsafe standard.isTaken(byContext: server.pointer) {
-      preset = standard
+    if let fallback = table.fallback, unsafe fallback.isApplied(toContext: server.pointer) {
+      preinstalled = fallback
     } else {
-      preset = nil
+      preinstalled = nil
     }
     // A server that asks for no certificates trusts nobody, and needs nobody to trust.
     if table.isEmpty, configuration.chooseIdentity == nil { try checkTrust() }
@@ -61,7 +61,7 @@ public final class TLSContext: Sendable {
   public func replaceIdentities(
     identity: TLSIdentity?, identities: [String: TLSIdentity] = [:]
   ) throws(TLSError) {
-    let table = try IdentityTable(standard: identity, named: identities)
+    let table = try IdentityTable(fallback: identity, named: identities)
     self.identities.withLock { $0 = table }
     // Servers would go on to take this side for what it was.
     sessions.removeAll()
@@ -74,12 +74,12 @@ public final class TLSContext: Sendable {
   }
 
   /// Whether a new connection of a server shows this by itself.
-  func isPreset(_ identity: TLSIdentity) -> Bool { preset.map { identity.isSame(as: $0) } ?? false }
+  func isPreinstalled(_ identity: TLSIdentity) -> Bool { preinstalled.map { identity.isSame(as: $0) } ?? false }
 
   private var hasIdentity: Bool { configuration.chooseIdentity != nil || identities.withLock { !$0.isEmpty } }
 
   private func checkTrust() throws(TLSError) {
-    if case .full = configuration.verification, let emptiness = trust.emptiness { throw emptiness }
+    if case .full = configuration.verification, let missingRoots = trust.missingRoots { throw missingRoots }
   }
 }
 

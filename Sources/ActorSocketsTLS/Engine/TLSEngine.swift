@@ -28,8 +28,8 @@ internal import COpenSSL
     case needsInput
     /// The ring is full.
     case needsOutput
-    /// A closure has to judge the peer: see `TLSHandshakeState.question`.
-    case needsAnswer
+    /// A closure has to judge the peer: see `TLSHandshakeState.peerToVerify`.
+    case needsVerifier
     case failed(TLSError)
   }
 
@@ -49,10 +49,10 @@ internal import COpenSSL
   private var rings: BIOPair
   private(set) var failure: TLSError?
   /// Bytes written since the keys were changed.
-  private var writtenWithKeys = 0
+  private var bytesSinceKeyUpdate = 0
 
   /// Keys of AES-GCM are good for 2^24.5 full records, RFC 8446, section 5.5; they are changed long before that.
-  private static let bytesWithKeys = 1 << 36
+  private static let keyUsageLimit = 1 << 36
 
   /// An engine that has not begun.
   init(_ context: TLSContext, as role: TLSRole) throws(TLSError) {
@@ -94,14 +94,14 @@ internal import COpenSSL
     switch unsafe SSL_get_error(ssl, result) {
     case SSL_ERROR_WANT_READ: return .needsInput
     case SSL_ERROR_WANT_WRITE: return .needsOutput
-    case SSL_ERROR_WANT_RETRY_VERIFY: return .needsAnswer
+    case SSL_ERROR_WANT_RETRY_VERIFY: return .needsVerifier
     case let error: return .failed(fail(error, isHandshake: true))
     }
   }
 
   /// Whether the handshake is done, as far as OpenSSL is concerned.
   // SAFETY: `ssl` is this value's.
-  var isUp: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
+  var isHandshakeComplete: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
 
   /// What can be asked of the connection once it is up.
   // SAFETY: `ssl` is this value's.
@@ -119,35 +119,35 @@ internal import COpenSSL
   ///
   /// - Parameters:
   ///   - ciphertext: From the peer.
-  ///   - fed: How much of it is taken in; the rest is to be given again.
+  ///   - consumed: How much of it is taken in; the rest is to be given again.
   ///   - plaintext: Where the bytes go.
   /// - Returns: Why it stopped.
   mutating func read(
-    feeding ciphertext: Span<UInt8>, _ fed: inout Int, appendingTo plaintext: inout [UInt8]
+    feeding ciphertext: Span<UInt8>, _ consumed: inout Int, appendingTo plaintext: inout [UInt8]
   ) -> ReadStep {
     if let failure { return .failed(failure) }
-    rings.makeRoom(input: ciphertext.count)
+    rings.grow(input: ciphertext.count)
     defer {
       rings.updateAfterCall()
-      rings.giveRoomBack()
+      rings.shrink()
     }
     while true {
       var step = ReadStep.needsInput
-      plaintext.append(addingCapacity: room(for: ciphertext.count - fed)) { tail in
+      plaintext.append(addingCapacity: plaintextCapacity(for: ciphertext.count - consumed)) { tail in
         // SAFETY: the memory is valid for its capacity, and the count that is set is what OpenSSL wrote.
         unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
           repeat {
             let wasEmpty = !hasInput
-            let taken = feed(ciphertext.extracting(fed..<ciphertext.count))
-            fed += taken
+            let taken = feed(ciphertext.extracting(consumed..<ciphertext.count))
+            consumed += taken
             // An empty ring that takes nothing is none, and what is lost there must not go unnoticed.
-            if taken == 0, fed < ciphertext.count, wasEmpty {
+            if taken == 0, consumed < ciphertext.count, wasEmpty {
               failure = .outOfMemory
               step = .failed(.outOfMemory)
               break
             }
             step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
-          } while step.needsInput && fed < ciphertext.count
+          } while step.needsInput && consumed < ciphertext.count
         }
       }
       if case .full = step { continue }
@@ -156,13 +156,13 @@ internal import COpenSSL
   }
 
   /// How many bytes of plaintext may come of so many bytes of ciphertext and of what there is.
-  private func room(for count: Int) -> Int {
+  private func plaintextCapacity(for count: Int) -> Int {
     // What is decrypted is shorter than what it was, but for a record of which the beginning came before. To copy what
     // came with it into a larger array is worth being avoided if it is much.
     // SAFETY: `ssl` is this value's.
-    let isBegun = unsafe count > TLSRecord.maximumPlaintext && SSL_has_pending(ssl) == 1
+    let hasPartialRecord = unsafe count > TLSRecord.maximumPlaintext && SSL_has_pending(ssl) == 1
     let pending = unsafe hasInput ? Int(SSL_pending(ssl)) + rings.inputCount : 0
-    return max(pending + count + (isBegun ? TLSRecord.maximumPlaintext : 0), 64)
+    return max(pending + count + (hasPartialRecord ? TLSRecord.maximumPlaintext : 0), 64)
   }
 
   /// Puts as much ciphertext into the ring as it has room for.
@@ -184,7 +184,7 @@ internal import COpenSSL
       let result = unsafe SSL_read_ex(ssl, memory.baseAddress.map { unsafe $0 + filled }, memory.count - filled, &count)
       filled += count
       // Bytes count, and not records, which may be empty.
-      if count > 0 { state.idleMessages = 0 }
+      if count > 0 { state.messagesWithoutData = 0 }
       if result == 1 {
         // A call that would only say that there is no more is left out.
         if unsafe SSL_pending(ssl) == 0, !rings.inputIsOver, !rings.updateInput() { return .needsInput }
@@ -218,14 +218,14 @@ internal import COpenSSL
   private mutating func encrypt(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
     if let failure { return .failure(failure) }
     assert(!hasOutput, "nothing is encrypted while ciphertext waits")
-    rings.makeRoom(output: plaintext.count)
+    rings.grow(output: plaintext.count)
     var written = 0
     while written < plaintext.count {
       let room = rings.outputRoom - TLSRecord.maximumOverhead
       let length = min(plaintext.count - written, TLSRecord.maximumPlaintext, room)
       // A short record for want of room would be a waste, unless the ring is empty.
       if length <= 0 || length < plaintext.count - written && length < TLSRecord.maximumPlaintext && hasOutput { break }
-      changeKeysIfDue()
+      updateKeysIfDue()
       var count = 0
       OpenSSLErrors.clear()
       // SAFETY: `ssl` is this value's, and the pointer is valid for the count during the call, which only reads.
@@ -239,10 +239,10 @@ internal import COpenSSL
         return .failure(fail(error))
       }
       written += count
-      writtenWithKeys += count
+      bytesSinceKeyUpdate += count
       rings.recordWasWritten()
       // A peer that only takes data answers each of our key updates with one of its own.
-      state.idleMessages = 0
+      state.messagesWithoutData = 0
     }
     return .success(written)
   }
@@ -259,13 +259,13 @@ internal import COpenSSL
       case .failure(let error): return .failure(error)
       }
     }
-    rings.giveRoomBack()
+    rings.shrink()
     return .success(written)
   }
 
-  private mutating func changeKeysIfDue() {
-    if writtenWithKeys < Self.bytesWithKeys { return }
-    writtenWithKeys = 0
+  private mutating func updateKeysIfDue() {
+    if bytesSinceKeyUpdate < Self.keyUsageLimit { return }
+    bytesSinceKeyUpdate = 0
     // SAFETY: `ssl` is this value's. Of a version that has none, it fails, and nothing changes.
     unsafe SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED)
   }
@@ -301,7 +301,7 @@ internal import COpenSSL
   }
 
   /// Makes the rings small if they are empty.
-  mutating func giveRoomBack() { rings.giveRoomBack() }
+  mutating func shrinkRings() { rings.shrink() }
 
   // MARK: Failures
 
@@ -314,7 +314,7 @@ internal import COpenSSL
 
   private mutating func fail(_ error: Int32, isHandshake: Bool = false) -> TLSError {
     // SAFETY: `ssl` is this value's.
-    let failure = unsafe TLSError.taken(from: ssl, state, result: error, isHandshake: isHandshake)
+    let failure = unsafe TLSError.lastFailure(of: ssl, state, result: error, isHandshake: isHandshake)
     self.failure = failure
     return failure
   }

@@ -10,8 +10,8 @@ extension TLSError {
   ///   - result: What SSL_get_error(3) said.
   ///   - isHandshake: Whether the call was part of the handshake.
   /// - Returns: The cause that is known best.
-  static func taken(
-    from ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32, isHandshake: Bool = false
+  static func lastFailure(
+    of ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32, isHandshake: Bool = false
   ) -> TLSError {
     // SAFETY: the connection is the caller's.
     let errors = OpenSSLErrors.take()

@@ -9,9 +9,9 @@ final class TLSHandshakeState {
   let role: TLSRole
 
   /// Set by the verification with `.custom`: a closure has to decide.
-  var question: TLSPeer?
+  var peerToVerify: TLSPeer?
   /// Set by the engine when it has; nil meanwhile.
-  var answer: Result<Void, TLSError>?
+  var verifierAnswer: Result<Void, TLSError>?
   /// A cause that a callback knows better than OpenSSL's queue of errors.
   var failure: TLSError?
 
@@ -27,7 +27,7 @@ final class TLSHandshakeState {
   var sentAlert: UInt8?
   var receivedAlert: UInt8?
   /// Messages that came since the last application data, once the handshake is done.
-  var idleMessages = 0
+  var messagesWithoutData = 0
 
   init(_ context: TLSContext, _ role: TLSRole) {
     self.context = context

@@ -10,11 +10,11 @@ struct TrustStore {
   /// SHA-256 hashes of public keys.
   private(set) var pins: Set<[UInt8]> = []
   /// Whether nothing but pins was given, so that they stand for authorities.
-  private(set) var isPinsAlone = false
+  private(set) var trustsOnlyPins = false
   /// The roots that were given one by one; servers name them to clients.
   private(set) var roots: [Certificate] = []
   /// Why no certificate could be verified with it, if that is so.
-  private(set) var emptiness: TLSError?
+  private(set) var missingRoots: TLSError?
 
   init(_ configuration: TLSConfiguration) throws(TLSError) {
     // SAFETY: the store is new, and its reference is given away.
@@ -33,11 +33,11 @@ struct TrustStore {
     }
     try add(roots)
     if hasSystem { try addSystem() }
-    isPinsAlone = !hasSystem && roots.isEmpty && !pins.isEmpty
+    trustsOnlyPins = !hasSystem && roots.isEmpty && !pins.isEmpty
     if !hasSystem, roots.isEmpty, pins.isEmpty {
-      emptiness = TLSError(.noTrustRoots, detail: "the configuration has no trust roots, so nobody could be trusted")
+      missingRoots = TLSError(.noTrustRoots, detail: "the configuration has no trust roots, so nobody could be trusted")
     } else if hasSystem, roots.isEmpty, !SystemRoots.exist {
-      emptiness = TLSError(
+      missingRoots = TLSError(
         .noTrustRoots,
         detail: "the system has no trusted roots in \(SystemRoots.places), install the package ca-certificates")
     }
@@ -67,12 +67,12 @@ struct TrustStore {
 
   private static func certificates(directory path: String) throws(TLSError) -> [Certificate] {
     let source = Source.file(path)
-    guard !path.isEmpty, !path.utf8.contains(0) else { throw source.bad("is not a path") }
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw source.badFile("is not a path") }
     let names: [String]
     do throws(SystemError) {
       names = try Directory.names(in: path)
     } catch {
-      throw source.bad("cannot be read as a directory: \(SystemError.message(error.errno))")
+      throw source.badFile("cannot be read as a directory: \(SystemError.message(error.errno))")
     }
     var certificates: [Certificate] = []
     for name in names {

@@ -17,7 +17,7 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
     let state = unsafe TLSHandshakeState.of(OpaquePointer(ssl))
   else { return 0 }
-  if state.verdict == nil { unsafe judge(store, state) }
+  if state.verdict == nil { unsafe check(store, state) }
   unsafe X509_STORE_CTX_set_error(store, state.verifyResult)
   switch state.context.configuration.verification {
   case .dangerouslyNone:
@@ -26,13 +26,13 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     state.failure = state.verdict?.error
     return state.failure == nil ? 1 : 0
   case .custom:
-    return unsafe askProgram(store, OpaquePointer(ssl), state)
+    return unsafe askVerifier(store, OpaquePointer(ssl), state)
   }
 }
 
-private func askProgram(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Int32 {
+private func askVerifier(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Int32 {
   // SAFETY: as above.
-  switch state.answer {
+  switch state.verifierAnswer {
   case .success:
     return 1
   case .failure(let refusal):
@@ -42,18 +42,18 @@ private func askProgram(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: T
     return 0
   case nil:
     let certificates = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))
-    state.question = TLSPeer(
+    state.peerToVerify = TLSPeer(
       certificates: certificates.map(TLSCertificate.init), verdict: state.verdict ?? .noCertificate, role: state.role)
     return state.isServer ? 1 : unsafe copenssl_SSL_set_retry_verify(ssl)
   }
 }
 
 /// Runs the checks, and leaves the verdict in the state.
-private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
+private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   // SAFETY: as above.
   let trust = state.context.trust
   OpenSSLErrors.clear()
-  let isTrusted = unsafe trust.isPinsAlone ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
+  let isTrusted = unsafe trust.trustsOnlyPins ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
   if isTrusted, !trust.pins.isEmpty {
     let chain = unsafe Certificate.shared(from: X509_STORE_CTX_get0_chain(store))
     if !chain.contains(where: { trust.pins.contains($0.publicKeySHA256) }) {
@@ -66,7 +66,7 @@ private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   state.verifyResult = unsafe isTrusted ? X509_V_OK : X509_STORE_CTX_get_error(store)
   if isTrusted {
     state.verdict = .trusted
-  } else if trust.isPinsAlone, state.verifyResult == X509_V_ERR_CERT_UNTRUSTED {
+  } else if trust.trustsOnlyPins, state.verifyResult == X509_V_ERR_CERT_UNTRUSTED {
     state.verdict = .untrusted(unsafe notPinned(store))
   } else {
     if state.verifyResult == X509_V_OK { state.verifyResult = X509_V_ERR_UNSPECIFIED }

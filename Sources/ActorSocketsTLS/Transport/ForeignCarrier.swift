@@ -1,8 +1,8 @@
 // A stream that is none of this package's as a carrier, by its public methods.
 //
-// - One read at a time, begun when somebody wants to receive and nothing is there. What it brought is in `arrived`.
-// - One write at a time. What it has been given stays where it came from until the stream has taken it: only then does `send` say so,
-//   and it says so once (`taken`). So a write of the encrypted stream is done when this one's is.
+// - One read at a time, begun when somebody wants to receive and nothing is there. What it brought is in `received`.
+// - One write at a time. What it has been given stays where it came from until the stream has completed it: only then does `send` say so,
+//   and it says so once (`completed`). So a write of the encrypted stream is done when this one's is.
 // - Each is a task, which reports in the reactor's queue.
 
 internal import ActorSockets
@@ -12,7 +12,7 @@ internal import SocketSystem
 final class ForeignCarrier: Carrier {
   weak var layer: TLSTransport?
   private let stream: any ByteStream
-  private var arrived = ByteQueue()
+  private var received = ByteQueue()
   private var hasEnded = false
   private var failure: SystemError?
   private var reading: Task<Void, Never>?
@@ -21,15 +21,15 @@ final class ForeignCarrier: Carrier {
   /// The bytes of the write under way.
   private var inFlight = 0
   /// The bytes of the last one, which `send` has not told yet.
-  private var taken = 0
+  private var completed = 0
 
-  private static let longestRead = 65_536
+  private static let maximumRead = 65_536
 
   init(_ stream: any ByteStream) { self.stream = stream }
 
   private var reactor: Reactor { stream.executor.reactor }
 
-  var isReadable: Bool { !arrived.isEmpty || hasEnded || failure != nil || reading == nil }
+  var isReadable: Bool { !received.isEmpty || hasEnded || failure != nil || reading == nil }
   var unacknowledgedBytes: Int { 0 }
   var tcpInfo: TCPInfo? { nil }
   func tryAnyway() {}
@@ -47,10 +47,10 @@ final class ForeignCarrier: Carrier {
   // MARK: Receiving
 
   func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {
-    if !arrived.isEmpty {
-      let count = min(limit, arrived.count)
-      arrived.withBytes { body($0.extracting(first: count)) }
-      arrived.drop(count)
+    if !received.isEmpty {
+      let count = min(limit, received.count)
+      received.withBytes { body($0.extracting(first: count)) }
+      received.drop(count)
       return .bytes(count)
     }
     if let failure { return .failed(failure) }
@@ -60,17 +60,17 @@ final class ForeignCarrier: Carrier {
   }
 
   private func read() {
-    assert(reading == nil && arrived.isEmpty, "one read at a time, and none while bytes wait")
+    assert(reading == nil && received.isEmpty, "one read at a time, and none while bytes wait")
     let carrier = ReactorBound(self, on: reactor)
-    reading = Self.report(stream) { stream in
-      try await stream.read(upTo: Self.longestRead, timeout: nil)
+    reading = Self.run(stream) { stream in
+      try await stream.read(upTo: Self.maximumRead, timeout: nil)
     } to: { result in
-      carrier.reactor.submit { carrier.value.received(result) }
+      carrier.reactor.submit { carrier.value.readEnded(result) }
     }
   }
 
   /// Does something with the stream, and says what came of it.
-  private static func report<Value: Sendable>(
+  private static func run<Value: Sendable>(
     _ stream: any ByteStream, _ body: @escaping @Sendable (any ByteStream) async throws -> Value,
     to report: @escaping @Sendable (Result<Value, any Error>) -> Void
   ) -> Task<Void, Never> {
@@ -84,10 +84,10 @@ final class ForeignCarrier: Carrier {
     }
   }
 
-  private func received(_ result: Result<[UInt8]?, any Error>) {
+  private func readEnded(_ result: Result<[UInt8]?, any Error>) {
     reading = nil
     switch result {
-    case .success(let bytes?): arrived.append(bytes.span)
+    case .success(let bytes?): received.append(bytes.span)
     case .success(nil): hasEnded = true
     case .failure(let error): return broke(error, "read")
     }
@@ -105,9 +105,9 @@ final class ForeignCarrier: Carrier {
 
   func send(_ bytes: Span<UInt8>) -> Transfer {
     if let failure { return .failed(failure) }
-    if taken > 0 {
-      let count = taken
-      taken = 0
+    if completed > 0 {
+      let count = completed
+      completed = 0
       return .bytes(count)
     }
     if inFlight == 0, !bytes.isEmpty { write([UInt8](copying: bytes)) }
@@ -115,18 +115,18 @@ final class ForeignCarrier: Carrier {
   }
 
   private func write(_ bytes: [UInt8]) {
-    assert(inFlight == 0 && taken == 0, "one write at a time, and none before the last was told")
+    assert(inFlight == 0 && completed == 0, "one write at a time, and none before the last was told")
     inFlight = bytes.count
     let carrier = ReactorBound(self, on: reactor)
-    writing = Self.report(stream) { stream in
+    writing = Self.run(stream) { stream in
       try await stream.write(bytes, timeout: nil, progress: nil)
     } to: { result in
-      carrier.reactor.submit { carrier.value.wrote(result) }
+      carrier.reactor.submit { carrier.value.writeEnded(result) }
     }
   }
 
-  private func wrote(_ result: Result<Void, any Error>) {
-    taken = inFlight
+  private func writeEnded(_ result: Result<Void, any Error>) {
+    completed = inFlight
     inFlight = 0
     if case .failure(let error) = result { broke(error, "write") } else { layer?.carrierIsReady() }
   }
@@ -137,7 +137,7 @@ final class ForeignCarrier: Carrier {
     layer = nil
     reading?.cancel()
     // Its front is what the write under way has, or the last one had.
-    let rest = Array(rest.dropFirst(inFlight + taken))
+    let rest = Array(rest.dropFirst(inFlight + completed))
     let (stream, reactor) = (stream, reactor)
     let writing = writing
     Task.detached {

@@ -54,7 +54,7 @@ enum TLSReceiveState: Hashable {
   /// A turn begins.
   ///
   /// - Returns: Whether a read got bytes since the last turn.
-  mutating func beginTurn() -> Bool {
+  mutating func beginRescheduledRun() -> Bool {
     switch self {
     case .open(let wasRead):
       self = .open(wasRead: false)
@@ -99,10 +99,10 @@ enum TLSReceiveState: Hashable {
   /// Decides what follows a turn.
   ///
   /// - Parameters:
-  ///   - wasRead: What `beginTurn()` returned.
+  ///   - wasRead: What `beginRescheduledRun()` returned.
   ///   - hasMore: Whether there may be something to receive.
   /// - Returns: What to do with what is left.
-  func leftoverAfterTurn(wasRead: Bool, hasMore: Bool) -> Leftover {
+  func leftoverAfterRescheduledRun(wasRead: Bool, hasMore: Bool) -> Leftover {
     switch self {
     case .open(let isRead), .paused(let isRead): (wasRead || isRead) && hasMore ? .leaveToReaders : .receive
     case .ended: .receive

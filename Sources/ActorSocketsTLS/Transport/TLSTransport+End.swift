@@ -13,61 +13,61 @@ extension TLSTransport {
 
   func detach() {
     phase = .detached
-    disarm()
-    judge?.cancel()
-    judge = nil
+    disarmDeadline()
+    verifierTask?.cancel()
+    verifierTask = nil
     carrier = nil
     sending.dropOutput(engine?.outputCount ?? 0)
     engine = nil
-    unfed = []
+    pendingCiphertext = []
     registration.leave()
   }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {
     engine?.finishWriting()
-    letGo()
+    closeCarrier()
     return !isLettingGo
   }
 
-  var isLettingGo: Bool { leaving != nil }
+  var isLettingGo: Bool { closingCarrier != nil }
 
   /// Hands what is left to send to the carrier, which closes behind it.
-  private func letGo() {
+  private func closeCarrier() {
     guard let carrier else { return }
     let rest = engine?.takeOutput() ?? []
     let end = LayerEnd(
       peerIsDone: hasFoundEnd, isFailure: hasFailed || core?.endsAfterFailure == true)
     let bound = ReactorBound(self, on: registration.reactor)
-    leaving = carrier
+    closingCarrier = carrier
     detach()
-    if carrier.close(sending: rest, end, { bound.value.carrierIsGone() }) { leaving = nil }
+    if carrier.close(sending: rest, end, { bound.value.carrierClosed() }) { closingCarrier = nil }
   }
 
-  private func carrierIsGone() {
-    leaving = nil
+  private func carrierClosed() {
+    closingCarrier = nil
     core?.transportIsGone()
   }
 
-  func giveUp() { letGo() }
+  func giveUp() { closeCarrier() }
 
   func abort() {
     // The alert tells the peer why, and a reset must not destroy it.
-    if hasFailed { return letGo() }
+    if hasFailed { return closeCarrier() }
     // The carrier is already closing: now it does not linger.
-    if let leaving = leaving.take() { return leaving.abort() }
+    if let closingCarrier = closingCarrier.take() { return closingCarrier.abort() }
     guard let carrier else { return }
     detach()
     carrier.abort()
   }
 
-  func hasten() { leaving?.hasten() }
+  func hasten() { closingCarrier?.hasten() }
 
   var hasFailed: Bool { failure != nil }
 
   func endAfterFailure() {
     core?.terminate(SocketError(.closed, operation: ""), nil)
     // If the connection was dropped, there was no core to do this.
-    letGo()
+    closeCarrier()
   }
 
   /// The connection was dropped: it closes as if it had been told to.

@@ -24,22 +24,22 @@ extension TLSTransport {
       at: instant(registration.now, plus: limit.clampedNanoseconds),
       tag: ConnectionDeadline.own(HandshakeDeadline.handshake).rawValue)
     if !bytes.isEmpty {
-      if setup.early == .refused {
+      if setup.earlyBytes == .refused {
         let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
         let detail = "\(count) had arrived in plain text before the handshake began"
         return fail(TLSError(.plaintextBeforeTLS, detail: detail))
       }
-      unfed = bytes
+      pendingCiphertext = bytes
     }
-    shakeHands()
+    continueHandshake()
   }
 
-  func shakeHands() {
+  func continueHandshake() {
     while phase == .handshaking, let step = engine?.handshake() {
       let isFlushed = flush()
       switch step {
       case .done: return handshakeIsDone()
-      case .needsAnswer: return askJudge()
+      case .needsVerifier: return askVerifier()
       case .needsOutput: if !isFlushed { return }
       case .needsInput: if !feedHandshake() { return }
       case .failed(let error): return fail(error)
@@ -49,14 +49,14 @@ extension TLSTransport {
 
   /// Gives the handshake more of the peer's bytes; false if there are none now.
   private func feedHandshake() -> Bool {
-    if !unfed.isEmpty {
+    if !pendingCiphertext.isEmpty {
       var waiting: [UInt8] = []
-      swap(&waiting, &unfed)
+      swap(&waiting, &pendingCiphertext)
       feed(waiting.span)
       return true
     }
     guard let carrier else { return false }
-    switch carrier.receive(atMost: Self.record, showing: { feed($0) }) {
+    switch carrier.receive(atMost: Self.recordSize, showing: { feed($0) }) {
     case .bytes(0): engine?.endInput()
     case .bytes: break
     case .wouldBlock: return false
@@ -71,29 +71,29 @@ extension TLSTransport {
 
   /// Gives the engine as much as it takes; the rest waits.
   private func feed(_ bytes: Span<UInt8>) {
-    if let fed = engine?.feed(bytes) { keep(bytes, from: fed) }
+    if let consumed = engine?.feed(bytes) { keepPending(bytes, from: consumed) }
   }
 
   private func handshakeIsDone() {
-    if let state = engine?.state, state.question != nil, state.answer == nil { return askJudge() }
+    if let state = engine?.state, state.peerToVerify != nil, state.verifierAnswer == nil { return askVerifier() }
     open()
   }
 
   private func open() {
     phase = .up
-    disarm()
-    engine?.giveRoomBack()
+    disarmDeadline()
+    engine?.shrinkRings()
     carrier?.handshakeIsDone { session?.observed }
     core?.open()
-    receiveUnasked()
+    readAhead()
   }
 
   /// Asks the program's closure about the peer.
-  private func askJudge() {
-    guard let peer = engine?.state.question, case .custom(let decide) = setup.context.configuration.verification
-    else { return fail(TLSError(.internalError, detail: "there is nobody to judge the peer")) }
-    phase = .judging
-    judge = Task.detached { [weak connection] in
+  private func askVerifier() {
+    guard let peer = engine?.state.peerToVerify, case .custom(let decide) = setup.context.configuration.verification
+    else { return fail(TLSError(.internalError, detail: "there is no closure to verify the peer")) }
+    phase = .verifying
+    verifierTask = Task.detached { [weak connection] in
       let answer: Result<Void, TLSError>
       do {
         answer = try await decide(peer) ? .success(()) : .failure(TLSError(.rejected))
@@ -101,19 +101,19 @@ extension TLSTransport {
         let detail = "the program refused the peer's certificate: \(error)"
         answer = .failure(TLSError(.rejected, detail: detail, underlyingError: error))
       }
-      connection?.submit { $0.transport.judged(answer) }
+      connection?.submit { $0.transport.verifierAnswered(answer) }
     }
   }
 
   /// The closure has decided.
-  func judged(_ answer: Result<Void, TLSError>) {
-    guard phase == .judging else { return }
-    judge = nil
-    engine?.state.answer = answer
+  func verifierAnswered(_ answer: Result<Void, TLSError>) {
+    guard phase == .verifying else { return }
+    verifierTask = nil
+    engine?.state.verifierAnswer = answer
     phase = .handshaking
     switch answer {
-    case .failure(let error) where engine?.isUp == true: fail(error)
-    default: shakeHands()
+    case .failure(let error) where engine?.isHandshakeComplete == true: fail(error)
+    default: continueHandshake()
     }
   }
 
@@ -135,5 +135,5 @@ extension TLSTransport {
     core?.terminate(error, reason, givingUp: true)
   }
 
-  func disarm() { if let deadline = deadline.take() { registration.disarm(deadline) } }
+  func disarmDeadline() { if let deadline = deadline.take() { registration.disarm(deadline) } }
 }

@@ -6,10 +6,10 @@ internal import SocketSystem
 
 extension TLSTransport {
   /// Less than so much plaintext is kept that nobody asked for, and another record; more if somebody waits for the peer's end.
-  private static let keptPlaintext = 16_384
-  private static let keptUntilEnd = 65_536
+  private static let readAheadLimit = 16_384
+  private static let readAheadLimitForEnd = 65_536
   /// What is received at a time that nobody asked for: a record.
-  static let record = 17_408
+  static let recordSize = 17_408
   /// So much ciphertext may hold no plaintext before others have their turn.
   private static let share = 262_144
 
@@ -17,17 +17,17 @@ extension TLSTransport {
 
   /// Not while it is paused: whoever receives again and again as long as there is something would do so for ever.
   var isReadable: Bool {
-    if !plain.isEmpty { return true }
+    if !plaintext.isEmpty { return true }
     return switch receiving {
     case .open: hasCiphertext || carrier?.isReadable ?? false
     case .paused: false
     case .ended: true
     }
   }
-  var isAtEnd: Bool { plain.isEmpty && receiving.ending != nil }
+  var isAtEnd: Bool { plaintext.isEmpty && receiving.ending != nil }
   var hasFoundEnd: Bool { receiving.ending == .endOfStream }
   /// Whether there are received bytes that are not decrypted.
-  private var hasCiphertext: Bool { engine?.hasInput == true || !unfed.isEmpty }
+  private var hasCiphertext: Bool { engine?.hasInput == true || !pendingCiphertext.isEmpty }
   /// Whether receiving may bring something.
   var mayHaveMore: Bool { receiving.ending == nil && (carrier?.isReadable == true || hasCiphertext) }
 
@@ -39,9 +39,9 @@ extension TLSTransport {
   // MARK: For a read
 
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
-    if !plain.isEmpty {
+    if !plaintext.isEmpty {
       var waiting = ByteQueue()
-      swap(&waiting, &plain)
+      swap(&waiting, &plaintext)
       let count = waiting.count
       if buffer.isEmpty {
         swap(&buffer, &waiting)
@@ -70,16 +70,16 @@ extension TLSTransport {
 
   // MARK: For nobody
 
-  func lookForEnd() { receiveUnasked() }
+  func lookForEnd() { readAhead() }
 
   /// Takes in what comes though nobody reads: up to a record. Tells the end if it is found, or was with bytes that were read.
-  func receiveUnasked() {
-    let limit = core?.isEndAwaited == true ? Self.keptUntilEnd : Self.keptPlaintext
-    while phase == .up, plain.count < limit, mayHaveMore {
-      let result = receiveRecord()
+  func readAhead() {
+    let limit = core?.isEndAwaited == true ? Self.readAheadLimitForEnd : Self.readAheadLimit
+    while phase == .up, plaintext.count < limit, mayHaveMore {
+      let result = readAheadOnce()
       if case .failed(let error) = result, receiving.ending == nil {
         // The carrier says it once, and the bytes that came before are to be read first.
-        failed(SocketError(error, operation: "connection"))
+        failReceiving(SocketError(error, operation: "connection"))
       }
       if case .wouldBlock = result { return }
     }
@@ -92,20 +92,20 @@ extension TLSTransport {
   }
 
   /// The peer has gone. What came before may be an alert that says why.
-  func lookForReason() {
+  func receiveLastAlert() {
     // A write may have found it out before any event said that something has come.
     carrier?.tryAnyway()
-    while plain.count < Self.keptPlaintext, mayHaveMore {
-      guard case .bytes(1...) = receiveRecord() else { return }
+    while plaintext.count < Self.readAheadLimit, mayHaveMore {
+      guard case .bytes(1...) = readAheadOnce() else { return }
     }
   }
 
   /// Receives a record, or as much of it as there is, that nobody asked for.
-  private func receiveRecord() -> Transfer {
+  private func readAheadOnce() -> Transfer {
     var bytes = ByteQueue()
-    swap(&bytes, &plain)
-    defer { swap(&bytes, &plain) }
-    return receive(atMost: Self.record, into: &bytes)
+    swap(&bytes, &plaintext)
+    defer { swap(&bytes, &plaintext) }
+    return receive(atMost: Self.recordSize, into: &bytes)
   }
 
   // MARK: Through the engine
@@ -115,16 +115,16 @@ extension TLSTransport {
     let before = buffer.count
     var share = Self.share
     while true {
-      if let ending = receiving.ending { return told(ending) }
+      if let ending = receiving.ending { return transfer(for: ending) }
       guard let carrier else { return .wouldBlock }
       if hasCiphertext {
         var waiting: [UInt8] = []
-        swap(&waiting, &unfed)
+        swap(&waiting, &pendingCiphertext)
         decrypt(waiting.span, into: &buffer)
       } else {
         let result = carrier.receive(atMost: limit) { decrypt($0, into: &buffer) }
         switch result {
-        case .bytes(0): inputIsOver(&buffer)
+        case .bytes(0): endInput(&buffer)
         case .bytes(let count): share -= count
         case .wouldBlock: return .wouldBlock
         case .failed(let error): return .failed(error)
@@ -140,49 +140,51 @@ extension TLSTransport {
     }
   }
 
-  private func told(_ ending: TLSReceiveState.Ending) -> Transfer {
+  private func transfer(for ending: TLSReceiveState.Ending) -> Transfer {
     switch ending {
     case .endOfStream: .bytes(0)
     case .failed: .failed(SystemError(call: "SSL_read", errno: Errno.protocolError))
     }
   }
 
-  /// Decrypts ciphertext; what cannot be taken in now goes to `unfed`.
+  /// Decrypts ciphertext; what cannot be taken in now goes to `pendingCiphertext`.
   private func decrypt(_ ciphertext: Span<UInt8>, into buffer: inout ByteQueue) {
-    var fed = 0
+    var consumed = 0
     if sending.inputArrives() { registration.askForTurn() }
-    while let step = buffer.append({ engine?.read(feeding: ciphertext, &fed, appendingTo: &$0) }) {
+    while let step = buffer.append({ engine?.read(feeding: ciphertext, &consumed, appendingTo: &$0) }) {
       // Reading may have made something to send: the answer to a key update, an alert.
       let isFlushed = flush()
       switch step {
       case .needsInput, .full: return
       case .needsOutput:
         if isFlushed { continue }
-        keep(ciphertext, from: fed)
+        keepPending(ciphertext, from: consumed)
         return
       case .ended: return receiving.end(.endOfStream)
-      case .failed(let error): return failed(SocketError(layer: error, operation: "read"))
+      case .failed(let error): return failReceiving(SocketError(layer: error, operation: "read"))
       }
     }
   }
 
   /// Keeps what the engine did not take. Whatever waited before was taken out to be given to it.
-  func keep(_ ciphertext: Span<UInt8>, from fed: Int) {
-    assert(unfed.isEmpty, "ciphertext that came later must not replace what waits")
-    if fed < ciphertext.count { unfed = [UInt8](copying: ciphertext.extracting(fed..<ciphertext.count)) }
+  func keepPending(_ ciphertext: Span<UInt8>, from consumed: Int) {
+    assert(pendingCiphertext.isEmpty, "ciphertext that came later must not replace what waits")
+    if consumed < ciphertext.count {
+      pendingCiphertext = [UInt8](copying: ciphertext.extracting(consumed..<ciphertext.count))
+    }
   }
 
   /// The carrier has ended: the engine says whether the peer had said so.
-  private func inputIsOver(_ buffer: inout ByteQueue) {
+  private func endInput(_ buffer: inout ByteQueue) {
     engine?.endInput()
     let nothing: [UInt8] = []
     decrypt(nothing.span, into: &buffer)
     // It cannot say so, for it has something to send first that nobody will take.
-    if receiving.ending == nil { failed(SocketError(layer: TLSError(.truncated), operation: "read")) }
+    if receiving.ending == nil { failReceiving(SocketError(layer: TLSError(.truncated), operation: "read")) }
   }
 
   /// Nothing more can be received.
-  private func failed(_ error: SocketError) {
+  private func failReceiving(_ error: SocketError) {
     failure = error
     receiving.end(.failed)
   }

@@ -16,12 +16,13 @@ extension TLSTransport {
     guard phase == .up, receiving.ending != .failed else {
       return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
     }
-    let result = engine?.write(bytes.extracting(first: min(bytes.count, Self.longestSend)), sending: { pass($0) })
+    let result = engine?.write(
+      bytes.extracting(first: min(bytes.count, Self.longestSend)), sending: { sendCiphertext($0) })
     switch sending.wrote(result, of: bytes.count, isBlocked: engine?.hasOutput != false) {
     case .sent(let count): return .bytes(count)
     case .wouldBlock: return .wouldBlock
     case .carrierFailed(let error):
-      lookForReason()
+      receiveLastAlert()
       return .failed(error)
     case .engineFailed(let error):
       failure = SocketError(layer: error, operation: "write")
@@ -45,10 +46,10 @@ extension TLSTransport {
   }
 
   /// Sends what the engine has made; false if some of it waits for room.
-  func flush() -> Bool { engine?.withOutput { pass($0) } ?? true }
+  func flush() -> Bool { engine?.withOutput { sendCiphertext($0) } ?? true }
 
   /// Sends some of what the engine has made, and says how much.
-  private func pass(_ output: Span<UInt8>) -> Int {
+  private func sendCiphertext(_ output: Span<UInt8>) -> Int {
     switch carrier?.send(output) {
     case .bytes(let count): return count
     case .wouldBlock, nil: return 0

@@ -1,9 +1,9 @@
 // TLS as a stream's transport: the engine, driven over a carrier.
 //
 //                                ┌──────────┐
-//                                │ judging  │
+//                                │ verifying  │
 //                                └──────────┘
-//                      askJudge() │ ▲    │ judged()
+//                      askVerifier() │ ▲    │ verifierAnswered()
 //                                 ▼ │    ▼
 //    ┌─────────┐  begin()  ┌─────────────┐  open()  ┌────┐
 //    │ waiting │ ────────▶ │ handshaking │ ───────▶ │ up │
@@ -13,8 +13,8 @@
 //                                            failed, given up, closed, aborted
 //
 // - `waiting`: what was queued on the plain stream is not done.
-// - `handshaking`: the engine says what it needs. Bytes of the peer that come with the end of the handshake stay in `unfed`.
-// - `judging`: a closure of the program's decides about the peer. Nothing is sent or taken meanwhile but what the handshake itself
+// - `handshaking`: the engine says what it needs. Bytes of the peer that come with the end of the handshake stay in `pendingCiphertext`.
+// - `verifying`: a closure of the program's decides about the peer. Nothing is sent or taken meanwhile but what the handshake itself
 //   sends. On a server the handshake is over by then; no byte of the application passes before the answer all the same.
 // - `up`: the stream is open.
 // - `detached`: the carrier closes by itself, behind what the engine had to send; or it was reset.
@@ -28,8 +28,8 @@
 // Invariants:
 // - Ciphertext leaves in the order in which the engine made it: nothing is encrypted while some of it waits (`heldBackBytes`).
 // - A write is done when its last record was taken by the carrier.
-// - Received bytes are in one place at a time, in this order: `plain`, which nobody asked for, the engine, `unfed`, the carrier.
-// - Without a read that waits, ciphertext is received as long as less than a record of plaintext lies in `plain`: tickets, key
+// - Received bytes are in one place at a time, in this order: `plaintext`, which nobody asked for, the engine, `pendingCiphertext`, the carrier.
+// - Without a read that waits, ciphertext is received as long as less than a record of plaintext lies in `plaintext`: tickets, key
 //   updates, alerts and the peer's end are found though nobody reads.
 // - What ends the bytes is found once (`receiving`), and told behind the bytes.
 
@@ -42,14 +42,14 @@ final class TLSTransport: StreamTransport, StreamLayer {
   enum Phase {
     case waiting
     case handshaking
-    case judging
+    case verifying
     case up
     case detached
 
     /// Whether the diagram has an arrow from this phase to the next.
     fileprivate func canBecome(_ next: Phase) -> Bool {
       switch (self, next) {
-      case (.waiting, .handshaking), (.handshaking, .judging), (.judging, .handshaking), (.handshaking, .up): true
+      case (.waiting, .handshaking), (.handshaking, .verifying), (.verifying, .handshaking), (.handshaking, .up): true
       case (_, .detached): true
       default: false
       }
@@ -60,7 +60,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   struct Setup {
     let context: TLSContext
     let role: TLSRole
-    let early: EarlyBytes
+    let earlyBytes: EarlyBytes
   }
 
   /// Whose transport this is.
@@ -79,14 +79,14 @@ final class TLSTransport: StreamTransport, StreamLayer {
   var failure: SocketError?
 
   // Taken out whole and put back: what is changed in its place is checked at each look.
-  var plain = ByteQueue()
-  var unfed: [UInt8] = []
+  var plaintext = ByteQueue()
+  var pendingCiphertext: [UInt8] = []
 
   var deadline: DeadlineKey?
   /// The closure that judges the peer.
-  var judge: Task<Void, Never>?
+  var verifierTask: Task<Void, Never>?
   /// The carrier, while it closes by itself.
-  var leaving: (any Carrier)?
+  var closingCarrier: (any Carrier)?
   /// What can be asked once the handshake is done. It costs a twentieth of a handshake, so it is made when somebody asks.
   private(set) lazy var session = engine?.session
 
@@ -118,35 +118,35 @@ final class TLSTransport: StreamTransport, StreamLayer {
   func carrierIsReady() {
     switch phase {
     case .waiting, .detached: return
-    case .handshaking: shakeHands()
-    case .judging: _ = flush()
+    case .handshaking: continueHandshake()
+    case .verifying: _ = flush()
     case .up:
-      goOn()
+      unblock()
       core?.transportIsReady()
-      deal(with: receiving.leftoverAfterEvent(hasMore: mayHaveMore))
+      handle(receiving.leftoverAfterEvent(hasMore: mayHaveMore))
     }
   }
 
   /// The turn has come that was asked for.
-  func takeTurn() {
+  func runRescheduled() {
     if phase != .up { return carrierIsReady() }
-    goOn()
-    let wasRead = receiving.beginTurn()
+    unblock()
+    let wasRead = receiving.beginRescheduledRun()
     core?.transportIsReady()
-    deal(with: receiving.leftoverAfterTurn(wasRead: wasRead, hasMore: mayHaveMore))
+    handle(receiving.leftoverAfterRescheduledRun(wasRead: wasRead, hasMore: mayHaveMore))
   }
 
   /// An event or a turn has come: what was blocked may go.
-  private func goOn() {
+  private func unblock() {
     receiving.resume()
     if flush(), let error = sending.takeFailure() { broke(SocketError(error, operation: "write")) }
   }
 
-  private func deal(with leftover: TLSReceiveState.Leftover) {
+  private func handle(_ leftover: TLSReceiveState.Leftover) {
     switch leftover {
     case .none: return
     case .leaveToReaders where registration.askForTurn(): return
-    case .leaveToReaders, .receive: receiveUnasked()
+    case .leaveToReaders, .receive: readAhead()
     }
   }
 
@@ -154,15 +154,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
     switch phase {
     case .waiting, .detached: return
     // What came before the break may be an alert that says why.
-    case .handshaking: shakeHands()
-    case .judging: end(error, CloseReport.Reason(error))
+    case .handshaking: continueHandshake()
+    case .verifying: end(error, CloseReport.Reason(error))
     case .up: broke(error)
     }
   }
 
   /// The carrier broke while the stream was up. An alert that came before it is why, and is to be found first.
   private func broke(_ error: SocketError) {
-    lookForReason()
+    receiveLastAlert()
     if hasFoundEnd { core?.peerFinished() }
     core?.transportBroke(failure ?? error)
   }

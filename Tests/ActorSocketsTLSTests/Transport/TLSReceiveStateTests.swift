@@ -26,11 +26,11 @@ import Testing
   @Test(arguments: [false, true])
   func `A turn begins without a read, and says whether there was one before`(wasRead: Bool) {
     var open = TLSReceiveState.open(wasRead: wasRead)
-    #expect(open.beginTurn() == wasRead)
+    #expect(open.beginRescheduledRun() == wasRead)
     #expect(open == .open(wasRead: false))
     // What paused after the turn had come waits for the next one.
     var paused = TLSReceiveState.paused(wasRead: wasRead)
-    #expect(paused.beginTurn() == wasRead)
+    #expect(paused.beginRescheduledRun() == wasRead)
     #expect(paused == .paused(wasRead: false))
   }
 
@@ -64,7 +64,7 @@ import Testing
     var changed = state
     changed.pause()
     changed.resume()
-    #expect(changed.beginTurn() == false)
+    #expect(changed.beginRescheduledRun() == false)
     #expect(changed == state)
   }
 
@@ -80,13 +80,13 @@ import Testing
     let isRead = state == .open(wasRead: true) || state == .paused(wasRead: true)
     for wasRead in [false, true] {
       let expected: TLSReceiveState.Leftover = (wasRead || isRead) && hasMore ? .leaveToReaders : .receive
-      #expect(state.leftoverAfterTurn(wasRead: wasRead, hasMore: hasMore) == expected)
+      #expect(state.leftoverAfterRescheduledRun(wasRead: wasRead, hasMore: hasMore) == expected)
     }
   }
 
   @Test(arguments: ended, [false, true])
   func `After the end was found, it is reported at once`(state: TLSReceiveState, wasRead: Bool) {
     #expect(state.leftoverAfterEvent(hasMore: false) == .receive)
-    #expect(state.leftoverAfterTurn(wasRead: wasRead, hasMore: false) == .receive)
+    #expect(state.leftoverAfterRescheduledRun(wasRead: wasRead, hasMore: false) == .receive)
   }
 }
