@@ -1,36 +1,36 @@
-// The memory between OpenSSL and the carrier: two rings, which OpenSSL calls a BIO pair (BIO_s_bio(3)).
+// The memory between OpenSSL and the carrier: two ring buffers, which OpenSSL calls a BIO pair (BIO_s_bio(3)).
 //
 //                 feed                                  withOutput
 //    ciphertext ────────▶ input ring ──▶ SSL ──▶ output ring ────────▶ ciphertext
 //
 // Invariants:
-// - `hasInput` and `hasOutput` are false only while their ring is empty. Calls on SSL change the rings: whoever makes one calls
+// - If `hasInput` or `hasOutput` is false, its ring is empty. Calls on SSL change the rings, so their caller calls
 //   `updateAfterCall()` afterwards.
-// - The rings are as large as the current work needs: an idle connection has two small ones. Only a pair whose rings are empty is
-//   resized: it is taken apart, sized and put together again.
-// - A pair that was told of the end of the input is not resized, for that would undo it.
-// - SSL owns `inner`, the half that it was given, and frees it. `outer`, the other half, is freed here, after SSL.
+// - The rings are as large as the current work needs: an idle connection has two small ones. Rings are resized only
+//   while both are empty: the pair is taken apart, sized and joined again.
+// - After the end of the input the pair is not resized, because that would undo the end.
+// - SSL owns `inner`, its half of the pair, and frees it. `outer`, the other half, is freed here, after SSL.
 
 internal import ActorSockets
 internal import COpenSSL
 
 /// The sizes of a record, RFC 8446, section 5.
 enum TLSRecord {
-  /// The most plaintext of a record: 2^14 bytes.
+  /// The most plaintext in a record: 2^14 bytes.
   static let maximumPlaintext = 16_384
-  /// What a record has beside its plaintext, at most: the header, an initialisation vector, padding, a check sum.
+  /// The most bytes that a record adds to its plaintext: header, initialisation vector, padding and checksum.
   static let maximumOverhead = 256
 }
 
-/// Two rings of ciphertext, one in each direction, of one `SSL`.
+/// Two ring buffers of ciphertext, one for each direction of one `SSL`.
 @safe struct BIOPair: ~Copyable {
-  /// SSL's half of the pair, which SSL owns.
+  /// SSL's half of the pair. SSL owns it.
   private let inner: OpaquePointer
   /// The other half.
   private let outer: OpaquePointer
-  /// Whether there is something to send. If not, the ring of what goes out is empty.
+  /// Whether there is ciphertext to send. If false, the output ring is empty.
   private(set) var hasOutput = false
-  /// Whether there is ciphertext that was not looked at. If not, the ring of what comes in is empty.
+  /// Whether there is ciphertext that SSL has not read. If false, the input ring is empty.
   private(set) var hasInput = false
   private(set) var inputIsOver = false
   private var sizes = Sizes.first
@@ -40,28 +40,28 @@ enum TLSRecord {
     var input: Int
     var output: Int
 
-    /// A ring of any size takes what there is piece by piece.
+    /// Enough for an idle connection: more bytes pass through a small ring piece by piece.
     static let small = Sizes(input: 1_024, output: 1_024)
     /// Room for what most handshakes send at once.
     static let first = Sizes(input: 4_096, output: 4_096)
-    /// Room for the largest record, which RFC 8446 limits to 2^14 bytes and a bit.
+    /// Room for the largest record. RFC 8446 limits its plaintext to 2^14 bytes.
     static let large = Sizes(input: 17_408, output: 17_408)
-    /// The most room to write to: four records go out in one system call.
+    /// The largest output ring: four records go out in one system call.
     static let largestOutput = 4 * (TLSRecord.maximumPlaintext + TLSRecord.maximumOverhead)
   }
 
-  /// A pair with room for a handshake. The caller gives it to an `SSL` at once: `attach(to:)`.
+  /// Makes a pair with room for a handshake. The caller passes it to an `SSL` at once: `attach(to:)`.
   init() throws(TLSError) {
     var inner: OpaquePointer?
     var outer: OpaquePointer?
-    // SAFETY: both are set if the call succeeds; SSL takes one over, `deinit` frees the other.
+    // SAFETY: the call sets both if it succeeds; SSL takes one over, `deinit` frees the other.
     _ = unsafe BIO_new_bio_pair(&inner, Sizes.first.output, &outer, Sizes.first.input)
     guard let inner = unsafe inner, let outer = unsafe outer else { throw .outOfMemory }
     unsafe self.inner = inner
     unsafe self.outer = outer
   }
 
-  // SAFETY: it is freed once, and `inner` is SSL's to free.
+  // SAFETY: `outer` is freed once; SSL frees `inner`.
   deinit { unsafe BIO_free(outer) }
 
   /// Gives SSL its half, for both directions.
@@ -72,13 +72,13 @@ enum TLSRecord {
 
   // MARK: Ciphertext in
 
-  /// How many bytes SSL has not read yet.
-  // SAFETY: `inner` is this value's as long as SSL lives, which its owner frees first.
+  /// The number of bytes that SSL has not read yet.
+  // SAFETY: `inner` is valid while SSL lives, and the owner of this value keeps SSL until it ends itself.
   var inputCount: Int { unsafe hasInput ? copenssl_BIO_pending(inner) : 0 }
 
-  /// Puts as much ciphertext into the ring as it has room for.
+  /// Copies as much ciphertext into the input ring as there is room for.
   ///
-  /// - Returns: How many bytes were put in.
+  /// - Returns: The number of bytes copied.
   mutating func feed(_ ciphertext: Span<UInt8>) -> Int {
     if ciphertext.isEmpty || inputIsOver { return 0 }
     // SAFETY: the pointer is valid for the count during the call, which only reads.
@@ -89,7 +89,7 @@ enum TLSRecord {
     return max(0, Int(written))
   }
 
-  /// No more ciphertext comes.
+  /// Marks the end of the ciphertext.
   mutating func endInput() {
     if inputIsOver { return }
     inputIsOver = true
@@ -99,22 +99,23 @@ enum TLSRecord {
 
   // MARK: Ciphertext out
 
-  /// How many bytes there are to send.
+  /// The number of bytes to send.
   // SAFETY: `outer` is this value's.
   var outputCount: Int { unsafe hasOutput ? copenssl_BIO_pending(outer) : 0 }
 
-  /// How many bytes SSL can write before the ring is full.
-  // SAFETY: `inner` is this value's as long as SSL lives, which its owner frees first.
+  /// The number of bytes that SSL can write before the output ring is full.
+  // SAFETY: `inner` is valid while SSL lives, and the owner of this value keeps SSL until it ends itself.
   var outputRoom: Int { unsafe hasOutput ? Int(BIO_ctrl_get_write_guarantee(inner)) : sizes.output }
 
-  /// Shows what is to be sent, in as many pieces as lie apart in the ring; `body` says how much of a piece was. 0 ends it.
+  /// Passes the ciphertext to send to `body`, one contiguous piece of the ring at a time, until `body` returns 0.
   ///
-  /// - Returns: Whether all of it was sent.
+  /// - Parameter body: Returns how many bytes of the piece it sent.
+  /// - Returns: Whether all of the ciphertext was sent.
   mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool {
     var pending = outputCount
     while pending > 0 {
       var start: UnsafeMutablePointer<CChar>?
-      // SAFETY: the memory is the ring's, valid until the next call on the pair, and `body` makes none.
+      // SAFETY: the memory is the ring's and valid until the next call on the pair; `body` makes no such call.
       let count = unsafe BIO_nread0(outer, &start)
       guard count > 0, let start = unsafe start else { break }
       let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(count)).assumingMemoryBound(to: UInt8.self)
@@ -128,9 +129,9 @@ enum TLSRecord {
     return !hasOutput
   }
 
-  // MARK: After a call on SSL
+  // MARK: After calls on SSL
 
-  /// Looks at what a call on SSL has left in the rings: once, for it is asked for often.
+  /// Updates `hasInput` and `hasOutput` after a call on SSL. They are stored because they are read often.
   mutating func updateAfterCall() {
     // SAFETY: both halves are this value's.
     assert(unsafe hasInput || copenssl_BIO_pending(inner) == 0, "ciphertext lies in the ring unnoticed")
@@ -138,21 +139,25 @@ enum TLSRecord {
     if hasInput { _ = updateInput() }
   }
 
-  /// Looks at what a read has left.
+  /// Updates `hasInput` after a read.
   ///
-  /// - Returns: Whether there is ciphertext that was not looked at.
+  /// - Returns: Whether there is ciphertext that SSL has not read.
   mutating func updateInput() -> Bool {
-    // SAFETY: `inner` is this value's as long as SSL lives, which its owner frees first.
+    // SAFETY: `inner` is valid while SSL lives, and the owner of this value keeps SSL until it ends itself.
     hasInput = unsafe copenssl_BIO_pending(inner) > 0
     return hasInput
   }
 
-  /// SSL has written a record.
+  /// Notes that SSL has written a record.
   mutating func recordWasWritten() { hasOutput = true }
 
-  // MARK: Room
+  // MARK: Sizes
 
-  /// Makes the rings larger, if they are empty and too small for so many bytes: of ciphertext to take in, of plaintext to encrypt.
+  /// Enlarges rings that are too small, if both are empty.
+  ///
+  /// - Parameters:
+  ///   - input: The number of bytes of ciphertext to take in.
+  ///   - output: The number of bytes of plaintext to encrypt.
   mutating func grow(input: Int = 0, output: Int = 0) {
     var wanted = sizes
     if input > sizes.input { wanted.input = Sizes.large.input }
@@ -164,20 +169,21 @@ enum TLSRecord {
     if wanted != sizes { resize(to: wanted) }
   }
 
-  /// Makes the rings small if they are empty.
+  /// Shrinks both rings if they are empty.
   mutating func shrink() {
     if sizes != .small { resize(to: .small) }
   }
 
   private mutating func resize(to wanted: Sizes) {
-    // SAFETY: both halves are this value's. Nothing is lost: the rings are empty.
+    // SAFETY: both halves are this value's. The rings are empty, so no byte is lost.
     guard !inputIsOver, !hasInput, !hasOutput else { return }
     assert(
       unsafe copenssl_BIO_pending(inner) == 0 && copenssl_BIO_pending(outer) == 0, "only empty rings are resized")
     unsafe copenssl_BIO_destroy_bio_pair(outer)
     unsafe copenssl_BIO_set_write_buf_size(outer, wanted.input)
     unsafe copenssl_BIO_set_write_buf_size(inner, wanted.output)
-    // Without memory the rings would be none: nothing can be taken in or out, which the first use finds.
+    // If memory runs out, the pair has no rings: it takes nothing in and lets nothing out, and its first use finds
+    // that.
     if unsafe copenssl_BIO_make_bio_pair(inner, outer) == 1 { sizes = wanted }
   }
 }

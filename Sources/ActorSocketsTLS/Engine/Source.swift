@@ -1,11 +1,11 @@
 internal import SocketSystem
 
-/// Where certificates and keys come from, for the sentences of errors.
+/// The origin of certificates and keys, as errors name it.
 enum Source {
   case file(String)
   case bytes
 
-  /// What to call it in a sentence that begins with it.
+  /// The name at the beginning of a sentence.
   var name: String {
     switch self {
     case .file(let path): AddressError.quote(path)
@@ -13,10 +13,10 @@ enum Source {
     }
   }
 
-  /// More than any file of certificates has, less than would hurt.
+  /// The most bytes to read from a file: more than any file of certificates has, and little enough to hold in memory.
   private static let limit = 32 << 20
 
-  /// The contents of the file.
+  /// Returns the contents of the file.
   func read() throws(TLSError) -> [UInt8] {
     guard case .file(let path) = self else { return [] }
     guard !path.isEmpty, !path.utf8.contains(0) else { throw badFile("is not a path") }
@@ -40,7 +40,7 @@ enum Source {
     }
   }
 
-  /// An error of the code `.badFile` about it.
+  /// Makes an error about the source with the code `.badFile`.
   func badFile(_ clause: String, reason: String = "") -> TLSError {
     TLSError(.badFile, detail: "\(name) \(clause)", reason: reason)
   }

@@ -1,9 +1,10 @@
-// A stream that is none of this package's as a carrier, by its public methods.
+// A carrier over a byte stream from outside of this package. It uses the stream's public methods only.
 //
-// - One read at a time, begun when somebody wants to receive and nothing is there. What it brought is in `received`.
-// - One write at a time. What it has been given stays where it came from until the stream has completed it: only then does `send` say so,
-//   and it says so once (`completed`). So a write of the encrypted stream is done when this one's is.
-// - Each is a task, which reports in the reactor's queue.
+// - One read at a time. A read begins when the layer receives and no bytes have arrived. Its bytes go to `received`.
+// - One write at a time. The engine keeps the bytes of a write until the stream has taken them: only then does `send`
+//   report them, and it reports them once (`completed`). So a write of the encrypted stream completes only after the
+//   write of the stream beneath.
+// - Each read and each write is a task that reports its result through the reactor's queue.
 
 internal import ActorSockets
 internal import EpollReactor
@@ -16,11 +17,11 @@ final class ForeignCarrier: Carrier {
   private var hasEnded = false
   private var failure: SystemError?
   private var reading: Task<Void, Never>?
-  /// The last write.
+  /// The last write, which may have ended.
   private var writing: Task<Void, Never>?
-  /// The bytes of the write under way.
+  /// The number of bytes of the current write.
   private var inFlight = 0
-  /// The bytes of the last one, which `send` has not told yet.
+  /// The number of bytes of the last write that `send` has not reported yet.
   private var completed = 0
 
   private static let maximumRead = 65_536
@@ -35,7 +36,7 @@ final class ForeignCarrier: Carrier {
   func tryAnyway() {}
   func takeEarlyBytes() -> [UInt8] { [] }
 
-  /// Hands over what nobody had read of the stream, and then begins.
+  /// Takes the bytes that the stream has received and no read has taken, then calls `begin` with them.
   func start(_ begin: @escaping @Sendable (_ early: [UInt8]) -> Void) {
     let (stream, reactor) = (stream, reactor)
     Task.detached {
@@ -69,7 +70,7 @@ final class ForeignCarrier: Carrier {
     }
   }
 
-  /// Does something with the stream, and says what came of it.
+  /// Runs an operation of the stream in a task of its own and reports its result.
   private static func run<Value: Sendable>(
     _ stream: any ByteStream, _ body: @escaping @Sendable (any ByteStream) async throws -> Value,
     to report: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -131,12 +132,12 @@ final class ForeignCarrier: Carrier {
     if case .failure(let error) = result { broke(error, "write") } else { layer?.carrierIsReady() }
   }
 
-  // MARK: The end
+  // MARK: Closing
 
   func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool {
     layer = nil
     reading?.cancel()
-    // Its front is what the write under way has, or the last one had.
+    // `rest` begins with the bytes of the current write, or with those of the last write that `send` has not reported.
     let rest = Array(rest.dropFirst(inFlight + completed))
     let (stream, reactor) = (stream, reactor)
     let writing = writing
@@ -147,7 +148,7 @@ final class ForeignCarrier: Carrier {
     return false
   }
 
-  /// The stream hears of it by itself.
+  /// Does nothing: the stream is told of the shutdown by its own reactor.
   func reactorShutDown() {}
 
   func hasten() {
@@ -166,14 +167,15 @@ final class ForeignCarrier: Carrier {
   }
 }
 
-/// Closes a stream behind a write and what is left, in the time that the streams of this package have for it.
+/// Closes a stream after a write and the remaining bytes, within the close timeout that the streams of this package
+/// have.
 @concurrent
 private func close(_ stream: any ByteStream, sending rest: [UInt8], after writing: Task<Void, Never>?) async {
-  // Of a peer that takes nothing, it would never be over.
+  // If the peer takes nothing, the write below would never end.
   let watch = Task {
     if (try? await Task.sleep(for: .seconds(30))) != nil { await stream.abort() }
   }
-  // Tasks begin in no order: the write before this one may not have its place in the stream's queue yet.
+  // Tasks start in any order: the previous write may not be in the stream's queue yet.
   await writing?.value
   if !rest.isEmpty { try? await stream.write(rest, timeout: nil, progress: nil) }
   await stream.close()

@@ -8,13 +8,13 @@
 //        └──────── end() ───────┴──────▶ ended: end of stream, or failure
 //
 // - `open`: the transport receives ciphertext as it arrives.
-// - `paused`: the transport receives nothing before the next event or turn, even if ciphertext waits. A caller that receives as long
-//   as there is something would otherwise never stop.
-// - `ended`: the end of the plaintext was found. Reads hear of it after the bytes that came before it.
+// - `paused`: the transport receives nothing before the next event or rescheduled run, even if ciphertext waits. A
+//   caller that receives as long as there is something would otherwise never stop.
+// - `ended`: the end of the plaintext was found. Reads get the bytes that came before it first.
 //
 // Invariant: the end is found once.
 
-/// A value: events in, decisions out. It has no input or output.
+/// The receiving half's state. A value: events in, decisions out. It does no input or output.
 enum TLSReceiveState: Hashable {
   /// How the plaintext ends.
   enum Ending {
@@ -24,7 +24,7 @@ enum TLSReceiveState: Hashable {
 
   /// What to do with ciphertext that is left after all waiting reads were served.
   enum Leftover {
-    /// Ask for a turn and receive nothing before it: a reader is likely to read again.
+    /// Ask for a rescheduled run and receive nothing before it, because a reader is likely to read again.
     case leaveToReaders
     /// Receive some of it although no read waits, and report the end if it is found.
     case receive
@@ -32,7 +32,7 @@ enum TLSReceiveState: Hashable {
     case none
   }
 
-  /// `wasRead`: a read got bytes since the last turn.
+  /// `wasRead`: a read got bytes since the last rescheduled run.
   case open(wasRead: Bool)
   case paused(wasRead: Bool)
   case ended(Ending)
@@ -41,19 +41,19 @@ enum TLSReceiveState: Hashable {
 
   // MARK: Events
 
-  /// Nothing can be received before the next event or turn.
+  /// Stops receiving until the next event or rescheduled run.
   mutating func pause() {
     if case .open(let wasRead) = self { self = .paused(wasRead: wasRead) }
   }
 
-  /// An event or a turn has come.
+  /// Allows receiving again: an event or a rescheduled run has come.
   mutating func resume() {
     if case .paused(let wasRead) = self { self = .open(wasRead: wasRead) }
   }
 
-  /// A turn begins.
+  /// Begins a rescheduled run.
   ///
-  /// - Returns: Whether a read got bytes since the last turn.
+  /// - Returns: Whether a read got bytes since the last one.
   mutating func beginRescheduledRun() -> Bool {
     switch self {
     case .open(let wasRead):
@@ -66,10 +66,10 @@ enum TLSReceiveState: Hashable {
     }
   }
 
-  /// A read got bytes, or the end.
+  /// Notes that a read got bytes, or the end.
   ///
   /// - Parameter count: The number of bytes; 0 is the end.
-  /// - Returns: Whether the end was found behind the bytes. The read does not hear of it, so a turn has to report it.
+  /// - Returns: Whether the end was found behind the bytes. The read does not report it, so a rescheduled run has to.
   mutating func noteRead(of count: Int) -> Bool {
     switch self {
     case .open: self = .open(wasRead: true)
@@ -79,7 +79,7 @@ enum TLSReceiveState: Hashable {
     return false
   }
 
-  /// The end of the plaintext was found.
+  /// Notes that the end of the plaintext was found.
   mutating func end(_ ending: Ending) {
     assert(self.ending == nil, "the end of the plaintext is found once")
     self = .ended(ending)
@@ -96,7 +96,7 @@ enum TLSReceiveState: Hashable {
     return hasMore ? .leaveToReaders : .none
   }
 
-  /// Decides what follows a turn.
+  /// Decides what follows a rescheduled run.
   ///
   /// - Parameters:
   ///   - wasRead: What `beginRescheduledRun()` returned.

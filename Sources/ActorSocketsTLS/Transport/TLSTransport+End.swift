@@ -1,14 +1,15 @@
 internal import ActorSockets
 internal import EpollReactor
 
-// How an encrypted stream lets go of its carrier. See `TLSTransport`.
+// How an encrypted stream detaches from its carrier. See `TLSTransport`.
 //
-// The bytes that the engine still has to send, an alert or close_notify, become the carrier's last write. Behind it the carrier
-// closes by itself, which may take a while. For its callers the stream has already ended; only `close()` waits until the
-// carrier has closed.
+// The bytes that the engine still has to send, an alert or close_notify, become the carrier's last write. After that
+// write the carrier closes by itself, which may take a while. For its callers the stream has already ended; only
+// `close()` waits until the carrier has closed.
 
 extension TLSTransport {
-  /// Tells the carrier first, so that its waiting operations fail with this reason and not because the connection was closed.
+  /// Tells the carrier first, so that the carrier's operations fail because of the shutdown and not because the
+  /// connection was closed.
   func reactorShutDown() { carrier?.reactorShutDown() }
 
   func detach() {
@@ -31,7 +32,7 @@ extension TLSTransport {
 
   var isLettingGo: Bool { closingCarrier != nil }
 
-  /// Hands what is left to send to the carrier, which closes behind it.
+  /// Hands the unsent ciphertext to the carrier, which sends it and then closes.
   private func closeCarrier() {
     guard let carrier else { return }
     let rest = engine?.takeOutput() ?? []
@@ -51,9 +52,9 @@ extension TLSTransport {
   func giveUp() { closeCarrier() }
 
   func abort() {
-    // The alert tells the peer why, and a reset must not destroy it.
+    // The alert tells the peer why. A reset could destroy it.
     if hasFailed { return closeCarrier() }
-    // The carrier is already closing: now it does not linger.
+    // The carrier is already closing; it now closes without waiting for the peer.
     if let closingCarrier = closingCarrier.take() { return closingCarrier.abort() }
     guard let carrier else { return }
     detach()
@@ -66,11 +67,11 @@ extension TLSTransport {
 
   func endAfterFailure() {
     core?.terminate(SocketError(.closed, operation: ""), nil)
-    // If the connection was dropped, there was no core to do this.
+    // A dropped connection has no core that could do this.
     closeCarrier()
   }
 
-  /// The connection was dropped: it closes as if it had been told to.
+  /// Closes after the connection was dropped: as `abort()` does if `resetting`, otherwise as `close()` does.
   func dropped(resetting: Bool) {
     if phase == .up, !resetting { engine?.finishWriting() }
     if resetting { abort() } else { giveUp() }

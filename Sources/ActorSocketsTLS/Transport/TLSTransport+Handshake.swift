@@ -2,15 +2,17 @@ internal import ActorSockets
 internal import EpollReactor
 internal import SocketSystem
 
-// The handshake: the engine says what it needs, and a closure of the program's may have the last word. See `TLSTransport`.
+// How the transport drives the handshake, and how a closure of the program may have the last word. See `TLSTransport`.
 
-/// The tags of an encrypted connection's deadlines, besides those of its stream.
+/// The tags of an encrypted connection's own deadlines, beside those of its stream.
 package enum HandshakeDeadline: UInt64, Sendable {
   case handshake
 }
 
 extension TLSTransport {
-  /// Begins the handshake; so many bytes had arrived before.
+  /// Begins the handshake.
+  ///
+  /// - Parameter bytes: The bytes that arrived before, in plain text.
   func begin(after bytes: [UInt8]) {
     guard phase == .waiting else { return }
     do throws(TLSError) {
@@ -47,7 +49,7 @@ extension TLSTransport {
     }
   }
 
-  /// Gives the handshake more of the peer's bytes; false if there are none now.
+  /// Gives the engine more ciphertext; returns false if there is no more now.
   private func feedHandshake() -> Bool {
     if !pendingCiphertext.isEmpty {
       var waiting: [UInt8] = []
@@ -63,13 +65,14 @@ extension TLSTransport {
     case .failed(let error):
       let failure = SocketError(error, operation: "handshake")
       end(failure, CloseReport.Reason(failure))
-      // Not so that it goes on: of a connection that was dropped just now, nobody has heard of the end.
+      // Returns false so that the handshake does not continue: if the connection was dropped just now, `end` reached no
+      // core.
       return false
     }
     return true
   }
 
-  /// Gives the engine as much as it takes; the rest waits.
+  /// Gives the engine as much as it takes and keeps the rest.
   private func feed(_ bytes: Span<UInt8>) {
     if let consumed = engine?.feed(bytes) { keepPending(bytes, from: consumed) }
   }
@@ -88,7 +91,7 @@ extension TLSTransport {
     readAhead()
   }
 
-  /// Asks the program's closure about the peer.
+  /// Starts the program's closure, which decides about the peer.
   private func askVerifier() {
     guard let peer = engine?.state.peerToVerify, case .custom(let decide) = setup.context.configuration.verification
     else { return fail(TLSError(.internalError, detail: "there is no closure to verify the peer")) }
@@ -105,7 +108,7 @@ extension TLSTransport {
     }
   }
 
-  /// The closure has decided.
+  /// Continues the handshake with the closure's answer, or ends it.
   func verifierAnswered(_ answer: Result<Void, TLSError>) {
     guard phase == .verifying else { return }
     verifierTask = nil
@@ -117,7 +120,7 @@ extension TLSTransport {
     }
   }
 
-  /// The handshake's time is over.
+  /// Ends the handshake: its timeout has passed.
   func deadlineReached() {
     deadline = nil
     let limit = setup.context.configuration.handshakeTimeout

@@ -5,17 +5,19 @@ internal import SocketSystem
 // How ciphertext arrives through the carrier and the engine. See `TLSTransport`, and `TLSReceiveState` for its decisions.
 
 extension TLSTransport {
-  /// Less than so much plaintext is kept that nobody asked for, and another record; more if somebody waits for the peer's end.
+  /// Reading ahead stops once this much plaintext waits for a read. One more record may come with it. The limit is
+  /// higher while a caller waits for the peer's end.
   private static let readAheadLimit = 16_384
   private static let readAheadLimitForEnd = 65_536
-  /// What is received at a time that nobody asked for: a record.
+  /// The most ciphertext that one step of reading ahead receives: a record.
   static let recordSize = 17_408
-  /// So much ciphertext may hold no plaintext before others have their turn.
+  /// After this much ciphertext without any plaintext, the transport lets other sockets run first.
   private static let share = 262_144
 
-  // MARK: What there is
+  // MARK: State
 
-  /// Not while it is paused: whoever receives again and again as long as there is something would do so for ever.
+  /// While receiving is paused, only waiting plaintext counts: a caller that receives as long as there is something would
+  /// otherwise never stop.
   var isReadable: Bool {
     if !plaintext.isEmpty { return true }
     return switch receiving {
@@ -26,9 +28,9 @@ extension TLSTransport {
   }
   var isAtEnd: Bool { plaintext.isEmpty && receiving.ending != nil }
   var hasFoundEnd: Bool { receiving.ending == .endOfStream }
-  /// Whether there are received bytes that are not decrypted.
+  /// Whether there is received ciphertext that is not decrypted.
   private var hasCiphertext: Bool { engine?.hasInput == true || !pendingCiphertext.isEmpty }
-  /// Whether receiving may bring something.
+  /// Whether there may be something to receive.
   var mayHaveMore: Bool { receiving.ending == nil && (carrier?.isReadable == true || hasCiphertext) }
 
   func tryAnyway() {
@@ -36,7 +38,7 @@ extension TLSTransport {
     _ = flush()
   }
 
-  // MARK: For a read
+  // MARK: Receiving for a read
 
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     if !plaintext.isEmpty {
@@ -48,12 +50,12 @@ extension TLSTransport {
       } else {
         waiting.withBytes { buffer.append($0) }
       }
-      // Of what was left alone for want of room there, no event tells again.
+      // No event reports again what the transport left in the carrier because `plaintext` was full.
       if receiving.noteRead(of: count) || mayHaveMore { registration.askForTurn() }
       return .bytes(count)
     }
     let result = receive(atMost: .max, into: &buffer)
-    // Found behind bytes, the end would be told to the next read alone.
+    // If the end was found behind these bytes, only the next read would report it.
     if case .bytes(let count) = result, receiving.noteRead(of: count) { registration.askForTurn() }
     return result
   }
@@ -68,17 +70,18 @@ extension TLSTransport {
     return result
   }
 
-  // MARK: For nobody
+  // MARK: Reading ahead
 
   func lookForEnd() { readAhead() }
 
-  /// Takes in what comes though nobody reads: up to a record. Tells the end if it is found, or was with bytes that were read.
+  /// Receives although no read waits, until the limit of reading ahead. Reports the end if it is found now, or was
+  /// found together with bytes that a read got.
   func readAhead() {
     let limit = core?.isEndAwaited == true ? Self.readAheadLimitForEnd : Self.readAheadLimit
     while phase == .up, plaintext.count < limit, mayHaveMore {
       let result = readAheadOnce()
       if case .failed(let error) = result, receiving.ending == nil {
-        // The carrier says it once, and the bytes that came before are to be read first.
+        // The carrier reports its failure once. Reads get the bytes that came before it first.
         failReceiving(SocketError(error, operation: "connection"))
       }
       if case .wouldBlock = result { return }
@@ -91,16 +94,16 @@ extension TLSTransport {
     }
   }
 
-  /// The peer has gone. What came before may be an alert that says why.
+  /// Receives what arrived before the carrier failed: it may end with an alert that says why.
   func receiveLastAlert() {
-    // A write may have found it out before any event said that something has come.
+    // The failure may have been found by a write, before any event reported that something has arrived.
     carrier?.tryAnyway()
     while plaintext.count < Self.readAheadLimit, mayHaveMore {
       guard case .bytes(1...) = readAheadOnce() else { return }
     }
   }
 
-  /// Receives a record, or as much of it as there is, that nobody asked for.
+  /// Receives up to one record although no read waits.
   private func readAheadOnce() -> Transfer {
     var bytes = ByteQueue()
     swap(&bytes, &plaintext)
@@ -108,9 +111,14 @@ extension TLSTransport {
     return receive(atMost: Self.recordSize, into: &bytes)
   }
 
-  // MARK: Through the engine
+  // MARK: Decrypting
 
-  /// Decrypts what the carrier has, of which it receives at most so much at a time, until there are bytes.
+  /// Receives and decrypts until there is plaintext.
+  ///
+  /// - Parameters:
+  ///   - limit: The most bytes that one receive from the carrier brings.
+  ///   - buffer: Where the plaintext goes.
+  /// - Returns: The number of bytes, or why there are none.
   private func receive(atMost limit: Int, into buffer: inout ByteQueue) -> Transfer {
     let before = buffer.count
     var share = Self.share
@@ -131,7 +139,7 @@ extension TLSTransport {
         }
       }
       if buffer.count > before { return .bytes(buffer.count - before) }
-      // Nothing more is taken in before what the engine has to say can be said.
+      // The engine has to send something first: nothing more is received until the carrier takes it.
       let isBlocked = hasCiphertext && engine?.hasOutput == true
       if isBlocked || share <= 0 && registration.askForTurn() {
         receiving.pause()
@@ -147,12 +155,12 @@ extension TLSTransport {
     }
   }
 
-  /// Decrypts ciphertext; what cannot be taken in now goes to `pendingCiphertext`.
+  /// Decrypts ciphertext; what the engine cannot take now goes to `pendingCiphertext`.
   private func decrypt(_ ciphertext: Span<UInt8>, into buffer: inout ByteQueue) {
     var consumed = 0
     if sending.inputArrives() { registration.askForTurn() }
     while let step = buffer.append({ engine?.read(feeding: ciphertext, &consumed, appendingTo: &$0) }) {
-      // Reading may have made something to send: the answer to a key update, an alert.
+      // Decrypting may have produced ciphertext: the answer to a key update, or an alert.
       let isFlushed = flush()
       switch step {
       case .needsInput, .full: return
@@ -166,7 +174,7 @@ extension TLSTransport {
     }
   }
 
-  /// Keeps what the engine did not take. Whatever waited before was taken out to be given to it.
+  /// Keeps the ciphertext that the engine did not take. The caller has taken out what was pending before.
   func keepPending(_ ciphertext: Span<UInt8>, from consumed: Int) {
     assert(pendingCiphertext.isEmpty, "ciphertext that came later must not replace what waits")
     if consumed < ciphertext.count {
@@ -174,16 +182,16 @@ extension TLSTransport {
     }
   }
 
-  /// The carrier has ended: the engine says whether the peer had said so.
+  /// Tells the engine that the carrier has ended; the engine knows whether the peer announced it.
   private func endInput(_ buffer: inout ByteQueue) {
     engine?.endInput()
     let nothing: [UInt8] = []
     decrypt(nothing.span, into: &buffer)
-    // It cannot say so, for it has something to send first that nobody will take.
+    // The engine cannot tell, because it has to send something first that the carrier will not take.
     if receiving.ending == nil { failReceiving(SocketError(layer: TLSError(.truncated), operation: "read")) }
   }
 
-  /// Nothing more can be received.
+  /// Ends receiving with a failure.
   private func failReceiving(_ error: SocketError) {
     failure = error
     receiving.end(.failed)

@@ -4,9 +4,10 @@ internal import SocketSystem
 // How plaintext leaves through the engine and the carrier. See `TLSTransport`, and `TLSSendState` for its decisions.
 
 extension TLSTransport {
-  /// The most that one call encrypts: less than the share of a turn, so that what waits behind it begins in this one.
+  /// The most plaintext that one call encrypts. It is less than a socket's share, so that the write behind it begins in
+  /// the same run.
   private static let longestSend = 65_536
-  /// Pieces are gathered until they fill a record.
+  /// Pieces are gathered up to this size, a full record.
   private static let fullRecord = 16_384
 
   var heldBackBytes: Int { (engine?.outputCount ?? 0) + sending.lostBytes }
@@ -36,7 +37,7 @@ extension TLSTransport {
     var skipped = offset
     for piece in pieces {
       let rest = piece.span.extracting(skipped..<piece.count)
-      // What makes a record of its own need not be copied.
+      // A piece that fills a record by itself need not be copied.
       if gathered.isEmpty, rest.count >= Self.fullRecord { return send(rest) }
       skipped = 0
       gathered.append(copying: rest)
@@ -45,18 +46,18 @@ extension TLSTransport {
     return send(gathered.span)
   }
 
-  /// Sends what the engine has made; false if some of it waits for room.
+  /// Sends the ciphertext that the engine has; returns false if some of it waits for room.
   func flush() -> Bool { engine?.withOutput { sendCiphertext($0) } ?? true }
 
-  /// Sends some of what the engine has made, and says how much.
+  /// Sends ciphertext and returns how many bytes the carrier took.
   private func sendCiphertext(_ output: Span<UInt8>) -> Int {
     switch carrier?.send(output) {
     case .bytes(let count): return count
     case .wouldBlock, nil: return 0
     case .failed(let error):
-      // What cannot be sent any more is dropped.
+      // What the carrier can never send is dropped.
       sending.carrierFailed(error, dropping: output.count)
-      // The stream is told in a turn of its own: this may be in the middle of a receive.
+      // The stream is told in a rescheduled run, because this may be in the middle of a receive.
       registration.askForTurn()
       return output.count
     }

@@ -1,37 +1,40 @@
-// TLS as a stream's transport: the engine, driven over a carrier.
+// TLS as a stream's transport: it drives the engine over a carrier.
 //
-//                                ┌──────────┐
-//                                │ verifying  │
-//                                └──────────┘
-//                      askVerifier() │ ▲    │ verifierAnswered()
-//                                 ▼ │    ▼
+//                           ┌─────────────┐
+//                           │  verifying  │
+//                           └─────────────┘
+//             askVerifier()    ▲       │    verifierAnswered()
+//                              │       ▼
 //    ┌─────────┐  begin()  ┌─────────────┐  open()  ┌────┐
 //    │ waiting │ ────────▶ │ handshaking │ ───────▶ │ up │
 //    └─────────┘           └─────────────┘          └────┘
 //         │                       │                    │
-//         └───────────────────────┴────────────────────┴──── detach() ──▶ detached
-//                                            failed, given up, closed, aborted
+//         └───────────────────────┴────────────────────┴── detach(), from any phase ──▶ detached
+//                                               failed, given up, closed, aborted
 //
-// - `waiting`: what was queued on the plain stream is not done.
-// - `handshaking`: the engine says what it needs. Bytes of the peer that come with the end of the handshake stay in `pendingCiphertext`.
-// - `verifying`: a closure of the program's decides about the peer. Nothing is sent or taken meanwhile but what the handshake itself
-//   sends. On a server the handshake is over by then; no byte of the application passes before the answer all the same.
+// - `waiting`: the plain stream still has queued operations.
+// - `handshaking`: the engine says what it needs. Bytes that arrive together with the end of the handshake stay in
+//   `pendingCiphertext`.
+// - `verifying`: a closure of the program decides about the peer. Meanwhile only bytes of the handshake are sent, and
+//   nothing is received. On a server the handshake is over by then, but no application byte passes before the answer
+//   there either.
 // - `up`: the stream is open.
-// - `detached`: the carrier closes by itself, behind what the engine had to send; or it was reset.
+// - `detached`: the carrier closes by itself after it has sent the engine's remaining ciphertext, or it was reset.
 //
-// Each direction has a state of its own, which matters while the stream is up: `TLSReceiveState` and `TLSSendState` have their
-// diagrams.
+// While the stream is up, each direction has a state. `TLSReceiveState` and `TLSSendState` have the diagrams.
 //
 //    receiving   open ⇄ paused, then ended
-//    sending     open ⇄ awaitingInput, failed until the stream is told
+//    sending     open ⇄ awaitingInput; failed until the stream is told
 //
 // Invariants:
-// - Ciphertext leaves in the order in which the engine made it: nothing is encrypted while some of it waits (`heldBackBytes`).
-// - A write is done when its last record was taken by the carrier.
-// - Received bytes are in one place at a time, in this order: `plaintext`, which nobody asked for, the engine, `pendingCiphertext`, the carrier.
-// - Without a read that waits, ciphertext is received as long as less than a record of plaintext lies in `plaintext`: tickets, key
-//   updates, alerts and the peer's end are found though nobody reads.
-// - What ends the bytes is found once (`receiving`), and told behind the bytes.
+// - Ciphertext is sent in the order in which the engine produced it. The engine encrypts nothing while ciphertext waits
+//   (`heldBackBytes`).
+// - A write completes only after the carrier has taken its last record.
+// - Received bytes are in one place at a time, in this order: `plaintext`, which waits for a read; the engine;
+//   `pendingCiphertext`; the carrier.
+// - If no read waits, the transport still receives while `plaintext` holds less than a record: it finds tickets, key
+//   updates, alerts and the peer's end even if the program does not read.
+// - The end is found once (`receiving`) and reported after the bytes that came before it.
 
 internal import ActorSockets
 internal import EpollReactor
@@ -46,7 +49,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     case up
     case detached
 
-    /// Whether the diagram has an arrow from this phase to the next.
+    /// Whether the diagram has an arrow from this phase to the next. Whatever happens, any phase may detach.
     fileprivate func canBecome(_ next: Phase) -> Bool {
       switch (self, next) {
       case (.waiting, .handshaking), (.handshaking, .verifying), (.verifying, .handshaking), (.handshaking, .up): true
@@ -56,19 +59,19 @@ final class TLSTransport: StreamTransport, StreamLayer {
     }
   }
 
-  /// What a handshake is made with.
+  /// What a handshake needs to begin.
   struct Setup {
     let context: TLSContext
     let role: TLSRole
     let earlyBytes: EarlyBytes
   }
 
-  /// Whose transport this is.
+  /// The connection that owns this transport.
   weak var connection: TLSConnection?
   let setup: Setup
   let registration: Registration
   var carrier: (any Carrier)?
-  /// From the beginning of the handshake on.
+  /// Exists from the beginning of the handshake until the transport detaches.
   var engine: TLSEngine?
 
   var phase = Phase.waiting {
@@ -78,16 +81,17 @@ final class TLSTransport: StreamTransport, StreamLayer {
   var sending = TLSSendState()
   var failure: SocketError?
 
-  // Taken out whole and put back: what is changed in its place is checked at each look.
+  // These two are taken out whole and put back: an array that is changed in place is checked for exclusive access each
+  // time.
   var plaintext = ByteQueue()
   var pendingCiphertext: [UInt8] = []
 
   var deadline: DeadlineKey?
-  /// The closure that judges the peer.
+  /// The program's closure that decides about the peer.
   var verifierTask: Task<Void, Never>?
-  /// The carrier, while it closes by itself.
+  /// The carrier while it closes by itself.
   var closingCarrier: (any Carrier)?
-  /// What can be asked once the handshake is done. It costs a twentieth of a handshake, so it is made when somebody asks.
+  /// What the handshake negotiated. Made on first use, because making it takes a twentieth of the time of a handshake.
   private(set) lazy var session = engine?.session
 
   init(_ setup: Setup, _ registration: Registration) {
@@ -95,11 +99,12 @@ final class TLSTransport: StreamTransport, StreamLayer {
     self.registration = registration
   }
 
-  /// Hears what comes of the bytes. A weak reference to it would make each of its own more expensive.
+  /// The stream's queues, which are told what happens. Reached through the connection: with a weak reference from here,
+  /// every reference to the core would cost more.
   var core: StreamCore? { connection?.boundCore.value }
   var tcpInfo: TCPInfo? { carrier?.tcpInfo }
 
-  /// Says what carries this: before anything else.
+  /// Sets the carrier. Must be called before anything else.
   func setCarrier(_ carrier: any Carrier) { self.carrier = carrier }
 
   /// Derives bytes from the connection's secrets. Throws `.closed` unless the connection is up.
@@ -127,7 +132,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     }
   }
 
-  /// The turn has come that was asked for.
+  /// Runs after `askForTurn()` has asked for it.
   func runRescheduled() {
     if phase != .up { return carrierIsReady() }
     unblock()
@@ -136,7 +141,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     handle(receiving.leftoverAfterRescheduledRun(wasRead: wasRead, hasMore: mayHaveMore))
   }
 
-  /// An event or a turn has come: what was blocked may go.
+  /// Unblocks both directions after an event, or in a rescheduled run.
   private func unblock() {
     receiving.resume()
     if flush(), let error = sending.takeFailure() { broke(SocketError(error, operation: "write")) }
@@ -153,14 +158,15 @@ final class TLSTransport: StreamTransport, StreamLayer {
   func carrierBroke(_ error: SocketError) {
     switch phase {
     case .waiting, .detached: return
-    // What came before the break may be an alert that says why.
+    // An alert that arrived before the failure may say why.
     case .handshaking: continueHandshake()
     case .verifying: end(error, CloseReport.Reason(error))
     case .up: broke(error)
     }
   }
 
-  /// The carrier broke while the stream was up. An alert that came before it is why, and is to be found first.
+  /// Reports that the carrier broke while the stream was up. An alert that arrived before is the reason, so it is
+  /// looked for first.
   private func broke(_ error: SocketError) {
     receiveLastAlert()
     if hasFoundEnd { core?.peerFinished() }
