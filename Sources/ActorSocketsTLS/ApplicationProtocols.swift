@@ -1,9 +1,11 @@
 internal import SocketSystem
 
-/// The names of protocols as ALPN writes them: each with its length in front (RFC 7301, section 3.1).
+/// The names of application protocols in the form of ALPN: each with its length in front (RFC 7301, section 3.1).
 struct ApplicationProtocols: Sendable {
   let names: [[UInt8]]
 
+  /// Checks and encodes the names.
+  ///
   /// - Throws: `TLSError` with the code `.invalidConfiguration`.
   init(_ texts: [String]) throws(TLSError) {
     names = texts.map { Array($0.utf8) }
@@ -22,9 +24,9 @@ struct ApplicationProtocols: Sendable {
 
   var encoded: [UInt8] { names.flatMap { [UInt8($0.count)] + $0 } }
 
-  /// Takes apart what a client offers.
+  /// Splits what a client offers.
   ///
-  /// - Returns: The place of each name in `bytes`.
+  /// - Returns: The range of each name in `bytes`.
   static func names(in bytes: Span<UInt8>) -> [Range<Int>] {
     var places: [Range<Int>] = []
     var index = 0

@@ -1,9 +1,13 @@
-/// What happens to bytes that arrived before a handshake, and that nobody has read.
+/// What a handshake does with bytes that arrived before it began and that no read has taken.
 public enum EarlyBytes: Hashable, Sendable {
-  /// They are an error, ``TLSError/Code/plaintextBeforeTLS``: somebody between the two ends may have put them there, to have
-  /// them taken for bytes of the encrypted stream. The default.
+  /// Fails with ``TLSError/Code/plaintextBeforeTLS``. The default.
+  ///
+  /// An attacker between the two ends may have inserted the bytes, so that they are taken for bytes of the encrypted
+  /// stream.
   case refused
-  /// They are the beginning of the handshake, as behind the header of a PROXY protocol that came in the same segment. Plain
-  /// text among them still fails, for it is no handshake.
+  /// Takes the bytes as the beginning of the handshake, for example after the header of a PROXY protocol in the same
+  /// segment.
+  ///
+  /// Plain text among them still fails, because it is no handshake.
   case asHandshake
 }

@@ -1,2 +1,2 @@
-// The streams and errors that TLS is about need no second import.
+// The streams and errors in the API of TLS need no second import.
 @_exported public import ActorSockets

@@ -1,12 +1,14 @@
 internal import SocketSystem
 
-/// The name of a server, as certificates are checked for it.
+/// The name or address of a server that its certificate is checked for.
 enum ServerName: Hashable, Sendable {
   /// A host name in lower case, without a dot at its end.
   case host(String)
-  /// The bytes of an address in network order, and its text.
+  /// The bytes of an address in network order, and the address as text.
   case address([UInt8], String)
 
+  /// Parses a host name, an IPv4 address or an IPv6 address.
+  ///
   /// - Throws: `TLSError` with the code `.invalidServerName`.
   init(parsing text: String) throws(TLSError) {
     if let address = IPv4Address(text) {
@@ -20,7 +22,7 @@ enum ServerName: Hashable, Sendable {
     }
   }
 
-  /// What sessions are kept under, and what is shown.
+  /// The text under which sessions are stored and which errors show.
   var text: String {
     switch self {
     case .host(let name): name
@@ -28,7 +30,7 @@ enum ServerName: Hashable, Sendable {
     }
   }
 
-  /// The interface on which an address is meant is no part of what a certificate says.
+  /// Removes the scope (the interface) of an address, which certificates do not contain.
   private static func withoutScope(_ text: String) -> String { String(text.prefix { $0 != "%" }) }
 
   private static func host(_ text: String) throws(TLSError) -> String {
@@ -36,7 +38,8 @@ enum ServerName: Hashable, Sendable {
       TLSError(.invalidServerName, detail: "\(AddressError.quote(text)) is not the name of a server: \(detail)")
     }
     var bytes = Array(text.utf8)
-    // A leading dot would make OpenSSL accept every host below; without the name it would check none.
+    // With a leading dot OpenSSL would accept every host below the name, and with an empty name it would check no name.
+    // Both are refused below.
     if bytes.last == UInt8(ascii: ".") { bytes.removeLast() }
     guard !bytes.isEmpty else { throw invalid("it is empty") }
     guard bytes.count <= 253 else { throw invalid("it has more than 253 bytes") }

@@ -11,21 +11,24 @@ extension QueuedByteStream {
   /// try await secure.write(utf8: "EHLO me.example.org\r\n")
   /// ```
   ///
-  /// It is an entry in both queues: the handshake begins when all reads and writes before it are done. It returns at once; what is
-  /// read and written on the connection that it returns queues until the handshake is done. This stream takes no operation
-  /// any more, they throw `.upgraded`; its `abort()`, `closed`, addresses and metrics go on, the latter of what is moved in
-  /// ciphertext, and its `close()` is the encrypted one's.
+  /// The call returns at once. Reads and writes on the returned connection queue until the handshake is done.
   ///
-  /// Bytes that arrived before the handshake and that nobody read were sent in plain text, perhaps by somebody in between: they
-  /// are the error `.plaintextBeforeTLS`.
+  /// From now on the operations of this stream throw `.upgraded`. Its `abort()`, `closed`, addresses and metrics
+  /// continue to work; the metrics count ciphertext. Its `close()` closes the encrypted connection.
   ///
-  /// *Ordering*: the order of the calls is the order of the queue, from any thread. *Errors*: if a read that is enqueued before
-  /// it fails, so does this, with `.precedingReadFailed`; all errors are thrown by the operations of the connection that it returns.
+  /// Bytes that arrived before the handshake and that no read has taken were sent in plain text, perhaps by an attacker
+  /// between the two ends. By default they fail the handshake with ``TLSError/Code/plaintextBeforeTLS``.
+  ///
+  /// *Ordering*: The call takes a place in both queues, in the order of the calls, from any thread. The handshake
+  /// begins when all earlier reads and writes are done. If an earlier enqueued read fails, the handshake fails with
+  /// `.precedingReadFailed`.
+  ///
+  /// *Errors* are thrown by the operations of the returned connection.
   ///
   /// - Parameters:
-  ///   - context: Certificates, trust and so on.
-  ///   - role: Which side this is.
-  ///   - bufferedBytes: What happens to bytes that arrived before the handshake.
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - role: The side of the handshake that this stream takes.
+  ///   - bufferedBytes: What happens to bytes that arrived before the handshake. The default refuses them.
   /// - Returns: The encrypted connection, which owns this stream.
   public nonisolated func startTLS(
     _ context: TLSContext, as role: TLSRole, bufferedBytes: EarlyBytes = .refused
@@ -37,21 +40,22 @@ extension QueuedByteStream {
 }
 
 extension TLSConnection {
-  /// Connects and shakes hands.
+  /// Connects and performs the handshake.
   ///
-  /// *Cancellation* stops it and throws `CancellationError`.
+  /// *Cancellation* aborts the connection and throws `CancellationError`.
   ///
   /// - Parameters:
-  ///   - endpoint: Where to.
-  ///   - context: Certificates, trust and so on.
-  ///   - serverName: The name or IP address that the server's certificate must be for; `nil` for the endpoint's. A unix endpoint has
-  ///     none of its own.
-  ///   - configuration: What the connection beneath does differently.
-  ///   - timeout: How long connecting may take; `nil` for the configuration's 30 seconds. The handshake has a limit of its own,
-  ///     ``TLSConfiguration/handshakeTimeout``.
-  ///   - reactor: Where the connection's code runs.
-  /// - Returns: The connection, which is up.
-  /// - Throws: ``TLSError``, ``SocketError`` as ``TCPConnection/connect(to:configuration:timeout:reactor:)``, and `CancellationError`.
+  ///   - endpoint: The server.
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - serverName: The name or IP address that the server's certificate must be for; `nil` for the name in the
+  ///     endpoint. A unix endpoint contains no name.
+  ///   - configuration: The settings of the TCP connection.
+  ///   - timeout: How long connecting may take; `nil` for the configuration's timeout, 30 seconds by default. The
+  ///     handshake has its own limit, ``TLSConfiguration/handshakeTimeout``.
+  ///   - reactor: The reactor that runs the connection.
+  /// - Returns: The connection, after the handshake.
+  /// - Throws: ``TLSError`` if the handshake fails; ``SocketError`` as
+  ///   ``TCPConnection/connect(to:configuration:timeout:reactor:)``; `CancellationError`.
   public static func connect(
     to endpoint: Endpoint, context: TLSContext, serverName: String? = nil,
     configuration: TCPConnection.Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
@@ -69,16 +73,16 @@ extension TLSConnection {
     }
   }
 
-  /// Encrypts a stream of any kind.
+  /// Encrypts a byte stream of any type.
   ///
-  /// For the streams of this package it is the same as ``QueuedByteStream/startTLS(_:as:bufferedBytes:)``. Any other one must
-  /// leave its bytes to the connection from now on: they are read and written by its public methods, by tasks.
+  /// For the streams of this package it does the same as ``QueuedByteStream/startTLS(_:as:bufferedBytes:)``. Tasks read
+  /// and write any other stream through its public methods; the program must not read or write that stream any more.
   ///
   /// - Parameters:
-  ///   - stream: What carries the bytes.
-  ///   - context: Certificates, trust and so on.
-  ///   - role: Which side this is.
-  /// - Returns: The connection, whose operations queue until the handshake is done.
+  ///   - stream: The stream that carries the encrypted bytes.
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - role: The side of the handshake that this stream takes.
+  /// - Returns: The connection. Its operations queue until the handshake is done.
   public static func over(_ stream: any ByteStream, context: TLSContext, as role: TLSRole) -> TLSConnection {
     if let stream = stream as? any QueuedByteStream { return stream.startTLS(context, as: role) }
     let connection = TLSConnection(over: stream, context, as: role, .refused)
@@ -88,13 +92,13 @@ extension TLSConnection {
 }
 
 extension Endpoint {
-  /// What the certificate of a server at this endpoint must be for; nothing if that is for somebody else to say.
+  /// The name or address that a server's certificate must be for; empty if the endpoint does not contain one.
   package var serverName: String {
     switch self {
     case .host("", _): "localhost"
     case .host(let name, _): name
     case .address(.ipv4(let address, _)): "\(address)"
-    // No certificate knows an interface.
+    // Certificates do not contain an interface.
     case .address(.ipv6(let address, _)): String("\(address)".prefix { $0 != "%" })
     case .address(.unix), .unix: ""
     }

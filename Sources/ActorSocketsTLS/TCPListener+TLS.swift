@@ -2,23 +2,25 @@ public import ActorSockets
 internal import EpollReactor
 
 extension TCPListener {
-  /// Serves encrypted connections, each with a task of its own, as ``TCPListener/serve(on:limits:drain:reactors:handler:)`` serves plain
-  /// ones.
+  /// Accepts and serves encrypted connections, each in a task of its own.
   ///
-  /// The handshake is a part of a connection's task, so one that is slow holds nobody up; it takes up a place among the connections and
-  /// has the time of ``TLSConfiguration/handshakeTimeout``. The handler is called when it is done. A connection whose handshake fails
-  /// counts as failed; its peer gets the alert.
+  /// It does for encrypted connections what ``TCPListener/serve(on:limits:drain:reactors:handler:)`` does for plain
+  /// ones. The handshake runs in the connection's task, so a slow one delays no other connection. It counts towards the
+  /// limit on connections, and ``TLSConfiguration/handshakeTimeout`` limits its time. The handler is called after the
+  /// handshake. A connection whose handshake fails counts as failed, and its peer gets the alert.
+  ///
+  /// *Cancellation* and *Ordering* are those of the plain method.
   ///
   /// - Parameters:
-  ///   - context: Certificates, trust and so on.
+  ///   - context: The certificates, trust roots and other settings.
   ///   - place: Where the handlers run.
-  ///   - limits: How much to take on.
-  ///   - drain: How long handlers may go on when the server stops.
-  ///   - reactors: How many reactors the connections are spread over, 1 to 256.
-  ///   - handshakeFailed: Hears of each handshake that failed, and why.
+  ///   - limits: How many connections to serve at a time, and other limits.
+  ///   - drain: How long handlers may continue when the server stops.
+  ///   - reactors: The number of reactors that share the connections, 1 to 256.
+  ///   - handshakeFailed: Is called with each connection whose handshake failed, and the error.
   ///   - handler: Serves one connection.
-  /// - Returns: What was done.
-  /// - Throws: What the plain one throws.
+  /// - Returns: A report of the served connections.
+  /// - Throws: The errors of the plain method.
   @discardableResult
   public func serve(
     tls context: TLSContext, on place: HandlerPlace = .pool, limits: ServeLimits = .init(),

@@ -1,8 +1,8 @@
-/// The names that RFC 8446, section 6, gives to the alerts, and what they mean when a peer sends them.
+/// The names of alerts in RFC 8446, section 6, and their meanings when a peer sends them.
 enum TLSAlert {
   static func name(_ number: UInt8) -> String { names[number]?.name ?? "alert_\(number)" }
 
-  /// A sentence for one that a peer sent.
+  /// Describes an alert that the peer sent.
   static func sentence(_ number: UInt8) -> String {
     guard let meaning = names[number]?.meaning else { return "the peer ended the connection with an alert" }
     return "the peer ended the connection: \(meaning)"

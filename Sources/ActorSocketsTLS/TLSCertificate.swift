@@ -1,54 +1,54 @@
-/// A certificate (X.509): what one says of itself. Whether that is true is for verification to find out.
+/// An X.509 certificate. Its contents are claims until a verification has checked them.
 ///
-/// Texts in it are as whoever made it wrote them: escape them before they are shown to anyone.
+/// Its texts are as its maker wrote them: escape them before you show them.
 public struct TLSCertificate: Sendable, Hashable {
   let certificate: Certificate
 
   init(_ certificate: Certificate) { self.certificate = certificate }
 
-  /// Reads a certificate in DER form.
+  /// Parses a certificate in DER form.
   ///
   /// - Parameter bytes: The certificate and nothing else.
-  /// - Throws: `TLSError` with the code `.badFile`.
+  /// - Throws: ``TLSError`` with the code `.badFile`.
   public init(der bytes: [UInt8]) throws(TLSError) {
     certificate = try Certificate.read(der: bytes, from: .bytes)
   }
 
-  /// Reads all certificates of a text in PEM form.
+  /// Parses all certificates of a text in PEM form.
   ///
-  /// - Parameter bytes: The text; what is not between the lines that begin and end a certificate is passed over.
-  /// - Returns: At least one.
-  /// - Throws: `TLSError` with the code `.badFile`.
+  /// - Parameter bytes: The text. Lines outside of certificates are ignored.
+  /// - Returns: The certificates, at least one.
+  /// - Throws: ``TLSError`` with the code `.badFile`.
   public static func all(pem bytes: [UInt8]) throws(TLSError) -> [TLSCertificate] {
     try Certificate.read(pem: bytes, from: .bytes).map(TLSCertificate.init)
   }
 
-  /// Who it is of, as RFC 2253 writes names: `CN=www.example.org,O=Example`.
+  /// The name of its owner, in the form of RFC 2253: `CN=www.example.org,O=Example`.
   public var subject: String { certificate.subject }
-  /// Who signed it.
+  /// The name of the authority that signed it, in the same form.
   public var issuer: String { certificate.issuer }
-  /// The names of hosts that it is for, wildcards included.
+  /// The host names that it is valid for, wildcards included.
   public var dnsNames: [String] { certificate.alternativeNames.dns }
-  /// The addresses that it is for.
+  /// The IP addresses that it is valid for.
   public var ipAddresses: [String] { certificate.alternativeNames.addresses }
-  /// From when on it is valid, in seconds since 1970-01-01 00:00 UTC.
+  /// The beginning of its validity, in seconds since 1970-01-01 00:00 UTC.
   public var notBefore: Int { certificate.notBefore }
-  /// Until when it is valid, in seconds since 1970-01-01 00:00 UTC.
+  /// The end of its validity, in seconds since 1970-01-01 00:00 UTC.
   public var notAfter: Int { certificate.notAfter }
-  /// Its number among those of its issuer, in hexadecimal digits.
+  /// Its serial number, which its issuer gave it, in hexadecimal digits.
   public var serial: String { certificate.serial }
-  /// The SHA-256 hash of the whole, its fingerprint: 32 bytes.
+  /// The SHA-256 hash of the certificate, its fingerprint: 32 bytes.
   public var sha256: [UInt8] { Digest.sha256(der) }
-  /// The SHA-256 hash of its public key (SubjectPublicKeyInfo), as pins have it: 32 bytes.
+  /// The SHA-256 hash of its public key (SubjectPublicKeyInfo), as pins contain it: 32 bytes.
   public var publicKeySHA256: [UInt8] { certificate.publicKeySHA256 }
-  /// The whole in DER form.
+  /// The certificate in DER form.
   public var der: [UInt8] { certificate.der }
-  /// The whole in PEM form, with a line break at the end.
+  /// The certificate in PEM form, with a line break at the end.
   public var pem: String { certificate.pem }
 
-  /// Whether two are the same, byte for byte.
+  /// Compares two certificates byte for byte.
   public static func == (left: TLSCertificate, right: TLSCertificate) -> Bool { left.der == right.der }
 
-  /// Hashes the whole.
+  /// Hashes the DER form.
   public func hash(into hasher: inout Hasher) { hasher.combine(der) }
 }

@@ -1,72 +1,86 @@
-/// What connections of a ``TLSContext`` do. The defaults are safe: TLS 1.2 or later, certificates verified in full.
+/// The settings of a ``TLSContext``. The defaults are safe: TLS 1.2 or later, certificates fully verified.
 ///
-/// A value without checks of its own: what is wrong in it is said by ``TLSContext/init(_:)``.
+/// Setting a property checks nothing: ``TLSContext/init(_:)`` checks the configuration.
 public struct TLSConfiguration: Sendable {
-  /// The oldest version that is spoken.
+  /// The oldest version of TLS to negotiate.
   public var minimumVersion = TLSVersion.v12
-  /// The newest version that is spoken.
+  /// The newest version of TLS to negotiate.
   public var maximumVersion = TLSVersion.v13
 
-  /// Where certificates of peers have to lead to.
+  /// The roots that the certificates of peers must lead to.
   public var trustRoots: [TLSTrustRoots]
-  /// How certificates of peers are judged.
+  /// How the certificates of peers are verified.
   public var verification = TLSVerification.full
-  /// How many certificates may be between a peer's and the root.
+  /// The most certificates between a peer's certificate and the root, 0 to 100.
   public var maximumChainDepth = 10
 
-  /// The certificate and key of this side: a server's for clients that ask for none of ``identities``, and a client's for
-  /// servers that ask for one.
+  /// The certificate and key of this side.
+  ///
+  /// A server shows it to clients that ask for none of ``identities``. A client shows it to servers that ask for a
+  /// certificate.
   public var identity: TLSIdentity?
-  /// Certificates and keys by the server's name: exact ones as `"www.example.org"`, and wildcards as `"*.example.org"`,
-  /// which stand for one label. Upper and lower case are the same.
+  /// The certificates and keys of this side by server name.
+  ///
+  /// A key is a name, `"www.example.org"`, or a wildcard, `"*.example.org"`, whose asterisk stands for one label. Upper
+  /// and lower case are the same.
   public var identities: [String: TLSIdentity] = [:]
-  /// Asked first for a certificate and key, with the server's name as the client sent it, if it did. `nil` leaves it to
-  /// ``identities`` and ``identity``. It runs in the middle of a handshake, so it must not wait for anything.
+  /// Chooses the certificate and key of this side before ``identities`` and ``identity`` are considered.
+  ///
+  /// It gets the server's name as the client sent it, or `nil` if the client sent none. It returns `nil` to leave the
+  /// choice to those two properties. It runs in the middle of a handshake and must not block.
   public var chooseIdentity: (@Sendable (_ serverName: String?) -> TLSIdentity?)?
-  /// Whether servers ask their clients for certificates. Set ``trustRoots`` to the authority of the clients then: whoever
-  /// has a certificate of any authority that the system trusts would be let in otherwise.
+  /// Whether servers ask their clients for certificates.
+  ///
+  /// If they do, set ``trustRoots`` to the authority of the clients. Otherwise a client is admitted with a certificate
+  /// of any authority that the system trusts.
   public var clientCertificates = TLSClientCertificates.none
 
-  /// Protocols that may be spoken inside, most wanted first, for example `["h2", "http/1.1"]` (ALPN, RFC 7301). A server
-  /// chooses the first of its own that the client offers, and refuses clients that offer none of them. Clients go on if
-  /// the server chooses none. Empty: no choice is offered or made.
+  /// The application protocols to negotiate (ALPN, RFC 7301), in order of preference, for example `["h2", "http/1.1"]`.
+  ///
+  /// A server chooses the first of its own that the client offers. It refuses a client that offers protocols but none
+  /// of these. A client continues if the server chooses none. If empty, no protocol is offered or chosen.
   public var applicationProtocols: [String]
 
-  /// The cipher suites of TLS 1.3 by their names, most wanted first, separated by colons, for example
-  /// `"TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256"`. `nil`: OpenSSL's.
+  /// The cipher suites of TLS 1.3 by name, in order of preference, separated by colons; `nil` for OpenSSL's default.
+  ///
+  /// For example `"TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256"`.
   public var cipherSuites: String?
-  /// The ciphers of TLS 1.2: ECDHE with authenticated encryption only, unless a wider list is named.
+  /// The ciphers of TLS 1.2. The default allows only ECDHE with authenticated encryption.
   public var ciphers = TLSCiphers.modern
-  /// The groups for the key exchange in OpenSSL's notation, most wanted first, for example `"X25519:P-256"`. `nil`:
-  /// OpenSSL's.
+  /// The groups for the key exchange in OpenSSL's notation, in order of preference; `nil` for OpenSSL's default.
+  ///
+  /// For example `"X25519:P-256"`.
   public var groups: String?
 
-  /// Whether later connections may take a short cut (tickets; sessions on servers of TLS 1.2).
+  /// Whether later connections may resume a session, with tickets or, on servers of TLS 1.2, with stored sessions.
   public var allowsResumption = true
-  /// How many sessions are kept for resumption, on clients and on servers each.
+  /// The most sessions that a context stores for resumption, for its clients and for its servers each; 0 or more.
   public var sessionCacheSize = 1024
-  /// How long a session can be resumed.
+  /// How long a session can be resumed; more than zero.
   public var sessionLifetime: Duration = .seconds(2 * 60 * 60)
-  /// How long a server seals tickets with the same key. A ticket can be opened for as long again.
+  /// How long a server encrypts tickets with the same key; more than zero. It decrypts them for as long again.
   public var ticketKeyLifetime: Duration = .seconds(12 * 60 * 60)
 
-  /// How long a handshake may take, its waiting for a closure of ``TLSVerification/custom(_:)`` included.
+  /// How long a handshake may take, including the time that a closure of ``TLSVerification/custom(_:)`` takes; more
+  /// than zero.
   public var handshakeTimeout: Duration = .seconds(10)
-  /// How many key updates, tickets and requests for another handshake a peer may send after the handshake with no data in
-  /// between, in either direction.
+  /// The most key updates, tickets and requests for another handshake that a peer may send after the handshake without
+  /// data in between, in either direction; at least 8.
   public var keyUpdateLimit = 64
-  /// Whether a peer may end the connection without saying so in TLS. An attacker can then cut off the end of what it sends.
+  /// Whether a peer may end the connection without close_notify. An attacker can then cut off the end of what the peer
+  /// sends.
   public var allowsTruncation = false
-  /// Takes the lines of a key log file (`SSLKEYLOGFILE`), with which tools like Wireshark read the traffic. Whoever has
-  /// them reads everything. It runs in the middle of a handshake, so it must not wait for anything.
+  /// Receives the lines of a key log file (`SSLKEYLOGFILE`), with which tools like Wireshark decrypt the traffic.
+  ///
+  /// Anyone who has these lines can read everything. The closure runs in the middle of a handshake and must not block.
   public var keyLog: (@Sendable (_ line: String) -> Void)?
 
-  /// A configuration with these, and with defaults for all else.
+  /// Makes a configuration with these settings and the defaults for all others.
   ///
   /// - Parameters:
   ///   - identity: The certificate and key of this side. Servers need one.
-  ///   - trustRoots: Where certificates of peers have to lead to.
-  ///   - applicationProtocols: Protocols that may be spoken inside.
+  ///   - trustRoots: The roots that the certificates of peers must lead to.
+  ///   - applicationProtocols: The application protocols to negotiate, in order of preference.
   public init(
     identity: TLSIdentity? = nil, trustRoots: [TLSTrustRoots] = [.system], applicationProtocols: [String] = []
   ) {

@@ -1,50 +1,50 @@
 internal import ActorSockets
 public import SocketSystem
 
-// Access to the socket beneath an encrypted connection, for what TLS does not concern.
+// Access to the socket beneath an encrypted connection, for what does not concern TLS.
 
 extension TLSConnection {
   /// Sets an option of the socket beneath: setsockopt(2).
   ///
   /// - Parameters:
-  ///   - option: Which one.
+  ///   - option: The option.
   ///   - value: Its new value.
-  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if the one beneath
-  ///   has no socket, not yet or no longer; `.invalidArgument` for a value that the option cannot have; what the kernel
-  ///   reports.
+  /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
+  ///   `.closed` if that connection has no socket yet, or no longer; `.invalidArgument` for a value out of the option's
+  ///   range; otherwise the kernel's error.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
     try borrowSocket("set \(option.name)").set(option, to: value)
   }
 
-  /// Reads an option of the socket beneath: getsockopt(2).
+  /// Returns the value of an option of the socket beneath: getsockopt(2).
   ///
-  /// - Parameter option: Which one.
+  /// - Parameter option: The option.
   /// - Returns: Its value.
-  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if the one beneath
-  ///   has no socket, not yet or no longer; what the kernel reports.
+  /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
+  ///   `.closed` if that connection has no socket yet, or no longer; otherwise the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try borrowSocket("get \(option.name)").get(option)
   }
 
-  /// Lends the descriptor of the socket beneath, for what this package does not do.
+  /// Lends the descriptor of the socket beneath, for what this package does not offer.
   ///
-  /// Do not read from it or write to it: the bytes are TLS records, and a record that is missing or added makes the connection
-  /// fail. Do not close it, and do not change whether it blocks.
+  /// Do not read from it or write to it: the bytes are TLS records, and a record that is missing or added makes the
+  /// connection fail. Do not close it, and do not change whether it blocks.
   ///
   /// - Parameter body: Gets the descriptor's number, which is valid until the closure returns.
-  /// - Returns: What the closure returns.
-  /// - Throws: ``SocketError``: `.notASocket` if no ``TCPConnection`` is beneath, as in memory; `.closed` if the one beneath
-  ///   has no socket, not yet or no longer; and what the closure throws.
+  /// - Returns: The result of the closure.
+  /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
+  ///   `.closed` if that connection has no socket yet, or no longer; otherwise the error of the closure.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     try body(borrowSocket("withFileDescriptor").number)
   }
 
   private func borrowSocket(_ operation: String) throws -> Socket {
     executor.callGoesOn()
-    guard let plain else {
+    guard let tcpConnection else {
       throw SocketError(.notASocket, operation: operation, detail: "no socket is beneath this connection")
     }
-    return try plain.borrowSocket(operation)
+    return try tcpConnection.borrowSocket(operation)
   }
 }
 
@@ -55,13 +55,18 @@ extension TLSConnection {
   ///
   /// *Cancellation* only stops the wait.
   ///
+  /// *Ordering*: The call has no place in the queues of reads and writes.
+  ///
   /// - Parameters:
-  ///   - label: What the bytes are for, 1 to 249 bytes of UTF-8. Labels are registered with IANA, or begin with `EXPERIMENTAL`.
-  ///   - context: What else the bytes depend on, 65,535 bytes at most. With TLS 1.2, `nil` and an empty array differ.
+  ///   - label: The purpose of the bytes, 1 to 249 bytes of UTF-8. Labels are registered with IANA, or begin with
+  ///     `EXPERIMENTAL`.
+  ///   - context: Data that the bytes also depend on, at most 65,535 bytes. With TLS 1.2, `nil` and an empty array give
+  ///     different bytes.
   ///   - count: The number of bytes, 1 to 8,160.
   /// - Returns: The bytes.
-  /// - Throws: ``SocketError``: `.invalidArgument` for arguments out of range, `.closed` when the connection has ended; ``TLSError``:
-  ///   what ``handshake()`` throws, and `.exporterUnavailable` if the peers use TLS 1.2 without the extended master secret.
+  /// - Throws: ``SocketError``: `.invalidArgument` for arguments out of range, `.closed` when the connection has ended;
+  ///   ``TLSError``: the errors of ``handshake()``, and `.exporterUnavailable` if the peers use TLS 1.2 without the
+  ///   extended master secret.
   public func exportKeyingMaterial(label: String, context: [UInt8]? = nil, count: Int) async throws -> [UInt8] {
     guard (1...249).contains(label.utf8.count), (context?.count ?? 0) <= 65_535, (1...8_160).contains(count) else {
       throw SocketError(

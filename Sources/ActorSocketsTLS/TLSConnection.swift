@@ -10,47 +10,49 @@ internal import SocketSystem
 /// try await connection.write(utf8: "GET / HTTP/1.0\r\n\r\n")
 /// ```
 ///
-/// It is the same stream as a plain one: the same queues, timeouts, limits, cancellation and errors, described at
-/// ``ByteStream``. Operations queue until the handshake is done. If it fails, they throw its ``TLSError``, the peer gets the alert,
-/// and the stream beneath is closed: it never goes back to plain text.
+/// It has the same operations, queues, timeouts, limits, cancellation and errors as a plain stream: see ``ByteStream``.
+/// Operations queue until the handshake is done. If the handshake fails, they throw its ``TLSError``, the peer gets the
+/// alert, and the stream beneath closes. The connection never falls back to plain text.
 ///
-/// The connection owns the stream beneath: closing and aborting either is closing and aborting both.
+/// The connection owns the stream beneath. Closing or aborting one of the two closes or aborts both.
 ///
-/// *The end*: ``ByteStream/finishWriting()`` sends close_notify and leaves the stream beneath open, so the peer can go on. Peers that
-/// speak TLS 1.2 may take it for the end of both directions, and stop sending: RFC 5246, section 7.2.1. An end of the stream
-/// beneath without the peer's close_notify is the error `.truncated`, behind the bytes that came before, for somebody may have cut
-/// the rest off; see ``TLSConfiguration/allowsTruncation``. ``ByteStream/close()`` sends what was written, then close_notify, does not
-/// wait for the peer's, and closes the stream beneath.
+/// *The end*: ``ByteStream/finishWriting()`` sends close_notify and leaves the stream beneath open, so the peer can
+/// continue to send. Peers that speak TLS 1.2 may regard close_notify as the end of both directions and stop sending:
+/// RFC 5246, section 7.2.1. If the stream beneath ends without the peer's close_notify, an attacker may have cut off
+/// the rest: reads get the bytes that arrived before, then the error `.truncated`; see
+/// ``TLSConfiguration/allowsTruncation``. ``ByteStream/close()`` sends what was written, then close_notify, and closes
+/// the stream beneath without waiting for the peer's close_notify.
 public actor TLSConnection: QueuedByteStream {
-  /// The number of the connection beneath, for logs. Observers hear of the handshake and of the end under this number.
+  /// The number of the connection beneath, for logs. Observers get the events of the handshake and of the end under
+  /// this number.
   ///
-  /// If the stream beneath is not one of this package, it is a number that no other connection of this process has.
+  /// If the stream beneath is not from this package, the number belongs to no other connection of this process.
   public nonisolated let id: UInt64
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
-  /// The queues, and what moves the bytes.
+  /// The queues of the connection and the transport that moves the bytes.
   public let core: StreamCore
-  /// The stream beneath, whose operations throw `.upgraded`.
+  /// The stream beneath. Its operations throw `.upgraded`.
   public nonisolated let carrier: any ByteStream
 
   nonisolated let registration: Registration
-  /// The label, if no `TCPConnection`, which has its own, is beneath.
+  /// The label, unless there is a `TCPConnection` beneath, which has its own.
   private nonisolated let ownLabel: Guarded<String?>?
-  /// For whoever drops this connection, and for the stream beneath.
+  /// The transport, for the stream beneath and for `deinit`.
   private nonisolated let layer: ReactorBound<TLSTransport>
-  /// For the layer.
+  /// The queues, for the transport.
   nonisolated let boundCore: ReactorBound<StreamCore>
   var transport: TLSTransport { layer.value }
 
   init(over carrier: any ByteStream, _ context: TLSContext, as role: TLSRole, _ early: EarlyBytes) {
     id = (carrier as? any QueuedByteStream)?.id ?? ConnectionIdentity.nextID()
     self.carrier = carrier
-    ownLabel = Self.plain(beneath: carrier) == nil ? Guarded(nil) : nil
+    ownLabel = Self.tcpConnection(beneath: carrier) == nil ? Guarded(nil) : nil
     let reactor = carrier.executor.reactor
     executor = ReactorExecutor(ofSocketOn: reactor)
     let registration = Registration(on: reactor)
     self.registration = registration
-    let transport = TLSTransport(context, as: role, early, registration)
+    let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, earlyBytes: early), registration)
     core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
     layer = ReactorBound(transport, on: reactor)
     boundCore = ReactorBound(core, on: reactor)
@@ -59,7 +61,7 @@ public actor TLSConnection: QueuedByteStream {
 
   deinit {
     if !registration.needsToLeave { return }
-    // The stream beneath is kept until then: dropped before, it would close by itself, and twice.
+    // Keeps the stream beneath until then. If it were dropped earlier, it would close by itself, a second time.
     registration.reactor.submit { [layer, registration, carrier] in
       withExtendedLifetime(carrier) { layer.value.dropped(resetting: registration.resetsWhenDropped) }
       registration.leave()
@@ -69,7 +71,6 @@ public actor TLSConnection: QueuedByteStream {
   private func begin() {
     core.setOwner(self)
     transport.connection = self
-    transport.judgeReports = { [weak self] answer in self?.submit { $0.transport.judged(answer) } }
     do throws(Registration.EnterError) {
       try registration.enter(self)
     } catch {
@@ -77,23 +78,26 @@ public actor TLSConnection: QueuedByteStream {
     }
   }
 
-  // MARK: Knowing it
+  // MARK: The handshake and the peer
 
-  /// Waits until the handshake is done and the peer is known to be who it should be. Operations need not wait for it: they queue.
+  /// Waits until the handshake is done and the peer is verified. Operations do not need this wait: they queue.
   ///
-  /// *Cancellation* stops the waiting alone.
+  /// *Cancellation* only stops the wait; the handshake continues.
   ///
-  /// - Throws: ``TLSError`` if the handshake fails, ``SocketError`` if the stream beneath does.
+  /// *Ordering*: The call has no place in the queues of reads and writes.
+  ///
+  /// - Throws: ``TLSError`` if the handshake fails, ``SocketError`` if the stream beneath fails.
   public func handshake() async throws {
     if transport.phase == .up { return }
     try await waitUntilOpen()
   }
 
-  /// What was agreed on, and who the peer is; waits until the handshake is done.
+  /// Returns what the handshake negotiated and who the peer is, after the handshake is done.
   ///
-  /// Throws what ``handshake()`` throws, and `.closed` when it is gone: it can be asked as long as the connection is open.
+  /// It can be read while the connection is open. It throws the errors of ``handshake()``, and ``SocketError`` with the
+  /// code `.closed` when the connection has ended.
   ///
-  /// *Cancellation* stops the waiting alone.
+  /// *Cancellation* only stops the wait; the handshake continues.
   public var session: TLSSession {
     get async throws {
       try await handshake()
@@ -102,36 +106,36 @@ public actor TLSConnection: QueuedByteStream {
     }
   }
 
-  /// A name of your choice, for logs. It is the label of the connection beneath, so that observers hear it, too.
+  /// A name of your choice, for logs. The connection beneath has the same label, so observers get it, too.
   public nonisolated var label: String? {
-    get { plain.map(\.label) ?? ownLabel?.withLock { $0 } }
+    get { tcpConnection.map(\.label) ?? ownLabel?.withLock { $0 } }
     set {
-      if let plain { plain.label = newValue } else { ownLabel?.withLock { $0 = newValue } }
+      if let tcpConnection { tcpConnection.label = newValue } else { ownLabel?.withLock { $0 = newValue } }
     }
   }
 
-  /// This side's address, if the stream beneath has one: getsockname(2).
-  public nonisolated var localAddress: SocketAddress? { plain?.localAddress }
-  /// The peer's address, if the stream beneath has one: getpeername(2).
-  public nonisolated var remoteAddress: SocketAddress? { plain?.remoteAddress }
-  /// Whether it runs over IPv4.
-  public nonisolated var isIPv4: Bool { plain?.isIPv4 ?? false }
-  /// Whether it runs over IPv6.
-  public nonisolated var isIPv6: Bool { plain?.isIPv6 ?? false }
-  /// Whether the listener that serves this connection stops: finish what is under way, and take nothing new.
-  public nonisolated var isDraining: Bool { plain?.isDraining ?? false }
+  /// The local address, or `nil` if the stream beneath has none: getsockname(2).
+  public nonisolated var localAddress: SocketAddress? { tcpConnection?.localAddress }
+  /// The peer's address, or `nil` if the stream beneath has none: getpeername(2).
+  public nonisolated var remoteAddress: SocketAddress? { tcpConnection?.remoteAddress }
+  /// Whether the connection uses IPv4.
+  public nonisolated var isIPv4: Bool { tcpConnection?.isIPv4 ?? false }
+  /// Whether the connection uses IPv6.
+  public nonisolated var isIPv6: Bool { tcpConnection?.isIPv6 ?? false }
+  /// Whether the listener that serves this connection stops. If so, finish the current work and accept no more.
+  public nonisolated var isDraining: Bool { tcpConnection?.isDraining ?? false }
 
-  /// One line for logs: number and the stream beneath.
+  /// A line for logs: the number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }
 
-  /// The `TCPConnection` beneath, if there is one.
-  nonisolated var plain: TCPConnection? { Self.plain(beneath: carrier) }
+  /// The `TCPConnection` beneath, or `nil`.
+  nonisolated var tcpConnection: TCPConnection? { Self.tcpConnection(beneath: carrier) }
 
-  private static func plain(beneath carrier: any ByteStream) -> TCPConnection? {
-    carrier as? TCPConnection ?? (carrier as? TLSConnection)?.plain
+  private static func tcpConnection(beneath carrier: any ByteStream) -> TCPConnection? {
+    carrier as? TCPConnection ?? (carrier as? TLSConnection)?.tcpConnection
   }
 
-  /// The layer, for the stream beneath.
+  /// Sets the carrier and hands its stream over to the transport.
   nonisolated func attach(to core: StreamCore) {
     let transport = layer.value
     transport.setCarrier(core)
@@ -139,7 +143,7 @@ public actor TLSConnection: QueuedByteStream {
     core.upgrade(to: transport)
   }
 
-  /// Begins over a stream of somebody else's.
+  /// Begins the handshake over a stream from outside of this package.
   func attach(to foreign: ForeignCarrier) {
     transport.setCarrier(foreign)
     foreign.layer = transport
@@ -150,7 +154,7 @@ public actor TLSConnection: QueuedByteStream {
 extension TLSConnection: CustomStringConvertible {}
 
 extension TLSConnection: EventHandler {
-  package func handle(_ readiness: Readiness) { transport.takeTurn() }
+  package func handle(_ readiness: Readiness) { transport.runRescheduled() }
 
   package func deadlineReached(_ deadline: ConnectionDeadline<HandshakeDeadline>) {
     switch deadline {

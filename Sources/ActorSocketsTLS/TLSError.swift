@@ -1,10 +1,10 @@
 internal import SocketSystem
 
-/// Why a handshake failed, a connection could not go on, or what a context was to be made of is no good.
+/// An error of a handshake, of an established connection, or of the certificates and settings of a context.
 ///
-/// Compare ``code``; the description is for people.
+/// Programs compare ``code``; ``description`` is for people.
 public struct TLSError: Error, Sendable, CustomStringConvertible {
-  /// All there is to it, in one word: connections keep room for errors and hardly ever have one.
+  /// All contents, in one word of memory: connections reserve room for errors but rarely have one.
   private var box: Box
 
   private final class Box: Sendable {
@@ -21,15 +21,15 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
     var underlying: (any Error)?
   }
 
-  /// An error with the cause given.
+  /// Makes an error with a cause.
   ///
   /// - Parameters:
   ///   - code: The cause.
-  ///   - detail: A clause about this case; it ends up in ``description``, so text from a peer must be escaped in it.
+  ///   - detail: A clause about this case. It becomes part of ``description``, so escape text from a peer.
   ///   - reason: OpenSSL's own text.
-  ///   - alert: The alert that ended the connection, as RFC 8446 names it.
-  ///   - certificate: The subject of the certificate that it is about.
-  ///   - underlyingError: What a closure of the program's threw.
+  ///   - alert: The alert that ended the connection, by its name in RFC 8446.
+  ///   - certificate: The subject of the certificate concerned.
+  ///   - underlyingError: The error that a closure of the program threw.
   public init(
     _ code: Code, detail: String = "", reason: String = "", alert: String? = nil, certificate: String? = nil,
     underlyingError: (any Error)? = nil
@@ -43,29 +43,33 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
   /// The cause.
   public var code: Code { box.contents.code }
 
-  /// What ``description`` says about this case in particular.
+  /// A clause about this case, part of ``description``.
   public var detail: String { box.contents.detail }
 
-  /// What OpenSSL itself says, or nothing if it was not OpenSSL that found it out.
+  /// OpenSSL's own text; empty if the error was not found by OpenSSL.
   public var reason: String {
     get { box.contents.reason }
     set { change { $0.reason = newValue } }
   }
 
-  /// The alert that ended the connection, as RFC 8446 names it, for example `"bad_certificate"`: the one that the peer sent
-  /// if the code is ``Code/alertReceived`` or if the peer refused, otherwise the one that was sent to it.
+  /// The alert that ended the connection, by its name in RFC 8446, for example `"bad_certificate"`; `nil` if there was
+  /// none.
+  ///
+  /// It is the peer's alert if the code is ``Code/alertReceived`` or if the peer refused, otherwise the alert sent to
+  /// the peer.
   public var alert: String? {
     get { box.contents.alert }
     set { change { $0.alert = newValue } }
   }
 
-  /// The subject of the certificate that it is about, as it is in it: escape it before it is shown to anyone.
+  /// The subject of the certificate concerned, as written in the certificate: escape it before you show it. `nil` if
+  /// the error concerns no certificate.
   public var certificate: String? {
     get { box.contents.certificate }
     set { change { $0.certificate = newValue } }
   }
 
-  /// What a closure of the program's threw, for ``Code/rejected``.
+  /// The error that a closure of the program threw, with ``Code/rejected``; otherwise `nil`.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
   private mutating func change(_ body: (inout Contents) -> Void) {
@@ -74,7 +78,7 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
     box = Box(contents)
   }
 
-  /// One sentence that a person can act on. What came from a peer is escaped in it.
+  /// A sentence that a person can act on. Text from a peer is escaped in it.
   public var description: String {
     let what = detail.isEmpty ? code.sentence : detail
     var additions: [String] = []

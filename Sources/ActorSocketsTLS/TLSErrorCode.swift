@@ -1,96 +1,99 @@
 extension TLSError {
-  /// A cause that programs tell apart. More may come; treat those you do not know as ``protocolError``.
+  /// The cause of an error, for programs to compare. Later versions may add codes; treat an unknown one as
+  /// ``protocolError``.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
-    /// The code's name, as in `.expired`.
+    /// The code's name, for example `expired`.
     public let description: String
 
     private init(_ name: String) { description = name }
 
-    // The certificate of the peer.
+    // The peer's certificate.
 
-    /// The certificate leads to no trusted root: the root is not known here, or the peer did not send what is between.
+    /// The certificate leads to no trusted root: the root is unknown here, or the peer did not send an intermediate
+    /// certificate.
     public static let unknownAuthority = Code("unknownAuthority")
-    /// The certificate is signed by itself and not trusted here.
+    /// The certificate signed itself and is not trusted here.
     public static let selfSigned = Code("selfSigned")
-    /// A certificate of the chain is no longer valid.
+    /// A certificate of the chain has expired.
     public static let expired = Code("expired")
     /// A certificate of the chain is not valid yet.
     public static let notYetValid = Code("notYetValid")
-    /// The certificate is for other names than the one that was asked for.
+    /// The certificate is valid for other names, but not for the name that was asked for.
     public static let nameMismatch = Code("nameMismatch")
-    /// The certificate is not meant for this: that of a client on a server, or one of an authority that is none.
+    /// The certificate has another purpose: a client's certificate on a server, or an issuer that is not an authority.
     public static let wrongPurpose = Code("wrongPurpose")
-    /// There are more certificates up to the root than are allowed.
+    /// The chain has more certificates than allowed.
     public static let chainTooLong = Code("chainTooLong")
     /// An authority may not issue certificates for this name or address.
     public static let nameConstraint = Code("nameConstraint")
     /// The certificate was revoked.
     public static let revoked = Code("revoked")
-    /// A key or a signature in the chain is too weak for the security level.
+    /// A key or a signature in the chain is too weak for OpenSSL's security level.
     public static let weakCertificate = Code("weakCertificate")
-    /// The peer's certificates together have more bytes than OpenSSL accepts: 100 KiB.
+    /// The peer's certificates together are larger than OpenSSL accepts: 100 KiB.
     public static let certificateTooLarge = Code("certificateTooLarge")
     /// No key of the chain is pinned.
     public static let publicKeyNotPinned = Code("publicKeyNotPinned")
     /// A certificate is malformed, or its signature is wrong.
     public static let badCertificate = Code("badCertificate")
-    /// A closure of the program's refused; ``TLSError/underlyingError`` is what it threw, if it did.
+    /// A closure of the program refused the peer. If the closure threw, ``TLSError/underlyingError`` is its error.
     public static let rejected = Code("rejected")
-    /// A client has to show a certificate and has none.
+    /// The server requires a certificate of the client, and there was none.
     public static let clientCertificateRequired = Code("clientCertificateRequired")
 
-    // What a context is made of.
+    // The certificates and settings of a context.
 
-    /// A server has no certificate, or none for the name that the client asked for.
+    /// The server has no certificate, or none for the name that the client asked for.
     public static let noIdentity = Code("noIdentity")
     /// The private key does not belong to the certificate.
     public static let keyMismatch = Code("keyMismatch")
-    /// A file cannot be read, or it or the bytes in its place are not what they should be.
+    /// A file cannot be read, or the file or the bytes given do not contain what they should.
     public static let badFile = Code("badFile")
     /// A key is encrypted, and the passphrase is wrong or missing.
     public static let wrongPassphrase = Code("wrongPassphrase")
-    /// There is no root to trust.
+    /// There is no trusted root.
     public static let noTrustRoots = Code("noTrustRoots")
-    /// The name of a server is none.
+    /// The name of a server is invalid.
     public static let invalidServerName = Code("invalidServerName")
-    /// The configuration makes no sense: an unknown cipher or group, an empty protocol name, a minimum above the maximum.
+    /// The configuration is invalid: for example an unknown cipher or group, an empty protocol name, or a minimum above
+    /// the maximum.
     public static let invalidConfiguration = Code("invalidConfiguration")
 
-    // The handshake and what comes after it.
+    // The handshake and the established connection.
 
-    /// The two sides have no version of the protocol in common.
+    /// The two sides support no common version of TLS.
     public static let protocolVersion = Code("protocolVersion")
-    /// The two sides have no cipher, no group or no kind of signature in common.
+    /// The two sides support no common cipher, group or signature algorithm.
     public static let noSharedCipher = Code("noSharedCipher")
-    /// The two sides have no application protocol in common.
+    /// The two sides support no common application protocol.
     public static let noApplicationProtocol = Code("noApplicationProtocol")
-    /// The handshake took too long.
+    /// The handshake took longer than ``TLSConfiguration/handshakeTimeout``.
     public static let handshakeTimedOut = Code("handshakeTimedOut")
     /// The peer closed the connection before the handshake was done.
     public static let closedDuringHandshake = Code("closedDuringHandshake")
-    /// The connection ended without the peer saying so in TLS: the last bytes may be missing.
+    /// The connection ended without the peer's close_notify: the last bytes may be missing.
     public static let truncated = Code("truncated")
-    /// Bytes had arrived in plain text before the handshake began, and nobody had read them.
+    /// Bytes had arrived in plain text before the handshake began, and no read had taken them.
     public static let plaintextBeforeTLS = Code("plaintextBeforeTLS")
     /// The peer sent an alert; ``TLSError/alert`` names it.
     public static let alertReceived = Code("alertReceived")
-    /// What the peer sends is not TLS.
+    /// The peer does not speak TLS.
     public static let notTLS = Code("notTLS")
-    /// The peer sent too many key updates or other messages without data.
+    /// The peer sent too many key updates or other messages without data: see ``TLSConfiguration/keyUpdateLimit``.
     public static let tooManyKeyUpdates = Code("tooManyKeyUpdates")
-    /// The peer wanted another handshake on a connection that is up.
+    /// The peer asked for another handshake on an established connection.
     public static let renegotiationRefused = Code("renegotiationRefused")
-    /// The connection can export no keying material: it speaks TLS 1.2, and the peer lacks the extended master secret.
+    /// Keying material cannot be exported: the connection uses TLS 1.2, and the peer lacks the extended master secret.
     public static let exporterUnavailable = Code("exporterUnavailable")
-    /// The peer broke the rules of the protocol in some other way.
+    /// The peer violated the protocol in another way.
     public static let protocolError = Code("protocolError")
-    /// Something failed on this side, for example memory ran out.
+    /// A failure on this side, for example for lack of memory.
     public static let internalError = Code("internalError")
   }
 }
 
 extension TLSError.Code {
-  /// What the code means, for a description without anything more particular.
+  /// What the code means, for errors without a detail.
   var sentence: String { Self.sentences[self] ?? "the connection failed" }
 
   private static let sentences: [TLSError.Code: String] = [

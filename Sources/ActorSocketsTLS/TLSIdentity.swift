@@ -1,13 +1,13 @@
-/// A certificate with its private key, and the certificates between it and the root: what this side shows of itself.
+/// A certificate with its private key and its intermediate certificates: what this side shows to peers.
 ///
-/// It is read once and never changes. For new certificates make a new one and give it to
+/// An identity is read once and does not change. To use new certificates, make another one and pass it to
 /// ``TLSContext/replaceIdentities(identity:identities:)``.
 ///
-/// All initialisers throw a `TLSError` that names the file: `.badFile` if it cannot be read or holds something else,
-/// `.keyMismatch` if the key does not belong to the certificate, `.wrongPassphrase`, or `.weakCertificate` if key or
-/// signature are below OpenSSL's security level 2.
+/// The initialisers throw a ``TLSError`` that names the file: `.badFile` if the file cannot be read or contains
+/// something else, `.keyMismatch` if the key does not belong to the certificate, `.wrongPassphrase`, or
+/// `.weakCertificate` if a key or a signature is below OpenSSL's security level 2.
 public struct TLSIdentity: Sendable {
-  /// The certificates, this side's own first.
+  /// The certificates, beginning with this side's own.
   public let certificates: [TLSCertificate]
   let key: PrivateKey
   /// The certificates without the first, as OpenSSL takes them.
@@ -20,7 +20,7 @@ public struct TLSIdentity: Sendable {
     chain = try CertificateStack(certificates.dropFirst())
   }
 
-  /// Whether it is the same one, and not merely an equal one.
+  /// Whether this is the same identity, not only an equal one.
   func isSame(as other: TLSIdentity) -> Bool { key === other.key && chain === other.chain }
 
   /// This side's own certificate.
@@ -29,10 +29,11 @@ public struct TLSIdentity: Sendable {
   /// Reads certificates and key from files in PEM or DER form.
   ///
   /// - Parameters:
-  ///   - certificateFile: This side's certificate, and behind it, in PEM form, those between it and the root.
-  ///   - keyFile: The private key; `nil` if it is in the file of the certificates.
-  ///   - passphrase: Asked for the passphrase if the key is encrypted.
-  /// - Throws: `TLSError`.
+  ///   - certificateFile: The path of a file with this side's certificate, in PEM form followed by the intermediate
+  ///     certificates.
+  ///   - keyFile: The path of a file with the private key; `nil` if the first file contains it.
+  ///   - passphrase: Is called for the passphrase if the key is encrypted.
+  /// - Throws: ``TLSError``.
   public init(
     certificateFile: String, keyFile: String? = nil, passphrase: (() -> String?)? = nil
   ) throws(TLSError) {
@@ -44,13 +45,13 @@ public struct TLSIdentity: Sendable {
     try self.init(certificates, key, from: keySource)
   }
 
-  /// Takes certificates and key from memory, in PEM or DER form.
+  /// Reads certificates and key from memory, in PEM or DER form.
   ///
   /// - Parameters:
-  ///   - certificates: This side's certificate, and behind it, in PEM form, those between it and the root.
-  ///   - key: The private key; `nil` if it is in the same text as the certificates.
-  ///   - passphrase: Asked for the passphrase if the key is encrypted.
-  /// - Throws: `TLSError`.
+  ///   - certificates: This side's certificate, in PEM form followed by the intermediate certificates.
+  ///   - key: The private key; `nil` if `certificates` contains it.
+  ///   - passphrase: Is called for the passphrase if the key is encrypted.
+  /// - Throws: ``TLSError``.
   public init(
     certificates: [UInt8], key: [UInt8]? = nil, passphrase: (() -> String?)? = nil
   ) throws(TLSError) {
@@ -58,13 +59,13 @@ public struct TLSIdentity: Sendable {
     try self.init(chain, PrivateKey(key ?? certificates, from: .bytes, passphrase), from: .bytes)
   }
 
-  /// Takes certificates and key from memory, in DER form.
+  /// Reads certificates and key from memory, in DER form.
   ///
   /// - Parameters:
-  ///   - certificates: This side's certificate, and behind it those between it and the root.
-  ///   - key: The private key, plain or as encrypted PKCS#8.
-  ///   - passphrase: Asked for the passphrase if the key is encrypted.
-  /// - Throws: `TLSError`.
+  ///   - certificates: This side's certificate, followed by the intermediate certificates.
+  ///   - key: The private key, unencrypted or as encrypted PKCS#8.
+  ///   - passphrase: Is called for the passphrase if the key is encrypted.
+  /// - Throws: ``TLSError``.
   public init(
     der certificates: [[UInt8]], key: [UInt8], passphrase: (() -> String?)? = nil
   ) throws(TLSError) {
@@ -73,50 +74,52 @@ public struct TLSIdentity: Sendable {
     try self.init(chain, PrivateKey(key, from: .bytes, passphrase), from: .bytes)
   }
 
-  /// Reads certificates and key from a PKCS#12 file (`.p12`, `.pfx`).
+  /// Reads certificates and key from a PKCS#12 file (`.p12`, `.pfx`): RFC 7292.
   ///
   /// - Parameters:
-  ///   - pkcs12File: The file.
-  ///   - passphrase: Asked for its passphrase; none is the same as an empty one.
-  /// - Throws: `TLSError`.
+  ///   - pkcs12File: The path of the file.
+  ///   - passphrase: Is called for the passphrase of the file. `nil` is the same as an empty passphrase.
+  /// - Throws: ``TLSError``.
   public init(pkcs12File: String, passphrase: (() -> String?)? = nil) throws(TLSError) {
     let source = Source.file(pkcs12File)
     let (certificates, key) = try PKCS12.read(source.read(), from: source, passphrase)
     try self.init(certificates, key, from: source)
   }
 
-  /// Takes certificates and key from memory, in PKCS#12 form.
+  /// Reads certificates and key from memory, in PKCS#12 form: RFC 7292.
   ///
   /// - Parameters:
-  ///   - pkcs12: The contents of such a file.
-  ///   - passphrase: Asked for its passphrase; none is the same as an empty one.
-  /// - Throws: `TLSError`.
+  ///   - pkcs12: The contents of a PKCS#12 file.
+  ///   - passphrase: Is called for the passphrase of the file. `nil` is the same as an empty passphrase.
+  /// - Throws: ``TLSError``.
   public init(pkcs12: [UInt8], passphrase: (() -> String?)? = nil) throws(TLSError) {
     let (certificates, key) = try PKCS12.read(pkcs12, from: .bytes, passphrase)
     try self.init(certificates, key, from: .bytes)
   }
 
-  /// The kind of a key that is made here.
+  /// The kind of a key to generate.
   public enum KeyKind: Sendable {
-    /// Elliptic curve P-256, with ECDSA signatures: fast, and understood everywhere.
+    /// Elliptic curve P-256, with ECDSA signatures: fast, and supported by every peer.
     case ecdsaP256
     /// RSA with 2048 bits.
     case rsa2048
   }
 
-  /// Makes a key and a certificate that is signed by itself: for tests and demonstrations. The other side trusts it if its
-  /// ``TLSConfiguration/trustRoots`` have it: `.certificates([identity.certificate])`.
+  /// Generates a key and a certificate that signs itself, for tests and demonstrations.
+  ///
+  /// A peer trusts it if its ``TLSConfiguration/trustRoots`` contain the certificate:
+  /// `.certificates([identity.certificate])`.
   ///
   /// - Parameters:
-  ///   - names: The names and IP addresses that it is for; the names may be wildcards.
+  ///   - names: The host names, wildcards and IP addresses that the certificate is valid for; at least one.
   ///   - key: The kind of the key.
-  ///   - validity: How long it is valid, from an hour ago on.
-  /// - Returns: The identity. It may be that of a server or of a client.
-  /// - Throws: `TLSError` with the code `.invalidServerName` if one of the names is none.
+  ///   - validity: How long the certificate is valid. The time begins one hour before now.
+  /// - Returns: The identity, for a server or a client.
+  /// - Throws: ``TLSError`` with the code `.invalidServerName` if a name is invalid or there is none.
   public static func selfSigned(
     for names: [String], key: KeyKind = .ecdsaP256, validity: Duration = .seconds(365 * 24 * 60 * 60)
   ) throws(TLSError) -> TLSIdentity {
-    let key = try PrivateKey(making: key)
+    let key = try PrivateKey(generating: key)
     let certificate = try Certificate(
       selfSignedWith: key, for: names, seconds: Int(clamping: validity.components.seconds))
     return try TLSIdentity([certificate], key, from: .bytes)

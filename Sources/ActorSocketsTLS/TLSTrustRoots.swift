@@ -1,23 +1,25 @@
-/// Where the certificates are that a peer's certificate has to lead to.
+/// A source of the roots that a peer's certificate must lead to.
 public enum TLSTrustRoots: Sendable {
-  /// Those of the system, which its administrator looks after: on Debian the package `ca-certificates`. The environment
-  /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name others.
+  /// The roots that the system's administrator maintains: on Debian the package `ca-certificates`.
+  ///
+  /// The environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other places.
   case system
   /// A file with one or more certificates, in PEM or DER form.
   case file(String)
-  /// A directory: the certificates in all of its files, whatever their names. Files in it without one are passed over,
-  /// directories in it, too.
+  /// All certificates in the files of a directory, whatever the names of the files.
+  ///
+  /// Files without certificates and subdirectories are ignored.
   case directory(String)
   /// One or more certificates in PEM form.
   case pem([UInt8])
   /// A certificate in DER form.
   case der([UInt8])
-  /// Certificates that the program has, for example that of ``TLSIdentity/selfSigned(for:key:validity:)``.
+  /// Certificates that the program already has, for example from ``TLSIdentity/selfSigned(for:key:validity:)``.
   case certificates([TLSCertificate])
   /// Pins: SHA-256 hashes of public keys (of the whole SubjectPublicKeyInfo, as in RFC 7469), 32 bytes each.
   ///
-  /// Beside other roots, the chain that leads to one of those must have a pinned key in it. On their own, they replace
-  /// authorities: a certificate with a pinned key is trusted, and so is what it signed. All other checks hold, those of
-  /// names, validity and purpose.
+  /// With other roots, the chain that leads to a root must contain a pinned key. Without other roots, pins replace
+  /// authorities: a certificate with a pinned key is trusted, and so is every certificate that it signed. All other
+  /// checks still apply: names, validity and purpose.
   case publicKeys([[UInt8]])
 }

@@ -1,55 +1,57 @@
-/// How the certificate of a peer is judged.
+/// How the certificate of a peer is verified.
 public enum TLSVerification: Sendable {
-  /// Everything is checked: it leads to a trusted root, is valid today, is meant for this purpose, and a server's is for
-  /// the name that was asked for.
+  /// Checks everything: the certificate leads to a trusted root, is valid today and has this purpose; a server's
+  /// certificate is for the name that was asked for.
   case full
-  /// Nothing is checked. Whoever is between the two ends can read and change everything: for tests and for looking at
-  /// what a server has. The verdict can still be asked for (``TLSSession/verdict``).
-  case dangerouslyNone
-  /// The closure decides, after the checks of ``full`` and whatever they came to, and before any application byte moves.
+  /// Accepts every certificate, whatever the checks find. An attacker between the two ends can read and change everything.
   ///
-  /// It is asked once for each handshake in which the peer shows a certificate; clients do not ask again when they resume
-  /// a session that it had accepted, and servers with such a closure resume none. It may take its time, within
-  /// ``TLSConfiguration/handshakeTimeout``. To refuse, return `false` or throw: the error is then the
-  /// ``TLSError/underlyingError``.
+  /// Use it for tests, and to look at what a server shows. ``TLSSession/verdict`` has the result of the checks.
+  case dangerouslyNone
+  /// Lets the closure decide, after the checks of ``full`` and whatever their result, and before any application byte
+  /// moves.
+  ///
+  /// The closure is called once for each handshake in which the peer shows a certificate. Clients do not call it again
+  /// when they resume a session that it accepted; servers with such a closure resume no sessions. It may take its time,
+  /// within ``TLSConfiguration/handshakeTimeout``. To refuse the peer, it returns `false` or throws; its error becomes
+  /// the ``TLSError/underlyingError``.
   case custom(@Sendable (TLSPeer) async throws -> Bool)
 }
 
-/// What a peer has shown of itself, for a closure that decides whether it is to be trusted.
+/// What a peer has shown of itself, for a closure that decides whether to trust it.
 public struct TLSPeer: Sendable {
-  /// The certificates as the peer sent them, its own first.
+  /// The certificates as the peer sent them, beginning with its own.
   public let certificates: [TLSCertificate]
-  /// What the built-in checks came to.
+  /// The result of the built-in checks.
   public let verdict: TLSVerdict
-  /// Which side this is, and the name that was asked for.
+  /// The side that this end takes, with the name that a client asked for.
   public let role: TLSRole
 
   /// The peer's own certificate.
   public var certificate: TLSCertificate? { certificates.first }
 }
 
-/// What the built-in checks of a peer's certificate came to.
+/// The result of the built-in checks of a peer's certificate.
 public enum TLSVerdict: Sendable {
-  /// It is what it should be.
+  /// The certificate passed all checks.
   case trusted
-  /// It is not, and why.
+  /// The certificate failed a check, for this reason.
   case untrusted(TLSError)
-  /// The peer showed no certificate: a client that was not asked, or did not have to.
+  /// The peer showed no certificate: a client that was not asked for one, or that did not have to show one.
   case noCertificate
 
-  /// Whether there was a certificate that passed.
+  /// Whether there was a certificate and it passed.
   public var isTrusted: Bool { if case .trusted = self { true } else { false } }
 
-  /// Why it did not pass.
+  /// Why the certificate did not pass; `nil` if it passed, or if there was none.
   public var error: TLSError? { if case .untrusted(let error) = self { error } else { nil } }
 }
 
 /// Whether a server asks its clients for certificates.
 public enum TLSClientCertificates: Sendable, Hashable {
-  /// It does not.
+  /// The server does not ask.
   case none
-  /// It asks, and verifies what it gets; a client without one is served, too.
+  /// The server asks and verifies what it gets. It also serves clients without a certificate.
   case optional
-  /// It asks, and a client without one is refused.
+  /// The server asks and refuses clients without a certificate.
   case required
 }

@@ -51,7 +51,7 @@ import Testing
       // It is refused with a warning, and what is up goes on.
       #expect(try other.read() == nil)
       #expect(other.state.sentAlert == UInt8(SSL_AD_NO_RENEGOTIATION))
-      #expect(other.state.idleMessages == 1)
+      #expect(other.state.messagesWithoutData == 1)
     }
   }
 }

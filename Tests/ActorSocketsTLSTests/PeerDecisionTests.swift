@@ -56,8 +56,8 @@ import Testing
       })
     let errors = ends.handshake()
     #expect(errors.client == nil && errors.server == nil)
-    #expect(try ends.server.state.question?.certificates == [Made.client.get().certificate])
-    #expect(ends.server.state.question?.verdict.error?.code == .selfSigned)
+    #expect(try ends.server.state.peerToVerify?.certificates == [Made.client.get().certificate])
+    #expect(ends.server.state.peerToVerify?.verdict.error?.code == .selfSigned)
     // A client that is refused later must not have a ticket with which it gets in.
     #expect(ends.client.state.context.sessions.count == 0)
   }

@@ -1,15 +1,15 @@
 internal import COpenSSL
 internal import SocketSystem
 
-// What OpenSSL calls in the middle of a handshake, besides the verification. It calls on the thread that drives the
-// connection, within a call on it. Callbacks neither throw nor wait; what they find out they leave in the connection's
-// state, which lives longer than the connection.
+// The functions that OpenSSL calls during a handshake, except for the verification (`Verification.swift`). OpenSSL
+// calls them on the thread that drives the connection, within a call on that connection. They neither throw nor wait;
+// they leave what they find in the connection's state, which outlives the connection.
 //
 // SAFETY (in this file): pointers that OpenSSL passes are valid during the callback, and nothing here keeps them; the
 // counts that it passes belong to them.
 
-/// Finds out what a server shows to a client (`SSL_CTX_set_tlsext_servername_callback`). It is called whether the client
-/// sent a name or not, before anything is answered.
+/// Chooses the identity that a server shows to a client (`SSL_CTX_set_tlsext_servername_callback`). OpenSSL calls it
+/// before it answers, whether or not the client sent a name.
 func chooseIdentity(
   _ ssl: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _: UnsafeMutableRawPointer?
 ) -> Int32 {
@@ -30,18 +30,18 @@ func serverName(of ssl: OpaquePointer?) -> String? {
   unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name).map { unsafe String(cString: $0) }
 }
 
-/// Gives the connection its certificate and key (`SSL_CTX_set_cert_cb`): a server's when it is about to answer, a client's
-/// when the server asked for one.
-func showIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
-  // SAFETY: as above; OpenSSL takes references of its own to what it is given.
+/// Gives the connection its certificate and key (`SSL_CTX_set_cert_cb`): on a server before it answers, on a client
+/// when the server has asked for a certificate.
+func useIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
+  // SAFETY: as above; OpenSSL takes its own references to what it is given.
   guard let ssl = unsafe ssl, let state = unsafe TLSHandshakeState.of(ssl) else { return 0 }
   let identity = state.isServer ? state.identity : state.context.identity(for: state.serverName?.text)
-  // A client without one says so, and the server decides.
+  // A client without a certificate says so, and the server decides.
   guard let identity else { return state.isServer ? 0 : 1 }
-  if state.isServer, state.context.isPreset(identity) { return 1 }
-  // One with a key of another kind would stay beside it, and might be shown.
+  if state.isServer, state.context.isPreinstalled(identity) { return 1 }
+  // A certificate with a key of another kind would remain beside this one, and might be shown.
   unsafe SSL_certs_clear(ssl)
-  let isDone = unsafe identity.isTaken(byConnection: ssl)
+  let isDone = unsafe identity.isApplied(toConnection: ssl)
   if !isDone {
     state.failure = TLSError(
       .weakCertificate, detail: "OpenSSL does not take the certificate of this side", reason: OpenSSLErrors.take().text,
@@ -51,23 +51,25 @@ func showIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
 }
 
 extension TLSIdentity {
-  /// Gives it to an `SSL`, which takes references of its own; whether that went well.
+  /// Gives the identity to an `SSL`, which takes its own references. Returns whether that succeeded.
   // SAFETY: the pointers are valid while `self` lives.
-  func isTaken(byConnection ssl: OpaquePointer) -> Bool {
+  func isApplied(toConnection ssl: OpaquePointer) -> Bool {
     unsafe SSL_use_cert_and_key(ssl, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
   }
 
-  /// Gives it to an `SSL_CTX`, likewise, for all connections that it is used for.
+  /// Gives the identity to an `SSL_CTX`, which takes its own references, for all connections made from that context.
+  /// Returns whether that succeeded.
   // SAFETY: as above.
-  func isTaken(byContext context: OpaquePointer) -> Bool {
+  func isApplied(toContext context: OpaquePointer) -> Bool {
     defer { OpenSSLErrors.clear() }
     return unsafe SSL_CTX_use_cert_and_key(
       context, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
   }
 }
 
-/// Chooses the application protocol on servers (`SSL_CTX_set_alpn_select_cb`): the first of ours that the client offers.
-func chooseProtocol(
+/// Selects the application protocol on a server (`SSL_CTX_set_alpn_select_cb`): the first of the server's own that the
+/// client offers.
+func selectProtocol(
   _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
   _ chosenLength: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?, _ length: UInt32,
   _: UnsafeMutableRawPointer?
@@ -90,11 +92,12 @@ func chooseProtocol(
   return SSL_TLSEXT_ERR_ALERT_FATAL
 }
 
-/// Keeps a session that a client can resume (`SSL_CTX_sess_set_new_cb`). With TLS 1.3 it comes after the handshake.
+/// Stores a session that a client can resume (`SSL_CTX_sess_set_new_cb`). With TLS 1.3 sessions arrive after the
+/// handshake.
 ///
-/// - Returns: 1 if the reference that it is given was taken over.
-func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
-  // SAFETY: as above; the reference is taken over, and returned with 1.
+/// - Returns: 1 if the reference passed in was taken over.
+func storeSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
+  // SAFETY: as above; returning 1 takes the reference over.
   guard let state = unsafe TLSHandshakeState.of(ssl), let session = unsafe session, let name = state.serverName,
     state.failure == nil, unsafe SSL_SESSION_is_resumable(session) == 1
   else { return 0 }
@@ -103,17 +106,18 @@ func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
   return 1
 }
 
-/// Passes on a line of a key log (`SSL_CTX_set_keylog_callback`).
+/// Passes a line of the key log to the program (`SSL_CTX_set_keylog_callback`).
 func logKey(_ ssl: OpaquePointer?, _ line: UnsafePointer<CChar>?) {
   // SAFETY: as above; the line ends with a NUL.
   guard let state = unsafe TLSHandshakeState.of(ssl), let line = unsafe line else { return }
   unsafe state.context.configuration.keyLog?(String(cString: line))
 }
 
-/// Watches alerts, and counts what a peer sends besides data once the handshake is done (`SSL_CTX_set_msg_callback`).
+/// Records alerts, and counts the messages without data that a peer sends after the handshake
+/// (`SSL_CTX_set_msg_callback`).
 ///
-/// It is called several times a record: what is of no interest is sorted out before the state is looked up.
-func watchMessage(
+/// OpenSSL calls this several times a record, so messages of no interest are discarded before the state is looked up.
+func observeMessage(
   _ isSent: Int32, _ version: Int32, _ kind: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ ssl: OpaquePointer?,
   _: UnsafeMutableRawPointer?
 ) {
@@ -125,22 +129,22 @@ func watchMessage(
     let alert = unsafe bytes.load(fromByteOffset: 1, as: UInt8.self)
     let state = unsafe TLSHandshakeState.of(ssl)
     if isSent == 1 { state?.sentAlert = alert } else { state?.receivedAlert = alert }
-  // Of TLS 1.3 there are the messages.
+  // TLS 1.3: count the messages.
   case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
     guard unsafe SSL_version(ssl) == TLS1_3_VERSION else { return }
-    unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.tooManyKeyUpdates)
-  // Of TLS 1.2 the headers of records show it: what asks for another handshake is refused before it is a message.
+    unsafe TLSHandshakeState.of(ssl)?.countMessageWithoutData(.tooManyKeyUpdates)
+  // TLS 1.2: count record headers, because OpenSSL refuses a request for another handshake before it is a message.
   case SSL3_RT_HEADER where isSent == 0 && Int32(type) == SSL3_RT_HANDSHAKE:
     guard unsafe SSL_version(ssl) != TLS1_3_VERSION && SSL_is_init_finished(ssl) == 1 else { return }
-    unsafe TLSHandshakeState.of(ssl)?.countIdleMessage(.renegotiationRefused)
+    unsafe TLSHandshakeState.of(ssl)?.countMessageWithoutData(.renegotiationRefused)
   default: break
   }
 }
 
 extension TLSHandshakeState {
-  fileprivate func countIdleMessage(_ code: TLSError.Code) {
-    idleMessages += 1
-    guard idleMessages > context.configuration.keyUpdateLimit, failure == nil else { return }
-    failure = TLSError(code, detail: "\(code.sentence), \(idleMessages) in a row without data")
+  fileprivate func countMessageWithoutData(_ code: TLSError.Code) {
+    messagesWithoutData += 1
+    guard messagesWithoutData > context.configuration.keyUpdateLimit, failure == nil else { return }
+    failure = TLSError(code, detail: "\(code.sentence), \(messagesWithoutData) in a row without data")
   }
 }

@@ -1,57 +1,58 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// A certificate in OpenSSL's hands (`X509`).
+/// A certificate, as OpenSSL holds it (`X509`).
 final class Certificate: Sendable {
   let object: OpenSSLObject
 
-  // SAFETY: the caller gives away a reference.
+  // SAFETY: the caller gives up a reference.
   /// Takes over a reference to a certificate.
   init(owning pointer: OpaquePointer?) throws(TLSError) {
     object = try unsafe OpenSSLObject(pointer) { unsafe X509_free($0) }
   }
 
-  // SAFETY: the caller's certificate lives during the call, and gets one more reference.
-  /// Shares a certificate that somebody else holds.
+  // SAFETY: the caller's certificate lives during the call and gets one more reference.
+  /// Shares a certificate that another owner holds.
   convenience init(sharing pointer: OpaquePointer) throws(TLSError) {
     unsafe X509_up_ref(pointer)
     try unsafe self.init(owning: pointer)
   }
 
-  // SAFETY: the caller's stack lives during the call, and its certificates get one more reference each.
+  // SAFETY: the caller's stack lives during the call, and each of its certificates gets one more reference.
   /// Shares the certificates of a stack.
   static func shared(from stack: OpaquePointer?) -> [Certificate] {
     unsafe elements(of: stack).compactMap { unsafe try? Certificate(sharing: $0) }
   }
 
-  // SAFETY: the pointer is used while `self` lives; whoever keeps it takes a reference of its own.
+  // SAFETY: the pointer is used while `self` lives; a caller that keeps it takes its own reference.
   var pointer: OpaquePointer { unsafe object.pointer }
 }
 
 // MARK: - Reading
 
 extension Certificate {
-  /// All certificates of a text in PEM form, or the one in DER form.
+  /// Reads all certificates of a text in PEM form, or the only one in DER form.
   static func read(_ bytes: [UInt8], from source: Source) throws(TLSError) -> [Certificate] {
     if PEM.isPEM(bytes) { return try read(pem: bytes, from: source) }
     return [try read(der: bytes, from: source)]
   }
 
   static func read(pem bytes: [UInt8], from source: Source) throws(TLSError) -> [Certificate] {
-    guard PEM.isPEM(bytes) else { throw source.bad("has no certificate in PEM form") }
+    guard PEM.isPEM(bytes) else { throw source.badFile("has no certificate in PEM form") }
     return try unsafe withBIO(reading: bytes) { bio throws(TLSError) in
       var certificates: [Certificate] = []
-      // SAFETY: the BIO lives during the call, and each certificate is owned by what it is put into. A certificate is
-      // never encrypted, the callback keeps OpenSSL from asking at the terminal if it says so nevertheless.
+      // SAFETY: the BIO lives during the call, and each certificate gets an owner. Certificates are never encrypted; if
+      // a file claims so, the callback keeps OpenSSL from asking for a passphrase at the terminal.
       while let found = unsafe PEM_read_bio_X509(bio, nil, { _, _, _, _ in -1 }, nil) {
         certificates.append(try unsafe Certificate(owning: found))
       }
       let errors = OpenSSLErrors.take()
       let isAtEnd = errors.contains(library: Int32(ERR_LIB_PEM), reason: PEM_R_NO_START_LINE)
       guard isAtEnd else {
-        throw source.bad("has a certificate that cannot be read, number \(certificates.count + 1)", reason: errors.text)
+        throw source.badFile(
+          "has a certificate that cannot be read, number \(certificates.count + 1)", reason: errors.text)
       }
-      guard !certificates.isEmpty else { throw source.bad("has no certificate in PEM form") }
+      guard !certificates.isEmpty else { throw source.badFile("has no certificate in PEM form") }
       return certificates
     }
   }
@@ -65,15 +66,15 @@ extension Certificate {
       return unsafe (found, place == buffer.baseAddress.map { unsafe $0 + buffer.count })
     }
     guard let found = unsafe found else {
-      throw source.bad("has no certificate in PEM or DER form", reason: OpenSSLErrors.take().text)
+      throw source.badFile("has no certificate in PEM or DER form", reason: OpenSSLErrors.take().text)
     }
     let certificate = try unsafe Certificate(owning: found)
-    guard isWhole else { throw source.bad("has something behind the certificate") }
+    guard isWhole else { throw source.badFile("has something behind the certificate") }
     return certificate
   }
 }
 
-// MARK: - What it says
+// MARK: - Contents
 
 extension Certificate {
   // SAFETY (here and below): what is read belongs to the certificate, which lives as long as `self`, and is copied.
@@ -100,7 +101,7 @@ extension Certificate {
   var notAfter: Int { unsafe Self.seconds(X509_get0_notAfter(pointer)) }
 
   var serial: String {
-    // SAFETY: as above; the number and its digits are ours, and are freed here.
+    // SAFETY: as above; the number and its digits belong to this function, which frees them.
     let number = unsafe ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil)
     defer { unsafe BN_free(number) }
     guard let digits = unsafe BN_bn2hex(number) else { return "" }
@@ -112,16 +113,16 @@ extension Certificate {
   func isSame(as other: Certificate) -> Bool { unsafe X509_cmp(pointer, other.pointer) == 0 }
 
   private static func text(of name: OpaquePointer?) -> String {
-    // SAFETY: the name belongs to a certificate that its caller keeps.
+    // SAFETY: the name belongs to a certificate that the caller keeps.
     guard let name = unsafe name else { return "" }
     let flags = copenssl_XN_FLAG_RFC2253 & ~UInt(ASN1_STRFLGS_ESC_MSB)
     let text = unsafe written { unsafe X509_NAME_print_ex($0, name, 0, flags) }
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// Seconds since 1970.
+  /// Seconds since 1970-01-01 00:00 UTC.
   private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int {
-    // SAFETY: the time belongs to a certificate that its caller keeps; the other one is freed here.
+    // SAFETY: the time belongs to a certificate that the caller keeps; `epoch` is freed here.
     guard let epoch = unsafe ASN1_TIME_set(nil, 0) else { return 0 }
     defer { unsafe ASN1_STRING_free(epoch) }
     var days: Int32 = 0
@@ -134,7 +135,7 @@ extension Certificate {
   }
 }
 
-// MARK: - The names that it is for
+// MARK: - Names
 
 extension Certificate {
   struct AlternativeNames {
@@ -142,11 +143,11 @@ extension Certificate {
     var addresses: [String] = []
   }
 
-  /// The extension subjectAltName, as far as it is about hosts.
+  /// The host names and addresses of the extension subjectAltName.
   var alternativeNames: AlternativeNames {
     var names = AlternativeNames()
-    // SAFETY: the names are a copy, which is freed here after what is wanted of them was copied. Which field of the union
-    // is there its type tells.
+    // SAFETY: the names are a copy, which is freed here after the wanted ones were copied. The type of each says which
+    // field of the union is set.
     let stack = unsafe X509_get_ext_d2i(pointer, NID_subject_alt_name, nil, nil)
     guard let stack = unsafe stack.map({ OpaquePointer($0) }) else { return names }
     defer { unsafe GENERAL_NAMES_free(stack) }
@@ -162,7 +163,7 @@ extension Certificate {
   }
 
   private static func bytes(of string: UnsafeMutablePointer<ASN1_STRING>?) -> [UInt8] {
-    // SAFETY: the string belongs to the caller, and is copied.
+    // SAFETY: the string belongs to the caller and is copied.
     guard let string = unsafe string, let data = unsafe ASN1_STRING_get0_data(string) else { return [] }
     return unsafe UnsafeBufferPointer(start: data, count: Int(ASN1_STRING_length(string))).map { $0 }
   }

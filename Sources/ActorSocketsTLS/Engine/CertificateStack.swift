@@ -1,11 +1,11 @@
 internal import COpenSSL
 
-/// Certificates as a stack of OpenSSL's (`STACK_OF(X509)`).
+/// Certificates in a stack of OpenSSL (`STACK_OF(X509)`).
 @safe final class CertificateStack: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): nothing changes it after `init`.
+  // SAFETY (@unchecked Sendable): the stack does not change after `init`.
   let pointer: OpaquePointer
 
-  /// A stack that shares these certificates.
+  /// Makes a stack that shares these certificates.
   init(_ certificates: some Sequence<Certificate>) throws(TLSError) {
     // SAFETY: each certificate gets one more reference, which the stack gives back when it is freed.
     guard let stack = unsafe OPENSSL_sk_new_null() else { throw OpenSSLErrors.take().failure() }
@@ -16,6 +16,6 @@ internal import COpenSSL
     }
   }
 
-  // SAFETY: nobody else has the stack, and each of its certificates was shared by `init`.
+  // SAFETY: only this value has the stack, and `init` took a reference to each of its certificates.
   deinit { unsafe OPENSSL_sk_pop_free(pointer) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
 }

@@ -1,17 +1,17 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// What a client has to resume sessions with, by the server's name.
+/// The sessions that a client can resume, by the server's name.
 ///
-/// Only sessions whose server was trusted get here, and only connections of the same context take them.
+/// Only sessions with trusted servers are added, and only connections of the same context take them.
 final class ClientSessions: Sendable {
   private let store = Guarded(Store())
   private let limit: Int
   private let lifetime: Duration
 
   /// - Parameters:
-  ///   - limit: How many are kept.
-  ///   - lifetime: For how long each is: as long, it stands for a verification that was done.
+  ///   - limit: The most sessions to keep.
+  ///   - lifetime: How long a session can be resumed. It replaces a verification for this time.
   init(limit: Int, lifetime: Duration) {
     self.limit = limit
     self.lifetime = lifetime
@@ -21,18 +21,21 @@ final class ClientSessions: Sendable {
 
   func removeAll() { store.withLock { $0 = Store() } }
 
-  /// Keeps a session. If there are too many, the name that came first goes.
+  /// Stores a session. If there are too many, the name that was added first loses its sessions.
   func add(_ session: OpenSSLObject, for name: ServerName, at now: Int64 = continuousNanoseconds()) {
     guard limit > 0 else { return }
     store.withLock { store in
       store.add(Session(object: session, start: now), for: name)
       while store.count > limit { store.removeOldest() }
+      assert(store.count == store.entryCount, "the count of sessions is that of all entries")
     }
   }
 
-  /// Takes the newest session for a name that is still good: OpenSSL gives up those whose connection ended without a
-  /// close_notify. One of TLS 1.3 is good for one connection, so that nobody can tell by it that
-  /// two are of the same client (RFC 8446, appendix C.4); one of TLS 1.2 stays.
+  /// Returns the newest usable session for a name, or `nil`.
+  ///
+  /// OpenSSL marks sessions as not resumable if their connection ended without close_notify. A session of TLS 1.3 is
+  /// removed because it may be used once only: otherwise an observer could tell that two connections come from the same
+  /// client (RFC 8446, appendix C.4). A session of TLS 1.2 stays.
   func take(for name: ServerName, at now: Int64 = continuousNanoseconds()) -> OpenSSLObject? {
     store.withLock { store in
       while let session = store.newest(for: name) {
@@ -51,11 +54,11 @@ final class ClientSessions: Sendable {
 
 private struct Session {
   let object: OpenSSLObject
-  /// When it was made, in nanoseconds of a clock that only goes forward.
+  /// When the session was added, in nanoseconds of a monotonic clock.
   let start: Int64
 }
 
-/// Sessions by name, and the order in which the names came.
+/// Sessions by name, and the order in which the names were added.
 private struct Store {
   private struct Entry {
     var sessions: [Session] = []
@@ -63,12 +66,15 @@ private struct Store {
   }
 
   private var entries: [ServerName: Entry] = [:]
-  /// The oldest first. Those whose entry is gone, or is another by now, stay until they are in the way.
+  /// Oldest first. An entry that is gone or was replaced stays here until the list is cleaned up.
   private var order: [(name: ServerName, age: Int)] = []
   private var nextAge = 0
   private(set) var count = 0
-  /// A server sends two, mostly, and connections may be made at the same time.
+  /// Servers usually send two sessions, and a client may open several connections at a time.
   private static let limitForName = 4
+
+  /// The number of sessions, counted anew to check `count`.
+  var entryCount: Int { entries.values.reduce(0) { $0 + $1.sessions.count } }
 
   mutating func add(_ session: Session, for name: ServerName) {
     var entry = entries[name] ?? makeEntry(for: name)
@@ -90,17 +96,17 @@ private struct Store {
   }
 
   mutating func removeOldest() {
-    guard let oldest = order.first(where: isThere) else { return count = 0 }
+    guard let oldest = order.first(where: isCurrent) else { return count = 0 }
     count -= entries.removeValue(forKey: oldest.name)?.sessions.count ?? 0
-    order = order.filter(isThere)
+    order = order.filter(isCurrent)
   }
 
   private mutating func makeEntry(for name: ServerName) -> Entry {
-    if order.count > 2 * entries.count + 16 { order = order.filter(isThere) }
+    if order.count > 2 * entries.count + 16 { order = order.filter(isCurrent) }
     nextAge += 1
     order.append((name, nextAge))
     return Entry(age: nextAge)
   }
 
-  private func isThere(_ place: (name: ServerName, age: Int)) -> Bool { entries[place.name]?.age == place.age }
+  private func isCurrent(_ place: (name: ServerName, age: Int)) -> Bool { entries[place.name]?.age == place.age }
 }

@@ -1,8 +1,10 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// What is wrong with a configuration in itself. What OpenSSL finds wrong is said when it is given to it.
+/// Checks a configuration by itself. OpenSSL's own objections come later, when it gets the configuration.
 enum ConfigurationCheck {
+  /// Throws if the configuration contradicts itself or has a value out of range.
+  ///
   /// - Throws: `TLSError` with the code `.invalidConfiguration`.
   static func check(_ configuration: TLSConfiguration) throws(TLSError) {
     let versions: [TLSVersion] = [.v12, .v13]
@@ -33,7 +35,7 @@ enum ConfigurationCheck {
   static func invalid(_ detail: String) -> TLSError { TLSError(.invalidConfiguration, detail: detail) }
 }
 
-/// Whether OpenSSL knows all the names in lists of ciphers: by itself it passes over those that it does not know.
+/// Checks that OpenSSL knows every name in the lists of ciphers. OpenSSL by itself ignores names that it does not know.
 enum CipherLists {
   static func check(_ configuration: TLSConfiguration) throws(TLSError) {
     OpenSSLErrors.clear()
@@ -67,14 +69,14 @@ enum CipherLists {
   }
 
   private static func hasSuite(_ context: OpaquePointer, _ name: String) -> Bool {
-    // SAFETY: the stack belongs to the context, which is the caller's; names of ciphers are static.
+    // SAFETY: the stack belongs to the context, which is the caller's; the names of ciphers are static.
     unsafe elements(of: SSL_CTX_get_ciphers(context)).contains {
       unsafe String(cString: SSL_CIPHER_get_name($0)) == name
     }
   }
 
-  /// The names in a list in the notation of openssl-ciphers(1), without those that are excluded: what is not there need
-  /// not be known to be excluded.
+  /// The names in a list in the notation of openssl-ciphers(1), without the excluded ones: an unknown cipher may be
+  /// excluded.
   static func ciphers(in list: String) -> [String] {
     list.split { $0 == ":" || $0 == "," || $0 == " " || $0 == ";" }.flatMap { word -> [String] in
       guard let first = word.first, first != "@", first != "!", first != "-" else { return [] }

@@ -1,10 +1,10 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// Makes the `SSL_CTX` of clients and of servers from a configuration that was checked.
+/// Makes the `SSL_CTX` of clients and of servers from a checked configuration.
 struct ContextSettings {
-  /// 112 bits: RSA with 2048, no SHA-1 in signatures (SSL_CTX_set_security_level(3)). It is Debian's default; here it is
-  /// set, so that it is the same everywhere. `@SECLEVEL=1` in the configuration's ciphers lowers it.
+  /// 112 bits: RSA keys of 2048 bits or more, no SHA-1 in signatures (SSL_CTX_set_security_level(3)). This is Debian's
+  /// default; setting it makes it the same everywhere. `@SECLEVEL=1` in the configuration's ciphers lowers it.
   static let securityLevel: Int32 = 2
 
   private let configuration: TLSConfiguration
@@ -19,19 +19,19 @@ struct ContextSettings {
 
   func makeClient() throws(TLSError) -> OpenSSLObject {
     let context = try makeCommon()
-    // SAFETY (here and below): the context is new and nobody else's yet; texts and bytes live during the calls, which copy
-    // them.
+    // SAFETY (here and below): the context is new and has no other user yet; texts and bytes live during the calls,
+    // which copy them.
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
     let offered = protocols.encoded
-    // This one returns 0 when it is done.
+    // This function returns 0 on success.
     if !offered.isEmpty, unsafe SSL_CTX_set_alpn_protos(pointer, offered, UInt32(offered.count)) != 0 {
       throw OpenSSLErrors.take().failure()
     }
     let keepsSessions = configuration.allowsResumption && configuration.sessionCacheSize > 0
     let mode = keepsSessions ? SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL : SSL_SESS_CACHE_OFF
     unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(mode))
-    unsafe SSL_CTX_sess_set_new_cb(pointer, keepSession)
+    unsafe SSL_CTX_sess_set_new_cb(pointer, storeSession)
     return context
   }
 
@@ -41,8 +41,9 @@ struct ContextSettings {
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_verify(pointer, verifyMode, nil)
     unsafe copenssl_SSL_CTX_set_tlsext_servername_callback(pointer, chooseIdentity)
-    if !protocols.names.isEmpty { unsafe SSL_CTX_set_alpn_select_cb(pointer, chooseProtocol, nil) }
-    // So that no session of another context is taken for one of this, whose clients may have been verified differently.
+    if !protocols.names.isEmpty { unsafe SSL_CTX_set_alpn_select_cb(pointer, selectProtocol, nil) }
+    // With an ID of its own, a context does not accept the sessions of another, whose clients may have been verified
+    // differently.
     let id = try RandomBytes.make(Int(SSL_MAX_SID_CTX_LENGTH))
     guard unsafe SSL_CTX_set_session_id_context(pointer, id, UInt32(id.count)) == 1 else {
       throw OpenSSLErrors.take().failure()
@@ -62,8 +63,9 @@ struct ContextSettings {
     return context
   }
 
-  /// A closure that decides about clients comes after the handshake, and tickets are sent in it. So that a client that is
-  /// refused has none, there are none.
+  /// Whether servers resume sessions. A closure that decides about clients is asked after the handshake, in which
+  /// tickets would already have been sent. A refused client must not have a ticket, so a server with such a closure
+  /// sends none.
   private var resumes: Bool {
     if case .custom = configuration.verification, configuration.clientCertificates != .none { return false }
     return configuration.allowsResumption
@@ -77,7 +79,7 @@ struct ContextSettings {
     }
   }
 
-  /// What clients and servers have in common.
+  /// Makes the settings that clients and servers share.
   private func makeCommon() throws(TLSError) -> OpenSSLObject {
     OpenSSLErrors.clear()
     // SAFETY: as above.
@@ -96,8 +98,8 @@ struct ContextSettings {
     unsafe SSL_CTX_set_cert_store(pointer, trust.store.pointer)
     unsafe SSL_CTX_set_verify_depth(pointer, Int32(clamping: configuration.maximumChainDepth))
     unsafe SSL_CTX_set_cert_verify_callback(pointer, verifyPeer, nil)
-    unsafe SSL_CTX_set_cert_cb(pointer, showIdentity, nil)
-    unsafe SSL_CTX_set_msg_callback(pointer, watchMessage)
+    unsafe SSL_CTX_set_cert_cb(pointer, useIdentity, nil)
+    unsafe SSL_CTX_set_msg_callback(pointer, observeMessage)
     if configuration.keyLog != nil { unsafe SSL_CTX_set_keylog_callback(pointer, logKey) }
     return context
   }
@@ -136,8 +138,8 @@ struct ContextSettings {
     TLSError(.invalidConfiguration, detail: detail, reason: OpenSSLErrors.take().text)
   }
 
-  /// Tells clients whose certificates are accepted, so that one with several shows the right one. Only the roots that were
-  /// given one by one: those of the system are more than a handshake should carry.
+  /// Names the accepted authorities to clients, so that a client with several certificates shows the right one. Only
+  /// roots that were given one by one are named: those of the system would be too many for a handshake.
   private func nameRoots(to pointer: OpaquePointer) throws(TLSError) {
     // SAFETY: as above.
     guard configuration.clientCertificates != .none else { return }

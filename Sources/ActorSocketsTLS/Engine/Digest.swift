@@ -13,10 +13,10 @@ enum Digest {
 }
 
 enum RandomBytes {
-  /// Bytes that nobody can guess.
+  /// Returns cryptographically secure random bytes.
   static func make(_ count: Int) throws(TLSError) -> [UInt8] {
     var isDone: Int32 = 0
-    // SAFETY: the memory has room for as many bytes as are asked for.
+    // SAFETY: the memory has room for the requested number of bytes.
     let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { memory, initialized in
       isDone = unsafe RAND_bytes(memory.baseAddress, Int32(clamping: count))
       initialized = isDone == 1 ? count : 0

@@ -1,8 +1,9 @@
 internal import COpenSSL
 
-/// What was in the thread's queue of errors.
+/// The contents of the thread's error queue.
 ///
-/// Each entry has a library and a reason. The first is nearest to the cause; those behind it say what failed because of it.
+/// Each entry has a library and a reason. The first entry is nearest to the cause; each later one failed because of the
+/// one before it.
 struct OpenSSLErrors {
   struct Entry {
     let library: Int32
@@ -12,7 +13,7 @@ struct OpenSSLErrors {
 
   let entries: [Entry]
 
-  /// Takes everything out of the queue of this thread.
+  /// Removes and returns all entries of this thread's queue.
   static func take() -> OpenSSLErrors {
     var entries: [Entry] = []
     while true {
@@ -27,24 +28,25 @@ struct OpenSSLErrors {
     }
   }
 
-  /// Empties the queue, so that what is in it afterwards belongs to the next call. Whoever calls OpenSSL first does this before.
+  /// Empties the queue, so that later entries belong to the next call. The code that calls OpenSSL does this before the
+  /// call.
   static func clear() {
     isReady
-    // It nearly always is empty, and looking is cheaper than clearing all its places.
+    // The queue is nearly always empty, and a look is cheaper than clearing all of its entries.
     if ERR_peek_error() != 0 { ERR_clear_error() }
   }
 
-  /// OpenSSL would free all that it holds when the process calls exit(3). Reactors and tasks run on meanwhile, and the one that
-  /// lets go of a connection then would take what is freed. So it leaves that to the process's end.
+  /// Keeps OpenSSL from freeing its data in exit(3). Reactors and tasks still run then, and one that released a
+  /// connection would use freed memory. The data goes with the process.
   private static let isReady: Void = { _ = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) }()
 
-  /// OpenSSL's text for what went wrong first.
+  /// OpenSSL's text for the first failure.
   var text: String { entries.first?.text ?? "" }
 
   func contains(library: Int32, reason: Int32) -> Bool {
     entries.contains { $0.library == library && $0.reason == reason }
   }
 
-  /// An error for what should not fail unless memory runs out.
+  /// An error for a call that fails only if memory runs out.
   func failure() -> TLSError { TLSError(.internalError, reason: text) }
 }

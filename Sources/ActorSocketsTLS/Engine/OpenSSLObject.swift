@@ -1,17 +1,17 @@
 internal import COpenSSL
 
-/// An object of OpenSSL's, of which this holds one reference.
+/// One reference to an object of OpenSSL.
 ///
-/// It is for objects that do not change once they are here, so any thread may use them; OpenSSL counts their references
+/// For objects that do not change any more, so that any thread may use them. OpenSSL counts their references
 /// atomically.
 @safe final class OpenSSLObject: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is only read, which OpenSSL allows to
-  // any number of threads.
+  // SAFETY (@unchecked Sendable): the pointer never changes, and its object is only read, which OpenSSL allows on any
+  // number of threads.
   let pointer: OpaquePointer
   private let release: @Sendable (OpaquePointer) -> Void
 
-  // SAFETY: the caller gives away one reference, and `release` is what gives it back, once.
-  /// Takes over a reference to `pointer`, or throws if memory ran out.
+  // SAFETY: the caller gives up one reference, and `release` gives it back, once.
+  /// Takes over a reference to `pointer`. Throws if `pointer` is nil because memory ran out.
   init(_ pointer: OpaquePointer?, _ release: @escaping @Sendable (OpaquePointer) -> Void) throws(TLSError) {
     guard let pointer = unsafe pointer else { throw OpenSSLErrors.take().failure() }
     unsafe self.pointer = pointer
@@ -22,8 +22,8 @@ internal import COpenSSL
   deinit { unsafe release(pointer) }
 }
 
-/// Elements of a stack of OpenSSL's (`STACK_OF`), which keeps them.
-// SAFETY: the caller's stack holds pointers, and lives during the call.
+/// Returns the elements of a stack of OpenSSL (`STACK_OF`), which keeps them.
+// SAFETY: the caller's stack holds pointers and lives during the call.
 func elements(of stack: OpaquePointer?) -> [OpaquePointer] {
   guard let stack = unsafe stack else { return unsafe [] }
   var elements = unsafe [OpaquePointer]()
@@ -33,12 +33,12 @@ func elements(of stack: OpaquePointer?) -> [OpaquePointer] {
   return unsafe elements
 }
 
-/// Memory as a BIO that can be read from, for the time of `body`. What is in the queue of errors afterwards is of reading it.
+/// Calls `body` with a BIO that reads `bytes`. Afterwards the error queue holds only the errors of that.
 func withBIO<Result>(
   reading bytes: [UInt8], _ body: (OpaquePointer) throws(TLSError) -> Result
 ) throws(TLSError) -> Result {
   OpenSSLErrors.clear()
-  // SAFETY: the BIO reads from memory that is allocated here and outlives it, and is freed once.
+  // SAFETY: the BIO reads from memory that is allocated here and outlives it; the BIO is freed once.
   let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: max(1, bytes.count))
   defer { unsafe copy.deallocate() }
   _ = unsafe copy.update(fromContentsOf: bytes)
@@ -49,9 +49,9 @@ func withBIO<Result>(
   return try unsafe body(bio)
 }
 
-/// The bytes that `body` writes into a BIO.
+/// Returns the bytes that `body` writes into a BIO.
 func written(by body: (OpaquePointer) -> Void) -> [UInt8] {
-  // SAFETY: the memory belongs to the BIO and is copied before that is freed.
+  // SAFETY: the memory belongs to the BIO and is copied before the BIO is freed.
   guard let bio = unsafe BIO_new(BIO_s_mem()) else { return [] }
   defer { unsafe BIO_free(bio) }
   unsafe body(bio)
@@ -61,12 +61,13 @@ func written(by body: (OpaquePointer) -> Void) -> [UInt8] {
   return unsafe UnsafeRawBufferPointer(start: data, count: count).map { $0 }
 }
 
-/// The bytes that one of OpenSSL's `i2d` functions encodes something as.
+/// Returns the bytes that one of OpenSSL's `i2d` functions produces.
 ///
-/// - Parameter encode: Calls it, with the place where the bytes go, or without to learn how many there are.
-/// - Returns: The bytes, or none if it fails.
+/// - Parameter encode: Calls the function, with the place where the bytes go, or with `nil` to get their number.
+/// - Returns: The bytes; empty if the function fails.
 func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8] {
-  // SAFETY: the function writes as many bytes as it said, into memory of that size, and moves our copy of the pointer.
+  // SAFETY: the function writes the number of bytes that it returned, into memory of that size, and moves our copy of
+  // the pointer.
   let count = Int(encode(nil))
   guard count > 0 else { return [] }
   return unsafe [UInt8](unsafeUninitializedCapacity: count) { memory, initialized in

@@ -1,11 +1,11 @@
 internal import SocketSystem
 
-/// The text form of certificates and keys, RFC 7468, as far as OpenSSL leaves anything to do.
+/// The text form of certificates and keys (RFC 7468), as far as OpenSSL does not handle it.
 enum PEM {
-  /// Whether there is something in it that begins as PEM does.
+  /// Whether the bytes contain the beginning of a PEM block.
   static func isPEM(_ bytes: [UInt8]) -> Bool { contains("-----BEGIN ", bytes) }
 
-  /// Whether there is something in it that says it is a private key.
+  /// Whether the bytes contain a PEM block that is labelled as a private key.
   static func hasPrivateKey(_ bytes: [UInt8]) -> Bool { contains("PRIVATE KEY-----", bytes) }
 
   private static func contains(_ text: StaticString, _ bytes: [UInt8]) -> Bool {

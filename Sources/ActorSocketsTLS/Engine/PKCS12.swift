@@ -1,18 +1,22 @@
 internal import COpenSSL
 
-/// Certificates and key in one file that is encrypted as a whole, RFC 7292.
+/// A file that holds a key and its certificates, encrypted as a whole: PKCS#12, RFC 7292.
 enum PKCS12 {
-  /// - Returns: The certificates, the key's own first, and the key.
+  /// Reads the key and its certificates.
+  ///
+  /// - Returns: The certificates, beginning with the key's own, and the key.
   static func read(
     _ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?
   ) throws(TLSError) -> ([Certificate], PrivateKey) {
     OpenSSLErrors.clear()
-    // SAFETY: what is read is freed here; the reader moves its copy of the pointer within the bytes, which live meanwhile.
+    // SAFETY: the file is freed here; the reader moves its copy of the pointer within the bytes, which live meanwhile.
     let parsed = unsafe bytes.withUnsafeBufferPointer { buffer in
       var place = buffer.baseAddress
       return unsafe d2i_PKCS12(nil, &place, buffer.count)
     }
-    guard let file = unsafe parsed else { throw source.bad("is no PKCS#12 file", reason: OpenSSLErrors.take().text) }
+    guard let file = unsafe parsed else {
+      throw source.badFile("is no PKCS#12 file", reason: OpenSSLErrors.take().text)
+    }
     defer { unsafe PKCS12_free(file) }
 
     let answer = passphrase?()
@@ -20,7 +24,8 @@ enum PKCS12 {
     return try unsafe contents(of: file, passphrase: text, source)
   }
 
-  /// What opens the file. None and an empty one are written in different ways, and mean the same.
+  /// The passphrase that opens the file. A missing passphrase and an empty one mean the same, but files encode them
+  /// differently.
   private static func passphrase(
     opening file: OpaquePointer, _ answer: String?, _ source: Source
   ) throws(TLSError) -> String? {
@@ -38,11 +43,11 @@ enum PKCS12 {
     var key: OpaquePointer?
     var own: OpaquePointer?
     var others: OpaquePointer?
-    // SAFETY: what comes out is ours, and goes to owners or is freed here.
+    // SAFETY: the results belong to this function, which passes them to owners or frees them.
     guard unsafe PKCS12_parse(file, passphrase, &key, &own, &others) == 1 else {
       let errors = OpenSSLErrors.take()
       let isOld = errors.entries.contains { $0.text == "unsupported" }
-      throw source.bad(
+      throw source.badFile(
         isOld
           ? "is encrypted with an algorithm that OpenSSL has given up, make it anew"
           : "has something that cannot be read", reason: errors.text)
@@ -50,13 +55,14 @@ enum PKCS12 {
     defer { unsafe OPENSSL_sk_pop_free(others) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
     let ownedKey = try unsafe key.map { pointer throws(TLSError) in try unsafe PrivateKey(owning: pointer) }
     let ownedCertificate = try unsafe own.map { pointer throws(TLSError) in try unsafe Certificate(owning: pointer) }
-    guard let ownedKey else { throw source.bad("has no private key") }
-    guard let ownedCertificate else { throw source.bad("has no certificate for its key") }
+    guard let ownedKey else { throw source.badFile("has no private key") }
+    guard let ownedCertificate else { throw source.badFile("has no certificate for its key") }
     let rest = unsafe Certificate.shared(from: others)
     return (ordered(ownedCertificate, rest), ownedKey)
   }
 
-  /// Each certificate behind the one that it has signed: such files keep no order. Those that belong nowhere are left out.
+  /// Puts each certificate behind the one that it has signed, because such files have no order. Certificates outside of
+  /// the chain are left out.
   static func ordered(_ own: Certificate, _ others: [Certificate]) -> [Certificate] {
     var chain = [own]
     var rest = others

@@ -1,41 +1,41 @@
 internal import COpenSSL
 
-/// A private key in OpenSSL's hands (`EVP_PKEY`).
+/// A private key, as OpenSSL holds it (`EVP_PKEY`).
 final class PrivateKey: Sendable {
   let object: OpenSSLObject
 
-  // SAFETY: the caller gives away a reference.
+  // SAFETY: the caller gives up a reference.
   /// Takes over a reference to a key.
   init(owning pointer: OpaquePointer?) throws(TLSError) {
     object = try unsafe OpenSSLObject(pointer) { unsafe EVP_PKEY_free($0) }
   }
 
-  // SAFETY: the pointer is used while `self` lives; whoever keeps it takes a reference of its own.
+  // SAFETY: the pointer is used while `self` lives; a caller that keeps it takes its own reference.
   var pointer: OpaquePointer { unsafe object.pointer }
 
-  /// Reads a key in PEM or DER form, asking for the passphrase if it is encrypted.
+  /// Reads a key in PEM or DER form. Asks for the passphrase if the key is encrypted.
   convenience init(_ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?) throws(TLSError) {
-    let question = PassphraseQuestion(passphrase)
-    let found = try unsafe Self.read(bytes, question)
+    let prompt = PassphrasePrompt(passphrase)
+    let found = try unsafe Self.read(bytes, prompt)
     let errors = OpenSSLErrors.take()
     guard unsafe found != nil else {
-      if question.wasAsked { throw question.failure(source, reason: errors.text) }
+      if prompt.wasAsked { throw prompt.failure(source, reason: errors.text) }
       throw Self.failure(bytes, source, errors)
     }
-    // SAFETY: `read` gives its reference away.
+    // SAFETY: `read` gives up its reference.
     try unsafe self.init(owning: found)
   }
 
   private static func failure(_ bytes: [UInt8], _ source: Source, _ errors: OpenSSLErrors) -> TLSError {
-    guard PEM.isPEM(bytes) else { return source.bad("has no private key in PEM or DER form", reason: errors.text) }
-    // OpenSSL says the same of both.
-    guard PEM.hasPrivateKey(bytes) else { return source.bad("has no private key") }
-    return source.bad("has a private key that cannot be read", reason: errors.text)
+    guard PEM.isPEM(bytes) else { return source.badFile("has no private key in PEM or DER form", reason: errors.text) }
+    // OpenSSL reports a missing key and an unreadable one alike.
+    guard PEM.hasPrivateKey(bytes) else { return source.badFile("has no private key") }
+    return source.badFile("has a private key that cannot be read", reason: errors.text)
   }
 
-  private static func read(_ bytes: [UInt8], _ question: PassphraseQuestion) throws(TLSError) -> OpaquePointer? {
-    // SAFETY: the question outlives the calls that it is given to, unretained; what they return is the caller's.
-    let context = unsafe Unmanaged.passUnretained(question).toOpaque()
+  private static func read(_ bytes: [UInt8], _ prompt: PassphrasePrompt) throws(TLSError) -> OpaquePointer? {
+    // SAFETY: the prompt outlives the calls that get it unretained; their results belong to the caller.
+    let context = unsafe Unmanaged.passUnretained(prompt).toOpaque()
     if PEM.isPEM(bytes) {
       return try unsafe withBIO(reading: bytes) { unsafe PEM_read_bio_PrivateKey($0, nil, answerPassphrase, context) }
     }
@@ -45,24 +45,24 @@ final class PrivateKey: Sendable {
   }
 }
 
-/// Asks the program for a passphrase when OpenSSL asks for one.
+/// Asks the program for a passphrase when OpenSSL needs one.
 ///
-/// There is always somebody to ask: without a callback of ours, OpenSSL would ask at the terminal.
-final class PassphraseQuestion {
+/// OpenSSL always gets this callback: without a callback it would ask at the terminal.
+final class PassphrasePrompt {
   private let closure: (() -> String?)?
   private(set) var wasAsked = false
   private var answer: [UInt8]?
 
   init(_ closure: (() -> String?)?) { self.closure = closure }
 
-  /// The passphrase, for which the program is asked once.
+  /// The passphrase. The program is asked once.
   func ask() -> [UInt8]? {
     if !wasAsked { answer = closure?().map { Array($0.utf8) } }
     wasAsked = true
     return answer
   }
 
-  /// Why the key could not be read, once the question was asked.
+  /// Why the key could not be read after the program was asked.
   func failure(_ source: Source, reason: String) -> TLSError {
     let clause = answer == nil ? "is encrypted, and there is no passphrase" : "is encrypted with another passphrase"
     return TLSError(.wrongPassphrase, detail: "\(source.name) \(clause)", reason: answer == nil ? "" : reason)
@@ -73,20 +73,22 @@ final class PassphraseQuestion {
 private func answerPassphrase(
   _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int32, _ isWriting: Int32, _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-  // SAFETY: the context is the question, which its owner keeps during the call that asks; no more than fits is written.
+  // SAFETY: the context is the prompt, which its owner keeps during the call that asks; no more bytes than fit are
+  // written.
   guard let context = unsafe context, let buffer = unsafe buffer else { return -1 }
-  let question = unsafe Unmanaged<PassphraseQuestion>.fromOpaque(context).takeUnretainedValue()
-  guard let answer = question.ask(), answer.count <= Int(size) else { return -1 }
+  let prompt = unsafe Unmanaged<PassphrasePrompt>.fromOpaque(context).takeUnretainedValue()
+  guard let answer = prompt.ask(), answer.count <= Int(size) else { return -1 }
   unsafe UnsafeMutableRawPointer(buffer).copyMemory(from: answer, byteCount: answer.count)
   return Int32(answer.count)
 }
 
-// MARK: - Key and certificates together
+// MARK: - Keys with their certificates
 
 extension PrivateKey {
-  /// Whether it is the key of the first of the certificates, and strong enough. Otherwise the handshake would fail.
+  /// Checks that this is the key of the first certificate and that both are strong enough. Otherwise the handshake
+  /// would fail.
   func check(belongsTo certificates: [Certificate], from source: Source) throws(TLSError) {
-    guard let own = certificates.first else { throw source.bad("has no certificate") }
+    guard let own = certificates.first else { throw source.badFile("has no certificate") }
     guard matches(own) else {
       let other = certificates.firstIndex(where: matches)
       let hint = other.map { ", but to number \($0 + 1) of them, which has to be the first" } ?? ""
@@ -105,9 +107,9 @@ extension PrivateKey {
     return unsafe X509_check_private_key(certificate.pointer, pointer) == 1
   }
 
-  /// Tries them on a context that is thrown away.
+  /// Tries key and certificates on a temporary context.
   private func checkStrength(with certificates: [Certificate], from source: Source) throws(TLSError) {
-    // SAFETY: the context is freed here, and takes references of its own to what it is given.
+    // SAFETY: the context is freed here and takes its own references to what it is given.
     guard let trial = unsafe SSL_CTX_new(TLS_method()) else { throw OpenSSLErrors.take().failure() }
     defer { unsafe SSL_CTX_free(trial) }
     unsafe SSL_CTX_set_security_level(trial, ContextSettings.securityLevel)

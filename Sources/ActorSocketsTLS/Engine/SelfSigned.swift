@@ -1,10 +1,10 @@
 internal import COpenSSL
 
 extension PrivateKey {
-  /// Makes a new key.
-  convenience init(making kind: TLSIdentity.KeyKind) throws(TLSError) {
+  /// Generates a key.
+  convenience init(generating kind: TLSIdentity.KeyKind) throws(TLSError) {
     OpenSSLErrors.clear()
-    // SAFETY: what is made is given away at once.
+    // SAFETY: the new key is passed to its owner at once.
     switch kind {
     case .ecdsaP256: try unsafe self.init(owning: copenssl_EVP_EC_gen("P-256"))
     case .rsa2048: try unsafe self.init(owning: copenssl_EVP_RSA_gen(2048))
@@ -13,9 +13,9 @@ extension PrivateKey {
 }
 
 extension Certificate {
-  /// Makes a certificate that is signed by its own key, for servers and clients.
+  /// Makes a certificate that its own key signs, for servers and clients.
   ///
-  /// It is not that of an authority, so that nobody who trusts it trusts what its key may sign.
+  /// It is not an authority's certificate: a peer that trusts it does not trust other certificates that its key signs.
   convenience init(selfSignedWith key: PrivateKey, for names: [String], seconds: Int) throws(TLSError) {
     guard !names.isEmpty else { throw TLSError(.invalidServerName, detail: "a certificate needs a name") }
     let alternatives = try Self.alternativeNames(names)
@@ -29,7 +29,7 @@ extension Certificate {
       && X509_gmtime_adj(X509_getm_notBefore(pointer), -3600) != nil
       && X509_time_adj_ex(X509_getm_notAfter(pointer), Int32(clamping: seconds / 86400), seconds % 86400, nil) != nil
       && X509_set_pubkey(pointer, key.pointer) == 1
-      && Self.nameBoth(pointer, String(names[0].prefix(64)))
+      && Self.setSubjectAndIssuer(pointer, String(names[0].prefix(64)))
     guard isDone else { throw OpenSSLErrors.take().failure() }
     let extensions = [
       (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
@@ -39,7 +39,7 @@ extension Certificate {
     guard unsafe X509_sign(pointer, key.pointer, EVP_sha256()) > 0 else { throw OpenSSLErrors.take().failure() }
   }
 
-  /// In the notation of x509v3_config(5). The names were checked, so there is no comma in them.
+  /// The names in the notation of x509v3_config(5). They were checked, so they contain no comma.
   private static func alternativeNames(_ names: [String]) throws(TLSError) -> String {
     var parts: [String] = []
     for name in names {
@@ -61,8 +61,8 @@ extension Certificate {
     return unsafe BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate)) != nil
   }
 
-  /// Subject and issuer are the same.
-  private static func nameBoth(_ certificate: OpaquePointer, _ commonName: String) -> Bool {
+  /// Gives subject and issuer the same name.
+  private static func setSubjectAndIssuer(_ certificate: OpaquePointer, _ commonName: String) -> Bool {
     // SAFETY: the name is freed here after it was copied; the certificate is the caller's.
     guard let name = unsafe X509_NAME_new() else { return false }
     defer { unsafe X509_NAME_free(name) }
@@ -72,7 +72,7 @@ extension Certificate {
   }
 
   private static func add(_ kind: Int32, _ value: String, to certificate: OpaquePointer) throws(TLSError) {
-    // SAFETY: the context refers to the certificate, which is the caller's, for the time of the call.
+    // SAFETY: the context refers to the caller's certificate during the call only.
     var context = unsafe X509V3_CTX()
     unsafe X509V3_set_ctx(&context, certificate, certificate, nil, nil, 0)
     guard let made = unsafe X509V3_EXT_conf_nid(nil, &context, kind, value) else {

@@ -1,11 +1,11 @@
 internal import SocketSystem
 
-/// Where certificates and keys come from, for the sentences of errors.
+/// The origin of certificates and keys, as errors name it.
 enum Source {
   case file(String)
   case bytes
 
-  /// What to call it in a sentence that begins with it.
+  /// The name at the beginning of a sentence.
   var name: String {
     switch self {
     case .file(let path): AddressError.quote(path)
@@ -13,13 +13,13 @@ enum Source {
     }
   }
 
-  /// More than any file of certificates has, less than would hurt.
+  /// The most bytes to read from a file: more than any file of certificates has, and little enough to hold in memory.
   private static let limit = 32 << 20
 
-  /// The contents of the file.
+  /// Returns the contents of the file.
   func read() throws(TLSError) -> [UInt8] {
     guard case .file(let path) = self else { return [] }
-    guard !path.isEmpty, !path.utf8.contains(0) else { throw bad("is not a path") }
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw badFile("is not a path") }
     do throws(SystemError) {
       let file = try Descriptor.openForReading(path)
       guard let size = try file.fileSize() else { throw SystemError(call: "", errno: 0) }
@@ -33,15 +33,15 @@ enum Source {
       return contents
     } catch {
       switch error.errno {
-      case 0: throw bad("is not a regular file")
-      case Errno.messageTooLong: throw bad("has more than \(Self.limit >> 20) MiB")
-      default: throw bad("cannot be read: \(SystemError.message(error.errno))")
+      case 0: throw badFile("is not a regular file")
+      case Errno.messageTooLong: throw badFile("has more than \(Self.limit >> 20) MiB")
+      default: throw badFile("cannot be read: \(SystemError.message(error.errno))")
       }
     }
   }
 
-  /// An error of the code `.badFile` about it.
-  func bad(_ clause: String, reason: String = "") -> TLSError {
+  /// Makes an error about the source with the code `.badFile`.
+  func badFile(_ clause: String, reason: String = "") -> TLSError {
     TLSError(.badFile, detail: "\(name) \(clause)", reason: reason)
   }
 }

@@ -1,11 +1,11 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// Where OpenSSL looks for the certificates that the system's administrator looks after.
+/// Where OpenSSL looks for the certificates that the system's administrator maintains.
 ///
-/// OpenSSL does not say whether there are any: without them it is just that nobody is trusted.
+/// OpenSSL does not report that there are none: it then trusts no certificate.
 enum SystemRoots {
-  /// Whether there is at least one.
+  /// Whether the system has at least one root.
   static var exist: Bool {
     if let contents = try? Source.file(file).read(), PEM.isPEM(contents) { return true }
     return directories.contains { directory in
@@ -13,7 +13,7 @@ enum SystemRoots {
     }
   }
 
-  /// Both places, for a sentence.
+  /// All places, as text for an error.
   static var places: String {
     (directories + [file]).map(AddressError.quote).joined(separator: " and ")
   }
@@ -34,7 +34,8 @@ enum SystemRoots {
     return unsafe named ?? standard.map { unsafe String(cString: $0) } ?? ""
   }
 
-  /// Files that OpenSSL finds in a directory are called as the hash of their subject: eight digits, a dot and a number.
+  /// Whether a file has a name by which OpenSSL looks files up in a directory: the hash of the subject in eight digits,
+  /// a dot and a number.
   private static func isHash(_ name: String) -> Bool {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
     return parts.count == 2 && parts[0].count == 8 && parts[0].allSatisfy(\.isHexDigit)

@@ -1,34 +1,36 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// A configuration that was checked and read, for any number of connections, clients and servers, on any reactors.
+/// A checked configuration, with all of its files read.
 ///
-/// All files are read when it is made. Afterwards it does not change, but for certificates of its own
-/// (``replaceIdentities(identity:identities:)``) and for the sessions and keys that resumption needs.
+/// One context serves any number of connections, as client or server, on any reactors. It does not change, with two
+/// exceptions: ``replaceIdentities(identity:identities:)`` replaces its own certificates, and resumption stores
+/// sessions and keys in it.
 public final class TLSContext: Sendable {
-  /// What it was made of.
+  /// The configuration that the context was made from.
   public let configuration: TLSConfiguration
 
   let trust: TrustStore
   let protocols: ApplicationProtocols
-  /// Frozen once they are made. Clients and servers keep sessions in different ways, so each have one of their own.
+  /// These do not change after `init`. Clients and servers have one each because they keep sessions in different ways.
   private let client: OpenSSLObject
   private let server: OpenSSLObject
   private let identities: Guarded<IdentityTable>
-  /// What connections of `server` have from the beginning: to give each of them its certificate and key costs a hundredth of a
-  /// handshake.
-  private let preset: TLSIdentity?
+  /// The identity that new connections of `server` already have: giving each connection its certificate and key costs a
+  /// hundredth of a handshake.
+  private let preinstalled: TLSIdentity?
   let sessions: ClientSessions
   let ticketKeys: Guarded<TicketKeyRing>
 
-  /// Reads and checks all that the configuration names.
+  /// Reads all files that the configuration names, and checks the configuration.
   ///
-  /// - Parameter configuration: What connections do.
-  /// - Throws: `TLSError`: what is wrong, and in which file.
+  /// - Parameter configuration: How connections behave. The default is
+  ///   ``TLSConfiguration/init(identity:trustRoots:applicationProtocols:)`` without arguments.
+  /// - Throws: ``TLSError``, whose description says what is wrong and in which file.
   public init(_ configuration: TLSConfiguration = TLSConfiguration()) throws(TLSError) {
     try ConfigurationCheck.check(configuration)
     self.configuration = configuration
-    let table = try IdentityTable(standard: configuration.identity, named: configuration.identities)
+    let table = try IdentityTable(fallback: configuration.identity, named: configuration.identities)
     identities = Guarded(table)
     protocols = try ApplicationProtocols(configuration.applicationProtocols)
     trust = try TrustStore(configuration)
@@ -39,57 +41,58 @@ public final class TLSContext: Sendable {
     let settings = ContextSettings(configuration, trust, protocols)
     client = try settings.makeClient()
     server = try settings.makeServer()
-    // One that OpenSSL does not take with these settings may never be shown: then it is said when it is.
-    // SAFETY: the context is new, and nobody else's yet.
-    if let standard = table.standard, unsafe standard.isTaken(byContext: server.pointer) {
-      preset = standard
+    // OpenSSL may refuse this identity with these settings. It may never be needed, so the error comes when it is used.
+    // SAFETY: the context is new and has no other user yet.
+    if let fallback = table.fallback, unsafe fallback.isApplied(toContext: server.pointer) {
+      preinstalled = fallback
     } else {
-      preset = nil
+      preinstalled = nil
     }
-    // A server that asks for no certificates trusts nobody, and needs nobody to trust.
+    // A server that does not ask for certificates needs no roots.
     if table.isEmpty, configuration.chooseIdentity == nil { try checkTrust() }
   }
 
-  /// Replaces the certificates and keys of this side, for handshakes that begin from now on. Connections that are up are
-  /// not touched. The program's ``TLSConfiguration/chooseIdentity`` is still asked first. A key that was replaced is not shown any
-  /// more, but stays in memory as long as the context.
+  /// Replaces the certificates and keys of this side for handshakes that begin from now on.
+  ///
+  /// Established connections do not change. ``TLSConfiguration/chooseIdentity`` still has precedence. A replaced key is
+  /// not used any more, but stays in memory as long as the context.
   ///
   /// - Parameters:
-  ///   - identity: What replaces ``TLSConfiguration/identity``.
-  ///   - identities: What replaces ``TLSConfiguration/identities``.
-  /// - Throws: `TLSError` with the code `.invalidServerName` if a name is none; nothing is replaced then.
+  ///   - identity: Replaces ``TLSConfiguration/identity``.
+  ///   - identities: Replaces ``TLSConfiguration/identities``.
+  /// - Throws: ``TLSError`` with the code `.invalidServerName` if a name is invalid; nothing is replaced then.
   public func replaceIdentities(
     identity: TLSIdentity?, identities: [String: TLSIdentity] = [:]
   ) throws(TLSError) {
-    let table = try IdentityTable(standard: identity, named: identities)
+    let table = try IdentityTable(fallback: identity, named: identities)
     self.identities.withLock { $0 = table }
-    // Servers would go on to take this side for what it was.
+    // Servers would otherwise resume sessions and still see the old identity.
     sessions.removeAll()
   }
 
-  /// What this side shows, by the server's name. Any thread.
+  /// The identity that this side shows for a server name. Any thread.
   func identity(for serverName: String?) -> TLSIdentity? {
     if let chosen = configuration.chooseIdentity?(serverName) { return chosen }
     return identities.withLock { $0 }.identity(for: serverName)
   }
 
-  /// Whether a new connection of a server shows this by itself.
-  func isPreset(_ identity: TLSIdentity) -> Bool { preset.map { identity.isSame(as: $0) } ?? false }
+  /// Whether a new connection of a server already has this identity.
+  func isPreinstalled(_ identity: TLSIdentity) -> Bool { preinstalled.map { identity.isSame(as: $0) } ?? false }
 
   private var hasIdentity: Bool { configuration.chooseIdentity != nil || identities.withLock { !$0.isEmpty } }
 
   private func checkTrust() throws(TLSError) {
-    if case .full = configuration.verification, let emptiness = trust.emptiness { throw emptiness }
+    if case .full = configuration.verification, let missingRoots = trust.missingRoots { throw missingRoots }
   }
 }
 
 // MARK: - Connections
 
 extension TLSContext {
-  /// A new `SSL` of this context, which is the caller's to free.
+  /// Makes an `SSL` of this context, which the caller frees.
   ///
-  /// - Parameter state: What callbacks of this connection go to. The caller keeps it for as long as the connection.
-  // SAFETY: the connection is given to the caller, or freed here if something fails.
+  /// - Parameter state: The state that the connection's callbacks use. The caller keeps it as long as the connection.
+  // SAFETY: the connection is passed to the caller, or freed here if something fails.
   func makeSSL(for state: TLSHandshakeState) throws(TLSError) -> OpaquePointer {
     OpenSSLErrors.clear()
     if state.isServer {
@@ -114,7 +117,7 @@ extension TLSContext {
   }
 
   private func prepare(_ ssl: OpaquePointer, toCall name: ServerName, _ state: TLSHandshakeState) throws(TLSError) {
-    // SAFETY: the connection is the caller's, the texts live during the calls, which copy them.
+    // SAFETY: the connection is the caller's; the texts live during the calls, which copy them.
     unsafe SSL_set_connect_state(ssl)
     state.serverName = name
     let isDone: Bool
@@ -128,7 +131,7 @@ extension TLSContext {
     }
     guard isDone else { throw OpenSSLErrors.take().failure() }
     if let session = sessions.take(for: name) {
-      // One that does not fit any more makes a full handshake, which is no failure.
+      // If the session cannot be used any more, OpenSSL makes a full handshake instead.
       unsafe SSL_set_session(ssl, session.pointer)
       OpenSSLErrors.clear()
     }

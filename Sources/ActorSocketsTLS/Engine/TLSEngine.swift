@@ -1,4 +1,4 @@
-// One side of a TLS connection: OpenSSL between two rings of memory, a BIO pair. It has no input or output of its own.
+// One side of a TLS connection: OpenSSL between two ring buffers, a `BIOPair`. It does no input or output.
 //
 //                 feed                                  output
 //    ciphertext ────────▶ ring ──▶ SSL ──▶ ring ────────────────▶ ciphertext
@@ -6,119 +6,89 @@
 //                             read ▼ │ write
 //                                plaintext
 //
-// What OpenSSL asks of its caller, and how it is kept to:
-// - The error queue is the thread's: it is cleared before a call, and read in the same function.
-// - After a fatal failure nothing is called any more, SSL_shutdown least of all. The alert waits in the ring and is sent.
-// - Every call may leave something in the ring for the peer, reading too (an alert, a ticket, the answer to a key update). Whoever calls
-//   looks at `hasOutput` afterwards.
-// - A write is never cut by a full ring: only as much is written as it has room for as a whole record. So SSL never holds back what it
-//   was given, and no write need be repeated with the same bytes.
-// - Decrypted bytes raise no event: reading goes on until OpenSSL has nothing more.
-// - The end of the input is said to OpenSSL (BIO_shutdown_wr), which would wait for ever otherwise.
-// - `SSL_free` frees the half of the pair that it was given; the other one is freed here.
-//
-// The rings are as large as what is under way needs: a connection that idles has two small ones. A pair whose rings are empty is taken
-// apart, sized and put together again.
+// OpenSSL's rules for its callers, and how the engine follows them:
+// - Each thread has one error queue. The engine clears it before a call, and reads it in the same function.
+// - After a fatal failure OpenSSL must not be called again, least of all SSL_shutdown. The alert remains in the ring
+//   and is sent.
+// - Every call, also a read, may put something into the ring for the peer: an alert, a ticket, the answer to a key
+//   update. The engine's caller checks `hasOutput` after each call.
+// - OpenSSL would have to be called again with the same bytes if a full ring cut a write short. So the engine writes
+//   only whole records for which the ring has room, and OpenSSL never holds back plaintext.
+// - Decrypted bytes raise no event, so the engine reads until OpenSSL has nothing more.
+// - OpenSSL waits for more input until it is told of the end (BIO_shutdown_wr).
 
 internal import ActorSockets
 internal import COpenSSL
 
-/// OpenSSL's state of one connection and the two rings, owned by whoever holds this value.
+/// OpenSSL's state of one connection and its two rings.
 @safe struct TLSEngine: ~Copyable {
-  /// What came of a step of the handshake.
+  /// The result of a step of the handshake.
   enum HandshakeStep {
     case done
-    /// The peer's next bytes are needed.
+    /// The engine needs more ciphertext from the peer.
     case needsInput
-    /// The ring is full.
+    /// The output ring is full.
     case needsOutput
-    /// A closure has to judge the peer: see `TLSHandshakeState.question`.
-    case needsAnswer
+    /// A closure has to decide about the peer: see `TLSHandshakeState.peerToVerify`.
+    case needsVerifier
     case failed(TLSError)
   }
 
-  /// What ended a run of reading.
+  /// Why reading stopped.
   enum ReadStep {
     case needsInput
     case needsOutput
-    /// There is no room for more.
+    /// There is no room for more plaintext.
     case full
-    /// The peer said that no more comes.
+    /// The peer announced that it sends no more.
     case ended
     case failed(TLSError)
   }
 
   let state: TLSHandshakeState
   private let ssl: OpaquePointer
-  /// SSL's half of the pair, which SSL owns.
-  private let inner: OpaquePointer
-  /// The other half.
-  private let outer: OpaquePointer
+  private var rings: BIOPair
   private(set) var failure: TLSError?
-  /// Whether there is something to send. If not, the ring of what goes out is empty.
-  private(set) var hasOutput = false
-  /// Whether there is ciphertext that was not looked at. If not, the ring of what comes in is empty.
-  private(set) var hasInput = false
-  private var inputIsOver = false
-  private var sizes = Sizes.first
-  /// Bytes written since the keys were changed.
-  private var writtenWithKeys = 0
+  /// The number of bytes written since the last key update.
+  private var bytesSinceKeyUpdate = 0
 
-  /// The sizes of the rings.
-  private struct Sizes: Equatable {
-    var input: Int
-    var output: Int
+  /// The number of bytes after which the keys are updated. It is far below the limit for AES-GCM, 2^24.5 full records
+  /// (RFC 8446, section 5.5).
+  private static let keyUsageLimit = 1 << 36
 
-    /// A ring of any size takes what there is piece by piece.
-    static let small = Sizes(input: 1_024, output: 1_024)
-    /// Room for what most handshakes send at once.
-    static let first = Sizes(input: 4_096, output: 4_096)
-    /// Room for the largest record, which RFC 8446 limits to 2^14 bytes and a bit.
-    static let large = Sizes(input: 17_408, output: 17_408)
-    /// The most room to write to: four records go out in one system call.
-    static let largestOutput = 4 * (TLSEngine.longestRecord + TLSEngine.overhead)
-  }
-
-  /// The most plaintext of a record.
-  private static let longestRecord = 16_384
-  /// What a record has beside its plaintext, at most: the header, an initialisation vector, padding, a check sum.
-  private static let overhead = 256
-  /// Keys of AES-GCM are good for 2^24.5 full records, RFC 8446, section 5.5; they are changed long before that.
-  private static let bytesWithKeys = 1 << 36
-
-  /// An engine that has not begun.
+  /// Makes an engine whose handshake has not begun.
   init(_ context: TLSContext, as role: TLSRole) throws(TLSError) {
     state = TLSHandshakeState(context, role)
     let ssl = try unsafe context.makeSSL(for: state)
-    var inner: OpaquePointer?
-    var outer: OpaquePointer?
-    // SAFETY: both are set if the call succeeds; SSL takes one over, `deinit` frees the other.
-    _ = unsafe BIO_new_bio_pair(&inner, Sizes.first.output, &outer, Sizes.first.input)
-    guard let inner = unsafe inner, let outer = unsafe outer else {
+    do throws(TLSError) {
+      rings = try BIOPair()
+    } catch {
+      // SAFETY: the connection has no other user.
       unsafe SSL_free(ssl)
-      throw Self.outOfMemory
+      throw error
     }
-    unsafe SSL_set_bio(ssl, inner, inner)
+    unsafe rings.attach(to: ssl)
     unsafe self.ssl = ssl
-    unsafe self.inner = inner
-    unsafe self.outer = outer
   }
 
-  deinit {
-    // SAFETY: both are freed once. The callbacks' state outlives SSL, for it is a property of this value.
-    unsafe SSL_free(ssl)
-    unsafe BIO_free(outer)
-  }
+  // SAFETY: `ssl` is freed once, before `rings`, because it owns half of that pair. The callbacks' state is a property
+  // of this value and outlives it.
+  deinit { unsafe SSL_free(ssl) }
+
+  /// Whether there is ciphertext to send.
+  var hasOutput: Bool { rings.hasOutput }
+  /// Whether there is ciphertext that OpenSSL has not read.
+  var hasInput: Bool { rings.hasInput }
 
   // MARK: The handshake
 
-  /// Goes on with the handshake as far as it gets.
+  /// Continues the handshake as far as possible.
   mutating func handshake() -> HandshakeStep {
     if let failure { return .failed(failure) }
     // SAFETY: `ssl` is this value's.
     OpenSSLErrors.clear()
     let result = unsafe SSL_do_handshake(ssl)
-    noteRings()
+    rings.updateAfterCall()
     if result == 1 {
       if let error = callbackFailure() { return .failed(error) }
       return .done
@@ -126,20 +96,20 @@ internal import COpenSSL
     switch unsafe SSL_get_error(ssl, result) {
     case SSL_ERROR_WANT_READ: return .needsInput
     case SSL_ERROR_WANT_WRITE: return .needsOutput
-    case SSL_ERROR_WANT_RETRY_VERIFY: return .needsAnswer
+    case SSL_ERROR_WANT_RETRY_VERIFY: return .needsVerifier
     case let error: return .failed(fail(error, isHandshake: true))
     }
   }
 
-  /// Whether the handshake is done, as far as OpenSSL is concerned.
+  /// Whether OpenSSL has completed the handshake.
   // SAFETY: `ssl` is this value's.
-  var isUp: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
+  var isHandshakeComplete: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
 
-  /// What can be asked of the connection once it is up.
+  /// What the handshake negotiated; valid once it is complete.
   // SAFETY: `ssl` is this value's.
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
 
-  /// Derives bytes from the secrets of the connection: RFC 5705.
+  /// Derives bytes from the connection's secrets: RFC 5705.
   func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws(TLSError) -> [UInt8] {
     // SAFETY: `ssl` is this value's.
     try unsafe TLSSession.exportKeyingMaterial(ssl, label, context, count: count)
@@ -147,39 +117,40 @@ internal import COpenSSL
 
   // MARK: Ciphertext in
 
-  /// Takes ciphertext in and appends what it decrypts, until all is used up or it cannot go on.
+  /// Takes ciphertext in and appends the plaintext, until all ciphertext is consumed or OpenSSL cannot continue.
   ///
   /// - Parameters:
-  ///   - ciphertext: From the peer.
-  ///   - fed: How much of it is taken in; the rest is to be given again.
-  ///   - plaintext: Where the bytes go.
-  /// - Returns: Why it stopped.
+  ///   - ciphertext: Bytes from the peer.
+  ///   - consumed: The number of bytes already taken in. The caller passes the rest again.
+  ///   - plaintext: Where the decrypted bytes go.
+  /// - Returns: Why reading stopped.
   mutating func read(
-    feeding ciphertext: Span<UInt8>, _ fed: inout Int, appendingTo plaintext: inout [UInt8]
+    feeding ciphertext: Span<UInt8>, _ consumed: inout Int, appendingTo plaintext: inout [UInt8]
   ) -> ReadStep {
     if let failure { return .failed(failure) }
-    makeRoom(input: ciphertext.count)
+    rings.grow(input: ciphertext.count)
     defer {
-      noteRings()
-      giveRoomBack()
+      rings.updateAfterCall()
+      rings.shrink()
     }
     while true {
       var step = ReadStep.needsInput
-      plaintext.append(addingCapacity: room(for: ciphertext.count - fed)) { tail in
-        // SAFETY: the memory is valid for its capacity, and the count that is set is what OpenSSL wrote.
+      plaintext.append(addingCapacity: plaintextCapacity(for: ciphertext.count - consumed)) { tail in
+        // SAFETY: the memory is valid for its capacity, and the count is what OpenSSL wrote.
         unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
           repeat {
             let wasEmpty = !hasInput
-            let taken = feed(ciphertext.extracting(fed..<ciphertext.count))
-            fed += taken
-            // An empty ring that takes nothing is none, and what is lost there must not go unnoticed.
-            if taken == 0, fed < ciphertext.count, wasEmpty {
-              failure = Self.outOfMemory
-              step = .failed(Self.outOfMemory)
+            let taken = feed(ciphertext.extracting(consumed..<ciphertext.count))
+            consumed += taken
+            // An empty ring that takes nothing could not be allocated. Without this check the ciphertext would be lost
+            // silently.
+            if taken == 0, consumed < ciphertext.count, wasEmpty {
+              failure = .outOfMemory
+              step = .failed(.outOfMemory)
               break
             }
             step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
-          } while step.needsInput && fed < ciphertext.count
+          } while step.needsInput && consumed < ciphertext.count
         }
       }
       if case .full = step { continue }
@@ -187,37 +158,27 @@ internal import COpenSSL
     }
   }
 
-  /// How many bytes of plaintext may come of so many bytes of ciphertext and of what there is.
-  private func room(for count: Int) -> Int {
-    // What is decrypted is shorter than what it was, but for a record of which the beginning came before. To copy what
-    // came with it into a larger array is worth being avoided if it is much.
-    // SAFETY: `ssl` and `inner` are this value's.
-    let isBegun = unsafe count > Self.longestRecord && SSL_has_pending(ssl) == 1
-    let pending = unsafe hasInput ? Int(SSL_pending(ssl)) + copenssl_BIO_pending(inner) : 0
-    return max(pending + count + (isBegun ? Self.longestRecord : 0), 64)
+  /// The most bytes of plaintext that this number of bytes of ciphertext and the buffered ciphertext can bring.
+  private func plaintextCapacity(for count: Int) -> Int {
+    // Plaintext is shorter than its ciphertext, except for a record that began in an earlier call. Room for that record
+    // is added if there is much ciphertext, to avoid copying it all into a larger array.
+    // SAFETY: `ssl` is this value's.
+    let hasPartialRecord = unsafe count > TLSRecord.maximumPlaintext && SSL_has_pending(ssl) == 1
+    let pending = unsafe hasInput ? Int(SSL_pending(ssl)) + rings.inputCount : 0
+    return max(pending + count + (hasPartialRecord ? TLSRecord.maximumPlaintext : 0), 64)
   }
 
-  /// Puts as much ciphertext into the ring as it has room for.
-  mutating func feed(_ ciphertext: Span<UInt8>) -> Int {
-    if ciphertext.isEmpty || inputIsOver { return 0 }
-    // SAFETY: the pointer is valid for the count during the call, which only reads.
-    let written = unsafe ciphertext.withUnsafeBytes { bytes in
-      unsafe BIO_write(outer, bytes.baseAddress, Int32(clamping: bytes.count))
-    }
-    if written > 0 { hasInput = true }
-    return max(0, Int(written))
-  }
+  /// Copies as much ciphertext into the input ring as there is room for.
+  ///
+  /// - Returns: The number of bytes copied.
+  mutating func feed(_ ciphertext: Span<UInt8>) -> Int { rings.feed(ciphertext) }
 
-  /// No more ciphertext comes.
-  mutating func endInput() {
-    if inputIsOver { return }
-    inputIsOver = true
-    // SAFETY: `outer` is this value's.
-    _ = unsafe copenssl_BIO_shutdown_wr(outer)
-  }
+  /// Marks the end of the ciphertext.
+  mutating func endInput() { rings.endInput() }
 
-  /// Decrypts into the memory until it is full or OpenSSL cannot go on.
+  /// Decrypts into the memory until it is full or OpenSSL cannot continue.
   private mutating func read(_ memory: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> ReadStep {
+    assert(failure == nil, "OpenSSL is not called after a fatal failure")
     while true {
       if filled == memory.count { return .full }
       // SAFETY: `ssl` is this value's, and the memory is valid for its count.
@@ -225,31 +186,29 @@ internal import COpenSSL
       var count = 0
       let result = unsafe SSL_read_ex(ssl, memory.baseAddress.map { unsafe $0 + filled }, memory.count - filled, &count)
       filled += count
-      // Bytes count, and not records, which may be empty.
-      if count > 0 { state.idleMessages = 0 }
+      // Only bytes reset the count: records may be empty.
+      if count > 0 { state.messagesWithoutData = 0 }
       if result == 1 {
-        // A call that would only say that there is no more is left out.
-        if unsafe SSL_pending(ssl) == 0 && copenssl_BIO_pending(inner) == 0, !inputIsOver {
-          hasInput = false
-          return .needsInput
-        }
+        // Saves a call that would only report that there is no more.
+        if unsafe SSL_pending(ssl) == 0, !rings.inputIsOver, !rings.updateInput() { return .needsInput }
         continue
       }
       let error = unsafe SSL_get_error(ssl, result)
       if let failure = callbackFailure() { return .failed(failure) }
       switch error {
       case SSL_ERROR_WANT_READ:
-        hasInput = unsafe copenssl_BIO_pending(inner) > 0
+        _ = rings.updateInput()
         return .needsInput
       case SSL_ERROR_WANT_WRITE: return .needsOutput
-      // Where truncation is allowed, the end of the input is taken for the notice, within a record, too.
+      // If truncation is allowed, OpenSSL reports the end of the input like close_notify, even within a record.
       case SSL_ERROR_ZERO_RETURN where state.receivedAlert == 0 || isBetweenRecords: return .ended
       default: return .failed(fail(error))
       }
     }
   }
 
-  /// Whether no part of a record was taken in. Its header alone is not pending any more, but OpenSSL then waits for the body.
+  /// Whether no part of a record was taken in. OpenSSL does not count a header as pending, but waits for the body after
+  /// it.
   private var isBetweenRecords: Bool {
     // SAFETY: `ssl` is this value's, and the text is static: "RB" while a body is read.
     unsafe SSL_has_pending(ssl) == 0 && SSL_rstate_string(ssl)[1] == UInt8(ascii: "H")
@@ -257,43 +216,44 @@ internal import COpenSSL
 
   // MARK: Plaintext in
 
-  /// Encrypts plaintext into the ring, record by record, as far as there is room.
+  /// Encrypts plaintext into the output ring, record by record, while there is room.
   ///
-  /// - Returns: How many bytes were taken, or why it failed.
+  /// - Returns: The number of bytes encrypted, or why it failed.
   private mutating func encrypt(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
     if let failure { return .failure(failure) }
-    makeRoom(output: plaintext.count)
+    assert(!hasOutput, "nothing is encrypted while ciphertext waits")
+    rings.grow(output: plaintext.count)
     var written = 0
     while written < plaintext.count {
-      // SAFETY: `ssl` and `inner` are this value's, and the pointer is valid for the count during the call, which only reads.
-      let room = unsafe (hasOutput ? Int(BIO_ctrl_get_write_guarantee(inner)) : sizes.output) - Self.overhead
-      let length = min(plaintext.count - written, Self.longestRecord, room)
-      // A short record for want of room would be a waste, unless the ring is empty.
-      if length <= 0 || length < plaintext.count - written && length < Self.longestRecord && hasOutput { break }
-      changeKeysIfDue()
+      let room = rings.outputRoom - TLSRecord.maximumOverhead
+      let length = min(plaintext.count - written, TLSRecord.maximumPlaintext, room)
+      // Waits for room instead of making a short record, unless the ring is empty.
+      if length <= 0 || length < plaintext.count - written && length < TLSRecord.maximumPlaintext && hasOutput { break }
+      updateKeysIfDue()
       var count = 0
       OpenSSLErrors.clear()
+      // SAFETY: `ssl` is this value's, and the pointer is valid for the count during the call, which only reads.
       let result = unsafe plaintext.extracting(written..<written + length).withUnsafeBytes { bytes in
         unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count)
       }
       if result != 1 {
-        noteRings()
+        rings.updateAfterCall()
         let error = unsafe SSL_get_error(ssl, result)
         if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { break }
         return .failure(fail(error))
       }
       written += count
-      writtenWithKeys += count
-      hasOutput = true
-      // A peer that only takes data answers each of our key updates with one of its own.
-      state.idleMessages = 0
+      bytesSinceKeyUpdate += count
+      rings.recordWasWritten()
+      // A peer that only receives answers each of our key updates with one of its own.
+      state.messagesWithoutData = 0
     }
     return .success(written)
   }
 
-  /// Encrypts plaintext and shows what comes of it, as `withOutput` does, for as long as all of that is sent.
+  /// Encrypts plaintext and passes the ciphertext to `body`, as `withOutput` does, as long as `body` sends all of it.
   ///
-  /// - Returns: How many bytes were taken, none if something made before was not sent; or why it failed.
+  /// - Returns: The number of bytes encrypted, 0 if earlier ciphertext was not sent; or why it failed.
   mutating func write(_ plaintext: Span<UInt8>, sending body: (Span<UInt8>) -> Int) -> Result<Int, TLSError> {
     var written = 0
     while withOutput(body), written < plaintext.count {
@@ -303,55 +263,39 @@ internal import COpenSSL
       case .failure(let error): return .failure(error)
       }
     }
-    giveRoomBack()
+    rings.shrink()
     return .success(written)
   }
 
-  private mutating func changeKeysIfDue() {
-    if writtenWithKeys < Self.bytesWithKeys { return }
-    writtenWithKeys = 0
-    // SAFETY: `ssl` is this value's. Of a version that has none, it fails, and nothing changes.
+  private mutating func updateKeysIfDue() {
+    if bytesSinceKeyUpdate < Self.keyUsageLimit { return }
+    bytesSinceKeyUpdate = 0
+    // SAFETY: `ssl` is this value's. In a version without key updates the call fails and changes nothing.
     unsafe SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED)
   }
 
-  /// Says that no more plaintext comes: close_notify. The peer may go on.
+  /// Sends close_notify: no more plaintext follows. The peer may continue to send.
   mutating func finishWriting() {
     if failure != nil { return }
     // SAFETY: `ssl` is this value's.
     OpenSSLErrors.clear()
     let result = unsafe SSL_shutdown(ssl)
-    noteRings()
+    rings.updateAfterCall()
     if result < 0, unsafe SSL_get_error(ssl, result) == SSL_ERROR_SSL { _ = fail(SSL_ERROR_SSL) }
   }
 
   // MARK: Ciphertext out
 
-  /// How many bytes there are to send.
-  // SAFETY: `outer` is this value's.
-  var outputCount: Int { unsafe hasOutput ? copenssl_BIO_pending(outer) : 0 }
+  /// The number of bytes to send.
+  var outputCount: Int { rings.outputCount }
 
-  /// Shows what is to be sent, in as many pieces as lie apart in the ring; `body` says how much of a piece was. 0 ends it.
+  /// Passes the ciphertext to send to `body`, one contiguous piece of the ring at a time, until `body` returns 0.
   ///
-  /// - Returns: Whether all of it was sent.
-  mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool {
-    var pending = outputCount
-    while pending > 0 {
-      var start: UnsafeMutablePointer<CChar>?
-      // SAFETY: the memory is the ring's, valid until the next call on the pair, and `body` makes none.
-      let count = unsafe BIO_nread0(outer, &start)
-      guard count > 0, let start = unsafe start else { break }
-      let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(count)).assumingMemoryBound(to: UInt8.self)
-      let sent = min(body(unsafe Span(_unsafeElements: bytes)), Int(count))
-      if sent <= 0 { break }
-      var ignored: UnsafeMutablePointer<CChar>?
-      _ = unsafe BIO_nread(outer, &ignored, Int32(sent))
-      pending -= sent
-    }
-    hasOutput = pending > 0
-    return !hasOutput
-  }
+  /// - Parameter body: Returns how many bytes of the piece it sent.
+  /// - Returns: Whether all of the ciphertext was sent.
+  mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool { rings.withOutput(body) }
 
-  /// Takes everything out that is to be sent.
+  /// Removes and returns all ciphertext to send.
   mutating func takeOutput() -> [UInt8] {
     var output: [UInt8] = []
     _ = withOutput { bytes in
@@ -361,56 +305,21 @@ internal import COpenSSL
     return output
   }
 
-  // MARK: The rings
-
-  /// Looks at what a call on SSL has left in the rings: once, for it is asked for often.
-  private mutating func noteRings() {
-    // SAFETY: both halves are this value's.
-    hasOutput = unsafe copenssl_BIO_pending(outer) > 0
-    if hasInput { hasInput = unsafe copenssl_BIO_pending(inner) > 0 }
-  }
-
-  private mutating func makeRoom(input: Int = 0, output: Int = 0) {
-    var wanted = sizes
-    if input > sizes.input { wanted.input = Sizes.large.input }
-    if output + Self.overhead > sizes.output {
-      let records = (output - 1) / Self.longestRecord + 1
-      wanted.output = min(max(Sizes.large.output, records * (Self.longestRecord + Self.overhead)), Sizes.largestOutput)
-    }
-    if wanted != sizes { resize(to: wanted) }
-  }
-
-  /// Makes the rings small if they are empty.
-  mutating func giveRoomBack() {
-    if sizes != .small { resize(to: .small) }
-  }
-
-  private mutating func resize(to wanted: Sizes) {
-    // SAFETY: both halves are this value's. Nothing is lost: the rings are empty.
-    guard !inputIsOver, !hasInput, !hasOutput else { return }
-    unsafe copenssl_BIO_destroy_bio_pair(outer)
-    unsafe copenssl_BIO_set_write_buf_size(outer, wanted.input)
-    unsafe copenssl_BIO_set_write_buf_size(inner, wanted.output)
-    // Without memory the rings would be none: nothing can be taken in or out, which the first use finds.
-    if unsafe copenssl_BIO_make_bio_pair(inner, outer) == 1 { sizes = wanted }
-  }
+  /// Shrinks both rings if they are empty.
+  mutating func shrinkRings() { rings.shrink() }
 
   // MARK: Failures
 
-  /// A callback found a reason to fail that OpenSSL has not.
+  /// The failure that a callback found and that OpenSSL does not know.
   private mutating func callbackFailure() -> TLSError? {
     guard let error = state.failure else { return nil }
     failure = error
     return error
   }
 
-  private static var outOfMemory: TLSError {
-    TLSError(.internalError, detail: "there is no memory for a TLS connection")
-  }
-
   private mutating func fail(_ error: Int32, isHandshake: Bool = false) -> TLSError {
     // SAFETY: `ssl` is this value's.
-    let failure = unsafe TLSError.taken(from: ssl, state, result: error, isHandshake: isHandshake)
+    let failure = unsafe TLSError.lastFailure(of: ssl, state, result: error, isHandshake: isHandshake)
     self.failure = failure
     return failure
   }

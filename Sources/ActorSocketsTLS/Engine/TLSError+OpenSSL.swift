@@ -2,16 +2,16 @@ internal import COpenSSL
 internal import SocketSystem
 
 extension TLSError {
-  /// Why a call on a connection failed. It empties the thread's queue of errors.
+  /// Returns why a call on a connection failed, and empties the thread's error queue.
   ///
   /// - Parameters:
   ///   - ssl: The connection.
-  ///   - state: What its callbacks have left.
-  ///   - result: What SSL_get_error(3) said.
+  ///   - state: What the connection's callbacks found.
+  ///   - result: The result of SSL_get_error(3).
   ///   - isHandshake: Whether the call was part of the handshake.
-  /// - Returns: The cause that is known best.
-  static func taken(
-    from ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32, isHandshake: Bool = false
+  /// - Returns: The most specific known cause.
+  static func lastFailure(
+    of ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32, isHandshake: Bool = false
   ) -> TLSError {
     // SAFETY: the connection is the caller's.
     let errors = OpenSSLErrors.take()
@@ -47,7 +47,7 @@ extension TLSError {
     return TLSError(Code(reason: first.reason, isServer: state.isServer))
   }
 
-  /// Whether the message that OpenSSL read last is the one with the peer's certificates.
+  /// Whether the last message that OpenSSL read is the one with the peer's certificates.
   private static func awaitsCertificate(_ ssl: OpaquePointer) -> Bool {
     // SAFETY: as above.
     let handshake = unsafe SSL_get_state(ssl)
@@ -67,7 +67,7 @@ extension TLSError {
 }
 
 extension TLSError.Code {
-  /// What a reason of libssl's (`SSL_R_…`) means.
+  /// The meaning of a reason of libssl (`SSL_R_…`).
   fileprivate init(reason: Int32, isServer: Bool) {
     self =
       switch reason {
@@ -90,7 +90,7 @@ extension TLSError.Code {
       }
   }
 
-  /// What failed in another library: only certificates and keys are read there that came from the peer.
+  /// The meaning of a failure in another library. Those libraries only read the peer's certificates and keys.
   fileprivate init(library: Int32) {
     self =
       switch library {

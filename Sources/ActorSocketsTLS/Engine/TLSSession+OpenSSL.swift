@@ -2,7 +2,7 @@ internal import COpenSSL
 internal import SocketSystem
 
 extension TLSSession {
-  /// What a connection whose handshake is done has come to. It does some work, so it is made when somebody asks.
+  /// Reads what a completed handshake has negotiated. This takes some time, so it is done on demand.
   init(ssl: OpaquePointer, _ state: TLSHandshakeState) {
     // SAFETY: the connection is the caller's, and what is read of it is copied or shared during the call.
     version = TLSVersion(rawValue: UInt16(truncatingIfNeeded: unsafe SSL_version(ssl)))
@@ -13,7 +13,7 @@ extension TLSSession {
     serverName = unsafe state.isServer ? ActorSocketsTLS.serverName(of: ssl) : state.serverName?.text
     peerCertificates = unsafe Self.peerCertificates(ssl, state)
     isResumed = unsafe SSL_session_reused(ssl) == 1
-    // RFC 9266, section 2. The context is empty, but present: TLS 1.2 tells the two apart.
+    // RFC 9266, section 2. The context is empty but present: TLS 1.2 distinguishes that from a missing one.
     channelBinding = try? unsafe Self.exportKeyingMaterial(ssl, "EXPORTER-Channel-Binding", [], count: 32)
     let result = Int32(clamping: unsafe SSL_get_verify_result(ssl))
     if let verdict = state.verdict {
@@ -41,8 +41,8 @@ extension TLSSession {
   }
 
   private static func peerCertificates(_ ssl: OpaquePointer, _ state: TLSHandshakeState) -> [TLSCertificate] {
-    // SAFETY: as above; certificates are shared. On a client the peer's own is the first of the chain, on a server it is
-    // none of it.
+    // SAFETY: as above; certificates are shared. On a client the chain begins with the peer's own certificate; on a
+    // server the chain does not contain it.
     guard let own = unsafe SSL_get0_peer_certificate(ssl) else { return [] }
     var certificates = unsafe Certificate.shared(from: SSL_get_peer_cert_chain(ssl))
     if state.isServer || certificates.isEmpty, let own = try? unsafe Certificate(sharing: own) {
@@ -51,13 +51,13 @@ extension TLSSession {
     return certificates.map(TLSCertificate.init)
   }
 
-  /// Derives bytes from the secrets of a connection whose handshake is done: RFC 5705, RFC 8446, section 7.5.
+  /// Derives bytes from the secrets of a connection whose handshake is complete: RFC 5705, and RFC 8446, section 7.5.
   ///
   /// Without the extended master secret, two connections of TLS 1.2 with different peers may have the same secrets.
   static func exportKeyingMaterial(
     _ ssl: OpaquePointer, _ label: String, _ context: [UInt8]?, count: Int
   ) throws(TLSError) -> [UInt8] {
-    // SAFETY: as above; as many bytes are written as there is room for.
+    // SAFETY: as above; the call writes as many bytes as there is room for.
     guard unsafe SSL_version(ssl) == TLS1_3_VERSION || copenssl_SSL_get_extms_support(ssl) == 1 else {
       throw TLSError(.exporterUnavailable)
     }

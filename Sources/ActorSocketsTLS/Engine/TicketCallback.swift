@@ -1,10 +1,10 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// Sets the keys that a ticket is sealed or opened with (`SSL_CTX_set_tlsext_ticket_key_evp_cb`).
+/// Sets the keys that encrypt or decrypt a ticket (`SSL_CTX_set_tlsext_ticket_key_evp_cb`).
 ///
-/// - Returns: 1 if it can be done, 2 if it can and the client should get a new ticket, 0 if the ticket is of no use (then
-///   there is a full handshake), -1 if something failed.
+/// - Returns: 1 on success; 2 on success if the client should get a new ticket; 0 if the ticket cannot be used, which
+///   leads to a full handshake; -1 on failure.
 func useTicketKey(
   _ ssl: OpaquePointer?, _ name: UnsafeMutablePointer<UInt8>?, _ vector: UnsafeMutablePointer<UInt8>?,
   _ cipher: OpaquePointer?, _ mac: OpaquePointer?, _ isSealing: Int32
@@ -29,11 +29,11 @@ func useTicketKey(
   }
   let isDone = unsafe EVP_DecryptInit_ex(cipher, TicketCipher.pointer, nil, key.cipherKey, vector) == 1
   guard isDone, unsafe copenssl_HMAC_set_key(mac, key.macKey, key.macKey.count) == 1 else { return -1 }
-  // With TLS 1.3 a ticket is good for one connection, so the client gets another for the next: RFC 8446, section C.4.
+  // A ticket of TLS 1.3 is used once, so the client gets another one for its next connection: RFC 8446, appendix C.4.
   return unsafe isPrevious || SSL_version(ssl) == TLS1_3_VERSION ? 2 : 1
 }
 
-/// AES-256 in CBC mode, looked up once: OpenSSL would do it for each ticket.
+/// AES-256 in CBC mode, looked up once. OpenSSL would look it up for each ticket.
 private enum TicketCipher {
   private static let fetched: OpenSSLObject? = {
     // SAFETY: the object owns the reference and gives it back.
@@ -42,6 +42,6 @@ private enum TicketCipher {
     return try? unsafe OpenSSLObject(cipher) { unsafe EVP_CIPHER_free($0) }
   }()
 
-  // SAFETY: the object is there for as long as the program runs.
+  // SAFETY: the object lives as long as the program.
   static var pointer: OpaquePointer? { unsafe fetched?.pointer ?? EVP_aes_256_cbc() }
 }

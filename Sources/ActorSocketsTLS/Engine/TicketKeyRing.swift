@@ -1,12 +1,13 @@
 internal import SocketSystem
 
-/// The keys that a server seals tickets with: the current one, and the one before, which only opens.
+/// The keys of a server's tickets: the current one encrypts and decrypts, the previous one only decrypts.
 ///
-/// A key seals for one lifetime and opens for one more. So a stolen key opens what was recorded in that time at most, and
-/// no ticket is refused before it is a lifetime old. A value without a clock: the caller says what time it is.
+/// A key encrypts for one lifetime and decrypts for one more. So a stolen key decrypts at most what was recorded in
+/// that time, and no ticket is refused before it is one lifetime old. A value without a clock: the caller passes the
+/// time.
 struct TicketKeyRing: Sendable {
   struct Key: Sendable {
-    /// By which a ticket says what it was sealed with: 16 bytes.
+    /// The name by which a ticket identifies its key: 16 bytes.
     let name: [UInt8]
     /// For AES-256 in CBC mode.
     let cipherKey: [UInt8]
@@ -18,23 +19,24 @@ struct TicketKeyRing: Sendable {
   private let lifetime: Int64
   private var current: Key?
   private var previous: Key?
-  /// Random bytes that are not used yet: to make many at a time costs hardly more than to make a few.
+  /// Random bytes for later use: making many at a time costs hardly more than making a few.
   private var unused: ArraySlice<UInt8> = []
 
-  /// - Parameter lifetime: How long a key seals.
+  /// - Parameter lifetime: How long a key encrypts.
   init(lifetime: Duration) {
     let (seconds, attoseconds) = lifetime.components
     let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
     self.lifetime = overflow ? .max / 4 : min(.max / 4, nanoseconds + attoseconds / 1_000_000_000)
   }
 
-  /// The key to seal with, which is a new one if the last is too old, and an initialisation vector that no other ticket has.
+  /// Returns the key that encrypts tickets, a new one if the last is too old, and an initialisation vector that no
+  /// other ticket has.
   ///
   /// - Parameters:
-  ///   - now: Nanoseconds of a clock that only goes forward.
-  ///   - random: Makes bytes that nobody can guess.
+  ///   - now: Nanoseconds of a monotonic clock.
+  ///   - random: Makes cryptographically secure random bytes.
   /// - Returns: The key, and 16 bytes.
-  /// - Throws: What `random` throws.
+  /// - Throws: The errors of `random`.
   mutating func sealing(
     at now: Int64, _ random: (Int) throws(TLSError) -> [UInt8]
   ) throws(TLSError) -> (key: Key, vector: ArraySlice<UInt8>) {
@@ -59,7 +61,7 @@ struct TicketKeyRing: Sendable {
     return key
   }
 
-  /// The key with a name, and whether it is the previous one, so that a new ticket should replace the old.
+  /// Returns the key with this name, and whether it is the previous one, so that a new ticket should replace the old.
   mutating func opening(_ name: some Sequence<UInt8>, at now: Int64) -> (key: Key, isPrevious: Bool)? {
     retire(at: now)
     if let current, name.elementsEqual(current.name) { return (current, false) }

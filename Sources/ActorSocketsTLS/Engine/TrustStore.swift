@@ -3,21 +3,21 @@ internal import SocketSystem
 
 /// What a context trusts: OpenSSL's store (`X509_STORE`) and the pins.
 ///
-/// Files are read here and now, so what is wrong with them is said when the context is made. Of the system's directory
-/// alone, OpenSSL reads what it needs when it needs it: there are many, and most are never asked for.
+/// Files are read when the context is made, so their errors are reported then. The system's directory is the exception:
+/// OpenSSL reads single files from it when it needs them, because there are many and most are never needed.
 struct TrustStore {
   let store: OpenSSLObject
   /// SHA-256 hashes of public keys.
   private(set) var pins: Set<[UInt8]> = []
-  /// Whether nothing but pins was given, so that they stand for authorities.
-  private(set) var isPinsAlone = false
-  /// The roots that were given one by one; servers name them to clients.
+  /// Whether only pins were given, so that they replace authorities.
+  private(set) var trustsOnlyPins = false
+  /// The roots that were given one by one. Servers name them to clients.
   private(set) var roots: [Certificate] = []
-  /// Why no certificate could be verified with it, if that is so.
-  private(set) var emptiness: TLSError?
+  /// The error if there is no root, so that no certificate could be verified; otherwise `nil`.
+  private(set) var missingRoots: TLSError?
 
   init(_ configuration: TLSConfiguration) throws(TLSError) {
-    // SAFETY: the store is new, and its reference is given away.
+    // SAFETY: the store is new, and its reference is given up.
     store = try unsafe OpenSSLObject(X509_STORE_new()) { unsafe X509_STORE_free($0) }
     var hasSystem = false
     for source in configuration.trustRoots {
@@ -33,11 +33,11 @@ struct TrustStore {
     }
     try add(roots)
     if hasSystem { try addSystem() }
-    isPinsAlone = !hasSystem && roots.isEmpty && !pins.isEmpty
+    trustsOnlyPins = !hasSystem && roots.isEmpty && !pins.isEmpty
     if !hasSystem, roots.isEmpty, pins.isEmpty {
-      emptiness = TLSError(.noTrustRoots, detail: "the configuration has no trust roots, so nobody could be trusted")
+      missingRoots = TLSError(.noTrustRoots, detail: "the configuration has no trust roots, so nobody could be trusted")
     } else if hasSystem, roots.isEmpty, !SystemRoots.exist {
-      emptiness = TLSError(
+      missingRoots = TLSError(
         .noTrustRoots,
         detail: "the system has no trusted roots in \(SystemRoots.places), install the package ca-certificates")
     }
@@ -46,7 +46,8 @@ struct TrustStore {
   private func add(_ certificates: [Certificate]) throws(TLSError) {
     for certificate in certificates {
       OpenSSLErrors.clear()
-      // SAFETY: both live during the call; the store takes a reference of its own. One that is there already is no error.
+      // SAFETY: both live during the call; the store takes its own reference. A certificate that the store already has
+      // is no error.
       guard unsafe X509_STORE_add_cert(store.pointer, certificate.pointer) == 1 else {
         throw OpenSSLErrors.take().failure()
       }
@@ -55,7 +56,8 @@ struct TrustStore {
 
   private func addSystem() throws(TLSError) {
     OpenSSLErrors.clear()
-    // SAFETY: the store lives during the call. That a place is not there leaves its error behind, which is nobody's.
+    // SAFETY: the store lives during the call. A missing file or directory leaves an error in the queue, which is
+    // discarded.
     guard unsafe X509_STORE_set_default_paths(store.pointer) == 1 else { throw OpenSSLErrors.take().failure() }
     OpenSSLErrors.clear()
   }
@@ -67,17 +69,17 @@ struct TrustStore {
 
   private static func certificates(directory path: String) throws(TLSError) -> [Certificate] {
     let source = Source.file(path)
-    guard !path.isEmpty, !path.utf8.contains(0) else { throw source.bad("is not a path") }
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw source.badFile("is not a path") }
     let names: [String]
     do throws(SystemError) {
       names = try Directory.names(in: path)
     } catch {
-      throw source.bad("cannot be read as a directory: \(SystemError.message(error.errno))")
+      throw source.badFile("cannot be read as a directory: \(SystemError.message(error.errno))")
     }
     var certificates: [Certificate] = []
     for name in names {
       let file = Source.file("\(path)/\(name)")
-      // What is no file of certificates may be there, too.
+      // The directory may contain files without certificates.
       guard let contents = try? file.read(), let found = try? Certificate.read(contents, from: file) else { continue }
       certificates += found
     }

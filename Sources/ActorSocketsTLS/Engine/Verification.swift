@@ -1,23 +1,24 @@
 internal import COpenSSL
 internal import SocketSystem
 
-// How the certificate of a peer is judged. OpenSSL checks it (X509_verify_cert(3)); pins are checked here; then the
-// configuration says what follows from the verdict. A resumed session has been through this when it was made.
+// How the certificate of a peer is verified. OpenSSL checks it (X509_verify_cert(3)), then this file checks the pins,
+// then the configuration says what follows from the verdict. A resumed session was verified when it was made.
 //
 // A client whose program has to be asked stops in the middle of the handshake: the callback says so to OpenSSL, which
-// returns SSL_ERROR_WANT_RETRY_VERIFY, and calls it again when the engine goes on with the answer. OpenSSL 3.0 has nothing
-// like it for servers. There the handshake goes on, and the engine holds everything back until there is an answer.
+// returns SSL_ERROR_WANT_RETRY_VERIFY, and OpenSSL calls it again when the engine continues with the answer. OpenSSL
+// 3.0 has nothing like that for servers. There the handshake continues, and the transport lets no application byte pass
+// until there is an answer.
 
-/// Called in place of OpenSSL's own verification (`SSL_CTX_set_cert_verify_callback`).
+/// Replaces OpenSSL's own verification (`SSL_CTX_set_cert_verify_callback`).
 ///
-/// - Returns: 1 if the handshake goes on, 0 if it fails.
+/// - Returns: 1 if the handshake continues, 0 if it fails.
 func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
-  // SAFETY: OpenSSL passes what it verifies with, and the connection that it is for; both live during the callback.
+  // SAFETY: OpenSSL passes the verification's context and its connection; both live during the callback.
   guard let store = unsafe store,
     let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
     let state = unsafe TLSHandshakeState.of(OpaquePointer(ssl))
   else { return 0 }
-  if state.verdict == nil { unsafe judge(store, state) }
+  if state.verdict == nil { unsafe check(store, state) }
   unsafe X509_STORE_CTX_set_error(store, state.verifyResult)
   switch state.context.configuration.verification {
   case .dangerouslyNone:
@@ -26,34 +27,34 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     state.failure = state.verdict?.error
     return state.failure == nil ? 1 : 0
   case .custom:
-    return unsafe askProgram(store, OpaquePointer(ssl), state)
+    return unsafe askVerifier(store, OpaquePointer(ssl), state)
   }
 }
 
-private func askProgram(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Int32 {
+private func askVerifier(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Int32 {
   // SAFETY: as above.
-  switch state.answer {
+  switch state.verifierAnswer {
   case .success:
     return 1
   case .failure(let refusal):
     state.failure = refusal
-    // So that an alert says it is the certificate.
+    // The alert then says that the certificate was the reason.
     if state.verifyResult == X509_V_OK { unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED) }
     return 0
   case nil:
     let certificates = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))
-    state.question = TLSPeer(
+    state.peerToVerify = TLSPeer(
       certificates: certificates.map(TLSCertificate.init), verdict: state.verdict ?? .noCertificate, role: state.role)
     return state.isServer ? 1 : unsafe copenssl_SSL_set_retry_verify(ssl)
   }
 }
 
-/// Runs the checks, and leaves the verdict in the state.
-private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
+/// Runs the checks and leaves the verdict in the state.
+private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   // SAFETY: as above.
   let trust = state.context.trust
   OpenSSLErrors.clear()
-  let isTrusted = unsafe trust.isPinsAlone ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
+  let isTrusted = unsafe trust.trustsOnlyPins ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
   if isTrusted, !trust.pins.isEmpty {
     let chain = unsafe Certificate.shared(from: X509_STORE_CTX_get0_chain(store))
     if !chain.contains(where: { trust.pins.contains($0.publicKeySHA256) }) {
@@ -66,7 +67,7 @@ private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   state.verifyResult = unsafe isTrusted ? X509_V_OK : X509_STORE_CTX_get_error(store)
   if isTrusted {
     state.verdict = .trusted
-  } else if trust.isPinsAlone, state.verifyResult == X509_V_ERR_CERT_UNTRUSTED {
+  } else if trust.trustsOnlyPins, state.verifyResult == X509_V_ERR_CERT_UNTRUSTED {
     state.verdict = .untrusted(unsafe notPinned(store))
   } else {
     if state.verifyResult == X509_V_OK { state.verifyResult = X509_V_ERR_UNSPECIFIED }
@@ -76,8 +77,8 @@ private func judge(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   OpenSSLErrors.clear()
 }
 
-/// Verifies with the certificates as roots that are shown and have a pinned key. Nobody else can use such a key, so its
-/// certificate may be signed by anyone; what it says is checked as that of any other.
+/// Verifies with those of the peer's certificates as roots that have a pinned key. Only the owner of such a key can use
+/// it, so any issuer may have signed its certificate; its contents are checked as usual.
 private func verify(_ store: OpaquePointer, byPins pins: Set<[UInt8]>) -> Bool {
   // SAFETY: as above; the stack lives until the verification is done.
   let shown = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))

@@ -1,15 +1,15 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// What OpenSSL's verification found wrong, and with which certificate.
+/// What OpenSSL's verification found wrong, and in which certificate.
 struct VerificationFinding {
   private let number: Int32
   private let certificate: Certificate?
-  /// 0 is the peer's own certificate.
+  /// The position in the chain; 0 is the peer's own certificate.
   private let depth: Int
   private let own: Certificate?
 
-  /// Of a verification that has failed.
+  /// Reads the finding of a failed verification.
   init(_ store: OpaquePointer, _ number: Int32) {
     // SAFETY: the caller's store lives during the call; certificates are shared.
     self.number = number
@@ -18,7 +18,7 @@ struct VerificationFinding {
     depth = max(0, Int(unsafe X509_STORE_CTX_get_error_depth(store)))
   }
 
-  /// Of a result that was kept.
+  /// Makes a finding from a stored result.
   init(_ number: Int32) {
     self.number = number
     certificate = nil
@@ -32,7 +32,7 @@ struct VerificationFinding {
       code, detail: detail(code, serverName), reason: Self.text(of: number), certificate: (certificate ?? own)?.subject)
   }
 
-  /// OpenSSL's text for it.
+  /// OpenSSL's text for the result.
   private static func text(of number: Int32) -> String {
     // SAFETY: the text is static.
     unsafe String(cString: X509_verify_cert_error_string(Int(number)))
@@ -71,7 +71,7 @@ struct VerificationFinding {
 }
 
 extension TLSError.Code {
-  /// What a number of OpenSSL's verification (`X509_V_ERR_…`) means.
+  /// The meaning of a result of OpenSSL's verification (`X509_V_ERR_…`).
   init(verification number: Int32) {
     self =
       switch number {
@@ -101,7 +101,7 @@ extension TLSError.Code {
 
 extension Certificate {
   // SAFETY (here and below): the times belong to the certificate, which lives as long as `self`.
-  /// As people write it.
+  /// The time as text for people.
   fileprivate var notAfterText: String {
     unsafe String(decoding: written { unsafe ASN1_TIME_print($0, X509_get0_notAfter(pointer)) }, as: UTF8.self)
   }

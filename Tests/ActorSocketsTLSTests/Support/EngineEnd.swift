@@ -23,35 +23,35 @@ final class EngineEnd {
 
   /// Takes bytes of the peer's in and goes as far as it gets.
   func take(_ bytes: [UInt8]) {
-    var fed = 0
+    var consumed = 0
     while failure == nil, !hasEnded, !isStuck {
-      let goesOn = isUp ? read(bytes, &fed) : handshake(bytes, &fed)
+      let goesOn = isUp ? read(bytes, &consumed) : handshake(bytes, &consumed)
       drain()
       if !goesOn { return }
     }
   }
 
-  private func handshake(_ bytes: [UInt8], _ fed: inout Int) -> Bool {
+  private func handshake(_ bytes: [UInt8], _ consumed: inout Int) -> Bool {
     switch engine.handshake() {
     case .done:
       isUp = true
-      engine.giveRoomBack()
-    case .needsAnswer: engine.state.answer = answer
+      engine.shrinkRings()
+    case .needsVerifier: engine.state.verifierAnswer = answer
     case .needsOutput: isStuck = !engine.hasOutput
     case .needsInput:
-      if fed == bytes.count { return false }
-      let count = engine.feed(bytes.span.extracting(fed..<bytes.count))
+      if consumed == bytes.count { return false }
+      let count = engine.feed(bytes.span.extracting(consumed..<bytes.count))
       isStuck = count == 0
-      fed += count
+      consumed += count
     case .failed(let error): failure = error
     }
     return true
   }
 
-  private func read(_ bytes: [UInt8], _ fed: inout Int) -> Bool {
-    switch engine.read(feeding: bytes.span, &fed, appendingTo: &received) {
+  private func read(_ bytes: [UInt8], _ consumed: inout Int) -> Bool {
+    switch engine.read(feeding: bytes.span, &consumed, appendingTo: &received) {
     case .needsInput:
-      isStuck = fed < bytes.count
+      isStuck = consumed < bytes.count
       return false
     case .needsOutput: isStuck = !engine.hasOutput
     case .full: isStuck = true

@@ -54,7 +54,7 @@ import Testing
     var count = 0
     ERR_clear_error()
     let result = unsafe SSL_read_ex(ssl, &bytes, bytes.count, &count)
-    if result == 1 { state.idleMessages = 0 }
+    if result == 1 { state.messagesWithoutData = 0 }
     if result == 1, state.failure == nil { return Array(bytes.prefix(count)) }
     if case .failed(let error) = progress(result) { throw error }
     return nil
@@ -65,7 +65,7 @@ import Testing
     var count = 0
     ERR_clear_error()
     let result = unsafe SSL_write_ex(ssl, bytes, bytes.count, &count)
-    if result == 1 { return state.idleMessages = 0 }
+    if result == 1 { return state.messagesWithoutData = 0 }
     if case .failed(let error) = progress(result) { throw error }
   }
 
@@ -74,11 +74,11 @@ import Testing
     if state.failure == nil {
       switch kind {
       case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .waiting
-      case SSL_ERROR_WANT_RETRY_VERIFY: if let question = state.question { return .asking(question) }
+      case SSL_ERROR_WANT_RETRY_VERIFY: if let question = state.peerToVerify { return .asking(question) }
       default: break
       }
     }
-    let error = unsafe TLSError.taken(from: ssl, state, result: kind)
+    let error = unsafe TLSError.lastFailure(of: ssl, state, result: kind)
     self.error = error
     return .failed(error)
   }
@@ -115,7 +115,7 @@ final class TwoEnds {
       let progress = client.handshake()
       let other = server.handshake()
       switch (progress, other) {
-      case (.asking(let peer), _): client.state.answer = decide(peer)
+      case (.asking(let peer), _): client.state.verifierAnswer = decide(peer)
       case (.done, .done): settle(); return (client.error, server.error)
       case (.failed, .failed): return (client.error, server.error)
       case (.failed, .done), (.done, .failed): settle(); return (client.error, server.error)

@@ -11,7 +11,7 @@ enum UpgradePhase: String, CaseIterable, CustomTestStringConvertible {
   /// The peer has not answered.
   case handshaking
   /// A closure decides about the peer.
-  case judging
+  case verifying
   case up
 
   var testDescription: String { rawValue }
@@ -36,7 +36,7 @@ private struct Upgraded {
     plain = pair.client
     earlierRead = phase == .waiting ? pair.client.enqueueRead(.exactly(1)) : nil
     let context = try Contexts.client {
-      if phase != .judging { return }
+      if phase != .verifying { return }
       $0.verification = .custom { _ in
         asked.open()
         await decided.wait()
@@ -44,8 +44,8 @@ private struct Upgraded {
       }
     }
     secure = pair.client.startTLS(context, as: .client(serverName: "server.test"))
-    securePeer = phase == .judging || phase == .up ? pair.server.startTLS(try Contexts.server(), as: .server) : nil
-    if phase == .judging { await asked.wait() }
+    securePeer = phase == .verifying || phase == .up ? pair.server.startTLS(try Contexts.server(), as: .server) : nil
+    if phase == .verifying { await asked.wait() }
     if phase == .up { try await secure?.handshake() }
   }
 }
@@ -61,7 +61,7 @@ private struct Upgraded {
       upgraded.plain = nil
       switch phase {
       case .up: #expect(try await upgraded.securePeer?.read() == nil)
-      case .judging: await #expect(throws: (any Error).self) { try await upgraded.securePeer?.handshake() }
+      case .verifying: await #expect(throws: (any Error).self) { try await upgraded.securePeer?.handshake() }
       case .handshaking, .waiting: _ = try? await upgraded.peer.readToEnd()
       }
       if let read = upgraded.earlierRead { await expectError(.closed) { _ = try await read.value } }

@@ -37,7 +37,7 @@ import Testing
       }
       try await peer.stream.write(flood)
       // Key updates up to the limit are answered; each answer is itself a key update.
-      while peer.end.state.idleMessages < Self.limit {
+      while peer.end.state.messagesWithoutData < Self.limit {
         peer.input(try #require(await peer.stream.read()))
         _ = try peer.end.read()
       }

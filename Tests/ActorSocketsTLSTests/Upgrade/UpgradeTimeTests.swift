@@ -95,10 +95,10 @@ import Testing
   // MARK: Closures that decide
 
   /// Both ends with a closure on one of them, which sees the other's certificate.
-  private func judged(
+  private func verified(
     byServer: Bool, _ version: TLSVersion, _ carrier: PlainPair,
     _ decide: @escaping @Sendable (TLSPeer) async throws -> Bool
-  ) throws -> (judge: TLSConnection, judged: TLSConnection) {
+  ) throws -> (verifier: TLSConnection, verified: TLSConnection) {
     let client = try Contexts.client(version, showingCertificate: true) {
       if !byServer { $0.verification = .custom(decide) }
     }
@@ -118,33 +118,33 @@ import Testing
       let asked = Gate()
       let decided = Gate()
       let pair = try await CarrierKind.tcp.pair()
-      let (judge, judged) = try judged(byServer: byServer, version, pair) { peer in
+      let (verifier, verified) = try verified(byServer: byServer, version, pair) { peer in
         asked.open()
         await decided.wait()
         events.add("decided")
         return peer.verdict.isTrusted
       }
-      let writes = [judge, judged].map { $0.enqueueWrite(pattern(100), timeout: nil) }
+      let writes = [verifier, verified].map { $0.enqueueWrite(pattern(100), timeout: nil) }
       let reading = Task {
-        let bytes = try await judge.read(exactly: 100)
-        events.add("the judge read")
+        let bytes = try await verifier.read(exactly: 100)
+        events.add("the verifier read")
         return bytes
       }
       let otherReading = Task {
-        let bytes = try await judged.read(exactly: 100)
-        events.add("the judged read")
+        let bytes = try await verified.read(exactly: 100)
+        events.add("the verified read")
         return bytes
       }
       await asked.wait()
       // The reactor looks for events between any two of these calls, so bytes that are under way arrive.
-      for _ in 0..<500 { #expect(await judge.state == .connecting) }
+      for _ in 0..<500 { #expect(await verifier.state == .connecting) }
       #expect(events.all.isEmpty)
       decided.open()
       #expect(try await reading.value == pattern(100))
       #expect(try await otherReading.value == pattern(100))
       #expect(events.all.first == "decided")
       for write in writes { try await write.value }
-      await close(judge, judged)
+      await close(verifier, verified)
     }
   }
 
@@ -155,15 +155,15 @@ import Testing
     try await within("all have ended") {
       for throwing in [false, true] {
         let pair = try await CarrierKind.tcp.pair()
-        let (judge, judged) = try judged(byServer: byServer, version, pair) { _ in
+        let (verifier, verified) = try verified(byServer: byServer, version, pair) { _ in
           if throwing { throw Reason() }
           return false
         }
-        let error = await expectTLSError(.rejected) { try await judge.handshake() }
+        let error = await expectTLSError(.rejected) { try await verifier.handshake() }
         #expect((error.underlyingError is Reason) == throwing)
         // A server asks when the handshake is over for OpenSSL: there may be no alert any more, but no data either.
-        await #expect(throws: (any Error).self) { while true { _ = try await judged.read(exactly: 1) } }
-        await judged.close()
+        await #expect(throws: (any Error).self) { while true { _ = try await verified.read(exactly: 1) } }
+        await verified.close()
       }
     }
   }
@@ -173,7 +173,7 @@ import Testing
     try await within("it is over") {
       let time = ManualTime()
       let (asked, cancelled) = (Gate(), Gate())
-      let (judge, judged) = try judged(byServer: byServer, version, pair(time)) { _ in
+      let (verifier, verified) = try verified(byServer: byServer, version, pair(time)) { _ in
         asked.open()
         await withTaskCancellationHandler {
           await cancelled.wait()
@@ -184,9 +184,9 @@ import Testing
       }
       await asked.wait()
       await time.advance(by: .seconds(10))
-      await expectTLSError(.handshakeTimedOut) { try await judge.handshake() }
+      await expectTLSError(.handshakeTimedOut) { try await verifier.handshake() }
       await cancelled.wait()
-      await #expect(throws: (any Error).self) { _ = try await judged.read(exactly: 1) }
+      await #expect(throws: (any Error).self) { _ = try await verified.read(exactly: 1) }
     }
   }
 }

@@ -1,9 +1,10 @@
-// A stream that is none of this package's as a carrier, by its public methods.
+// A carrier over a byte stream from outside of this package. It uses the stream's public methods only.
 //
-// - One read at a time, begun when somebody wants to receive and nothing is there. What it brought is in `arrived`.
-// - One write at a time. What it has been given stays where it came from until the stream has taken it: only then does `send` say so,
-//   and it says so once (`taken`). So a write of the encrypted stream is done when this one's is.
-// - Each is a task, which reports in the reactor's queue.
+// - One read at a time. A read begins when the layer receives and no bytes have arrived. Its bytes go to `received`.
+// - One write at a time. The engine keeps the bytes of a write until the stream has taken them: only then does `send`
+//   report them, and it reports them once (`completed`). So a write of the encrypted stream completes only after the
+//   write of the stream beneath.
+// - Each read and each write is a task that reports its result through the reactor's queue.
 
 internal import ActorSockets
 internal import EpollReactor
@@ -12,30 +13,30 @@ internal import SocketSystem
 final class ForeignCarrier: Carrier {
   weak var layer: TLSTransport?
   private let stream: any ByteStream
-  private var arrived = ByteQueue()
+  private var received = ByteQueue()
   private var hasEnded = false
   private var failure: SystemError?
   private var reading: Task<Void, Never>?
-  /// The last write.
+  /// The last write, which may have ended.
   private var writing: Task<Void, Never>?
-  /// The bytes of the write under way.
+  /// The number of bytes of the current write.
   private var inFlight = 0
-  /// The bytes of the last one, which `send` has not told yet.
-  private var taken = 0
+  /// The number of bytes of the last write that `send` has not reported yet.
+  private var completed = 0
 
-  private static let longestRead = 65_536
+  private static let maximumRead = 65_536
 
   init(_ stream: any ByteStream) { self.stream = stream }
 
   private var reactor: Reactor { stream.executor.reactor }
 
-  var isReadable: Bool { !arrived.isEmpty || hasEnded || failure != nil || reading == nil }
+  var isReadable: Bool { !received.isEmpty || hasEnded || failure != nil || reading == nil }
   var unacknowledgedBytes: Int { 0 }
   var tcpInfo: TCPInfo? { nil }
   func tryAnyway() {}
   func takeEarlyBytes() -> [UInt8] { [] }
 
-  /// Hands over what nobody had read of the stream, and then begins.
+  /// Takes the bytes that the stream has received and no read has taken, then calls `begin` with them.
   func start(_ begin: @escaping @Sendable (_ early: [UInt8]) -> Void) {
     let (stream, reactor) = (stream, reactor)
     Task.detached {
@@ -47,10 +48,10 @@ final class ForeignCarrier: Carrier {
   // MARK: Receiving
 
   func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {
-    if !arrived.isEmpty {
-      let count = min(limit, arrived.count)
-      arrived.withBytes { body($0.extracting(first: count)) }
-      arrived.drop(count)
+    if !received.isEmpty {
+      let count = min(limit, received.count)
+      received.withBytes { body($0.extracting(first: count)) }
+      received.drop(count)
       return .bytes(count)
     }
     if let failure { return .failed(failure) }
@@ -60,16 +61,17 @@ final class ForeignCarrier: Carrier {
   }
 
   private func read() {
+    assert(reading == nil && received.isEmpty, "one read at a time, and none while bytes wait")
     let carrier = ReactorBound(self, on: reactor)
-    reading = Self.report(stream) { stream in
-      try await stream.read(upTo: Self.longestRead, timeout: nil)
+    reading = Self.run(stream) { stream in
+      try await stream.read(upTo: Self.maximumRead, timeout: nil)
     } to: { result in
-      carrier.reactor.submit { carrier.value.received(result) }
+      carrier.reactor.submit { carrier.value.readEnded(result) }
     }
   }
 
-  /// Does something with the stream, and says what came of it.
-  private static func report<Value: Sendable>(
+  /// Runs an operation of the stream in a task of its own and reports its result.
+  private static func run<Value: Sendable>(
     _ stream: any ByteStream, _ body: @escaping @Sendable (any ByteStream) async throws -> Value,
     to report: @escaping @Sendable (Result<Value, any Error>) -> Void
   ) -> Task<Void, Never> {
@@ -83,10 +85,10 @@ final class ForeignCarrier: Carrier {
     }
   }
 
-  private func received(_ result: Result<[UInt8]?, any Error>) {
+  private func readEnded(_ result: Result<[UInt8]?, any Error>) {
     reading = nil
     switch result {
-    case .success(let bytes?): arrived.append(bytes.span)
+    case .success(let bytes?): received.append(bytes.span)
     case .success(nil): hasEnded = true
     case .failure(let error): return broke(error, "read")
     }
@@ -104,9 +106,9 @@ final class ForeignCarrier: Carrier {
 
   func send(_ bytes: Span<UInt8>) -> Transfer {
     if let failure { return .failed(failure) }
-    if taken > 0 {
-      let count = taken
-      taken = 0
+    if completed > 0 {
+      let count = completed
+      completed = 0
       return .bytes(count)
     }
     if inFlight == 0, !bytes.isEmpty { write([UInt8](copying: bytes)) }
@@ -114,28 +116,29 @@ final class ForeignCarrier: Carrier {
   }
 
   private func write(_ bytes: [UInt8]) {
+    assert(inFlight == 0 && completed == 0, "one write at a time, and none before the last was told")
     inFlight = bytes.count
     let carrier = ReactorBound(self, on: reactor)
-    writing = Self.report(stream) { stream in
+    writing = Self.run(stream) { stream in
       try await stream.write(bytes, timeout: nil, progress: nil)
     } to: { result in
-      carrier.reactor.submit { carrier.value.wrote(result) }
+      carrier.reactor.submit { carrier.value.writeEnded(result) }
     }
   }
 
-  private func wrote(_ result: Result<Void, any Error>) {
-    taken = inFlight
+  private func writeEnded(_ result: Result<Void, any Error>) {
+    completed = inFlight
     inFlight = 0
     if case .failure(let error) = result { broke(error, "write") } else { layer?.carrierIsReady() }
   }
 
-  // MARK: The end
+  // MARK: Closing
 
   func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool {
     layer = nil
     reading?.cancel()
-    // Its front is what the write under way has, or the last one had.
-    let rest = Array(rest.dropFirst(inFlight + taken))
+    // `rest` begins with the bytes of the current write, or with those of the last write that `send` has not reported.
+    let rest = Array(rest.dropFirst(inFlight + completed))
     let (stream, reactor) = (stream, reactor)
     let writing = writing
     Task.detached {
@@ -145,7 +148,7 @@ final class ForeignCarrier: Carrier {
     return false
   }
 
-  /// The stream hears of it by itself.
+  /// Does nothing: the stream is told of the shutdown by its own reactor.
   func reactorShutDown() {}
 
   func hasten() {
@@ -164,14 +167,15 @@ final class ForeignCarrier: Carrier {
   }
 }
 
-/// Closes a stream behind a write and what is left, in the time that the streams of this package have for it.
+/// Closes a stream after a write and the remaining bytes, within the close timeout that the streams of this package
+/// have.
 @concurrent
 private func close(_ stream: any ByteStream, sending rest: [UInt8], after writing: Task<Void, Never>?) async {
-  // Of a peer that takes nothing, it would never be over.
+  // If the peer takes nothing, the write below would never end.
   let watch = Task {
     if (try? await Task.sleep(for: .seconds(30))) != nil { await stream.abort() }
   }
-  // Tasks begin in no order: the write before this one may not have its place in the stream's queue yet.
+  // Tasks start in any order: the previous write may not be in the stream's queue yet.
   await writing?.value
   if !rest.isEmpty { try? await stream.write(rest, timeout: nil, progress: nil) }
   await stream.close()

@@ -1,0 +1,79 @@
+internal import ActorSockets
+internal import EpollReactor
+
+// How an encrypted stream detaches from its carrier. See `TLSTransport`.
+//
+// The bytes that the engine still has to send, an alert or close_notify, become the carrier's last write. After that
+// write the carrier closes by itself, which may take a while. For its callers the stream has already ended; only
+// `close()` waits until the carrier has closed.
+
+extension TLSTransport {
+  /// Tells the carrier first, so that the carrier's operations fail because of the shutdown and not because the
+  /// connection was closed.
+  func reactorShutDown() { carrier?.reactorShutDown() }
+
+  func detach() {
+    phase = .detached
+    disarmDeadline()
+    verifierTask?.cancel()
+    verifierTask = nil
+    carrier = nil
+    sending.dropOutput(engine?.outputCount ?? 0)
+    engine = nil
+    pendingCiphertext = []
+    registration.leave()
+  }
+
+  func close(_ done: @escaping @Sendable () -> Void) -> Bool {
+    engine?.finishWriting()
+    closeCarrier()
+    return !isLettingGo
+  }
+
+  var isLettingGo: Bool { closingCarrier != nil }
+
+  /// Hands the unsent ciphertext to the carrier, which sends it and then closes.
+  private func closeCarrier() {
+    guard let carrier else { return }
+    let rest = engine?.takeOutput() ?? []
+    let end = LayerEnd(
+      peerIsDone: hasFoundEnd, isFailure: hasFailed || core?.endsAfterFailure == true)
+    let bound = ReactorBound(self, on: registration.reactor)
+    closingCarrier = carrier
+    detach()
+    if carrier.close(sending: rest, end, { bound.value.carrierClosed() }) { closingCarrier = nil }
+  }
+
+  private func carrierClosed() {
+    closingCarrier = nil
+    core?.transportIsGone()
+  }
+
+  func giveUp() { closeCarrier() }
+
+  func abort() {
+    // The alert tells the peer why. A reset could destroy it.
+    if hasFailed { return closeCarrier() }
+    // The carrier is already closing; it now closes without waiting for the peer.
+    if let closingCarrier = closingCarrier.take() { return closingCarrier.abort() }
+    guard let carrier else { return }
+    detach()
+    carrier.abort()
+  }
+
+  func hasten() { closingCarrier?.hasten() }
+
+  var hasFailed: Bool { failure != nil }
+
+  func endAfterFailure() {
+    core?.terminate(SocketError(.closed, operation: ""), nil)
+    // A dropped connection has no core that could do this.
+    closeCarrier()
+  }
+
+  /// Closes after the connection was dropped: as `abort()` does if `resetting`, otherwise as `close()` does.
+  func dropped(resetting: Bool) {
+    if phase == .up, !resetting { engine?.finishWriting() }
+    if resetting { abort() } else { giveUp() }
+  }
+}

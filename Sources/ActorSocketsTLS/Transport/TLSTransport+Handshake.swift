@@ -1,0 +1,142 @@
+internal import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+// How the transport drives the handshake, and how a closure of the program may have the last word. See `TLSTransport`.
+
+/// The tags of an encrypted connection's own deadlines, beside those of its stream.
+package enum HandshakeDeadline: UInt64, Sendable {
+  case handshake
+}
+
+extension TLSTransport {
+  /// Begins the handshake.
+  ///
+  /// - Parameter bytes: The bytes that arrived before, in plain text.
+  func begin(after bytes: [UInt8]) {
+    guard phase == .waiting else { return }
+    do throws(TLSError) {
+      engine = try TLSEngine(setup.context, as: setup.role)
+    } catch {
+      return fail(error)
+    }
+    phase = .handshaking
+    let limit = setup.context.configuration.handshakeTimeout
+    deadline = registration.arm(
+      at: instant(registration.now, plus: limit.clampedNanoseconds),
+      tag: ConnectionDeadline.own(HandshakeDeadline.handshake).rawValue)
+    if !bytes.isEmpty {
+      if setup.earlyBytes == .refused {
+        let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
+        let detail = "\(count) had arrived in plain text before the handshake began"
+        return fail(TLSError(.plaintextBeforeTLS, detail: detail))
+      }
+      pendingCiphertext = bytes
+    }
+    continueHandshake()
+  }
+
+  func continueHandshake() {
+    while phase == .handshaking, let step = engine?.handshake() {
+      let isFlushed = flush()
+      switch step {
+      case .done: return handshakeIsDone()
+      case .needsVerifier: return askVerifier()
+      case .needsOutput: if !isFlushed { return }
+      case .needsInput: if !feedHandshake() { return }
+      case .failed(let error): return fail(error)
+      }
+    }
+  }
+
+  /// Gives the engine more ciphertext; returns false if there is no more now.
+  private func feedHandshake() -> Bool {
+    if !pendingCiphertext.isEmpty {
+      var waiting: [UInt8] = []
+      swap(&waiting, &pendingCiphertext)
+      feed(waiting.span)
+      return true
+    }
+    guard let carrier else { return false }
+    switch carrier.receive(atMost: Self.recordSize, showing: { feed($0) }) {
+    case .bytes(0): engine?.endInput()
+    case .bytes: break
+    case .wouldBlock: return false
+    case .failed(let error):
+      let failure = SocketError(error, operation: "handshake")
+      end(failure, CloseReport.Reason(failure))
+      // Returns false so that the handshake does not continue: if the connection was dropped just now, `end` reached no
+      // core.
+      return false
+    }
+    return true
+  }
+
+  /// Gives the engine as much as it takes and keeps the rest.
+  private func feed(_ bytes: Span<UInt8>) {
+    if let consumed = engine?.feed(bytes) { keepPending(bytes, from: consumed) }
+  }
+
+  private func handshakeIsDone() {
+    if let state = engine?.state, state.peerToVerify != nil, state.verifierAnswer == nil { return askVerifier() }
+    open()
+  }
+
+  private func open() {
+    phase = .up
+    disarmDeadline()
+    engine?.shrinkRings()
+    carrier?.handshakeIsDone { session?.observed }
+    core?.open()
+    readAhead()
+  }
+
+  /// Starts the program's closure, which decides about the peer.
+  private func askVerifier() {
+    guard let peer = engine?.state.peerToVerify, case .custom(let decide) = setup.context.configuration.verification
+    else { return fail(TLSError(.internalError, detail: "there is no closure to verify the peer")) }
+    phase = .verifying
+    verifierTask = Task.detached { [weak connection] in
+      let answer: Result<Void, TLSError>
+      do {
+        answer = try await decide(peer) ? .success(()) : .failure(TLSError(.rejected))
+      } catch {
+        let detail = "the program refused the peer's certificate: \(error)"
+        answer = .failure(TLSError(.rejected, detail: detail, underlyingError: error))
+      }
+      connection?.submit { $0.transport.verifierAnswered(answer) }
+    }
+  }
+
+  /// Continues the handshake with the closure's answer, or ends it.
+  func verifierAnswered(_ answer: Result<Void, TLSError>) {
+    guard phase == .verifying else { return }
+    verifierTask = nil
+    engine?.state.verifierAnswer = answer
+    phase = .handshaking
+    switch answer {
+    case .failure(let error) where engine?.isHandshakeComplete == true: fail(error)
+    default: continueHandshake()
+    }
+  }
+
+  /// Ends the handshake: its timeout has passed.
+  func deadlineReached() {
+    deadline = nil
+    let limit = setup.context.configuration.handshakeTimeout
+    fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
+  }
+
+  func fail(_ error: TLSError) {
+    let failure = SocketError(layer: error, operation: "handshake")
+    self.failure = failure
+    carrier?.handshakeFailed(error)
+    end(failure, .error(failure))
+  }
+
+  func end(_ error: SocketError, _ reason: CloseReport.Reason) {
+    core?.terminate(error, reason, givingUp: true)
+  }
+
+  func disarmDeadline() { if let deadline = deadline.take() { registration.disarm(deadline) } }
+}

@@ -1,0 +1,71 @@
+internal import ActorSockets
+internal import SocketSystem
+
+// How plaintext leaves through the engine and the carrier. See `TLSTransport`, and `TLSSendState` for its decisions.
+
+extension TLSTransport {
+  /// The most plaintext that one call encrypts. It is less than a socket's share, so that the write behind it begins in
+  /// the same run.
+  private static let longestSend = 65_536
+  /// Pieces are gathered up to this size, a full record.
+  private static let fullRecord = 16_384
+
+  var heldBackBytes: Int { (engine?.outputCount ?? 0) + sending.lostBytes }
+  var unacknowledgedBytes: Int { (carrier?.unacknowledgedBytes ?? 0) + heldBackBytes }
+
+  func send(_ bytes: Span<UInt8>) -> Transfer {
+    guard phase == .up, receiving.ending != .failed else {
+      return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
+    }
+    let result = engine?.write(
+      bytes.extracting(first: min(bytes.count, Self.longestSend)), sending: { sendCiphertext($0) })
+    switch sending.wrote(result, of: bytes.count, isBlocked: engine?.hasOutput != false) {
+    case .sent(let count): return .bytes(count)
+    case .wouldBlock: return .wouldBlock
+    case .carrierFailed(let error):
+      receiveLastAlert()
+      return .failed(error)
+    case .engineFailed(let error):
+      failure = SocketError(layer: error, operation: "write")
+      return .failed(SystemError(call: "SSL_write", errno: Errno.protocolError))
+    case .detached: return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
+    }
+  }
+
+  func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    var gathered: [UInt8] = []
+    var skipped = offset
+    for piece in pieces {
+      let rest = piece.span.extracting(skipped..<piece.count)
+      // A piece that fills a record by itself need not be copied.
+      if gathered.isEmpty, rest.count >= Self.fullRecord { return send(rest) }
+      skipped = 0
+      gathered.append(copying: rest)
+      if gathered.count >= Self.fullRecord { break }
+    }
+    return send(gathered.span)
+  }
+
+  /// Sends the ciphertext that the engine has; returns false if some of it waits for room.
+  func flush() -> Bool { engine?.withOutput { sendCiphertext($0) } ?? true }
+
+  /// Sends ciphertext and returns how many bytes the carrier took.
+  private func sendCiphertext(_ output: Span<UInt8>) -> Int {
+    switch carrier?.send(output) {
+    case .bytes(let count): return count
+    case .wouldBlock, nil: return 0
+    case .failed(let error):
+      // What the carrier can never send is dropped.
+      sending.carrierFailed(error, dropping: output.count)
+      // The stream is told in a rescheduled run, because this may be in the middle of a receive.
+      registration.askForTurn()
+      return output.count
+    }
+  }
+
+  func finishWriting() -> SystemError? {
+    engine?.finishWriting()
+    _ = flush()
+    return sending.takeFailure()
+  }
+}

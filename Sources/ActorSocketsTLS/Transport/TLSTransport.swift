@@ -1,0 +1,188 @@
+// TLS as a stream's transport: it drives the engine over a carrier.
+//
+//                           ┌─────────────┐
+//                           │  verifying  │
+//                           └─────────────┘
+//             askVerifier()    ▲       │    verifierAnswered()
+//                              │       ▼
+//    ┌─────────┐  begin()  ┌─────────────┐  open()  ┌────┐
+//    │ waiting │ ────────▶ │ handshaking │ ───────▶ │ up │
+//    └─────────┘           └─────────────┘          └────┘
+//         │                       │                    │
+//         └───────────────────────┴────────────────────┴── detach(), from any phase ──▶ detached
+//                                               failed, given up, closed, aborted
+//
+// - `waiting`: the plain stream still has queued operations.
+// - `handshaking`: the engine says what it needs. Bytes that arrive together with the end of the handshake stay in
+//   `pendingCiphertext`.
+// - `verifying`: a closure of the program decides about the peer. Meanwhile only bytes of the handshake are sent, and
+//   nothing is received. On a server the handshake is over by then, but no application byte passes before the answer
+//   there either.
+// - `up`: the stream is open.
+// - `detached`: the carrier closes by itself after it has sent the engine's remaining ciphertext, or it was reset.
+//
+// While the stream is up, each direction has a state. `TLSReceiveState` and `TLSSendState` have the diagrams.
+//
+//    receiving   open ⇄ paused, then ended
+//    sending     open ⇄ awaitingInput; failed until the stream is told
+//
+// Invariants:
+// - Ciphertext is sent in the order in which the engine produced it. The engine encrypts nothing while ciphertext waits
+//   (`heldBackBytes`).
+// - A write completes only after the carrier has taken its last record.
+// - Received bytes are in one place at a time, in this order: `plaintext`, which waits for a read; the engine;
+//   `pendingCiphertext`; the carrier.
+// - If no read waits, the transport still receives while `plaintext` holds less than a record: it finds tickets, key
+//   updates, alerts and the peer's end even if the program does not read.
+// - The end is found once (`receiving`) and reported after the bytes that came before it.
+
+internal import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+/// The engine and its carrier, as the queues of a `TLSConnection` see them.
+final class TLSTransport: StreamTransport, StreamLayer {
+  enum Phase {
+    case waiting
+    case handshaking
+    case verifying
+    case up
+    case detached
+
+    /// Whether the diagram has an arrow from this phase to the next. Whatever happens, any phase may detach.
+    fileprivate func canBecome(_ next: Phase) -> Bool {
+      switch (self, next) {
+      case (.waiting, .handshaking), (.handshaking, .verifying), (.verifying, .handshaking), (.handshaking, .up): true
+      case (_, .detached): true
+      default: false
+      }
+    }
+  }
+
+  /// What a handshake needs to begin.
+  struct Setup {
+    let context: TLSContext
+    let role: TLSRole
+    let earlyBytes: EarlyBytes
+  }
+
+  /// The connection that owns this transport.
+  weak var connection: TLSConnection?
+  let setup: Setup
+  let registration: Registration
+  var carrier: (any Carrier)?
+  /// Exists from the beginning of the handshake until the transport detaches.
+  var engine: TLSEngine?
+
+  var phase = Phase.waiting {
+    didSet { assert(oldValue.canBecome(phase), "\(oldValue) does not become \(phase)") }
+  }
+  var receiving = TLSReceiveState.open(wasRead: false)
+  var sending = TLSSendState()
+  var failure: SocketError?
+
+  // These two are taken out whole and put back: an array that is changed in place is checked for exclusive access each
+  // time.
+  var plaintext = ByteQueue()
+  var pendingCiphertext: [UInt8] = []
+
+  var deadline: DeadlineKey?
+  /// The program's closure that decides about the peer.
+  var verifierTask: Task<Void, Never>?
+  /// The carrier while it closes by itself.
+  var closingCarrier: (any Carrier)?
+  /// What the handshake negotiated. Made on first use, because making it takes a twentieth of the time of a handshake.
+  private(set) lazy var session = engine?.session
+
+  init(_ setup: Setup, _ registration: Registration) {
+    self.setup = setup
+    self.registration = registration
+  }
+
+  /// The stream's queues, which are told what happens. Reached through the connection: with a weak reference from here,
+  /// every reference to the core would cost more.
+  var core: StreamCore? { connection?.boundCore.value }
+  var tcpInfo: TCPInfo? { carrier?.tcpInfo }
+
+  /// Sets the carrier. Must be called before anything else.
+  func setCarrier(_ carrier: any Carrier) { self.carrier = carrier }
+
+  /// Derives bytes from the connection's secrets. Throws `.closed` unless the connection is up.
+  func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws -> [UInt8] {
+    guard phase == .up, failure == nil, let secret = try engine?.exportKeyingMaterial(label, context, count: count)
+    else {
+      throw SocketError(.closed, operation: "exportKeyingMaterial")
+    }
+    return secret
+  }
+
+  // MARK: Events from the carrier
+
+  func begin() { begin(after: carrier?.takeEarlyBytes() ?? []) }
+
+  func carrierIsReady() {
+    switch phase {
+    case .waiting, .detached: return
+    case .handshaking: continueHandshake()
+    case .verifying: _ = flush()
+    case .up:
+      unblock()
+      core?.transportIsReady()
+      handle(receiving.leftoverAfterEvent(hasMore: mayHaveMore))
+    }
+  }
+
+  /// Runs after `askForTurn()` has asked for it.
+  func runRescheduled() {
+    if phase != .up { return carrierIsReady() }
+    unblock()
+    let wasRead = receiving.beginRescheduledRun()
+    core?.transportIsReady()
+    handle(receiving.leftoverAfterRescheduledRun(wasRead: wasRead, hasMore: mayHaveMore))
+  }
+
+  /// Unblocks both directions after an event, or in a rescheduled run.
+  private func unblock() {
+    receiving.resume()
+    if flush(), let error = sending.takeFailure() { broke(SocketError(error, operation: "write")) }
+  }
+
+  private func handle(_ leftover: TLSReceiveState.Leftover) {
+    switch leftover {
+    case .none: return
+    case .leaveToReaders where registration.askForTurn(): return
+    case .leaveToReaders, .receive: readAhead()
+    }
+  }
+
+  func carrierBroke(_ error: SocketError) {
+    switch phase {
+    case .waiting, .detached: return
+    // An alert that arrived before the failure may say why.
+    case .handshaking: continueHandshake()
+    case .verifying: end(error, CloseReport.Reason(error))
+    case .up: broke(error)
+    }
+  }
+
+  /// Reports that the carrier broke while the stream was up. An alert that arrived before is the reason, so it is
+  /// looked for first.
+  private func broke(_ error: SocketError) {
+    receiveLastAlert()
+    if hasFoundEnd { core?.peerFinished() }
+    core?.transportBroke(failure ?? error)
+  }
+
+  func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason) {
+    detach()
+    end(error, reason)
+  }
+
+  func carrierIsIdle(_ error: SocketError) {
+    if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
+  }
+
+  func close(after condition: CloseCondition?) {
+    if let condition { core?.beginClose(after: condition) } else { core?.beginClose() }
+  }
+}
