@@ -133,12 +133,12 @@ extension ReactorActor {
 }
 
 extension ReactorActor {
-  /// The current task attends to this actor, until it says otherwise: it is the one that makes most of its calls.
+  /// The current task attends to this actor, until it says otherwise: it makes most of the actor's calls.
   ///
-  /// Those need not listen for the cancellation of their task, which costs more than all else that a call does. Whoever cancels the
-  /// task tells the actor, afterwards; and a call of the attendant's looks for itself, before it suspends, whether its task was
-  /// cancelled already. Nobody else must be able to cancel the task; a handler that lets its `UnsafeCurrentTask` out, for others to
-  /// cancel, breaks the rules of that.
+  /// The attendant's calls do not listen for the cancellation of their task, which costs more than all else that a call does. The code
+  /// that cancels the task must also end the actor's operations, right after that. A call of the attendant's looks before it suspends
+  /// whether its task was cancelled already. Nothing else may cancel the task: a handler that lets its `UnsafeCurrentTask` out, for other
+  /// code to cancel, breaks the rules of that type.
   @inline(__always)
   package nonisolated func setAttended(_ isAttended: Bool) { executor.setAttended(isAttended) }
 }

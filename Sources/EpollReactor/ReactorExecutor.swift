@@ -82,7 +82,7 @@ public final class ReactorExecutor: SerialExecutor {
   /// The current task begins or ends to attend to the actor.
   func setAttended(_ isAttended: Bool) { attendant.store(isAttended ? Self.currentTask : 0, ordering: .relaxed) }
 
-  /// Whether the current task attends to the actor: whoever cancels it tells.
+  /// Whether the current task attends to the actor. The code that cancels it also ends the actor's operations.
   package var isCalledByAttendant: Bool {
     #if ACTORSOCKETS_PLAIN
       return false

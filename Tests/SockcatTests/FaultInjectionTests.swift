@@ -196,9 +196,10 @@ import Testing
         try socket.set(.maximumSegmentSize, to: 500)
       }
       for _ in 0..<10 { try await echo(200_000, through: address, narrow) }
+      // How often the kernel takes only a part depends on what else the machine does.
+      while call == "sendto", try log.countCutSends() <= 5 { try await echo(1_000_000, through: address, narrow) }
       try await stop(server)
       #expect(try log.count("(DELAYED)") > 20)
-      if call == "sendto" { #expect(try log.countCutSends() > 5) }
     }
   }
 
