@@ -35,7 +35,7 @@ struct Share {
   }
 
   /// The share of one direction of a stream.
-  static let stream = Share(operations: 64, bytes: 262_144)
+  static var stream: Share { Share(operations: 64, bytes: 262_144) }
 
   var isSpent: Bool { operations <= 0 || bytes <= 0 }
 
@@ -73,6 +73,10 @@ struct Lane<Queue: LaneQueue> {
     return true
   }
 
+  /// Gives the lane a whole share.
+  mutating func renewShare() { share = Queue.share }
+
+  @inline(__always)
   mutating func endPump() { isPumping = false }
 
   /// Finds out whether the pump must stop, because the share is used up.
@@ -88,6 +92,7 @@ struct Lane<Queue: LaneQueue> {
   }
 
   /// Returns the number of the first operation if it has no time to wait, once.
+  @inline(__always)
   mutating func takeImmediate() -> UInt64? {
     if !isImmediate { return nil }
     isImmediate = false

@@ -67,24 +67,6 @@ final class Operation {
     }
   }
 
-  /// What a call returns or throws for an outcome, `nil` if there is none.
-  static func outcomeOfCall(_ outcome: consuming Result<OperationOutcome, any Error>?) throws -> OperationOutcome? {
-    switch outcome {
-    case .success(let outcome): return outcome
-    case .failure(let error): throw errorOfCall(error)
-    case nil: return nil
-    }
-  }
-
-  /// What a call throws for an error.
-  ///
-  /// A handler's task does not listen for its cancellation: the server that cancels it aborts the connection, too. So a call that fails
-  /// because the stream was closed throws `CancellationError` in a cancelled task.
-  static func errorOfCall(_ error: any Error) -> any Error {
-    guard let closed = error as? SocketError, closed.code == .closed, Task.isCancelled else { return error }
-    return CancellationError()
-  }
-
   var isEnqueued: Bool {
     if case .call = waiter { false } else { true }
   }

@@ -79,6 +79,7 @@ extension QueuedByteStream {
   @inline(__always)
   func wait(for parked: Parked, _ call: QueuedCall) async {
     if executor.isCalledByAttendant {
+      core.attendantWaits(for: call)
       await parked.pass()
     } else {
       await wait(for: parked) { submit { $0.core.cancel(call) } }
@@ -88,7 +89,7 @@ extension QueuedByteStream {
   /// Waits for a write that has begun.
   func finish(_ operation: Operation) async throws {
     if let parked = operation.waiting { await wait(for: parked, .write(operation.id)) }
-    _ = try Operation.outcomeOfCall(operation.outcome)
+    _ = try core.outcomeOfCall(operation.outcome)
   }
 
   public nonisolated func enqueueRead<Value: Sendable>(

@@ -34,6 +34,33 @@ extension StreamCore {
   }
 }
 
+// A handler's task does not listen for its cancellation while it waits: the server that cancels it aborts the connection right after that.
+
+extension StreamCore {
+  /// A call of the task that attends to the stream is about to suspend: it ends now if the task was cancelled before.
+  func attendantWaits(for call: QueuedCall) {
+    if Task.isCancelled { cancel(call) }
+  }
+
+  /// What a call returns or throws for an outcome, `nil` if there is none.
+  func outcomeOfCall(_ outcome: consuming Result<OperationOutcome, any Error>?) throws -> OperationOutcome? {
+    switch outcome {
+    case .success(let outcome): return outcome
+    case .failure(let error): throw errorOfCall(error)
+    case nil: return nil
+    }
+  }
+
+  /// What a call throws for an error of the stream: `CancellationError` if the stream was closed, and the call is one of the task that
+  /// attends to the stream, which was cancelled.
+  func errorOfCall(_ error: any Error) -> any Error {
+    guard let closed = error as? SocketError, closed.code == .closed, Task.isCancelled,
+      owner?.executor.isCalledByAttendant == true
+    else { return error }
+    return CancellationError()
+  }
+}
+
 /// A call that waits in one of the queues.
 enum QueuedCall {
   case read(UInt64)

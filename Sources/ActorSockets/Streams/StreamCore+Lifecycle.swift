@@ -133,7 +133,7 @@ extension StreamCore {
     if actions.contains(.release) { release() }
     if actions.contains(.tellOfRelease) { tellOfRelease() }
     if actions.contains(.hasten) { transport.hasten() }
-    if let layer { layer.carrierEnded(endError, lifecycle.report?.reason ?? .byUs) }
+    if let layer { layer.carrierEnded(endError, lifecycle.endReason) }
   }
 
   private func carryOutTimed(_ actions: StreamLifecycle.Actions) {
@@ -162,6 +162,8 @@ extension StreamCore {
     reads.queue.open()
     writes.queue.open()
     waiters.open.resumeAll(.success(()))
+    pumpWrites()
+    pumpReads()
   }
 
   private func tellOfReport() {

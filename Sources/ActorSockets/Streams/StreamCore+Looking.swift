@@ -28,7 +28,7 @@ extension StreamCore {
       if case .used = look, reads.queue.count == 0 { settle() } else { pumpReads() }
       switch look {
       case .used: return value
-      case .failed(let error, _): throw Operation.errorOfCall(error)
+      case .failed(let error, _): throw error
       case .end: return nil
       case .wait: continue
       }
@@ -64,7 +64,7 @@ extension StreamCore {
   /// Lets the body look once. Not generic, for the runtime would look each type up that depends on another, at each look.
   private func look(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Look {
     // The stream may have ended between the granting of the turn and this look.
-    if let refusal = reads.queue.refusal { return .failed(refusal.during("withBytes").thrown) }
+    if let refusal = reads.queue.refusal { return .failed(errorOfCall(refusal.during("withBytes").thrown)) }
     var glance = Glance()
     let hadBytes = !reads.queue.buffer.isEmpty
     if hadBytes {

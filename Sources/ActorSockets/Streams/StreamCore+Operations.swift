@@ -56,7 +56,7 @@ extension StreamCore {
   func sendAtOnce(_ bytes: Span<UInt8>) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
     writes.share.renew(registration.turnNumber, WriteQueue<Operation>.share)
-    guard lifecycle.phase == .open, !lifecycle.isBroken, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
+    guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
       !writes.share.isSpent
     else {
       try checkWritable()
@@ -148,7 +148,7 @@ extension StreamCore {
   func end(_ operation: Operation) throws -> ReadOutcome {
     let outcome = operation.outcome.take()
     if let entry = operation.entry.take() { reads.queue.keep(entry) }
-    guard case .read(let read)? = try Operation.outcomeOfCall(outcome) else { return .endOfStream }
+    guard case .read(let read)? = try outcomeOfCall(outcome) else { return .endOfStream }
     return read
   }
 

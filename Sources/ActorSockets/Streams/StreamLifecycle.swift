@@ -73,7 +73,7 @@ struct StreamLifecycle {
     static let reset = Actions(rawValue: 1 << 9)
     /// The transport gives up a connection that was never up.
     static let giveUp = Actions(rawValue: 1 << 10)
-    /// Reads and writes begin; calls that wait until the stream is up go on.
+    /// Writes begin, and then reads; calls that wait until the stream is up go on.
     static let openQueues = Actions(rawValue: 1 << 12)
     /// Calls that wait for the peer's end go on.
     static let tellOfPeerEnd = Actions(rawValue: 1 << 13)
@@ -107,7 +107,7 @@ struct StreamLifecycle {
     /// The connection broke.
     case broken(SocketError)
     /// The stream was ended: it could not connect, timed out, was aborted or shut down.
-    case ended(SocketError)
+    case ended(SocketError, CloseReport.Reason)
   }
 
   /// The rest of writes that their callers abandoned. It is still sent, but a peer that takes none of it must not keep a connection
@@ -141,6 +141,8 @@ struct StreamLifecycle {
   private var tail = Tail.none
 
   // MARK: What is known
+  //
+  // What each operation asks is inlined: a call would copy the machine, with its errors.
 
   var state: StreamState {
     if report != nil { return .closed }
@@ -149,19 +151,35 @@ struct StreamLifecycle {
   }
 
   /// Whether operations are admitted.
-  var admits: Bool { phase == .open || phase == .connecting }
+  @inline(__always)
+  var admits: Bool {
+    switch phase {
+    case .connecting, .open: true
+    case .finishing, .flushing, .lingering, .released: false
+    }
+  }
+
+  /// Whether the stream is up, admits operations, and is not broken.
+  @inline(__always)
+  var isSound: Bool {
+    guard case .open = phase else { return false }
+    return !isBroken
+  }
 
   /// Whether closing is under way: the stream keeps its owner until that is over.
-  var isClosing: Bool { !admits && phase != .released }
+  var isClosing: Bool { !admits && !isReleased }
 
-  var isReleased: Bool { phase == .released }
+  var isReleased: Bool {
+    if case .released = phase { true } else { false }
+  }
 
   /// What broke the connection.
   var breakage: SocketError? {
     if case .broken(let error) = cause { error } else { nil }
   }
 
-  /// Whether the connection broke. The same as asking for the error, without copying it.
+  /// Whether the connection broke.
+  @inline(__always)
   var isBroken: Bool {
     if case .broken = cause { true } else { false }
   }
@@ -170,8 +188,13 @@ struct StreamLifecycle {
   var endError: SocketError {
     switch cause {
     case .none: SocketError(.closed, operation: "")
-    case .broken(let error), .ended(let error): error
+    case .broken(let error), .ended(let error, _): error
     }
+  }
+
+  /// Who or what ended the stream, even if it was broken before: what a layer above hears.
+  var endReason: CloseReport.Reason {
+    if case .ended(_, let reason) = cause { reason } else { .byUs }
   }
 
   /// What a write throws after the end.
@@ -180,9 +203,11 @@ struct StreamLifecycle {
   }
 
   /// Whether an empty queue changes nothing.
+  @inline(__always)
   var isQuiet: Bool { admits && handles == 0 && !hasTail }
 
   /// Whether bytes are queued that their callers abandoned, and nothing else.
+  @inline(__always)
   var hasTail: Bool {
     if case .none = tail { false } else { true }
   }
@@ -208,7 +233,7 @@ struct StreamLifecycle {
   mutating func wentUp() -> Actions {
     if isUp || report != nil { return [] }
     isUp = true
-    var actions: Actions = [.announce, .startIdleWatch, .openQueues, .pump]
+    var actions: Actions = [.announce, .startIdleWatch, .openQueues]
     switch phase {
     case .connecting: phase = .open
     case .finishing(.pendingWrites): actions.insert(.armCloseDeadline)
@@ -333,7 +358,7 @@ struct StreamLifecycle {
     case .lingering, .released: return []
     case .connecting, .open, .finishing:
       if !writes { break }
-      cause = .ended(error)
+      cause = .ended(error, .timedOut)
       return leaveOpen(for: .flushing).union([
         conclude(.timedOut, traffic), .refuseReads, .refuseWrites, .pump,
       ])
@@ -368,7 +393,7 @@ struct StreamLifecycle {
     _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
   ) -> Actions {
     if phase == .released { return [] }
-    if case .ended = cause {} else { cause = .ended(error) }
+    if case .ended = cause {} else { cause = .ended(error, reason ?? .byUs) }
     return leaveOpen(for: .released).union([
       .stopIdleWatch, .disarmDeadline, givingUp ? .giveUp : .reset, .refuseWrites, conclude(reason ?? .byUs, traffic),
       .failFlushes, .refuseReads, .pump, .release,

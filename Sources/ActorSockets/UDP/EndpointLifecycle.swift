@@ -31,7 +31,8 @@ struct EndpointLifecycle {
     if case .closed(let error) = phase { error } else { nil }
   }
 
-  /// Why no operation is admitted, `nil` if operations are.
+  /// Why no operation is admitted, `nil` if operations are. Inlined: a call would copy the error.
+  @inline(__always)
   var refusal: SocketError? {
     switch phase {
     case .open: nil
@@ -40,6 +41,7 @@ struct EndpointLifecycle {
     }
   }
 
+  @inline(__always)
   var isClosed: Bool {
     if case .closed = phase { true } else { false }
   }

@@ -345,8 +345,9 @@ extension UDPEndpoint {
       sends.endPump()
       settle()
     }
+    // Each pump has a share: what one has sent is finished before it stops, so that nothing which the kernel has can be taken back.
+    sends.renewShare()
     while true {
-      if sends.share.isSpent, sends.mustWait({ registration.askForTurn() }) { return }
       switch sends.queue.step() {
       case .idle:
         // A name takes its time, and somebody has none.
@@ -355,6 +356,7 @@ extension UDPEndpoint {
         sends.isImmediate = operation.begin(registration, DatagramDeadline.send(id))
         if sends.isImmediate { mustWaitToSend = false }
       case .send:
+        if sends.share.isSpent, sends.mustWait({ registration.askForTurn() }) { return }
         let sent = mustWaitToSend ? 0 : sendQueued()
         if sent == 0, !expireImmediateSend() { return }
         sends.share.use(operations: sent)

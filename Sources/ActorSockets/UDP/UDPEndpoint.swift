@@ -44,11 +44,18 @@ public actor UDPEndpoint: ReactorActor {
   var receiveFilter: Filter?
   var sendFilter: Filter?
 
+  // As in `StreamCore`: not checked where every operation would pay for it.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   var receives = Lane<ReceiveQueue<Operation>>()
   var mayReceive: [Bool]
   /// The socket that is asked first.
   var nextSocket = 0
 
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   var sends = Lane<SendQueue<Operation>>()
   /// There is no room to send now; an event or `retry` tells when that may have changed.
   var mustWaitToSend = false

@@ -40,7 +40,7 @@ import Testing
   /// are not listed change nothing.
   private static let table: [String: [Event: String]] = [
     "connecting": [
-      .up: "open: announce startIdleWatch openQueues pump",
+      .up: "open: announce startIdleWatch openQueues",
       .peerFinished: "connecting: tellOfPeerEnd settle",
       .broken: "connecting, reset: refuseWrites report failFlushes",
       .brokenBehindTheEnd: "connecting: refuseWrites failFlushes pump",
@@ -53,7 +53,7 @@ import Testing
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "connecting, to finish": [
-      .up: "finishing(pendingWrites): announce startIdleWatch armCloseDeadline openQueues pump",
+      .up: "finishing(pendingWrites): announce startIdleWatch armCloseDeadline openQueues",
       .peerFinished: "finishing(pendingWrites): tellOfPeerEnd settle",
       .broken: "finishing(pendingWrites), reset: refuseWrites report failFlushes",
       .brokenBehindTheEnd: "finishing(pendingWrites): refuseWrites failFlushes pump",
