@@ -84,9 +84,11 @@ public actor TLSConnection: QueuedByteStream {
   /// *Cancellation* stops the waiting alone.
   ///
   /// - Throws: ``TLSError`` if the handshake fails, ``SocketError`` if the stream beneath does.
-  public func handshake() async throws {
+  public func handshake() async throws { try await waitForHandshake(claimPlaceNow()) }
+
+  func waitForHandshake(_ place: Place) async throws {
     if transport.phase == .up { return }
-    try await waitUntilOpen()
+    try await waitUntilOpen(place)
   }
 
   /// What was agreed on, and who the peer is; waits until the handshake is done.
@@ -96,7 +98,7 @@ public actor TLSConnection: QueuedByteStream {
   /// *Cancellation* stops the waiting alone.
   public var session: TLSSession {
     get async throws {
-      try await handshake()
+      try await waitForHandshake(claimPlaceNow())
       guard let session = transport.session else { throw SocketError(.closed, operation: "session") }
       return session
     }

@@ -8,11 +8,11 @@ extension StreamCore {
   /// Begins a read of a call. Not inlined, for what it needs would be kept in the frame of every suspended read.
   @inline(never)
   func beginRead(
-    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ place: Place
   ) throws -> Operation {
     try kind.validate()
     try checkReadable("read")
-    return begin(kind, timeout, progress, executor)
+    return begin(kind, timeout, progress, place)
   }
 
   /// Throws if no read is taken any more, or the task was cancelled.
@@ -22,12 +22,12 @@ extension StreamCore {
   }
 
   private func begin(
-    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ place: Place
   ) -> Operation {
-    if timeout == nil, progress == nil { return begin(kind, executor) }
+    if timeout == nil, progress == nil { return begin(kind, place) }
     let operation = operation(.call, timeout, progress)
     operation.id = admit(kind, operation)
-    park(operation, executor)
+    prepareToSuspend(operation, place)
     return operation
   }
 
@@ -35,25 +35,25 @@ extension StreamCore {
   @inline(never)
   func begin(
     _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?, _ progress: Progress?,
-    _ executor: ReactorExecutor
+    _ place: Place
   ) -> Operation {
     let operation = operation(.call, timeout, progress)
     operation.id = admit(content, alreadySent: sent, operation)
-    park(operation, executor)
+    prepareToSuspend(operation, place)
     return operation
   }
 
   /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
-  func park(_ operation: Operation, _ executor: ReactorExecutor) {
+  func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
-    if operation.parked == nil { operation.parked = Parked(executor) }
+    if operation.suspension == nil { operation.suspension = Suspension(place) }
     if operation.called == 0 { operation.called = registration.turnTime }
   }
 
   /// Sends what can be sent without queueing.
   ///
   /// - Returns: How many bytes were taken, 0 if others wait before these; and whether the write is done with that.
-  func sendAtOnce(_ bytes: Span<UInt8>) throws -> (count: Int, isDone: Bool) {
+  func sendAtOnce(_ bytes: Span<UInt8>, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
     writeShare.renew(registration.turnNumber)
     guard case .no = closing, upgrade == nil, state == .open, brokenBy == nil, writes.isFree, !bytes.isEmpty,
@@ -98,13 +98,14 @@ extension StreamCore {
 
   /// Shows what arrived until `body` uses some of it up; `nil` at the end of the stream. Isolated to the owner.
   func withBytes<Value>(
-    upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ body: (Span<UInt8>, inout Int) throws -> Value
+    upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ place: Place,
+    _ body: (Span<UInt8>, inout Int) throws -> Value
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
     try checkReadable("withBytes")
-    let operation = beginLook(timeout, owner.executor)
+    let operation = beginLook(timeout, place)
     while true {
-      if let parked = operation.waiting { await owner.wait(for: parked, .read(operation.id)) }
+      if let suspension = operation.waiting { await owner.wait(for: suspension, .read(operation.id)) }
       if case .failure? = operation.outcome { _ = try end(operation) }
       // The turn is ours until the look is over, whatever happened meanwhile.
       var value: Value?
@@ -112,8 +113,8 @@ extension StreamCore {
       endTurn(operation.id, look)
       if case .wait = look {
         operation.outcome = nil
-        operation.parked?.reuse()
-        park(operation, owner.executor)
+        operation.suspension?.reset()
+        prepareToSuspend(operation, place)
       } else {
         _ = try end(operation)
       }
@@ -138,10 +139,10 @@ extension StreamCore {
   }
 
   /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
-  private func beginLook(_ timeout: Timeout?, _ executor: ReactorExecutor) -> Operation {
+  private func beginLook(_ timeout: Timeout?, _ place: Place) -> Operation {
     readShare.renew(registration.turnNumber)
     guard timeout == nil, reads.isFree, !reads.buffer.isEmpty || transport.isReadable, !readShare.isSpent else {
-      return begin(.turn(moreThan: 0), timeout, nil, executor)
+      return begin(.turn(moreThan: 0), timeout, nil, place)
     }
     readShare.operations -= 1
     let operation = admitReusable(.turn(moreThan: 0)).operation

@@ -409,7 +409,7 @@ public final class StreamCore {
   }
 
   /// Begins a read of a call without a timeout.
-  func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
+  func begin(_ kind: ReadKind, _ place: Place) -> Operation {
     let (operation, waits) = admitReusable(kind)
     if waits { hasBegunPlainly() }
     if !waits || transport.isReadable {
@@ -418,7 +418,7 @@ public final class StreamCore {
       // Somebody waits again: the rest of what was given up keeps the connection.
       settle()
     }
-    park(operation, executor)
+    prepareToSuspend(operation, place)
     return operation
   }
 
@@ -435,7 +435,7 @@ public final class StreamCore {
     let operation = entry.tag
     let (id, waits) = reads.admit(again: entry, kind)
     operation.id = id
-    operation.parked?.reuse()
+    operation.suspension?.reset()
     operation.called = 0
     return (operation, waits)
   }
