@@ -6,6 +6,8 @@ public import SocketSystem
 extension TLSConnection {
   /// Sets an option of the socket beneath: setsockopt(2).
   ///
+  /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
   /// - Parameters:
   ///   - option: The option.
   ///   - value: Its new value.
@@ -13,7 +15,7 @@ extension TLSConnection {
   ///   `.closed` if that connection has no socket yet, or no longer; `.invalidArgument` for a value out of the option's
   ///   range; otherwise the kernel's error.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
-    try borrowSocket("set \(option.name)").set(option, to: value)
+    try borrowSocket("set \(option.name)", claimPlaceNow()).set(option, to: value)
   }
 
   /// Returns the value of an option of the socket beneath: getsockopt(2).
@@ -23,7 +25,7 @@ extension TLSConnection {
   /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
   ///   `.closed` if that connection has no socket yet, or no longer; otherwise the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
-    try borrowSocket("get \(option.name)").get(option)
+    try borrowSocket("get \(option.name)", claimPlaceNow()).get(option)
   }
 
   /// Lends the descriptor of the socket beneath, for what this package does not offer.
@@ -36,11 +38,10 @@ extension TLSConnection {
   /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
   ///   `.closed` if that connection has no socket yet, or no longer; otherwise the error of the closure.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
-    try body(borrowSocket("withFileDescriptor").number)
+    try body(borrowSocket("withFileDescriptor", claimPlaceNow()).number)
   }
 
-  private func borrowSocket(_ operation: String) throws -> Socket {
-    executor.callGoesOn()
+  private func borrowSocket(_ operation: String, _ place: Place) throws -> Socket {
     guard let tcpConnection else {
       throw SocketError(.notASocket, operation: operation, detail: "no socket is beneath this connection")
     }
@@ -68,12 +69,13 @@ extension TLSConnection {
   ///   ``TLSError``: the errors of ``handshake()``, and `.exporterUnavailable` if the peers use TLS 1.2 without the
   ///   extended master secret.
   public func exportKeyingMaterial(label: String, context: [UInt8]? = nil, count: Int) async throws -> [UInt8] {
+    let place = claimPlaceNow()
     guard (1...249).contains(label.utf8.count), (context?.count ?? 0) <= 65_535, (1...8_160).contains(count) else {
       throw SocketError(
         .invalidArgument, operation: "exportKeyingMaterial",
         detail: "a label has 1 to 249 bytes, a context at most 65535, and 1 to 8160 bytes can be exported")
     }
-    try await handshake()
+    try await waitForHandshake(place)
     return try transport.exportKeyingMaterial(label, context, count: count)
   }
 }

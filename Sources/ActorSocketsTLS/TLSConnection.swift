@@ -87,9 +87,11 @@ public actor TLSConnection: QueuedByteStream {
   /// *Ordering*: The call has no place in the queues of reads and writes.
   ///
   /// - Throws: ``TLSError`` if the handshake fails, ``SocketError`` if the stream beneath fails.
-  public func handshake() async throws {
+  public func handshake() async throws { try await waitForHandshake(claimPlaceNow()) }
+
+  func waitForHandshake(_ place: Place) async throws {
     if transport.phase == .up { return }
-    try await waitUntilOpen()
+    try await waitUntilOpen(place)
   }
 
   /// Returns what the handshake negotiated and who the peer is, after the handshake is done.
@@ -100,7 +102,7 @@ public actor TLSConnection: QueuedByteStream {
   /// *Cancellation* only stops the wait; the handshake continues.
   public var session: TLSSession {
     get async throws {
-      try await handshake()
+      try await waitForHandshake(claimPlaceNow())
       guard let session = transport.session else { throw SocketError(.closed, operation: "session") }
       return session
     }

@@ -4,14 +4,14 @@ extension EventLoop {
   func run(_ item: consuming JobQueue.Item) {
     switch consume item {
     case .socket(let job, let executor, let preference):
-      executor.callBegins()
+      executor.admission.queuedCallBegins()
       run(job, executor, preference)
     case .resumed(let job, let executor, let preference):
-      executor.callGoesOn()
+      executor.admission.placeIsUsed()
       run(job, executor, preference)
     #if ACTORSOCKETS_PLAIN
-      case .parked(let kept, let parked, let isCall):
-        letReturn(kept, parked, isCall)
+      case .suspended(let kept, let suspension, let isCall):
+        letReturn(kept, suspension, isCall)
     #endif
     case .task(let job, let reactor):
       preference = .reactor
@@ -20,9 +20,9 @@ extension EventLoop {
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
     case .call(let body, let executor):
-      executor?.callBegins()
+      executor?.admission.queuedCallBegins()
       // The call's place in the queue has been used; calls that its body starts have places of their own.
-      executor?.callGoesOn()
+      executor?.admission.placeIsUsed()
       body()
     }
   }
@@ -55,14 +55,18 @@ extension EventLoop {
   #if ACTORSOCKETS_PLAIN
     /// Runs the kept job of a suspended call on the executor that it was enqueued for, then the job that returns to the call's
     /// actor.
-    private func letReturn(_ kept: KeptJob, _ parked: Parked, _ isCall: Bool) {
-      if isCall { parked.executor.callBegins() } else { parked.executor.callGoesOn() }
+    private func letReturn(_ kept: KeptJob, _ suspension: Suspension, _ isCall: Bool) {
+      if isCall {
+        suspension.executor.admission.queuedCallBegins()
+      } else {
+        suspension.executor.admission.placeIsUsed()
+      }
       preference = kept.preference
-      returning = parked.executor
+      returning = suspension.executor
       // SAFETY: as above.
-      unsafe kept.job.runSynchronously(on: parked.unownedExecutor)
+      unsafe kept.job.runSynchronously(on: suspension.unownedExecutor)
       returning = nil
-      if let job = returned.take() { run(job, parked.executor, kept.preference) }
+      if let job = returned.take() { run(job, suspension.executor, kept.preference) }
     }
 
     /// Takes a job, if it is the one with which a suspended call returns to its actor.

@@ -116,17 +116,6 @@ package final class EventLoop: @unchecked Sendable {
   /// The loop whose thread is the calling one.
   static var current: EventLoop? { place.object }
 
-  /// What a task prefers, presumably, that calls an actor of this reactor.
-  ///
-  /// One that comes from this thread, outside of the sockets' isolation, is here because it prefers the reactor, one that
-  /// comes from a worker prefers the workers, and one from anywhere else neither. A job that hops on from here, or from
-  /// another reactor, has the preference of the job before.
-  var presumedPreference: TaskPreference {
-    if isCurrent { return preference }
-    if Worker.current != nil { return .workers }
-    return Self.current?.preference == .workers ? .workers : .other
-  }
-
   /// Whether the clock of the deadlines is moved by hand.
   var hasManualTime: Bool { manualTime.load(ordering: .relaxed) >= 0 }
 

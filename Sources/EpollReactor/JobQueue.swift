@@ -18,8 +18,8 @@ package final class JobQueue: @unchecked Sendable {
     /// A call that was suspended there and goes on, likewise.
     case resumed(UnownedJob, ReactorExecutor, TaskPreference)
     #if ACTORSOCKETS_PLAIN
-      /// A call that was suspended: the job that `Parked` kept. It returns to the actor when it is run.
-      case parked(KeptJob, Parked, isCall: Bool)
+      /// A call that was suspended: the job that a `Suspension` kept. It returns to the actor when it is run.
+      case suspended(KeptJob, Suspension, isCall: Bool)
     #endif
     /// A job of a task that prefers the reactor, isolated to none of its actors.
     case task(UnownedJob, Reactor)
@@ -44,7 +44,7 @@ package final class JobQueue: @unchecked Sendable {
   func push(_ item: consuming Item, callOf executor: ReactorExecutor? = nil) {
     lock.lock()
     items.append(item)
-    executor?.callWasQueued()
+    executor?.admission.callWasQueued()
     if sleep == .nap, let worker = Worker.current {
       lock.unlock()
       worker.owe(self)

@@ -11,16 +11,8 @@ public final class ReactorExecutor: SerialExecutor {
   /// Its jobs are code of the user's, which may compute for long.
   let mayCompute: Bool
 
-  // Which calls were made before which: a call from elsewhere comes through the queue, and so does an enqueued one. But
-  // code that is in the domain already makes its calls at once, ahead of those that wait. It finds out here, and goes
-  // behind them.
-
-  /// The calls of this domain that were put in the queue; counted under its lock.
-  private let queued = Atomic<UInt32>(0)
-  /// Of these, the ones that have begun; counted on the reactor's thread.
-  private let begun = Atomic<UInt32>(0)
-  /// What runs now came out of the queue and has made no call yet: this is the call that was queued.
-  private let isFresh = Atomic<Bool>(false)
+  /// Which call of this domain may begin.
+  let admission = AdmissionOrder()
 
   /// The task that attends to the actor of this domain; 0 if there is none. See `ReactorActor.setAttended`.
   private let attendant = Atomic<UInt>(0)
@@ -54,33 +46,21 @@ public final class ReactorExecutor: SerialExecutor {
   /// Puts a call of this domain at the end of the reactor's queue. Any thread.
   func queue(_ call: consuming JobQueue.Item) {
     let loop = reactor.loop
-    // Made by what runs now in this domain, perhaps, whose next call then comes after this one.
-    if loop.isCurrent { callGoesOn() }
+    // If the running job is of this domain, it has made this call, and its next call comes after this one.
+    if loop.isCurrent { admission.placeIsUsed() }
     loop.jobs.push(call, callOf: self)
   }
 
-  func callWasQueued() { queued.store(queued.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
+  /// Claims the place of a call. If this returns `true`, the call must go to the end of the queue before it begins.
+  @usableFromInline
+  func mustRequeue() -> Bool { admission.claim() == .requeue }
 
-  func callBegins() {
-    begun.store(begun.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
-    isFresh.store(true, ordering: .relaxed)
-  }
-
-  /// What runs now in this domain is not the call that was queued, or not any more: it has done what it was queued for.
-  package func callGoesOn() { isFresh.store(false, ordering: .relaxed) }
-
-  /// Whether a call that is made now, in this domain, would get ahead of others that were made before it: then it must
-  /// `goBehind`. To be asked once, at the beginning of the call.
-  package func callOvertakes() -> Bool {
-    if isFresh.load(ordering: .relaxed) {
-      isFresh.store(false, ordering: .relaxed)
-      return false
-    }
-    return queued.load(ordering: .relaxed) != begun.load(ordering: .relaxed)
-  }
+  /// The running job has no place in the order of the calls any more.
+  @usableFromInline
+  func placeIsUsed() { admission.placeIsUsed() }
 
   /// The current task begins or ends to attend to the actor.
-  func setAttended(_ isAttended: Bool) { attendant.store(isAttended ? Self.currentTask : 0, ordering: .relaxed) }
+  func setAttended(_ isAttended: Bool) { attendant.store(isAttended ? currentTaskNumber : 0, ordering: .relaxed) }
 
   /// Whether the current task attends to the actor. The code that cancels it also ends the actor's operations.
   package var isCalledByAttendant: Bool {
@@ -88,14 +68,8 @@ public final class ReactorExecutor: SerialExecutor {
       return false
     #else
       let task = attendant.load(ordering: .relaxed)
-      return task != 0 && task == Self.currentTask
+      return task != 0 && task == currentTaskNumber
     #endif
-  }
-
-  /// What tells tasks apart while they live.
-  private static var currentTask: UInt {
-    // SAFETY: it is a reference to the task, of which only the address is looked at.
-    unsafe withUnsafeCurrentTask { task in unsafe task.map { unsafe unsafeBitCast($0, to: UInt.self) } ?? 0 }
   }
 
   /// Whether the calling thread is the reactor's: `assumeIsolated` succeeds there, and nowhere else.

@@ -260,18 +260,7 @@ package final class Registration: @unchecked Sendable {
 
   func dispatch(_ readiness: Readiness) {
     loop.assertCurrent()
-    #if ACTORSOCKETS_PLAIN
-      handler?.assumeIsolated { $0.handle(readiness) }
-    #else
-      guard let handler else { return }
-      // SAFETY: this is the thread of the handler's executor, and no job runs on it now; `assumeIsolated` would find out
-      // the same, through the executor's witness table, at every event.
-      let handle = unsafe unsafeBitCast(
-        { (handler: isolated any EventHandler, readiness: Readiness) in handler.handle(readiness) }
-          as (isolated any EventHandler, Readiness) -> Void,
-        to: ((any EventHandler, Readiness) -> Void).self)
-      handle(handler, readiness)
-    #endif
+    if let handler { deliver(readiness, to: handler) }
   }
 
   func dispatch(_ readiness: Readiness, token: UInt64) {

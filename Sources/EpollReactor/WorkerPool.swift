@@ -199,16 +199,3 @@ package final class Worker {
     calls = 0
   }
 }
-
-/// What a task prefers to run on, as far as it matters to who runs its jobs on a reactor.
-///
-/// The runtime compares the preference that a job is run with to that of its task at every hop, also at one to where the
-/// task is already, and suspends the task if they differ. A job does not say what its task prefers, so it is presumed
-/// (`EventLoop.presumedPreference`). Where that is wrong, a hop costs one more turn in the queue.
-enum TaskPreference {
-  /// Neither of these.
-  case other
-  /// The reactor whose actor the task has called.
-  case reactor
-  case workers
-}

@@ -66,6 +66,26 @@ extension SourceRule {
     }
   }
 
+  /// A public method or computed property of an actor on a reactor claims its place in the order of the calls, before it does anything.
+  ///
+  /// - Parameters:
+  ///   - actors: The types whose members are meant.
+  ///   - delegating: The beginnings of declarations that may leave it to another public member, which they call.
+  /// - Returns: The rule.
+  static func publicOperationsClaimTheirPlace(of actors: Set<String>, delegating: [String] = []) -> SourceRule {
+    SourceRule { file in
+      var type = ""
+      return file.lines.indices.compactMap { index in
+        let line = file.lines[index]
+        if line.indentation == 0, let name = line.extendedType { type = name }
+        guard actors.contains(type), line.indentation == 2, line.isIsolatedPublicMember else { return nil }
+        if delegating.contains(where: line.code.contains) { return nil }
+        if file.lines[file.member(at: index)].contains(where: { $0.code.contains("claimPlace") }) { return nil }
+        return Violation(line: index + 1, message: "this operation does not claim its place: claimPlace, claimPlaceNow")
+      }
+    }
+  }
+
   static func length(atMost limit: Int) -> SourceRule {
     SourceRule { file in
       if file.lines.count <= limit { return [] }
@@ -91,6 +111,24 @@ extension SourceFile.Line {
     return String(code[range.upperBound...].prefix { $0.isLetter || $0.isNumber || $0 == "_" })
   }
 
+  /// The type that is declared or extended here, if its members are to follow.
+  var extendedType: String? {
+    code.firstMatch(of: /\b(?:extension|actor|class|struct|enum|protocol) ([A-Za-z]+)/).map { String($0.1) }
+  }
+
+  /// The actor on a reactor that is declared here.
+  var declaredReactorActor: String? {
+    code.firstMatch(of: /\bactor ([A-Za-z]+)(?:<.*>)?: .*\b(?:ReactorActor|EventHandler|QueuedByteStream)\b/).map {
+      String($0.1)
+    }
+  }
+
+  /// A method or a property with a body that is public, and isolated to its actor.
+  fileprivate var isIsolatedPublicMember: Bool {
+    guard has("public"), !has("static"), !code.contains("nonisolated") else { return false }
+    return has("func") || has("subscript") || has("var") && code.contains("{") && !code.contains("=")
+  }
+
   fileprivate var isBlank: Bool { code.allSatisfy(\.isWhitespace) && comment.isEmpty }
 
   fileprivate var isComment: Bool { code.allSatisfy(\.isWhitespace) && !comment.isEmpty }
@@ -106,6 +144,18 @@ extension SourceFile.Line {
 }
 
 extension SourceFile {
+  /// The lines of a member that begins at a line.
+  fileprivate func member(at index: Int) -> ClosedRange<Int> {
+    let level = lines[index].indentation
+    // A signature of several lines is closed by a bracket that opens the body.
+    let end = lines[index...].firstIndex { line in
+      let opens = line.code.count { $0 == "{" } - line.code.count { $0 == "}" }
+      let isFirst = line.code == lines[index].code
+      return line.indentation == level && (isFirst ? opens == 0 && line.code.contains("{") : opens < 0)
+    }
+    return index...(end ?? index)
+  }
+
   /// The lines of the outermost function around a line, with the comments right above it; of a line outside of functions
   /// just that and the comments above. The indentation tells, which the formatter keeps right.
   fileprivate func function(around index: Int) -> ClosedRange<Int> {

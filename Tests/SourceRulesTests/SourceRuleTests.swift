@@ -67,6 +67,32 @@ import Testing
     #expect(lines(.noUnsafeExpressions, "nonisolated(unsafe) var a = 1", "@unsafe func b()", "let unsafely = 1") == [])
   }
 
+  @Test func `A public operation of an actor on a reactor without a claim is found`() {
+    let rule = SourceRule.publicOperationsClaimTheirPlace(of: ["A"], delegating: ["func d("])
+    #expect(lines(rule, "extension A {", "  public func a() { b() }", "}") == [2])
+    #expect(lines(rule, "extension A {", "  public func a() { b(claimPlaceNow()) }", "}") == [])
+    #expect(
+      lines(rule, "public actor A: B {", "  public func a(", "    b: Int", "  ) async {", "    c()", "  }", "}") == [2])
+    let claims = [
+      "  public func a(", "    b: Int", "  ) async {", "    if b { c() }", "    _ = await claimPlace()", "  }",
+    ]
+    #expect(lines(rule, ["extension A {"] + claims + ["}"]) == [])
+    #expect(lines(rule, ["extension B {", "  public func a() { b() }", "}"]) == [])
+    #expect(lines(rule, ["extension A {", "  public var c: Int {", "    d", "  }"] + claims + ["}"]) == [2])
+    #expect(
+      lines(rule, ["extension A {", "  public func d() { c() }", "  public nonisolated var e: Int { 1 }", "}"]) == [])
+    #expect(lines(rule, ["extension A {", "  struct F {", "    public func g() { b() }", "  }", "}"]) == [])
+  }
+
+  @Test(
+    arguments: [
+      ("public actor A: ReactorActor {", "A"), ("actor A<B: Sendable>: ReactorActor {", "A"),
+      ("actor A: C, EventHandler {", "A"), ("actor A {", nil), ("extension A: EventHandler {", nil),
+    ] as [(String, String?)])
+  func `An actor on a reactor is known by what it conforms to`(line: String, actor: String?) {
+    #expect(SourceFile(path: "A.swift", text: line).lines[0].declaredReactorActor == actor)
+  }
+
   @Test func `A file is too long by its last line`() {
     #expect(lines(.length(atMost: 2), "a", "b") == [])
     #expect(lines(.length(atMost: 2), "a", "b", "c") == [3])

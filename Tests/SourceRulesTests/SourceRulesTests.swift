@@ -43,6 +43,21 @@ import Testing
     }
   }
 
+  @Test(arguments: SourceFile.libraries)
+  func `Every public operation claims its place in the order of the calls`(file: SourceFile) {
+    check(file, .publicOperationsClaimTheirPlace(of: Self.reactorActors, delegating: Exceptions.delegating))
+  }
+
+  @Test func `The actors on a reactor are found`() {
+    #expect(
+      Self.reactorActors.isSuperset(of: [
+        "QueuedByteStream", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection", "InMemoryConnection",
+      ]))
+  }
+
+  private static let reactorActors = Set(
+    SourceFile.libraries.flatMap { $0.lines.compactMap(\.declaredReactorActor) } + ["QueuedByteStream"])
+
   @Test(arguments: SourceFile.sources)
   func `A file holds one idea`(file: SourceFile) {
     check(file, .length(atMost: 500))
@@ -95,7 +110,7 @@ enum Exceptions {
       path: "Sources/EpollReactor/ReactorBound.swift", words: "@unchecked Sendable", count: 1,
       reason: "its value can be had on the reactor's thread alone, which it checks"),
     Allowance(
-      path: "Sources/EpollReactor/Parking.swift", words: "nonisolated(unsafe)", count: 2,
+      path: "Sources/EpollReactor/Suspension.swift", words: "nonisolated(unsafe)", count: 2,
       reason: "its state is touched on the reactor's thread only, but not as that of an actor"),
     Allowance(
       path: "Sources/ActorSocketsTLS/Engine/OpenSSLObject.swift", words: "@unchecked Sendable", count: 1,
@@ -107,6 +122,9 @@ enum Exceptions {
 
   /// Files above EpollReactor with unsafe code: the tool reads and writes its own standard streams, which are no sockets.
   static let unsafe = ["Sources/sockcat/Process/StandardStreams.swift"]
+
+  /// Public operations that only call another one, which claims the place.
+  static let delegating = ["func serve(", "func peerCredentials("]
 
   static let sleeps = [
     Allowance(

@@ -50,15 +50,15 @@ actor HostLookups: ReactorActor {
 
   /// Waits for the addresses; cancellation ends the waiting.
   func addresses(of query: HostQuery) async throws -> [SocketAddress] {
-    let waiter = try ask(query)
+    let waiter = try ask(query, claimPlaceNow())
     let id = waiter.id
-    await wait(for: waiter.parked) { submit { $0.leave(query, id) } }
+    await wait(for: waiter.suspension) { submit { $0.leave(query, id) } }
     return try waiter.result()
   }
 
-  private func ask(_ query: HostQuery) throws -> Waiters<[SocketAddress]>.Waiter {
+  private func ask(_ query: HostQuery, _ place: Place) throws -> Waiters<[SocketAddress]>.Waiter {
     try Task.checkCancellation()
-    let waiter = waiters[query, default: Waiters()].park(executor)
+    let waiter = waiters[query, default: Waiters()].add(place)
     if !underWay.contains(query), tickets[query] == nil {
       nextTicket += 1
       tickets[query] = nextTicket

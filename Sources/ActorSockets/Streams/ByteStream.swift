@@ -7,9 +7,10 @@
 /// that had arrived for the next one. A write of which no byte was sent is removed; one that is partly sent goes on in
 /// the background, for it must not be torn.
 ///
-/// *Ordering.* Calls are admitted in the order in which they are made. Calls from tasks that start concurrently have no
+/// *Ordering.* Operations begin in the order in which they are called. Calls from tasks that start concurrently have no
 /// order among themselves; ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` make an order without awaiting.
-/// In a method of an extension, the first operation has the place of the call of the method.
+/// In a method of an extension, the first operation has the place of the call of the method. Synchronous members, such as
+/// ``abort()``, take effect at once when code in the stream's isolation calls them: ahead of the calls that wait in the queue.
 ///
 /// All methods throw ``SocketError``, and `CancellationError` when the task is cancelled.
 public protocol ByteStream: ReactorActor {
@@ -125,6 +126,8 @@ public protocol ByteStream: ReactorActor {
 
   /// Takes out all bytes that arrived and that no read has taken, also after the stream is closed.
   ///
+  /// *Ordering*: in the stream's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
   /// - Returns: The bytes, or none.
   func takeBuffered() -> [UInt8]
 
@@ -161,6 +164,8 @@ public protocol ByteStream: ReactorActor {
   ///
   /// Throws `.closed` or what broke the connection if that comes first.
   ///
+  /// *Ordering*: it has no place among the operations; it returns when the condition holds.
+  ///
   /// *Cancellation* only ends the wait, and throws `CancellationError`. If the peer has already finished, the call returns even
   /// in a cancelled task.
   var peerFinishedWriting: Void { get async throws }
@@ -171,10 +176,14 @@ public protocol ByteStream: ReactorActor {
   /// peer finishes, for 2 seconds at most. On a unix socket it does not wait: what was sent is already in the peer's buffer,
   /// and what the peer had sent is discarded at once. A peer that still writes there gets EPIPE from then on.
   ///
+  /// *Ordering*: operations that are called before it are accepted, operations that are called after it throw `.closed`.
+  ///
   /// *Cancellation*, also before the call, only ends the wait; closing continues.
   func close() async
 
   /// Closes the stream when the operations that wait are finished; new ones are refused at once.
+  ///
+  /// *Ordering*: as ``close()``.
   ///
   /// *Cancellation*, also before the call, only ends the wait; closing continues.
   ///
@@ -187,23 +196,35 @@ public protocol ByteStream: ReactorActor {
   /// reads what arrived, and then the reset. Linux has no reset for unix sockets, unix(7): the peer reads everything that was
   /// sent, and then a clean end of the stream. It gets ECONNRESET instead of the end only if it had sent bytes that this side
   /// has not received. So a protocol over unix sockets must not treat the end of the stream as the end of a message.
+  ///
+  /// *Ordering*: in the stream's isolation it takes effect at once, ahead of calls that wait in the queue; those throw `.closed`.
   func abort()
 
   /// Waits until the stream has ended, whoever ended it, and says how.
+  ///
+  /// *Ordering*: it has no place among the operations; it returns when the stream has ended.
   ///
   /// *Cancellation* only ends the wait, and throws `CancellationError`. If the stream has already ended, the call returns the
   /// report even in a cancelled task.
   var closed: CloseReport { get async throws }
 
   /// Where the stream is in its life.
+  ///
+  /// *Ordering*: in the stream's isolation it says what is so now, without the calls that wait in the reactor's queue.
   var state: StreamState { get }
 
   /// The bytes moved so far, and what TCP knows of the connection.
+  ///
+  /// *Ordering*: in the stream's isolation it says what is so now, without the calls that wait in the reactor's queue.
   var metrics: StreamMetrics { get }
 
   /// What the queues hold.
+  ///
+  /// *Ordering*: in the stream's isolation it says what is so now, without the calls that wait in the reactor's queue.
   var status: StreamStatus { get }
 
   /// The operations that wait, the ones under way included: the reads in the order of their queue, then the writes in theirs.
+  ///
+  /// *Ordering*: in the stream's isolation it says what is so now, without the calls that wait in the reactor's queue.
   var pendingOperations: [PendingOperation] { get }
 }

@@ -4,7 +4,7 @@ internal import EpollReactor
 final class Operation {
   /// Who hears of the outcome.
   enum Waiter {
-    /// A call that takes the outcome as soon as it goes on; it parks if the outcome is not there at once.
+    /// A call that takes the outcome as soon as it goes on; it suspends if the outcome is not there at once.
     case call
     /// The handle of an `enqueue…` method.
     case handle(@Sendable (Result<OperationOutcome, any Error>) -> Void)
@@ -23,7 +23,7 @@ final class Operation {
   var called: Int64 = 0
   var deadline: DeadlineKey?
   /// Where its call is suspended, or about to be.
-  var parked: Parked?
+  var suspension: Suspension?
   /// Its entry, once it has left the queue, to be used again.
   var entry: ReadQueue<Operation>.Entry?
   /// What came of it.
@@ -43,7 +43,7 @@ final class Operation {
   }
 
   /// Where to wait, if the outcome is not there.
-  var waiting: Parked? { outcome == nil ? parked : nil }
+  var waiting: Suspension? { outcome == nil ? suspension : nil }
 
   /// Gives it its outcome, which is the first and only one.
   ///
@@ -56,7 +56,7 @@ final class Operation {
     switch waiter {
     case .call:
       self.outcome = outcome
-      parked?.resume()
+      suspension?.resume()
       return false
     case .handle(let resolve):
       resolve(outcome)

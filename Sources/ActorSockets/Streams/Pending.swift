@@ -49,10 +49,10 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
   func cancel() { takeBack?() }
 
   func value() async throws -> Value {
-    executor.callGoesOn()
+    let place = claimPlaceNow()
     if let result { return try result.get() }
-    let waiter = waiters.park(executor)
-    await wait(for: waiter.parked) { submit { $0.cancel() } }
+    let waiter = waiters.add(place)
+    await wait(for: waiter.suspension) { submit { $0.cancel() } }
     return try waiter.result()
   }
 }

@@ -152,13 +152,13 @@ extension QueuedByteStream {
   /// Writes bytes that nobody else has. Cancellation, also before the call, stops the waiting alone: the bytes stay in the
   /// queue.
   fileprivate func writeForGood(_ bytes: [UInt8]) async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try core.checkWritable()
     // Through the queue, which sends at once, too, and where a part that is left over need not be copied.
-    let operation = core.begin(.pieces([bytes]), nil, nil, executor)
-    if let parked = operation.waiting {
+    let operation = core.begin(.pieces([bytes]), nil, nil, place)
+    if let suspension = operation.waiting {
       let id = operation.id
-      await wait(for: parked) { submit { $0.core.abandonWrite(id) } }
+      await wait(for: suspension) { submit { $0.core.abandonWrite(id) } }
     }
     _ = try operation.outcome?.get()
   }

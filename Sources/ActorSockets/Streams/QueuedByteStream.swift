@@ -18,19 +18,19 @@ extension QueuedByteStream {
   public func read<Value: Sendable>(
     _ request: ReadRequest<Value>, timeout: Timeout?, progress: Progress?
   ) async throws -> Value {
-    // Each look at a property counts a reference.
-    let (executor, core) = (executor, core)
-    if executor.callOvertakes() { await goBehind() }
-    let operation = try core.beginRead(request.kind, timeout, progress, executor)
-    if let parked = operation.waiting { await wait(for: parked, .read(operation.id)) }
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    // Read once: each access retains.
+    let core = core
+    let operation = try core.beginRead(request.kind, timeout, progress, place)
+    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
     return try request.convert(core.end(operation))
   }
 
   public func read(upTo limit: Int, timeout: Timeout?) async throws -> [UInt8]? {
-    let (executor, core) = (executor, core)
-    if executor.callOvertakes() { await goBehind() }
-    let operation = try core.beginRead(.any(upTo: limit), timeout, nil, executor)
-    if let parked = operation.waiting { await wait(for: parked, .read(operation.id)) }
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let core = core
+    let operation = try core.beginRead(.any(upTo: limit), timeout, nil, place)
+    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
     return try core.end(operation).bytes
   }
 
@@ -38,57 +38,57 @@ extension QueuedByteStream {
     upTo limit: Int, timeout: Timeout?,
     _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
   ) async throws -> sending Value? {
-    if executor.callOvertakes() { await goBehind() }
-    return try await core.withBytes(upTo: limit, timeout, owner: self, body)
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    return try await core.withBytes(upTo: limit, timeout, owner: self, place, body)
   }
 
   public func write(_ bytes: [UInt8], timeout: Timeout?, progress: Progress?) async throws {
-    if executor.callOvertakes() { await goBehind() }
-    let (sent, isDone) = try core.sendAtOnce(bytes.span)
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let (sent, isDone) = try core.sendAtOnce(bytes.span, place)
     if isDone { return }
     let rest = sent == 0 ? bytes : Array(bytes[sent...])
-    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, progress, executor))
+    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, progress, place))
   }
 
   public func write(_ bytes: Span<UInt8>, timeout: Timeout?) async throws {
-    if executor.callOvertakes() { await goBehind() }
-    let (sent, isDone) = try core.sendAtOnce(bytes)
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let (sent, isDone) = try core.sendAtOnce(bytes, place)
     if isDone { return }
     let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
-    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, nil, executor))
+    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, nil, place))
   }
 
   public func write(contentsOf pieces: [[UInt8]], timeout: Timeout?, progress: Progress?) async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     try core.checkWritable()
-    try await finish(core.begin(.pieces(pieces), timeout, progress, executor))
+    try await finish(core.begin(.pieces(pieces), timeout, progress, place))
   }
 
   public func sendFile(
     _ file: FileSource, range: Range<Int>?, timeout: Timeout?, progress: Progress?
   ) async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     try core.checkWritable()
     let range = try file.checked(range)
     let content = WriteQueue<Operation>.Content.file(file, from: range.lowerBound, count: range.count)
-    try await finish(core.begin(content, timeout, progress, executor))
+    try await finish(core.begin(content, timeout, progress, place))
   }
 
   @inline(__always)
-  func wait(for parked: Parked, _ call: QueuedCall) async {
+  func wait(for suspension: Suspension, _ call: QueuedCall) async {
     if executor.isCalledByAttendant {
       core.attendantWaits(for: call)
-      await parked.pass()
+      await suspension.suspend()
     } else {
-      await wait(for: parked) { submit { $0.core.cancel(call) } }
+      await wait(for: suspension) { submit { $0.core.cancel(call) } }
     }
   }
 
   /// Waits for a write that has begun.
   func finish(_ operation: Operation) async throws {
-    if let parked = operation.waiting { await wait(for: parked, .write(operation.id)) }
+    if let suspension = operation.waiting { await wait(for: suspension, .write(operation.id)) }
     _ = try core.outcomeOfCall(operation.outcome)
   }
 
@@ -109,106 +109,106 @@ extension QueuedByteStream {
   }
 
   public func takeBuffered() -> [UInt8] {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     let bytes = core.reads.queue.takeBuffered()
     core.settle()
     return bytes
   }
 
   public func finishWriting() async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     // In a cancelled task, too, the half-close is carried out: only the wait ends.
     try core.checkWritable()
-    try await finish(core.begin(.finish, nil, nil, executor))
+    try await finish(core.begin(.finish, nil, nil, place))
   }
 
   public func flush(until target: FlushTarget, timeout: Timeout?) async throws {
-    if executor.callOvertakes() { await goBehind() }
-    try await finish(core.begin(flushUntil: target, timeout, executor))
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    try await finish(core.begin(flushUntil: target, timeout, place))
   }
 
   public var peerFinishedWriting: Void {
     get async throws {
-      executor.callGoesOn()
+      let place = claimPlaceNow()
       if core.lifecycle.peerHasFinished { return }
       if core.lifecycle.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
-      let waiter = try park(in: \.waiters.peerFinished)
+      let waiter = try waiter(in: \.waiters.peerFinished, place)
       core.transport.lookForEnd()
       try await wait(for: waiter, in: \.waiters.peerFinished)
     }
   }
 
   public func close() async {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     core.userCloses()
     core.beginClose()
-    await waitUntilGone()
+    await waitUntilGone(place)
   }
 
   public func close(after condition: CloseCondition) async {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     core.userCloses()
     core.beginClose(after: condition)
-    await waitUntilGone()
+    await waitUntilGone(place)
   }
 
   /// Waits until the stream is up; throws why it does not come up.
-  package func waitUntilOpen() async throws {
+  package func waitUntilOpen() async throws { try await waitUntilOpen(claimPlaceNow()) }
+
+  /// The same, for a call that has its place.
+  package func waitUntilOpen(_ place: Place) async throws {
     if core.state == .open { return }
     if core.lifecycle.report != nil { throw core.endError.during("connect").thrown }
-    try await wait(for: park(in: \.waiters.open), in: \.waiters.open)
+    try await wait(for: waiter(in: \.waiters.open, place), in: \.waiters.open)
   }
 
-  private func waitUntilGone() async {
+  private func waitUntilGone(_ place: Place) async {
     if core.isReleased { return }
-    guard let waiter = try? park(in: \.waiters.released) else { return }
+    guard let waiter = try? waiter(in: \.waiters.released, place) else { return }
     try? await wait(for: waiter, in: \.waiters.released)
   }
 
   public func abort() {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     core.userCloses()
     core.abortOnRequest()
   }
 
   public var closed: CloseReport {
     get async throws {
-      executor.callGoesOn()
+      let place = claimPlaceNow()
       if let report = core.lifecycle.report { return report }
-      return try await wait(for: park(in: \.waiters.closed), in: \.waiters.closed)
+      return try await wait(for: waiter(in: \.waiters.closed, place), in: \.waiters.closed)
     }
   }
 
-  /// Begins to wait until one of the stream's conditions holds. The condition is looked at just before, for the runtime may
+  /// Begins to wait until one of the stream's conditions holds. Check the condition just before, in the same job: the runtime may
   /// suspend a task at any `await`.
-  func park<Value: Sendable>(
-    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable
+  func waiter<Value: Sendable>(
+    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable, _ place: Place
   ) throws -> Waiters<Value>.Waiter {
     try Task.checkCancellation()
-    return core[keyPath: waiters].park(executor)
+    return core[keyPath: waiters].add(place)
   }
 
-  /// Suspends until the condition holds for which `park` made the waiter.
+  /// Suspends until the condition of a waiter holds.
   func wait<Value: Sendable>(
     for waiter: Waiters<Value>.Waiter,
     in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable
   ) async throws -> Value {
     let id = waiter.id
-    await wait(for: waiter.parked) {
+    await wait(for: waiter.suspension) {
       submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
     }
     return try waiter.result()
   }
 
-  public var state: StreamState { look { $0.state } }
-  public var metrics: StreamMetrics { look { $0.metrics } }
-  public var status: StreamStatus { look { $0.status } }
-  public var pendingOperations: [PendingOperation] { look { $0.pendingOperations } }
+  public var state: StreamState { look(claimPlaceNow()) { $0.state } }
+  public var metrics: StreamMetrics { look(claimPlaceNow()) { $0.metrics } }
+  public var status: StreamStatus { look(claimPlaceNow()) { $0.status } }
+  public var pendingOperations: [PendingOperation] { look(claimPlaceNow()) { $0.pendingOperations } }
 
-  private func look<Value>(_ body: (StreamCore) -> Value) -> Value {
-    executor.callGoesOn()
-    return body(core)
-  }
+  private func look<Value>(_ place: Place, _ body: (StreamCore) -> Value) -> Value { body(core) }
 }
 
 extension StreamCore {

@@ -11,12 +11,12 @@ final class AcknowledgementWait {
 extension StreamCore {
   /// Begins to wait for all before: until it is sent, or also acknowledged.
   func begin(
-    flushUntil target: FlushTarget, _ timeout: Timeout?, _ executor: ReactorExecutor
+    flushUntil target: FlushTarget, _ timeout: Timeout?, _ place: Place
   ) throws -> Operation {
     try Task.checkCancellation()
     if let refusal { throw refusal.during("flush").thrown }
     if let error = lifecycle.breakage { throw error.during("flush").thrown }
-    return begin(target == .sent ? .pieces([]) : .acknowledgement, timeout, nil, executor)
+    return begin(target == .sent ? .pieces([]) : .acknowledgement, timeout, nil, place)
   }
 
   /// All before the flush is sent.

@@ -6,13 +6,14 @@ internal import SocketSystem
 extension StreamCore {
   /// Shows what arrived until `body` uses some of it up; `nil` at the end of the stream. Isolated to the owner.
   func withBytes<Value>(
-    upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ body: (Span<UInt8>, inout Int) throws -> Value
+    upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ place: Place,
+    _ body: (Span<UInt8>, inout Int) throws -> Value
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
     try checkReadable("withBytes")
-    let operation = beginLook(timeout, owner.executor)
+    let operation = beginLook(timeout, place)
     while true {
-      if let parked = operation.waiting { await owner.wait(for: parked, .read(operation.id)) }
+      if let suspension = operation.waiting { await owner.wait(for: suspension, .read(operation.id)) }
       if case .failure? = operation.outcome { _ = try end(operation) }
       // The turn is ours until the look is over, whatever happened meanwhile.
       var value: Value?
@@ -20,8 +21,8 @@ extension StreamCore {
       endTurn(operation.id, look)
       if case .wait = look {
         operation.outcome = nil
-        operation.parked?.reuse()
-        park(operation, owner.executor)
+        operation.suspension?.reset()
+        prepareToSuspend(operation, place)
       } else {
         _ = try end(operation)
       }
@@ -46,12 +47,12 @@ extension StreamCore {
   }
 
   /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
-  private func beginLook(_ timeout: Timeout?, _ executor: ReactorExecutor) -> Operation {
+  private func beginLook(_ timeout: Timeout?, _ place: Place) -> Operation {
     reads.share.renew(registration.turnNumber, ReadQueue<Operation>.share)
     guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
       !reads.share.isSpent
     else {
-      return begin(ReadKind.turn(moreThan: 0), timeout, nil, executor)
+      return begin(ReadKind.turn(moreThan: 0), timeout, nil, place)
     }
     reads.share.use(operations: 1)
     let operation = admitReusable(.turn(moreThan: 0)).operation

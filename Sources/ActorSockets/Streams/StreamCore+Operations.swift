@@ -8,11 +8,11 @@ extension StreamCore {
   /// Begins a read of a call. Not inlined, for what it needs would be kept in the frame of every suspended read.
   @inline(never)
   func beginRead(
-    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ place: Place
   ) throws -> Operation {
     try kind.validate()
     try checkReadable("read")
-    return begin(kind, timeout, progress, executor)
+    return begin(kind, timeout, progress, place)
   }
 
   /// Throws if no read is taken any more, or the task was cancelled.
@@ -22,12 +22,12 @@ extension StreamCore {
   }
 
   func begin(
-    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ executor: ReactorExecutor
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ place: Place
   ) -> Operation {
-    if timeout == nil, progress == nil { return begin(kind, executor) }
+    if timeout == nil, progress == nil { return begin(kind, place) }
     let operation = operation(.call, timeout, progress)
     operation.id = admit(kind, operation)
-    park(operation, executor)
+    prepareToSuspend(operation, place)
     return operation
   }
 
@@ -35,25 +35,25 @@ extension StreamCore {
   @inline(never)
   func begin(
     _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?, _ progress: Progress?,
-    _ executor: ReactorExecutor
+    _ place: Place
   ) -> Operation {
     let operation = operation(.call, timeout, progress)
     operation.id = admit(content, alreadySent: sent, operation)
-    park(operation, executor)
+    prepareToSuspend(operation, place)
     return operation
   }
 
   /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
-  func park(_ operation: Operation, _ executor: ReactorExecutor) {
+  func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
-    if operation.parked == nil { operation.parked = Parked(executor) }
+    if operation.suspension == nil { operation.suspension = Suspension(place) }
     if operation.called == 0 { operation.called = registration.turnTime }
   }
 
   /// Sends what can be sent without queueing.
   ///
   /// - Returns: How many bytes were taken, 0 if others wait before these; and whether the write is done with that.
-  func sendAtOnce(_ bytes: Span<UInt8>) throws -> (count: Int, isDone: Bool) {
+  func sendAtOnce(_ bytes: Span<UInt8>, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
     writes.share.renew(registration.turnNumber, WriteQueue<Operation>.share)
     guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
@@ -106,7 +106,7 @@ extension StreamCore {
   }
 
   /// Begins a read of a call without a timeout.
-  func begin(_ kind: ReadKind, _ executor: ReactorExecutor) -> Operation {
+  func begin(_ kind: ReadKind, _ place: Place) -> Operation {
     let (operation, waits) = admitReusable(kind)
     if waits { hasBegunPlainly() }
     if !waits || transport.isReadable {
@@ -115,7 +115,7 @@ extension StreamCore {
       // A call waits again: the abandoned tail keeps the connection as long as this call does.
       settle()
     }
-    park(operation, executor)
+    prepareToSuspend(operation, place)
     return operation
   }
 
@@ -131,7 +131,7 @@ extension StreamCore {
     }
     let operation = entry.tag
     operation.id = entry.id
-    operation.parked?.reuse()
+    operation.suspension?.reset()
     operation.called = 0
     return (operation, waits)
   }

@@ -5,18 +5,18 @@ struct Waiters<Value: Sendable> {
   /// One who waits.
   final class Waiter: Identified {
     let id: UInt64
-    let parked: Parked
+    let suspension: Suspension
     private var outcome: Result<Value, any Error>?
 
-    fileprivate init(_ id: UInt64, _ executor: ReactorExecutor) {
+    fileprivate init(_ id: UInt64, _ place: Place) {
       self.id = id
-      parked = Parked(executor)
+      suspension = Suspension(place)
     }
 
     /// Lets it go on; the first outcome counts.
     func resume(_ outcome: Result<Value, any Error>) {
       if self.outcome == nil { self.outcome = outcome }
-      parked.resume()
+      suspension.resume()
     }
 
     /// What it was resumed with.
@@ -33,9 +33,9 @@ struct Waiters<Value: Sendable> {
   var isEmpty: Bool { waiting.isEmpty }
 
   /// Adds one, who waits from now on.
-  mutating func park(_ executor: ReactorExecutor) -> Waiter {
+  mutating func add(_ place: Place) -> Waiter {
     nextID += 1
-    let waiter = Waiter(nextID, executor)
+    let waiter = Waiter(nextID, place)
     waiting.append(waiter)
     return waiter
   }

@@ -31,11 +31,11 @@ extension TCPConnection {
     _ bytes: [UInt8], passing descriptor: consuming Descriptor, timeout: Timeout? = nil
   ) async throws {
     let passed = PassedDescriptor(descriptor)
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     try core.checkWritable()
     if bytes.isEmpty { throw SocketError.invalid("write", "a descriptor goes with a byte, and there is none") }
-    try await finish(core.begin(.passing(bytes, passed), timeout, nil, executor))
+    try await finish(core.begin(.passing(bytes, passed), timeout, nil, place))
   }
 
   /// Takes the first descriptor that came with the bytes received so far.
@@ -44,9 +44,11 @@ extension TCPConnection {
   /// they came. One that came with the first byte of a message is here as soon as a read has brought that byte; it may be here
   /// before, with bytes that were received and not read yet. All that wait are closed with the connection.
   ///
+  /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
   /// - Returns: The descriptor, which is yours; `nil` if none waits.
   public func takeDescriptor() -> Descriptor? {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     return takeFromInbox()
   }
 }

@@ -66,13 +66,15 @@ extension SocketError {
 extension TCPConnection {
   /// Sets an option of the socket: setsockopt(2).
   ///
+  /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
   /// - Parameters:
   ///   - option: Which one.
   ///   - value: Its new value.
   /// - Throws: `.closed` if there is no socket, not yet or not any more; `.invalidArgument` for a value that the option
   ///   cannot have; what the kernel reports.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
-    try openSocket("set \(option.name)").set(option, to: value)
+    try openSocket("set \(option.name)", claimPlaceNow()).set(option, to: value)
   }
 
   /// Reads an option of the socket: getsockopt(2).
@@ -81,12 +83,14 @@ extension TCPConnection {
   /// - Returns: Its value.
   /// - Throws: `.closed` if there is no socket, not yet or not any more; what the kernel reports.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
-    try openSocket("get \(option.name)").get(option)
+    try openSocket("get \(option.name)", claimPlaceNow()).get(option)
   }
 }
 
 extension TCPListener {
   /// Sets an option of all its sockets: setsockopt(2). Connections that are made from now on begin with most of them.
+  ///
+  /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
   ///   - option: Which one.
@@ -94,7 +98,7 @@ extension TCPListener {
   /// - Throws: `.closed` if the listener is closed; `.invalidArgument` for a value that the option cannot have; what the
   ///   kernel reports.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
-    for socket in try listeningSockets("set \(option.name)") { try socket.set(option, to: value) }
+    for socket in try listeningSockets("set \(option.name)", claimPlaceNow()) { try socket.set(option, to: value) }
   }
 
   /// Reads an option of its first socket: getsockopt(2).
@@ -103,11 +107,10 @@ extension TCPListener {
   /// - Returns: Its value.
   /// - Throws: `.closed` if the listener is closed; what the kernel reports.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
-    try listeningSockets("get \(option.name)")[0].get(option)
+    try listeningSockets("get \(option.name)", claimPlaceNow())[0].get(option)
   }
 
-  private func listeningSockets(_ operation: String) throws -> [Socket] {
-    executor.callGoesOn()
+  private func listeningSockets(_ operation: String, _ place: Place) throws -> [Socket] {
     let open = sockets.compactMap(\.socket)
     if open.isEmpty { throw SocketError(.closed, operation: operation, detail: "the listener is closed") }
     return open

@@ -250,14 +250,11 @@ public actor TCPConnection: QueuedByteStream {
   /// - Returns: What the closure returns.
   /// - Throws: `.closed` if there is none, and what the closure throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
-    try body(openSocket("withFileDescriptor").number)
+    try body(openSocket("withFileDescriptor", claimPlaceNow()).number)
   }
 
   /// The socket for a call of the user's, if there is one.
-  func openSocket(_ operation: String) throws -> Socket {
-    executor.callGoesOn()
-    return try borrowSocket(operation)
-  }
+  func openSocket(_ operation: String, _ place: Place) throws -> Socket { try borrowSocket(operation) }
 
   /// Returns the socket, for the layer above. Call it on the reactor's thread only.
   package nonisolated func borrowSocket(_ operation: String) throws -> Socket {

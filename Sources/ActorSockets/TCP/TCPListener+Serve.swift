@@ -94,7 +94,7 @@ extension TCPListener {
     var drainEnd: Int64 = .max
     var isOverdue = false
     /// The accepting loop, waiting for a free place or for the end of the drain.
-    var waiter: Parked?
+    var waiter: Suspension?
 
     /// All places are taken.
     var isFull: Bool { active.count + closing + (isAccepting ? 1 : 0) >= limits.connections }
@@ -171,6 +171,7 @@ extension TCPListener {
     drain: Drain = .within(.seconds(30)), reactors: Int = 1,
     handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
+    _ = if let place = claimPlace() { place } else { await requeue() }
     try check(limits, reactors: reactors)
     if server.wasDrained { return ServeReport() }
     server = Server()
@@ -205,10 +206,12 @@ extension TCPListener {
   ///
   /// A listener that is drained before it is served has nothing to do: `serve` returns at once.
   ///
-  /// *Cancellation* has no effect; the call returns at once.
+  /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the listener's isolation it takes effect at once, ahead of
+  /// calls that wait in the queue.
   ///
   /// - Parameter duration: How long the handlers may go on. Of several drains, the earliest end counts.
   public func drain(within duration: Duration) {
+    _ = claimPlaceNow()
     if !server.isServing {
       server.wasDrained = true
       close()
@@ -248,7 +251,7 @@ extension TCPListener {
 
   /// The next connection, as soon as there is a place for it; `nil` when the server stops.
   private func nextToServe() async throws -> TCPConnection? {
-    while server.isFull, !server.isDraining || server.hasBacklog { await wait(for: parkServer()) {} }
+    while server.isFull, !server.isDraining || server.hasBacklog { await nextChange(claimPlaceNow()).suspend() }
     if server.isDraining, !server.hasBacklog {
       close()
       return nil
@@ -256,7 +259,7 @@ extension TCPListener {
     server.isAccepting = true
     defer { server.isAccepting = false }
     do {
-      return enlist(try await acceptNext())
+      return enlist(try await acceptNext(claimPlaceNow()))
     } catch let error as SocketError where error.code == .closed && server.isDraining {
       return nil
     }
@@ -303,10 +306,10 @@ extension TCPListener {
     wakeServer()
   }
 
-  /// Begins to wait until something changed. What it waits for is looked at just before, for the runtime may suspend a task
+  /// Begins to wait until something changes. Check what it waits for just before, in the same job: the runtime may suspend a task
   /// at any `await`.
-  private func parkServer() -> Parked {
-    let waiter = Parked(executor)
+  private func nextChange(_ place: Place) -> Suspension {
+    let waiter = Suspension(place)
     server.waiter = waiter
     return waiter
   }
@@ -338,7 +341,9 @@ extension TCPListener {
 
   /// Waits until the last handler has ended or the drain is over.
   private func waitForHandlers() async {
-    while !server.active.isEmpty || server.closing > 0, !server.isOverdue { await wait(for: parkServer()) {} }
+    while !server.active.isEmpty || server.closing > 0, !server.isOverdue {
+      await nextChange(claimPlaceNow()).suspend()
+    }
   }
 
   private func abortActive() {

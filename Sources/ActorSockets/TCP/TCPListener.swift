@@ -193,20 +193,20 @@ public actor TCPListener: ReactorActor {
   /// - Throws: ``SocketError``: `.closed` when the listener is closed or drains, `.reactorShutDown`, or what broke the
   ///   listener; `CancellationError` when the task is cancelled.
   public func accept() async throws -> TCPConnection {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     if server.isDraining, failure == nil { throw Self.closed }
-    return try await acceptNext()
+    return try await acceptNext(place)
   }
 
-  /// Accepts the next connection for `serve`, whose loop is in this isolation and need not queue behind other calls.
-  func acceptNext() async throws -> TCPConnection {
+  /// Accepts the next connection.
+  func acceptNext(_ place: Place) async throws -> TCPConnection {
     try Task.checkCancellation()
     if let failure { throw failure }
     if waiters.isEmpty, let connection = acceptNow() { return connection }
     if let failure { throw failure }
-    let waiter = waiters.park(executor)
+    let waiter = waiters.add(place)
     let id = waiter.id
-    await wait(for: waiter.parked) {
+    await wait(for: waiter.suspension) {
       submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
     }
     return try waiter.result()
@@ -214,7 +214,12 @@ public actor TCPListener: ReactorActor {
 
   /// Stops listening: close(2). Calls that wait throw `.closed`; accepted connections are not touched, but those in the
   /// kernel's backlog are reset.
-  public func close() { end(Self.closed) }
+  ///
+  /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
+  public func close() {
+    _ = claimPlaceNow()
+    end(Self.closed)
+  }
 
   private static var closed: SocketError {
     SocketError(.closed, operation: "accept", detail: "the listener is closed")

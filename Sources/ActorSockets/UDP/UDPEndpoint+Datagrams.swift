@@ -70,8 +70,10 @@ extension UDPEndpoint {
   }
 
   /// What it has done so far.
+  ///
+  /// *Ordering*: in the endpoint's isolation it says what is so now, without the calls that wait in the reactor's queue.
   public var metrics: Metrics {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     var metrics = Metrics()
     metrics.datagramsReceived = counts.datagramsReceived
     metrics.bytesReceived = counts.bytesReceived

@@ -63,9 +63,9 @@ extension UDPEndpoint {
   ) async throws {
     var datagram = Datagram(bytes, to: address)
     datagram.pass(descriptor)
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
-    if let operation = try sending(datagram, timeout) { try await finish(operation) }
+    if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
   }
 
   /// Returns the descriptors of a datagram to be sent through one of the sockets, `nil` if it has none. Throws if the socket

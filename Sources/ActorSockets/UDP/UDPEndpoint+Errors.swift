@@ -48,13 +48,13 @@ extension UDPEndpoint {
   }
 
   fileprivate func nextErrorReport() async throws -> ErrorReport {
-    executor.callGoesOn()
+    let place = claimPlaceNow()
     try Task.checkCancellation()
     if let report = errorReports.take() { return report }
     if let failure = lifecycle.failure { throw failure }
-    let waiter = errorReports.waiters.park(executor)
+    let waiter = errorReports.waiters.add(place)
     let id = waiter.id
-    await wait(for: waiter.parked) {
+    await wait(for: waiter.suspension) {
       submit { $0.errorReports.waiters.remove(id)?.resume(.failure(CancellationError())) }
     }
     return try waiter.result()

@@ -63,7 +63,7 @@ extension UDPEndpoint {
   /// - Throws: `.invalidArgument` if it is no group, `.alreadyJoined`, `.interfaceNotFound`, `.familyNotSupported`, `.closed`,
   ///   `.limitExceeded` for more groups than the system allows (`net.ipv4.igmp_max_memberships`).
   public func join(_ group: IPAddress, on interface: InterfaceSelector? = nil, source: IPAddress? = nil) throws {
-    try changeMembership(joins: true, group, interface, source)
+    try changeMembership(joins: true, group, interface, source, claimPlaceNow())
   }
 
   /// Leaves a group, with the arguments that it was joined with.
@@ -74,7 +74,7 @@ extension UDPEndpoint {
   ///   - source: The host whose datagrams are no longer wanted.
   /// - Throws: `.notJoined`, and what ``join(_:on:source:)`` throws.
   public func leave(_ group: IPAddress, on interface: InterfaceSelector? = nil, source: IPAddress? = nil) throws {
-    try changeMembership(joins: false, group, interface, source)
+    try changeMembership(joins: false, group, interface, source, claimPlaceNow())
   }
 
   /// Chooses the interface that datagrams to groups go out of.
@@ -85,7 +85,7 @@ extension UDPEndpoint {
   /// - Parameter interface: The interface; `nil` for the one that the routing table names.
   /// - Throws: `.interfaceNotFound`, `.closed`.
   public func setMulticastInterface(_ interface: InterfaceSelector?) throws {
-    _ = try openSocket("setMulticastInterface")
+    _ = try openSocket("setMulticastInterface", claimPlaceNow())
     let index = try interface?.found() ?? 0
     for (place, kind) in kinds.enumerated() where kind != .unix {
       do throws(SystemError) {
@@ -97,10 +97,11 @@ extension UDPEndpoint {
   }
 
   private func changeMembership(
-    joins: Bool, _ group: IPAddress, _ interface: InterfaceSelector?, _ source: IPAddress?
+    joins: Bool, _ group: IPAddress, _ interface: InterfaceSelector?, _ source: IPAddress?,
+    _ place: Place
   ) throws {
     let operation = joins ? "join" : "leave"
-    _ = try openSocket(operation)
+    _ = try openSocket(operation, place)
     if !group.isMulticast { throw SocketError.invalid(operation, "\(group) is no multicast group") }
     if let source, source.isIPv4 != group.isIPv4 || source.isMulticast || source.isUnspecified {
       throw SocketError.invalid(operation, "\(source) is no host that sends to \(group)")

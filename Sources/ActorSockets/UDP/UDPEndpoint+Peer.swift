@@ -16,7 +16,7 @@ extension UDPEndpoint {
   /// - Throws: `.hostNotFound`, `.resolverFailed`, `.unreachable`, `.familyNotSupported`, `.timedOut`, `.closed`, and of a unix
   ///   socket `.connectionRefused`, `.pathNotFound`, `.notASocket`, `.permissionDenied`.
   public func connect(to endpoint: Endpoint, timeout: Timeout? = .within(.seconds(30))) async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     if let refusal { throw refusal.during("connect") }
     let operation: Operation
@@ -27,7 +27,7 @@ extension UDPEndpoint {
       lookUp(name, port, for: operation.id)
     }
     pumpSends()
-    park(operation)
+    prepareToSuspend(operation, place)
     try await finish(operation)
   }
 

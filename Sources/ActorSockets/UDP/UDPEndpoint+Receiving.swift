@@ -19,16 +19,16 @@ extension UDPEndpoint {
   /// - Throws: `.timedOut`, `.closed`, `.reactorShutDown`; when connected, also what was reported about the peer, for example
   ///   `.connectionRefused`, after which the endpoint lives on.
   public func receive(timeout: Timeout? = nil) async throws -> Datagram {
-    if executor.callOvertakes() { await goBehind() }
-    if let datagram = try takeNow(hearsErrors: true) { return datagram }
-    return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: true))
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    if let datagram = try takeNow(hearsErrors: true, place) { return datagram }
+    return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: true, place))
   }
 
   /// Receives the next datagram of a loop, which does not hear of what is reported.
   func receiveNext() async throws -> Datagram {
-    if executor.callOvertakes() { await goBehind() }
-    if let datagram = try takeNow(hearsErrors: false) { return datagram }
-    return try await receiveOne(begin(upTo: 1, nil, hearsErrors: false))
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    if let datagram = try takeNow(hearsErrors: false, place) { return datagram }
+    return try await receiveOne(begin(upTo: 1, nil, hearsErrors: false, place))
   }
 
   /// Receives what there is, several datagrams at once.
@@ -42,10 +42,10 @@ extension UDPEndpoint {
   /// - Throws: What ``receive(timeout:)`` throws, `.invalidArgument` for a limit below 1.
   public func receive(upTo limit: Int, timeout: Timeout? = nil) async throws -> [Datagram] {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
-    if executor.callOvertakes() { await goBehind() }
-    var datagrams = try takeNow(upTo: limit, hearsErrors: true)
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    var datagrams = try takeNow(upTo: limit, hearsErrors: true, place)
     // What comes after the waiting is for those who have called meanwhile.
-    if datagrams.isEmpty { return try await receive(begin(upTo: limit, timeout, hearsErrors: true)) }
+    if datagrams.isEmpty { return try await receive(begin(upTo: limit, timeout, hearsErrors: true, place)) }
     while datagrams.count < limit, let more = takeMore(upTo: limit - datagrams.count) { datagrams += more }
     return datagrams
   }
@@ -69,10 +69,10 @@ extension UDPEndpoint {
     upTo limit: Int = 32, timeout: Timeout? = nil,
     _ body: (_ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
   ) async throws -> Int {
-    if executor.callOvertakes() { await goBehind() }
-    switch try beginLook(upTo: limit, timeout, body) {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    switch try beginLook(upTo: limit, timeout, place, body) {
     case .done(let count): return count
-    case .waiting(let operation): return try await look(operation, upTo: limit, body)
+    case .waiting(let operation): return try await look(operation, upTo: limit, place, body)
     }
   }
 
@@ -97,18 +97,18 @@ extension UDPEndpoint {
     upTo limit: Int = 32, timeout: Timeout? = nil,
     _ body: @Sendable (_ endpoint: isolated UDPEndpoint, _ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
   ) async throws -> Int {
-    if executor.callOvertakes() { await goBehind() }
-    switch try beginLook(upTo: limit, timeout, { bytes, header in try body(self, bytes, header) }) {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    switch try beginLook(upTo: limit, timeout, place, { bytes, header in try body(self, bytes, header) }) {
     case .done(let count): return count
     case .waiting(let operation):
-      return try await look(operation, upTo: limit) { bytes, header in try body(self, bytes, header) }
+      return try await look(operation, upTo: limit, place) { bytes, header in try body(self, bytes, header) }
     }
   }
 
   // MARK: At once
 
   /// Takes a datagram that is there, if nobody waits before.
-  private func takeNow(hearsErrors: Bool) throws -> Datagram? {
+  private func takeNow(hearsErrors: Bool, _ place: Place) throws -> Datagram? {
     guard try mayTake(hearsErrors: hearsErrors) else { return nil }
     if let datagram = receives.queue.takeFetched() { return datagram }
     if let refusal { throw refusal.during("receive") }
@@ -118,7 +118,7 @@ extension UDPEndpoint {
   }
 
   /// Takes datagrams that are there, if nobody waits before.
-  private func takeNow(upTo limit: Int, hearsErrors: Bool) throws -> [Datagram] {
+  private func takeNow(upTo limit: Int, hearsErrors: Bool, _ place: Place) throws -> [Datagram] {
     guard try mayTake(hearsErrors: hearsErrors) else { return [] }
     if receives.queue.fetchedCount > 0 { return receives.queue.takeFetched(upTo: limit) }
     if let refusal { throw refusal.during("receive") }
@@ -152,7 +152,7 @@ extension UDPEndpoint {
 
   // MARK: Waiting
 
-  private func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool) throws -> Operation {
+  private func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool, _ place: Place) throws -> Operation {
     // What the fetch before has found.
     if hearsErrors { try throwReportedError() }
     if let refusal { throw refusal.during("receive") }
@@ -164,15 +164,15 @@ extension UDPEndpoint {
     pumpReceives()
     // What was reported before somebody wanted to hear of it, perhaps by the receiving just now.
     tellReceivers()
-    park(operation)
+    prepareToSuspend(operation, place)
     return operation
   }
 
   /// Waits for the outcome of a receive that has begun.
   private func receive(_ operation: Operation) async throws -> [Datagram] {
-    if let parked = operation.waiting {
+    if let suspension = operation.waiting {
       let id = operation.id
-      await wait(for: parked) { submit { $0.cancelReceive(id) } }
+      await wait(for: suspension) { submit { $0.cancelReceive(id) } }
     }
     guard case .datagrams(let datagrams)? = try operation.outcome?.get() else { return [] }
     return datagrams
@@ -249,7 +249,7 @@ extension UDPEndpoint {
         operation.isOverdue = receives.isImmediate
         receives.isImmediate = false
         operation.outcome = .success(.datagrams([]))
-        operation.parked?.resume()
+        operation.suspension?.resume()
         return
       }
     }
@@ -362,7 +362,7 @@ extension UDPEndpoint {
 
   /// Looks at once, if nobody waits before and something is there; otherwise the call waits from now on.
   private func beginLook(
-    upTo limit: Int, _ timeout: Timeout?, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
+    upTo limit: Int, _ timeout: Timeout?, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Look {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     if try mayTake(hearsErrors: true) {
@@ -370,12 +370,12 @@ extension UDPEndpoint {
       defer { endLook(nil, isDone: true) }
       if let count = try look(upTo: limit, body) { return .done(count) }
     }
-    return .waiting(try begin(upTo: 0, timeout, hearsErrors: true))
+    return .waiting(try begin(upTo: 0, timeout, hearsErrors: true, place))
   }
 
   /// Looks as soon as it is the call's turn and something is there.
   private func look(
-    _ operation: Operation, upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
+    _ operation: Operation, upTo limit: Int, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) async throws -> Int {
     while true {
       _ = try await receive(operation)
@@ -388,7 +388,7 @@ extension UDPEndpoint {
       try throwReportedError()
       isDone = false
       operation.outcome = nil
-      park(operation)
+      prepareToSuspend(operation, place)
       if operation.isOverdue { expireReceive(operation.id) }
     }
   }

@@ -20,9 +20,9 @@ extension UDPEndpoint {
   /// - Throws: `.notConnected` if there is no peer; `.limitExceeded` if it is too long; what was reported about the peer, for
   ///   example `.connectionRefused`; `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`. The endpoint lives on.
   public func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
-    if let operation = try sending(Datagram(bytes), timeout) { try await finish(operation) }
+    if let operation = try sending(Datagram(bytes), timeout, place) { try await finish(operation) }
   }
 
   /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken it.
@@ -37,9 +37,9 @@ extension UDPEndpoint {
   ///   if it is too long; `.familyNotSupported` for IPv6 of an endpoint for IPv4, and the reverse; `.scopeMissing`,
   ///   `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`. The endpoint lives on.
   public func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
-    if let operation = try sending(Datagram(bytes, to: address), timeout) { try await finish(operation) }
+    if let operation = try sending(Datagram(bytes, to: address), timeout, place) { try await finish(operation) }
   }
 
   /// Sends a datagram to a name, or to whatever else an endpoint is. Returns when the kernel has taken it.
@@ -54,19 +54,19 @@ extension UDPEndpoint {
   ///   - timeout: How long it may wait for the name and for room.
   /// - Throws: What ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws for an address, `.hostNotFound`, `.resolverFailed`.
   public func send(_ bytes: [UInt8], to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     switch try target(endpoint, "send") {
     case .addresses(let addresses):
       let datagram = Datagram(bytes, to: firstReachable(of: addresses))
-      if let operation = try sending(datagram, timeout) { try await finish(operation) }
+      if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
     case .name(let name, let port):
       try checkSendable()
       try checkSize(bytes.count)
       let operation = admitSend(.lookingUp(Datagram(bytes)), timeout)
       lookUp(name, port, for: operation.id)
       pumpSends()
-      park(operation)
+      prepareToSuspend(operation, place)
       try await finish(operation)
     }
   }
@@ -81,9 +81,9 @@ extension UDPEndpoint {
   /// - Throws: What ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)`` throw.
   public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
     let datagram = datagram.claimingDescriptors()
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
-    if let operation = try sending(datagram, timeout) { try await finish(operation) }
+    if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
   }
 
   /// Sends several datagrams, with as few system calls as possible: sendmmsg(2). Returns when the kernel has taken them.
@@ -98,13 +98,13 @@ extension UDPEndpoint {
   public func send(_ datagrams: [Datagram], timeout: Timeout? = nil) async throws {
     let passes = datagrams.contains { $0.descriptors != nil }
     let datagrams = passes ? datagrams.map { $0.claimingDescriptors() } : datagrams
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     try checkSendable()
     let (kept, places) = filtered(datagrams)
     let operation = admitSend(.datagrams(kept), timeout, isBatch: true)
     pumpSends()
-    park(operation)
+    prepareToSuspend(operation, place)
     do {
       try await finish(operation)
     } catch let error as DatagramBatchError {
@@ -135,8 +135,10 @@ extension UDPEndpoint {
   /// Sends a datagram if that can be done at once, without waiting: sendto(2). For code that is in the endpoint's isolation, as
   /// the closure of `withDatagrams` is.
   ///
-  /// A send filter does not see it. It does not wait for its turn in the reactor's queue, as ``enqueueSend(_:timeout:)`` does: what
-  /// the same piece of code has enqueued just before leaves after it.
+  /// A send filter does not see it.
+  ///
+  /// *Ordering*: it takes effect at once, ahead of calls that wait in the reactor's queue. If the same code called
+  /// ``enqueueSend(_:timeout:)`` just before, that datagram leaves after this one.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
@@ -145,7 +147,7 @@ extension UDPEndpoint {
   /// - Throws: What ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws.
   @discardableResult
   public func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress? = nil) throws -> Bool {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     try checkSendable()
     try checkSize(bytes.count)
     if !sends.queue.isEmpty || mustWaitToSend { return false }
@@ -168,7 +170,7 @@ extension UDPEndpoint {
   }
 
   /// Sends a datagram, at once if that is possible; otherwise it waits. `nil` if nothing is left to do.
-  func sending(_ datagram: Datagram, _ timeout: Timeout?) throws -> Operation? {
+  func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
     try checkSendable()
     guard let datagram = filtered(datagram) else { return nil }
     if sends.queue.isEmpty, !mustWaitToSend {
@@ -183,7 +185,7 @@ extension UDPEndpoint {
     }
     let operation = admitSend(.datagrams([datagram]), timeout)
     pumpSends()
-    park(operation)
+    prepareToSuspend(operation, place)
     return operation
   }
 
@@ -288,9 +290,9 @@ extension UDPEndpoint {
 
   /// Waits for a send that has begun.
   func finish(_ operation: Operation) async throws {
-    if let parked = operation.waiting {
+    if let suspension = operation.waiting {
       let id = operation.id
-      await wait(for: parked) { submit { $0.cancelSend(id) } }
+      await wait(for: suspension) { submit { $0.cancelSend(id) } }
     }
     _ = try operation.outcome?.get()
   }

@@ -198,13 +198,17 @@ public actor UDPEndpoint: ReactorActor {
     remoteAddress?.isIPv6 ?? kinds.contains { $0 == .ipv6 || $0 == .dual }
   }
   /// Whether it is closed.
-  public var isClosed: Bool { lifecycle.isClosed }
+  ///
+  /// *Ordering*: in the endpoint's isolation it says what is so now, without the calls that wait in the reactor's queue.
+  public var isClosed: Bool {
+    _ = claimPlaceNow()
+    return lifecycle.isClosed
+  }
 
   // MARK: The sockets
 
   /// A socket that is there, or why there is none.
-  func openSocket(_ operation: String) throws -> Socket {
-    executor.callGoesOn()
+  func openSocket(_ operation: String, _ place: Place) throws -> Socket {
     if let failure = lifecycle.failure { throw failure.during(operation) }
     guard let socket = sockets[connectedSocket ?? 0].socket else {
       throw EndpointLifecycle.closed.during(operation)
@@ -213,8 +217,8 @@ public actor UDPEndpoint: ReactorActor {
   }
 
   /// All sockets that are there.
-  func openSockets(_ operation: String) throws -> [Socket] {
-    _ = try openSocket(operation)
+  func openSockets(_ operation: String, _ place: Place) throws -> [Socket] {
+    _ = try openSocket(operation, place)
     return sockets.compactMap(\.socket)
   }
 
@@ -224,17 +228,19 @@ public actor UDPEndpoint: ReactorActor {
   /// - Returns: What the closure returns.
   /// - Throws: What the closure throws, `.closed` if the endpoint is closed.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
-    try body(openSocket("withFileDescriptor").number)
+    try body(openSocket("withFileDescriptor", claimPlaceNow()).number)
   }
 
   /// Sets an option of all its sockets: setsockopt(2).
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
   ///   - option: Which one.
   ///   - value: Its new value.
   /// - Throws: `.closed`; `.invalidArgument` for a value that the option cannot have; what the kernel reports.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
-    for socket in try openSockets("set \(option.name)") { try socket.set(option, to: value) }
+    for socket in try openSockets("set \(option.name)", claimPlaceNow()) { try socket.set(option, to: value) }
   }
 
   /// Reads an option of its first socket: getsockopt(2).
@@ -243,22 +249,26 @@ public actor UDPEndpoint: ReactorActor {
   /// - Returns: Its value.
   /// - Throws: `.closed`; what the kernel reports.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
-    try openSocket("get \(option.name)").get(option)
+    try openSocket("get \(option.name)", claimPlaceNow()).get(option)
   }
 
   /// Sets what looks at datagrams that arrive from now on, or nothing. Those that were fetched already have been looked at.
   ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
   /// - Parameter filter: The filter.
   public func setReceiveFilter(_ filter: Filter?) {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     receiveFilter = filter
   }
 
   /// Sets what looks at datagrams that are sent from now on, or nothing.
   ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
   /// - Parameter filter: The filter.
   public func setSendFilter(_ filter: Filter?) {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     sendFilter = filter
   }
 
@@ -266,8 +276,10 @@ public actor UDPEndpoint: ReactorActor {
 
   /// Closes it at once: close(2). Calls that wait, and sends that were enqueued, throw `.closed`; datagrams that were fetched
   /// already can still be received.
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public func close() {
-    executor.callGoesOn()
+    _ = claimPlaceNow()
     end(EndpointLifecycle.closed)
   }
 
@@ -279,19 +291,20 @@ public actor UDPEndpoint: ReactorActor {
 
   /// Closes it when what waits is done. From now on nothing is taken, and receives that wait throw `.closed`.
   ///
-  /// *Cancellation* ends the waiting alone.
+  /// *Cancellation* only ends the wait; closing continues. *Ordering*: it waits for the sends that are called before it, and sends
+  /// that are called after it throw `.closed`.
   ///
   /// - Parameters:
   ///   - condition: What to wait for.
   ///   - limit: How long at most; then it is closed as by ``close()``.
   public func close(after condition: CloseCondition, within limit: Duration = .seconds(30)) async {
-    if executor.callOvertakes() { await goBehind() }
+    let place = if let place = claimPlace() { place } else { await requeue() }
     if lifecycle.isClosed { return }
     beginClosing(limit)
     if lifecycle.isClosed || Task.isCancelled { return }
-    let waiter = closedWaiters.park(executor)
+    let waiter = closedWaiters.add(place)
     let id = waiter.id
-    await wait(for: waiter.parked) {
+    await wait(for: waiter.suspension) {
       submit { $0.closedWaiters.remove(id)?.resume(.failure(CancellationError())) }
     }
   }
@@ -354,10 +367,10 @@ public actor UDPEndpoint: ReactorActor {
     if operation.finish(registration, outcome) { lifecycle.handleReleased() }
   }
 
-  /// A call is about to suspend, unless its outcome is there.
-  func park(_ operation: Operation) {
+  /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
+  func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
-    operation.parked = Parked(executor)
+    operation.suspension = Suspension(place)
   }
 }
 
