@@ -114,6 +114,58 @@ import Testing
     }
   }
 
+  @Test func `A handler that cancels its own task waits for nothing afterwards`() async throws {
+    try await within("the half-close ends") {
+      let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      let attending = Task.immediate {
+        stream.setAttended(true)
+        defer { stream.setAttended(false) }
+        _ = stream.enqueueWrite(pattern(tooMuch))
+        withUnsafeCurrentTask { $0?.cancel() }
+        try await stream.finishWriting()
+      }
+      await expectCancellation { try await attending.value }
+      await stream.abort()
+      await pair.client.abort()
+    }
+  }
+
+  @Test func `The error of a body is thrown as it is, also in a cancelled task`() async throws {
+    try await within("the call ends") {
+      let pair = try await Transport.inMemory.pair()
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      try await pair.client.write([1, 2, 3])
+      let attending = Task.immediate {
+        stream.setAttended(true)
+        defer { stream.setAttended(false) }
+        try await stream.withBytes { _, _ in
+          withUnsafeCurrentTask { $0?.cancel() }
+          throw SocketError(.closed, operation: "another stream's")
+        }
+      }
+      let error = await expectError(.closed) { try await attending.value }
+      #expect(error.operation == "another stream's")
+      await stream.abort()
+      await pair.client.abort()
+    }
+  }
+
+  @Test func `A call that failed before its task was cancelled throws why it failed`() async throws {
+    try await within("the call ends") {
+      let pair = try await Transport.inMemory.pair()
+      let stream = try #require(pair.server as? any QueuedByteStream)
+      let reading = Task.immediate { _ = try await stream.read() }
+      try await eventually("the call waits") { await stream.status.queuedReads == 1 }
+      stream.submit { stream in
+        stream.abort()
+        reading.cancel()
+      }
+      await expectError(.closed) { try await reading.value }
+      await pair.client.abort()
+    }
+  }
+
   @Test(arguments: Call.allCases)
   func `Others listen for their own cancellation, meanwhile and afterwards`(call: Call) async throws {
     try await within("the calls end") {
