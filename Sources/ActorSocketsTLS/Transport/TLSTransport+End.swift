@@ -15,8 +15,8 @@ extension TLSTransport {
   func detach() {
     phase = .detached
     disarmDeadline()
-    verifierTask?.cancel()
-    verifierTask = nil
+    handshake.verifierTask?.cancel()
+    handshake.verifierTask = nil
     carrier = nil
     sending.dropOutput(engine?.outputCount ?? 0)
     engine = nil

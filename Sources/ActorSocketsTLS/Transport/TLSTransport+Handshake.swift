@@ -22,7 +22,7 @@ extension TLSTransport {
     }
     phase = .handshaking
     let limit = setup.context.configuration.handshakeTimeout
-    deadline = registration.arm(
+    handshake.deadline = registration.arm(
       at: instant(registration.now, plus: limit.clampedNanoseconds),
       tag: ConnectionDeadline.own(HandshakeDeadline.handshake).rawValue)
     if !bytes.isEmpty {
@@ -96,7 +96,7 @@ extension TLSTransport {
     guard let peer = engine?.state.peerToVerify, case .custom(let decide) = setup.context.configuration.verification
     else { return fail(TLSError(.internalError, detail: "there is no closure to verify the peer")) }
     phase = .verifying
-    verifierTask = Task.detached { [weak connection] in
+    handshake.verifierTask = Task.detached { [weak connection] in
       let answer: Result<Void, TLSError>
       do {
         answer = try await decide(peer) ? .success(()) : .failure(TLSError(.rejected))
@@ -111,7 +111,7 @@ extension TLSTransport {
   /// Continues the handshake with the closure's answer, or ends it.
   func verifierAnswered(_ answer: Result<Void, TLSError>) {
     guard phase == .verifying else { return }
-    verifierTask = nil
+    handshake.verifierTask = nil
     engine?.state.verifierAnswer = answer
     phase = .handshaking
     switch answer {
@@ -122,7 +122,7 @@ extension TLSTransport {
 
   /// Ends the handshake: its timeout has passed.
   func deadlineReached() {
-    deadline = nil
+    handshake.deadline = nil
     let limit = setup.context.configuration.handshakeTimeout
     fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
   }
@@ -138,5 +138,5 @@ extension TLSTransport {
     core?.terminate(error, reason, givingUp: true)
   }
 
-  func disarmDeadline() { if let deadline = deadline.take() { registration.disarm(deadline) } }
+  func disarmDeadline() { if let deadline = handshake.deadline.take() { registration.disarm(deadline) } }
 }

@@ -19,16 +19,19 @@ extension TLSTransport {
     }
     let result = engine?.write(
       bytes.extracting(first: min(bytes.count, Self.longestSend)), sending: { sendCiphertext($0) })
-    switch sending.wrote(result, of: bytes.count, isBlocked: engine?.hasOutput != false) {
-    case .sent(let count): return .bytes(count)
-    case .wouldBlock: return .wouldBlock
-    case .carrierFailed(let error):
+    if let error = takeCarrierError() {
       receiveLastAlert()
       return .failed(error)
-    case .engineFailed(let error):
+    }
+    switch result {
+    case .success(let count):
+      let isBlocked = engine?.hasOutput != false
+      return sending.wrote(count, of: bytes.count, isBlocked: isBlocked) ? .bytes(count) : .wouldBlock
+    case .failure(let error):
       failure = SocketError(layer: error, operation: "write")
       return .failed(SystemError(call: "SSL_write", errno: Errno.protocolError))
-    case .detached: return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
+    case nil:
+      return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
     }
   }
 
@@ -56,16 +59,20 @@ extension TLSTransport {
     case .wouldBlock, nil: return 0
     case .failed(let error):
       // What the carrier can never send is dropped.
-      sending.carrierFailed(error, dropping: output.count)
+      carrierError = error
+      sending.carrierFailed(dropping: output.count)
       // The stream is told in a rescheduled run, because this may be in the middle of a receive.
       registration.askForTurn()
       return output.count
     }
   }
 
+  /// Returns why the carrier failed if the stream has not been told yet. The stream counts as told from now on.
+  func takeCarrierError() -> SystemError? { sending.reportFailure() ? carrierError.take() : nil }
+
   func finishWriting() -> SystemError? {
     engine?.finishWriting()
     _ = flush()
-    return sending.takeFailure()
+    return takeCarrierError()
   }
 }

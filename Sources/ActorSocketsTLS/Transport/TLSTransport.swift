@@ -66,6 +66,13 @@ final class TLSTransport: StreamTransport, StreamLayer {
     let earlyBytes: EarlyBytes
   }
 
+  /// What exists only while the handshake runs.
+  struct Handshake {
+    var deadline: DeadlineKey?
+    /// The program's closure that decides about the peer.
+    var verifierTask: Task<Void, Never>?
+  }
+
   /// The connection that owns this transport.
   weak var connection: TLSConnection?
   let setup: Setup
@@ -79,6 +86,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
   }
   var receiving = TLSReceiveState.open(wasRead: false)
   var sending = TLSSendState()
+  /// Why the carrier failed, while `sending` is `failed`.
+  var carrierError: SystemError?
   var failure: SocketError?
 
   // These two are taken out whole and put back: an array that is changed in place is checked for exclusive access each
@@ -86,9 +95,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   var plaintext = ByteQueue()
   var pendingCiphertext: [UInt8] = []
 
-  var deadline: DeadlineKey?
-  /// The program's closure that decides about the peer.
-  var verifierTask: Task<Void, Never>?
+  var handshake = Handshake()
   /// The carrier while it closes by itself.
   var closingCarrier: (any Carrier)?
   /// What the handshake negotiated. Made on first use, because making it takes a twentieth of the time of a handshake.
@@ -144,7 +151,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// Unblocks both directions after an event, or in a rescheduled run.
   private func unblock() {
     receiving.resume()
-    if flush(), let error = sending.takeFailure() { broke(SocketError(error, operation: "write")) }
+    if flush(), let error = takeCarrierError() { broke(SocketError(error, operation: "write")) }
   }
 
   private func handle(_ leftover: TLSReceiveState.Leftover) {
