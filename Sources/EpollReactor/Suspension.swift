@@ -185,6 +185,9 @@ extension EventLoop {
   ///
   /// If the presumption is wrong, a hop within the call costs one more pass through the queue (statement 3). A method of a user's
   /// extension can lose its place that way. No order that the library itself decides depends on it: `requeue` reads the preference.
+  ///
+  /// A call that suspends could read its preference, too, because it runs in its task. That takes 610 more instructions for an echo on
+  /// the reactor (of 7,900), and 1,270 for one on the pool (of 12,400), so it is presumed there.
   var presumedPreference: TaskPreference {
     if isCurrent { return preference }
     if Worker.current != nil { return .workers }
