@@ -37,7 +37,7 @@ public actor TLSConnection: QueuedByteStream {
 
   nonisolated let registration: Registration
   /// The label, unless there is a `TCPConnection` beneath, which has its own.
-  private nonisolated let ownLabel: Guarded<String?>?
+  private nonisolated let ownLabel: Locked<String?>?
   /// The transport, for the stream beneath and for `deinit`.
   private nonisolated let layer: ReactorBound<TLSTransport>
   /// The queues, for the transport.
@@ -47,7 +47,7 @@ public actor TLSConnection: QueuedByteStream {
   init(over carrier: any ByteStream, _ context: TLSContext, as role: TLSRole, _ early: EarlyBytes) {
     id = (carrier as? any QueuedByteStream)?.id ?? ConnectionIdentity.nextID()
     self.carrier = carrier
-    ownLabel = Self.tcpConnection(beneath: carrier) == nil ? Guarded(nil) : nil
+    ownLabel = Self.tcpConnection(beneath: carrier) == nil ? Locked(nil) : nil
     let reactor = carrier.executor.reactor
     executor = ReactorExecutor(ofSocketOn: reactor)
     let registration = Registration(on: reactor)

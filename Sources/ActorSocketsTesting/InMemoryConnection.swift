@@ -149,7 +149,7 @@ extension InMemoryConnection: EventHandler {
 
 /// A weak reference to the other end, so that each end can be released separately.
 private final class PeerLink: Sendable {
-  private let end = Guarded<WeakEnd>(WeakEnd())
+  private let end = Locked<WeakEnd>(WeakEnd())
 
   private struct WeakEnd {
     weak var connection: InMemoryConnection?

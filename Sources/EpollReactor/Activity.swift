@@ -1,12 +1,12 @@
-// When something last happened to a socket, without reading the clock each time that it happens. What happens in a turn of the
-// loop is noted once, and gets its time when the turn ends. So the time is never before the event, and behind it by no more
-// than the rest of that turn.
+// When something last happened to a socket, without reading the clock each time that it happens. What happens in an iteration of
+// the loop is noted once, and gets its time when the iteration ends. So the time is never before the event, and behind it by no more
+// than the rest of that iteration.
 
 /// The time of the last event of a kind.
 package final class Activity {
   private let loop: EventLoop
   private var time: Int64
-  private var isOfThisTurn = false
+  private var isOfThisIteration = false
 
   /// Something happened now.
   package init(on reactor: Reactor) {
@@ -17,22 +17,22 @@ package final class Activity {
   /// Something happens.
   package func note() {
     loop.assertCurrent()
-    if isOfThisTurn { return }
-    isOfThisTurn = true
+    if isOfThisIteration { return }
+    isOfThisIteration = true
     loop.activities.append(self)
   }
 
   /// When it happened last, on the reactor's clock.
-  package var last: Int64 { isOfThisTurn ? loop.now : time }
+  package var last: Int64 { isOfThisIteration ? loop.now : time }
 
   func settle(_ now: Int64) {
-    isOfThisTurn = false
+    isOfThisIteration = false
     time = now
   }
 }
 
 extension EventLoop {
-  /// Gives the events of this turn their time.
+  /// Gives the events of this iteration their time.
   func settleActivities() {
     if activities.isEmpty { return }
     let now = self.now

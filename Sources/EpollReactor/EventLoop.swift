@@ -3,7 +3,7 @@
 // - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached and not
 //   touched again, but once if it connected beside others (`takeDescriptor`): no epoll_ctl per operation. In return an
 //   event comes only when something *changes*, so whoever stops before EAGAIN must remember that there is more. Sockets
-//   do (`isReadable`, `isWritable`), and one that stops because it had its share asks for another turn here, for no edge
+//   do (`isReadable`, `isWritable`), and one that stops because it had its share asks for another one here, since no edge
 //   will come.
 // - epoll knows open file descriptions, not numbers. An event fetched in one batch may be for a number that was closed
 //   and used again within that batch. So events carry a token of place and generation, and descriptors are closed on
@@ -35,17 +35,18 @@ package final class EventLoop: @unchecked Sendable {
 
   let jobs: JobQueue
   let epoll: Epoll
-  let gauge = Gauge()
-  let hookPlace = HookPlace()
+  let metrics = MetricsRecorder()
+  let observerSlot = ObserverSlot()
   private let thread = Atomic<UInt>(0)
   /// The time of a clock that is moved by hand; -1 for the real one.
   private let manualTime: Atomic<Int64>
 
   var registrations = RegistrationTable()
   var deadlines = DeadlineHeap<Deadline>()
-  var turns: [Registration] = []
+  /// The sockets that have asked for another share.
+  var rescheduled: [Registration] = []
   var waitingForRoom: [Registration] = []
-  /// What happened in this turn and gets its time when it ends.
+  /// What happened in this iteration and gets its time when it ends.
   var activities: [Activity] = []
   /// Memory to receive into.
   private let firstScratch = ScratchMemory(count: EventLoop.scratchSize)
@@ -62,8 +63,8 @@ package final class EventLoop: @unchecked Sendable {
   /// More of it, which is needed only where somebody looks at the first and sends or receives meanwhile.
   private var batches: [DatagramBatch] = []
   var lentBatches = 0
-  /// Counts the turns: the share of a socket is that of a turn.
-  private(set) var turnNumber = 0
+  /// Counts the iterations: a socket has its share once in each.
+  private(set) var tick = 0
   var isShutDown = false
   /// What the task of the job under way prefers, presumably.
   var preference = TaskPreference.other
@@ -112,7 +113,7 @@ package final class EventLoop: @unchecked Sendable {
   @inline(__always)
   func assertCurrent() { assert(isCurrent, "a socket's state was touched on another thread than its reactor's") }
 
-  private static let place = ThreadPlace<EventLoop>(.loop)
+  private static let place = ThreadLocal<EventLoop>(.loop)
   /// The loop whose thread is the calling one.
   static var current: EventLoop? { place.object }
 
@@ -127,10 +128,10 @@ package final class EventLoop: @unchecked Sendable {
 
   // MARK: The loop's thread
 
-  /// When the turn under way began, on the clock of the deadlines, without reading it.
-  var turnTime: Int64 {
+  /// When the iteration under way began, on the clock of the deadlines, without reading it.
+  var tickTime: Int64 {
     let manual = manualTime.load(ordering: .relaxed)
-    return manual >= 0 ? manual : gauge.turnBegan
+    return manual >= 0 ? manual : metrics.iterationBegan
   }
 
   /// The memory to receive into now.
@@ -157,9 +158,9 @@ package final class EventLoop: @unchecked Sendable {
     let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
     let end = overflow ? .max : sum
     carryOutWhatIsReady()
-    for _ in 0..<Deadline.mostTurns where !turns.isEmpty {
-      turnNumber &+= 1
-      giveTurns(until: .max)
+    for _ in 0..<Deadline.mostShares where !rescheduled.isEmpty {
+      tick &+= 1
+      giveShares(until: .max)
     }
     settleActivities()
     while let next = deadlines.earliest, next <= end {
@@ -178,17 +179,17 @@ package final class EventLoop: @unchecked Sendable {
     // Nothing came in the wait before, and that was a nap.
     var hasNapped = false
     while true {
-      turnNumber &+= 1
-      let end = gauge.turnBegins() + Self.iteration
+      tick &+= 1
+      let end = metrics.iterationBegins() + Self.iteration
       handover.isCollecting = true
       carryOutEvents(until: end)
       reachDeadlines(until: share(end))
-      giveTurns(until: share(end))
+      giveShares(until: share(end))
       runJobs(until: share(end))
       stopCollecting()
 
       let isNap = !hasNapped && WorkerPool.shared.isBusy
-      let isIdle = turns.isEmpty && batch.isEmpty && fetched.isEmpty
+      let isIdle = rescheduled.isEmpty && batch.isEmpty && fetched.isEmpty
       let rest = jobs.rest(maySleep: isIdle, isNap: isNap)
       if rest == .end {
         // They name the loop.
@@ -196,8 +197,8 @@ package final class EventLoop: @unchecked Sendable {
         return
       }
       settleActivities()
-      let (now, lag) = gauge.turnEnds()
-      hookPlace.turnTook(lag)
+      let (now, lag) = metrics.iterationEnds()
+      observerSlot.iterationTook(lag)
       guard fetched.isEmpty else { continue }
       var wait: Int32 = 0
       if rest == .sleep {
@@ -212,14 +213,14 @@ package final class EventLoop: @unchecked Sendable {
 
   /// Looks for events: epoll_wait(2).
   private func look(at time: Int64, milliseconds: Int32) {
-    gauge.polled()
+    metrics.polled()
     let count = epoll.wait(&events, atMost: eventLimit, milliseconds: milliseconds)
     fetched = 0..<count
     horizon.looked(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
   }
 
   /// The time until which a kind of work may go on: the end of the iteration, or a little later if that end is near.
-  private func share(_ end: Int64) -> Int64 { max(end, gauge.lastTime + Self.leastShare) }
+  private func share(_ end: Int64) -> Int64 { max(end, metrics.lastTime + Self.leastShare) }
 
   /// Runs queued jobs. Jobs that are left from the previous iteration come first.
   private func runJobs(until end: Int64) {
@@ -231,10 +232,10 @@ package final class EventLoop: @unchecked Sendable {
       if next == batch.count {
         next = 0
         batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
-        gauge.batchEnds()
+        metrics.batchEnds()
         jobs.take(into: &batch)
         if batch.isEmpty { break }
-        gauge.batchBegins()
+        metrics.batchBegins()
       }
       var item = JobQueue.Item.call({}, of: nil)
       swap(&item, &batch[next])
@@ -244,7 +245,7 @@ package final class EventLoop: @unchecked Sendable {
     if next == batch.count {
       next = 0
       batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
-      gauge.batchEnds()
+      metrics.batchEnds()
     }
     nextJob = next
     swap(&batch, &self.batch)
@@ -285,7 +286,7 @@ package final class EventLoop: @unchecked Sendable {
   ///
   /// - Returns: The current time.
   private func jobEnds() -> Int64 {
-    let now = gauge.jobEnds()
+    let now = metrics.jobEnds()
     if handover.jobEnds(now) { handOverAll() }
     return now
   }
@@ -341,22 +342,22 @@ package final class EventLoop: @unchecked Sendable {
   }
 
   /// Gives a share to each socket that asked for one, in their order.
-  private func giveTurns(until end: Int64) {
-    if turns.isEmpty { return }
+  private func giveShares(until end: Int64) {
+    if rescheduled.isEmpty { return }
     var waiting: [Registration] = []
-    swap(&waiting, &turns)
+    swap(&waiting, &rescheduled)
     var given = 0
     for registration in waiting {
-      event { registration.takeTurn() }
+      event { registration.takeShare() }
       given += 1
       if jobEnds() >= end { break }
     }
     if given < waiting.count {
       // These sockets come before those that have asked just now.
-      turns.insert(contentsOf: waiting[given...], at: 0)
-    } else if turns.isEmpty {
+      rescheduled.insert(contentsOf: waiting[given...], at: 0)
+    } else if rescheduled.isEmpty {
       waiting.removeAll(keepingCapacity: waiting.capacity <= Self.keptBatchCapacity)
-      swap(&waiting, &turns)
+      swap(&waiting, &rescheduled)
     }
   }
 

@@ -48,7 +48,7 @@ public final class Reactor: TaskExecutor {
   /// Ends the reactor's sockets: all are aborted, all their operations throw `.reactorShutDown`, and so does whatever is
   /// tried on it afterwards. The thread goes on for the tasks and actors that still use it.
   ///
-  /// It takes effect in its turn, behind the calls made before it. Calling it again does nothing, and so does calling it
+  /// It takes effect behind the calls made before it. Calling it again does nothing, and so does calling it
   /// on ``shared``.
   public func shutdown() {
     if isShared { return }
@@ -56,7 +56,7 @@ public final class Reactor: TaskExecutor {
   }
 
   /// What the reactor has done so far, and whether something blocks it now. Any thread, at any time.
-  public var metrics: Metrics { loop.gauge.read() }
+  public var metrics: Metrics { loop.metrics.read() }
 
   /// Puts a job of a task at the end of the queue. Called by the Swift runtime.
   ///

@@ -107,7 +107,7 @@ extension ReactorActor {
     unsafe executor.asUnownedSerialExecutor()
   }
 
-  /// Runs `body` isolated to this actor, in its turn: behind all that was enqueued before this call.
+  /// Runs `body` isolated to this actor, behind all that was enqueued before this call.
   ///
   /// The actor lives until then. This is how code that cannot await reaches the actor: initialisers, cancellation
   /// handlers, the `enqueue…` methods.

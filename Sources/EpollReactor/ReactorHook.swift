@@ -2,19 +2,19 @@ internal import SocketSystem
 internal import Synchronization
 
 // The reactor knows no connections, so whoever observes those hangs on it as this, and is found again by the layer that put it
-// there. Without one, it costs a relaxed load for each connection and each turn of the loop.
+// there. Without one, it costs a relaxed load for each connection and each iteration of the loop.
 
 /// What hears of a reactor.
 package protocol ReactorHook: AnyObject, Sendable {
-  /// The nanoseconds from which a turn of the loop is told.
+  /// The nanoseconds from which an iteration of the loop is reported.
   var lagThreshold: Int64 { get }
-  /// A turn of the loop took so long. Called on the reactor's thread, between two turns.
+  /// An iteration of the loop took this long. Called on the reactor's thread, between two iterations.
   func lagged(_ nanoseconds: Int64)
 }
 
 /// The place for one.
-final class HookPlace: Sendable {
-  private let hook = Guarded<(any ReactorHook)?>(nil)
+final class ObserverSlot: Sendable {
+  private let hook = Locked<(any ReactorHook)?>(nil)
   private let threshold = Atomic<Int64>(.max)
   private let isTaken = Atomic<Bool>(false)
 
@@ -32,9 +32,9 @@ final class HookPlace: Sendable {
     }
   }
 
-  /// A turn took so long.
+  /// An iteration took this long.
   @inline(__always)
-  func turnTook(_ nanoseconds: Int64) {
+  func iterationTook(_ nanoseconds: Int64) {
     if nanoseconds >= threshold.load(ordering: .relaxed) { current?.lagged(nanoseconds) }
   }
 }
@@ -42,7 +42,7 @@ final class HookPlace: Sendable {
 extension Reactor {
   /// What hears of this reactor. Any thread.
   package var hook: (any ReactorHook)? {
-    get { loop.hookPlace.current }
-    set { loop.hookPlace.current = newValue }
+    get { loop.observerSlot.current }
+    set { loop.observerSlot.current = newValue }
   }
 }

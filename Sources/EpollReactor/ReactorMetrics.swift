@@ -22,34 +22,34 @@ extension Reactor {
 }
 
 /// The counters behind `Reactor.Metrics`. The loop's thread writes them; any thread reads them.
-final class Gauge: Sendable {
+final class MetricsRecorder: Sendable {
   private let jobs = Atomic<Int>(0)
   private let polls = Atomic<Int>(0)
   /// When the iteration under way began; 0 while the loop waits.
-  private let turnStart = Atomic<Int64>(0)
+  private let iterationStart = Atomic<Int64>(0)
   /// When the jobs under way were taken from the queue; 0 if all of them have run.
   private let batchStart = Atomic<Int64>(0)
   private let jobStart = Atomic<Int64>(0)
   private let lastLag = Atomic<Int64>(0)
-  private let longestTurn = Atomic<Int64>(0)
+  private let longestIteration = Atomic<Int64>(0)
   private let longestJob = Atomic<Int64>(0)
 
   /// An iteration begins.
   ///
   /// - Returns: When it began.
   @discardableResult
-  func turnBegins() -> Int64 {
-    let start = turnStart.load(ordering: .relaxed)
+  func iterationBegins() -> Int64 {
+    let start = iterationStart.load(ordering: .relaxed)
     if start != 0 { return start }
     let now = continuousNanoseconds()
-    turnStart.store(now, ordering: .relaxed)
+    iterationStart.store(now, ordering: .relaxed)
     jobStart.store(now, ordering: .relaxed)
     lastLag.store(0, ordering: .relaxed)
     return now
   }
 
   /// When the iteration under way began; 0 while the loop waits.
-  var turnBegan: Int64 { turnStart.load(ordering: .relaxed) }
+  var iterationBegan: Int64 { iterationStart.load(ordering: .relaxed) }
   /// When the last job or event ended; or when the iteration began, if no job or event has ended in it.
   var lastTime: Int64 { jobStart.load(ordering: .relaxed) }
 
@@ -80,11 +80,11 @@ final class Gauge: Sendable {
   ///
   /// - Returns: The current time, and the lag: how long the iteration took, or how long a batch of jobs that ended in it
   ///   had taken since the reactor took it from the queue, if that is longer.
-  func turnEnds() -> (now: Int64, lag: Int64) {
+  func iterationEnds() -> (now: Int64, lag: Int64) {
     let now = continuousNanoseconds()
-    let took = now &- turnStart.load(ordering: .relaxed)
-    turnStart.store(0, ordering: .relaxed)
-    if took > longestTurn.load(ordering: .relaxed) { longestTurn.store(took, ordering: .relaxed) }
+    let took = now &- iterationStart.load(ordering: .relaxed)
+    iterationStart.store(0, ordering: .relaxed)
+    if took > longestIteration.load(ordering: .relaxed) { longestIteration.store(took, ordering: .relaxed) }
     let lag = max(took, lastLag.load(ordering: .relaxed))
     lastLag.store(lag, ordering: .relaxed)
     return (now, lag)
@@ -96,13 +96,13 @@ final class Gauge: Sendable {
   func read() -> Reactor.Metrics {
     let now = continuousNanoseconds()
     func underWay(_ start: Int64) -> Int64 { start == 0 ? 0 : max(0, now &- start) }
-    let turn = underWay(turnStart.load(ordering: .relaxed))
+    let iteration = underWay(iterationStart.load(ordering: .relaxed))
     let batch = underWay(batchStart.load(ordering: .relaxed))
-    let job = turn == 0 ? 0 : underWay(jobStart.load(ordering: .relaxed))
-    let lag = turn == 0 && batch == 0 ? lastLag.load(ordering: .relaxed) : max(turn, batch)
+    let job = iteration == 0 ? 0 : underWay(jobStart.load(ordering: .relaxed))
+    let lag = iteration == 0 && batch == 0 ? lastLag.load(ordering: .relaxed) : max(iteration, batch)
     return Reactor.Metrics(
       jobs: jobs.load(ordering: .relaxed), polls: polls.load(ordering: .relaxed), lag: .nanoseconds(lag),
-      longestTurn: .nanoseconds(max(longestTurn.load(ordering: .relaxed), turn)),
+      longestTurn: .nanoseconds(max(longestIteration.load(ordering: .relaxed), iteration)),
       longestJob: .nanoseconds(max(longestJob.load(ordering: .relaxed), job)))
   }
 }

@@ -8,7 +8,7 @@ package protocol EventHandler: ReactorActor {
   /// The tags that say what a deadline of this handler is for. Each kind of handler has one type of tags, so that no two kinds
   /// of its deadlines have the same number.
   associatedtype DeadlineTag: RawRepresentable<UInt64>
-  /// The descriptor's readiness changed. An empty set is the turn that `Registration.askForTurn()` asked for.
+  /// The descriptor's readiness changed. An empty set is the share that `Registration.reschedule()` asked for.
   func handle(_ readiness: Readiness)
   /// A deadline armed with this tag has come; it is disarmed.
   func deadlineReached(_ tag: DeadlineTag)
@@ -50,9 +50,9 @@ package final class Registration: @unchecked Sendable {
   /// A number that no other registration of the reactor has.
   fileprivate var serial: UInt64 = 0
   private var token: UInt64?
-  private(set) var waitsForTurn = false
-  /// The turns that it was given.
-  private(set) var turns = 0
+  private(set) var isRescheduled = false
+  /// The shares that the loop has given to the socket.
+  private(set) var shares = 0
   private var waitsForRoom = false
   private let isInTable = Atomic<Bool>(false)
 
@@ -204,24 +204,24 @@ package final class Registration: @unchecked Sendable {
   /// The most bytes that one receive into the scratch memory brings.
   package var scratchCapacity: Int { EventLoop.scratchSize }
 
-  /// The number of the loop's turn.
-  package var turnNumber: Int { loop.turnNumber }
+  /// The number of the loop's iteration.
+  package var tick: Int { loop.tick }
 
-  /// Asks for another turn, behind all that is ready now: `handle(.none)`. An edge-triggered event would not come again.
+  /// Asks for another share, behind all that is ready now: `handle(.none)`. An edge-triggered event would not come again.
   ///
-  /// - Returns: Whether it will come; nobody hears it who is not in the table.
+  /// - Returns: Whether the share will come. It does not if the registration is not in the table.
   @discardableResult
-  package func askForTurn() -> Bool {
+  package func reschedule() -> Bool {
     loop.assertCurrent()
     if slot == nil { return false }
-    if waitsForTurn { return true }
-    waitsForTurn = true
-    loop.turns.append(self)
+    if isRescheduled { return true }
+    isRescheduled = true
+    loop.rescheduled.append(self)
     return true
   }
 
-  /// When the loop's turn began, on the reactor's clock, which is not read for it.
-  package var turnTime: Int64 { loop.turnTime }
+  /// When the iteration began, on the reactor's clock. It does not read the clock.
+  package var tickTime: Int64 { loop.tickTime }
 
   /// Whether that clock is moved by hand.
   package var hasManualTime: Bool { loop.hasManualTime }
@@ -253,7 +253,7 @@ package final class Registration: @unchecked Sendable {
   /// A descriptor was closed.
   func takeRoom() {
     waitsForRoom = false
-    askForTurn()
+    reschedule()
   }
 
   // Called by the loop.
@@ -270,15 +270,15 @@ package final class Registration: @unchecked Sendable {
   /// Whether a deadline that is due waits: the socket has used up its share, and what is left of it was there before the deadline.
   /// `advance` gives shares itself.
   func putsOff(_ deadline: inout Deadline) -> Bool {
-    if !waitsForTurn { return false }
-    let first = deadline.turns ?? turns
-    deadline.turns = first
-    return turns &- first < Deadline.mostTurns
+    if !isRescheduled { return false }
+    let first = deadline.sharesBefore ?? shares
+    deadline.sharesBefore = first
+    return shares &- first < Deadline.mostShares
   }
 
-  func takeTurn() {
-    waitsForTurn = false
-    turns &+= 1
+  func takeShare() {
+    isRescheduled = false
+    shares &+= 1
     dispatch(.none)
   }
 
@@ -300,11 +300,11 @@ package struct Deadline {
   let place: Int
   let serial: UInt64
   let tag: UInt64
-  /// The turns that its socket had had when it was put off for the first time: the socket had more to do.
-  var turns: Int?
+  /// The shares that its socket had had when the deadline was put off for the first time: the socket had more to do.
+  var sharesBefore: Int?
 
-  /// The turns that a socket gets before its deadline: 16 MiB, more than the kernel keeps for it by default.
-  static var mostTurns: Int { 64 }
+  /// The shares that a socket gets before its deadline: 16 MiB, more than the kernel keeps for it by default.
+  static var mostShares: Int { 64 }
 }
 
 /// All registrations of a reactor. A token names a place and its generation, which every change of descriptor raises:

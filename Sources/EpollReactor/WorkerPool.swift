@@ -67,13 +67,13 @@ public final class WorkerPool: TaskExecutor {
     }
   }
 
-  private let state = Guarded(State())
+  private let state = Locked(State())
   /// How many jobs wait, for those who do not hold the lock.
   private let waiting = Atomic<Int>(0)
   /// A process that is bound to one processor has two threads in Swift's pool nevertheless.
   package let mostWorkers = max(2, usableProcessors())
 
-  /// How many jobs a worker runs before it gives others their turn, and for how many nanoseconds.
+  /// How many jobs a worker runs before it gives its thread back, and for how many nanoseconds.
   private static let share = 64
   private static let shareOfTime: Int64 = 1_000_000
   /// Room kept for jobs when a burst is over.
@@ -173,7 +173,7 @@ public final class WorkerPool: TaskExecutor {
 
 /// What the thread that a worker runs on owes to reactors.
 package final class Worker {
-  fileprivate static let place = ThreadPlace<Worker>(.worker)
+  fileprivate static let place = ThreadLocal<Worker>(.worker)
   /// The worker that runs on the calling thread.
   package static var current: Worker? { place.object }
 

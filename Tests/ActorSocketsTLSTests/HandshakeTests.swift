@@ -130,7 +130,7 @@ enum Made {
   }
 
   @Test func `The lines of a key log are those of the format`() throws {
-    let lines = Guarded<[String]>([])
+    let lines = Locked<[String]>([])
     let ends = try TwoEnds(
       client: Made.client { $0.keyLog = { line in lines.withLock { $0.append(line) } } }, server: Made.server())
     ends.handshake()

@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test func `The program's closure is asked first, once, and may leave it to the table`() throws {
-    let names = Guarded<[String?]>([])
+    let names = Locked<[String?]>([])
     let server = try Made.server {
       $0.identities = ["one.example": try Made.other.get()]
       $0.chooseIdentity = { name in

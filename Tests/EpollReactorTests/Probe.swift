@@ -31,7 +31,7 @@ actor Probe: EventHandler {
 
   /// Comes behind what was enqueued before. It does something, or an optimised build would not come here.
   func pass() { passes += 1 }
-  func askForTurn() { registration.askForTurn() }
+  func reschedule() { registration.reschedule() }
 
   func handle(_ readiness: Readiness) {
     assertIsolated()

@@ -65,7 +65,7 @@ import Testing
   @Test func `A queued call keeps an actor alive, a registration does not`() async throws {
     let reactor = Reactor()
     let ended = Notes<Bool>()
-    let isBlocked = Guarded(true)
+    let isBlocked = Locked(true)
     reactor.submit { while isBlocked.withLock({ $0 }) {} }
     let ran = Notes<Bool>()
     do {

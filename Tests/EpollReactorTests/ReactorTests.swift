@@ -50,7 +50,7 @@ import Testing
 
   @Test func `Calls of all threads run in the order in which they were made`() async throws {
     let reactor = Reactor()
-    let next = Guarded(0)
+    let next = Locked(0)
     let run = Notes<Int>()
     let perThread = 5000
     try await withThrowingTaskGroup(of: Void.self) { group in
@@ -94,7 +94,7 @@ import Testing
 
   @Test func `Metrics can be read while something blocks the reactor, and show it`() async throws {
     let reactor = Reactor()
-    let isBlocked = Guarded(true)
+    let isBlocked = Locked(true)
     reactor.submit {
       while isBlocked.withLock({ $0 }) { _ = poll(nil, 0, 1) }
     }
@@ -115,7 +115,7 @@ import Testing
 
   @Test func `A burst wakes a sleeping reactor, and nothing of it is lost`() async throws {
     let reactor = Reactor()
-    let count = Guarded(0)
+    let count = Locked(0)
     for burst in 1...300 {
       for _ in 0..<10 { reactor.submit { count.withLock { $0 += 1 } } }
       if burst % 3 == 0 { await Task(executorPreference: reactor) {}.value }

@@ -163,7 +163,7 @@ import Testing
 }
 
 extension Probe {
-  func askThrice() { for _ in 0..<3 { askForTurn() } }
+  func askThrice() { for _ in 0..<3 { reschedule() } }
   func leave() { registration.leave() }
   func hand(to other: Probe) { registration.hand(to: other) }
 

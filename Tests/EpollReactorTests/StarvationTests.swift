@@ -50,7 +50,7 @@ import Testing
       let jobs = Notes<Int>()
       let isOver = await reactor.block()
       let count = 20_000
-      let ran = Guarded(0)
+      let ran = Locked(0)
       for _ in 0..<count {
         reactor.submit {
           spin(for: 5000)
@@ -87,7 +87,7 @@ import Testing
   }
 
   @Test func `Calls that are left when the reactor is dropped are run`() async throws {
-    let ran = Guarded(0)
+    let ran = Locked(0)
     do {
       let reactor = Reactor()
       for _ in 0..<20 {
@@ -115,13 +115,13 @@ import Testing
           if !late.deadlines.all.isEmpty { return }
           shares.add(number)
           if shares.all.count == 60 { late.assumeIsolated { $0.arm(at: reactor.now, tag: 1) } }
-          if shares.all.count < 10_000 { probe.askForTurn() }
+          if shares.all.count < 10_000 { probe.reschedule() }
         }
         greedy.append(probe)
       }
       let asking = greedy
       // All in one job, so that a round has all of them. The deadline is armed at the beginning of the second one.
-      reactor.submit { for probe in asking { probe.assumeIsolated { $0.askForTurn() } } }
+      reactor.submit { for probe in asking { probe.assumeIsolated { $0.reschedule() } } }
       try await eventually("the deadline has come") { !late.deadlines.all.isEmpty }
       // The rest of the round would be 8 ms.
       let count = shares.all.count
@@ -134,7 +134,7 @@ import Testing
   @Test func `A deadline waits for the turns of its socket, however long the turns of others take`() async throws {
     try await within("the deadline has come") {
       let reactor = Reactor()
-      let turns = Guarded(0)
+      let turns = Locked(0)
       let slow = Probe(reactor)
       try await slow.enter()
       let turnsBefore = Notes<Int>()
@@ -143,7 +143,7 @@ import Testing
           count += 1
           return count
         }
-        if count < 3 { probe.askForTurn() }
+        if count < 3 { probe.reschedule() }
       }
       var others: [Probe] = []
       for _ in 0..<100 {
@@ -154,7 +154,7 @@ import Testing
           if !slow.deadlines.all.isEmpty {
             if turnsBefore.all.isEmpty { turnsBefore.add(turns.withLock { $0 }) }
           } else {
-            probe.askForTurn()
+            probe.reschedule()
           }
         }
         others.append(probe)
@@ -162,7 +162,7 @@ import Testing
       let asking = others + [slow]
       // An iteration gives one turn to one of the 100, so a round is 100 iterations.
       reactor.submit {
-        for probe in asking { probe.assumeIsolated { $0.askForTurn() } }
+        for probe in asking { probe.assumeIsolated { $0.reschedule() } }
         slow.assumeIsolated { $0.arm(at: reactor.now, tag: 1) }
       }
       try await eventually("the deadline has come") { !turnsBefore.all.isEmpty }

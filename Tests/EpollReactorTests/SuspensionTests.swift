@@ -138,7 +138,7 @@ import Testing
   @Test func `6: a method that is isolated to an actor can be called as a plain function on its thread`() async throws {
     let probe = Probe(Reactor())
     try await probe.enter()
-    await probe.askForTurn()
+    await probe.reschedule()
     try await eventually("the event comes") { probe.events.all == [0] }
   }
 

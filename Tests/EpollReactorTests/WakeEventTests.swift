@@ -29,7 +29,7 @@ import Testing
         var action = sigaction()
         unsafe action.__sigaction_handler.sa_handler = { _ in interruptions.add(1, ordering: .relaxed) }
         unsafe sigaction(SIGUSR1, &action, nil)
-        let thread = Guarded<pthread_t?>(nil)
+        let thread = Locked<pthread_t?>(nil)
         let isMade = Gate()
         let number = event.number
         let made = SharedEvent(event)

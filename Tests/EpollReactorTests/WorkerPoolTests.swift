@@ -80,7 +80,7 @@ import Testing
   @Test func `A call is not kept back by a job that blocks behind it`() async {
     let reactor = Reactor()
     for _ in 0..<50 {
-      let arrived = Guarded(0)
+      let arrived = Locked(0)
       // One job of the reactor hands all over together.
       let blocking = await Task(executorPreference: reactor) {
         for _ in 0..<8 {
@@ -97,7 +97,7 @@ import Testing
   @Test func `A job does not wait for one that blocks before it`() async throws {
     let reactor = Reactor()
     for isHandedOver in [false, true] {
-      let hasRun = Guarded(false)
+      let hasRun = Locked(false)
       let preference: (any TaskExecutor)? = isHandedOver ? reactor : nil
       let blocking = await Task(executorPreference: preference) {
         let blocking = Task(executorPreference: Self.workers) { Self.block { hasRun.withLock { $0 } } }
@@ -110,7 +110,7 @@ import Testing
 
   @Test func `Jobs are handed over though the reactor does not come to rest`() async {
     let reactor = Reactor()
-    let hasRun = Guarded(false)
+    let hasRun = Locked(false)
     let blocking = Task(executorPreference: reactor) {
       Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
       // They run in the same turn, behind this job.
@@ -159,7 +159,7 @@ import Testing
   @Test func `Work that a task on the reactor starts for the workers begins while that task computes`() async throws {
     let reactor = Reactor()
     for _ in 0..<50 {
-      let hasRun = Guarded(false)
+      let hasRun = Locked(false)
       let begunMeanwhile = await Task(executorPreference: reactor) {
         Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
         return Self.block { hasRun.withLock { $0 } }
@@ -175,7 +175,7 @@ import Testing
     init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }
 
     func startsWork() -> Bool {
-      let hasRun = Guarded(false)
+      let hasRun = Locked(false)
       Task(executorPreference: WorkerPoolTests.workers) { hasRun.withLock { $0 = true } }
       return WorkerPoolTests.block { hasRun.withLock { $0 } }
     }

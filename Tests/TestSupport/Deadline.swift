@@ -69,7 +69,7 @@ private final class Watchdog: Sendable {
     var watches: [Int: Watch] = [:]
   }
 
-  private let state = Guarded(State())
+  private let state = Locked(State())
   /// Between the cancellation and the end of the process.
   private static let grace = Duration.seconds(15)
 
@@ -104,7 +104,7 @@ private final class Watchdog: Sendable {
 
   func isOverdue(_ id: Int) -> Bool { state.withLock { $0.watches[id]?.isOverdue ?? false } }
 
-  private static func look(_ state: Guarded<State>) {
+  private static func look(_ state: Locked<State>) {
     let now = ContinuousClock.now
     state.withLock { state in
       for (id, watch) in state.watches where now > watch.end {

@@ -7,7 +7,7 @@ package final class Gate: Sendable {
     var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
-  private let state = Guarded(State())
+  private let state = Locked(State())
 
   package var isOpen: Bool { state.withLock { $0.isOpen } }
 

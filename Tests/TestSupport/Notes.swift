@@ -2,7 +2,7 @@ import SocketSystem
 
 /// What closures that run elsewhere have seen, in order.
 package final class Notes<Element: Sendable>: Sendable {
-  private let list = Guarded<[Element]>([])
+  private let list = Locked<[Element]>([])
 
   package init() {}
 

@@ -6,13 +6,13 @@ package import SocketSystem
 /// It is closed by `close`, `reset` or `release`, at the latest by `deinit`. Its calls give up after 20 seconds. What may
 /// wait is async and waits on a thread of its own, for the pool has few.
 package final class RawSocket: Sendable {
-  private let descriptor: Guarded<Int32>
+  private let descriptor: Locked<Int32>
 
   /// The number, -1 when it is closed.
   package var number: Int32 { descriptor.withLock { $0 } }
 
   package init(owning number: Int32) {
-    descriptor = Guarded(number)
+    descriptor = Locked(number)
     // SAFETY: the options read one struct timeval, which `limit` is.
     var limit = timeval(tv_sec: 20 * patience, tv_usec: 0)
     unsafe setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))

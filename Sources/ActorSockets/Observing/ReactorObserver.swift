@@ -143,11 +143,11 @@ private final class ObserverHook: ReactorHook {
 final class Observation: Sendable {
   private let observer: any ReactorObserver
   private let id: UInt64
-  private let identity: Guarded<ConnectionIdentity>
+  private let identity: Locked<ConnectionIdentity>
   private let isAccepted: Bool
 
   /// `nil` if nobody observes.
-  init?(on reactor: Reactor, _ id: UInt64, _ identity: Guarded<ConnectionIdentity>, isAccepted: Bool) {
+  init?(on reactor: Reactor, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
     guard let observer = reactor.observer else { return nil }
     self.observer = observer
     self.id = id

@@ -48,7 +48,7 @@ extension StreamCore {
 
   /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
   private func beginLook(_ timeout: Timeout?, _ place: Place) -> Operation {
-    reads.share.renew(registration.turnNumber, ReadQueue<Operation>.share)
+    reads.share.renew(registration.tick, ReadQueue<Operation>.share)
     guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
       !reads.share.isSpent
     else {

@@ -47,7 +47,7 @@ extension StreamCore {
   func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
     if operation.suspension == nil { operation.suspension = Suspension(place) }
-    if operation.called == 0 { operation.called = registration.turnTime }
+    if operation.called == 0 { operation.called = registration.tickTime }
   }
 
   /// Sends what can be sent without queueing.
@@ -55,7 +55,7 @@ extension StreamCore {
   /// - Returns: How many bytes were taken, 0 if others wait before these; and whether the write is done with that.
   func sendAtOnce(_ bytes: Span<UInt8>, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
-    writes.share.renew(registration.turnNumber, WriteQueue<Operation>.share)
+    writes.share.renew(registration.tick, WriteQueue<Operation>.share)
     guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
       !writes.share.isSpent
     else {

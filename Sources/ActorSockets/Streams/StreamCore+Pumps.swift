@@ -7,7 +7,7 @@ extension StreamCore {
   // MARK: Reads
 
   func pumpReads() {
-    if !reads.beginPump(registration.turnNumber) { return }
+    if !reads.beginPump(registration.tick) { return }
     defer {
       reads.endPump()
       // A read that met a reset has taken the transport away: no event will come for the writes.
@@ -15,7 +15,7 @@ extension StreamCore {
       settle()
     }
     while true {
-      if reads.share.isSpent, reads.mustWait({ registration.askForTurn() }) { return }
+      if reads.share.isSpent, reads.mustWait({ registration.reschedule() }) { return }
       switch reads.queue.step() {
       case .idle:
         return
@@ -41,7 +41,7 @@ extension StreamCore {
   /// - Returns: Whether it was so.
   func pumpLoneRead() -> Bool {
     guard !reads.isPumping, reads.queue.isWaitingForAny else { return false }
-    reads.share.renew(registration.turnNumber, ReadQueue<Operation>.share)
+    reads.share.renew(registration.tick, ReadQueue<Operation>.share)
     if reads.share.isSpent { return false }
     var arrived = ByteQueue()
     let result = transport.receive(into: &arrived, wanted: 1)
@@ -84,13 +84,13 @@ extension StreamCore {
   // MARK: Writes
 
   func pumpWrites() {
-    if !writes.beginPump(registration.turnNumber) { return }
+    if !writes.beginPump(registration.tick) { return }
     defer {
       writes.endPump()
       settle()
     }
     while true {
-      if writes.share.isSpent, writes.mustWait({ registration.askForTurn() }) { return }
+      if writes.share.isSpent, writes.mustWait({ registration.reschedule() }) { return }
       // A write completes only after the transport has sent what it took.
       if transport.heldBackBytes > 0, writes.queue.isUnderWay, !expireImmediateWrite() { return }
       switch writes.queue.step() {

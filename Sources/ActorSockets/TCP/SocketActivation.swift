@@ -71,7 +71,7 @@ final class ActivatedSockets: Sendable {
 
   private let read: @Sendable () throws(SocketError) -> SocketActivation
   /// What was passed, and whether it is still here; `nil` before the first call.
-  private let passed = Guarded<[(socket: SocketActivation.Passed, isHere: Bool)]?>(nil)
+  private let passed = Locked<[(socket: SocketActivation.Passed, isHere: Bool)]?>(nil)
 
   /// - Parameter read: Reads the environment, at the first call.
   init(_ read: @escaping @Sendable () throws(SocketError) -> SocketActivation) { self.read = read }

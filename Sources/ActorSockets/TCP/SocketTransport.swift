@@ -251,7 +251,7 @@ actor LingeringClose: EventHandler {
       case .bytes: continue
       }
     }
-    registration.askForTurn()
+    registration.reschedule()
   }
 
   private func finish() {

@@ -91,7 +91,7 @@ public actor TCPConnection: QueuedByteStream {
   public let core: StreamCore
 
   private nonisolated let draining = Atomic<Bool>(false)
-  nonisolated let identity = Guarded(ConnectionIdentity(), with: ConnectionIdentity.lock)
+  nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let registration: Registration
   let transport: SocketTransport
 

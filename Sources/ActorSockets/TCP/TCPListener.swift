@@ -234,8 +234,8 @@ public actor TCPListener: ReactorActor {
       // In turns, so that a flood on one address does not shut the others out.
       let index = (nextSocket + step) % sockets.count
       taking: while server.mayTakeConnection(of: index), let socket = sockets[index].socket {
-        if !policy.takeShare(of: registration.turnNumber) {
-          registration.askForTurn()
+        if !policy.takeShare(of: registration.tick) {
+          registration.reschedule()
           return nil
         }
         switch acceptOne(of: socket) {

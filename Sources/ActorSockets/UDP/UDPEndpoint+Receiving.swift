@@ -230,7 +230,7 @@ extension UDPEndpoint {
   // MARK: Carrying out what the queue says
 
   func pumpReceives() {
-    if !receives.beginPump(registration.turnNumber) { return }
+    if !receives.beginPump(registration.tick) { return }
     defer { receives.endPump() }
     while true {
       switch receives.queue.step(mayFetch: mayReceive.contains(true) && !lifecycle.isClosed) {
@@ -284,7 +284,7 @@ extension UDPEndpoint {
         // A flood of those that are dropped must not hold the others up.
         dropped += count
         if dropped >= Self.dropsPerTurn {
-          registration.askForTurn()
+          registration.reschedule()
           return []
         }
       }

@@ -342,7 +342,7 @@ extension UDPEndpoint {
   // MARK: Carrying out what the queue says
 
   func pumpSends() {
-    if !sends.beginPump(registration.turnNumber) { return }
+    if !sends.beginPump(registration.tick) { return }
     defer {
       sends.endPump()
       settle()
@@ -358,7 +358,7 @@ extension UDPEndpoint {
         sends.isImmediate = operation.begin(registration, DatagramDeadline.send(id))
         if sends.isImmediate { mustWaitToSend = false }
       case .send:
-        if sends.share.isSpent, sends.mustWait({ registration.askForTurn() }) { return }
+        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
         let sent = mustWaitToSend ? 0 : sendQueued()
         if sent == 0, !expireImmediateSend() { return }
         sends.share.use(operations: sent)
@@ -443,7 +443,7 @@ extension UDPEndpoint {
         guard let reported = reportedError.take() else {
           // The call has failed for an error that was reported before, and is of no other consequence.
           if attempts > 0 { return sendQueued(attempts: attempts - 1) }
-          registration.askForTurn()
+          registration.reschedule()
           return 0
         }
         sends.queue.failed(reported.during("send"))

@@ -35,7 +35,7 @@ public actor UDPEndpoint: ReactorActor {
   /// Where it is bound; port 0 is replaced by the port that the kernel chose: getsockname(2).
   public nonisolated let localAddresses: [SocketAddress]
 
-  nonisolated let identity = Guarded(ConnectionIdentity(), with: ConnectionIdentity.lock)
+  nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let sockets: [Registration]
   nonisolated let kinds: [SocketKind]
   /// For deadlines, which outlive the sockets.

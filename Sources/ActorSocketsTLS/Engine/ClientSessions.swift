@@ -5,7 +5,7 @@ internal import SocketSystem
 ///
 /// Only sessions with trusted servers are added, and only connections of the same context take them.
 final class ClientSessions: Sendable {
-  private let store = Guarded(Store())
+  private let store = Locked(Store())
   private let limit: Int
   private let lifetime: Duration
 

@@ -15,12 +15,12 @@ public final class TLSContext: Sendable {
   /// These do not change after `init`. Clients and servers have one each because they keep sessions in different ways.
   private let client: OpenSSLObject
   private let server: OpenSSLObject
-  private let identities: Guarded<IdentityTable>
+  private let identities: Locked<IdentityTable>
   /// The identity that new connections of `server` already have: giving each connection its certificate and key costs a
   /// hundredth of a handshake.
   private let preinstalled: TLSIdentity?
   let sessions: ClientSessions
-  let ticketKeys: Guarded<TicketKeyRing>
+  let ticketKeys: Locked<TicketKeyRing>
 
   /// Reads all files that the configuration names, and checks the configuration.
   ///
@@ -31,13 +31,13 @@ public final class TLSContext: Sendable {
     try ConfigurationCheck.check(configuration)
     self.configuration = configuration
     let table = try IdentityTable(fallback: configuration.identity, named: configuration.identities)
-    identities = Guarded(table)
+    identities = Locked(table)
     protocols = try ApplicationProtocols(configuration.applicationProtocols)
     trust = try TrustStore(configuration)
     sessions = ClientSessions(
       limit: configuration.allowsResumption ? configuration.sessionCacheSize : 0,
       lifetime: configuration.sessionLifetime)
-    ticketKeys = Guarded(TicketKeyRing(lifetime: configuration.ticketKeyLifetime))
+    ticketKeys = Locked(TicketKeyRing(lifetime: configuration.ticketKeyLifetime))
     let settings = ContextSettings(configuration, trust, protocols)
     client = try settings.makeClient()
     server = try settings.makeServer()

@@ -51,12 +51,12 @@ extension TLSTransport {
         waiting.withBytes { buffer.append($0) }
       }
       // No event reports again what the transport left in the carrier because `plaintext` was full.
-      if receiving.noteRead(of: count) || mayHaveMore { registration.askForTurn() }
+      if receiving.noteRead(of: count) || mayHaveMore { registration.reschedule() }
       return .bytes(count)
     }
     let result = receive(atMost: .max, into: &buffer)
     // If the end was found behind these bytes, only the next read would report it.
-    if case .bytes(let count) = result, receiving.noteRead(of: count) { registration.askForTurn() }
+    if case .bytes(let count) = result, receiving.noteRead(of: count) { registration.reschedule() }
     return result
   }
 
@@ -141,7 +141,7 @@ extension TLSTransport {
       if buffer.count > before { return .bytes(buffer.count - before) }
       // The engine has to send something first: nothing more is received until the carrier takes it.
       let isBlocked = hasCiphertext && engine?.hasOutput == true
-      if isBlocked || share <= 0 && registration.askForTurn() {
+      if isBlocked || share <= 0 && registration.reschedule() {
         receiving.pause()
         return .wouldBlock
       }
@@ -158,7 +158,7 @@ extension TLSTransport {
   /// Decrypts ciphertext; what the engine cannot take now goes to `pendingCiphertext`.
   private func decrypt(_ ciphertext: Span<UInt8>, into buffer: inout ByteQueue) {
     var consumed = 0
-    if sending.inputArrives() { registration.askForTurn() }
+    if sending.inputArrives() { registration.reschedule() }
     while let step = buffer.append({ engine?.read(feeding: ciphertext, &consumed, appendingTo: &$0) }) {
       // Decrypting may have produced ciphertext: the answer to a key update, or an alert.
       let isFlushed = flush()

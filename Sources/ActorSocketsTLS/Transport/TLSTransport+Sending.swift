@@ -62,7 +62,7 @@ extension TLSTransport {
       carrierError = error
       sending.carrierFailed(dropping: output.count)
       // The stream is told in a rescheduled run, because this may be in the middle of a receive.
-      registration.askForTurn()
+      registration.reschedule()
       return output.count
     }
   }

@@ -139,7 +139,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     }
   }
 
-  /// Runs after `askForTurn()` has asked for it.
+  /// Runs after `reschedule()` has asked for it.
   func runRescheduled() {
     if phase != .up { return carrierIsReady() }
     unblock()
@@ -157,7 +157,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   private func handle(_ leftover: TLSReceiveState.Leftover) {
     switch leftover {
     case .none: return
-    case .leaveToReaders where registration.askForTurn(): return
+    case .leaveToReaders where registration.reschedule(): return
     case .leaveToReaders, .receive: readAhead()
     }
   }

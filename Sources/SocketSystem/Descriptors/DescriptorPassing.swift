@@ -24,12 +24,12 @@ extension Socket {
 /// Invariant: this bundle is the only owner of each descriptor until the descriptor is taken or closed. The descriptors
 /// that are left are closed with the last reference to the bundle.
 package final class DescriptorBundle: Sendable {
-  private let open: Guarded<[Int32]>
+  private let open: Locked<[Int32]>
 
   /// Takes ownership of open descriptors.
   package init(owning numbers: [Int32] = []) {
     assert(numbers.allSatisfy { $0 >= 0 }, "a descriptor is never negative")
-    open = Guarded(numbers)
+    open = Locked(numbers)
   }
 
   deinit { closeAll() }

@@ -31,7 +31,7 @@ import Glibc
 }
 
 /// A value that any thread may use, one thread at a time.
-package final class Guarded<Value>: @unchecked Sendable {
+package final class Locked<Value>: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `value` is touched only while `lock` is held.
   @usableFromInline let lock: Lock
   @usableFromInline var value: Value

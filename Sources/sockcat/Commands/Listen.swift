@@ -111,7 +111,7 @@ struct Listen {
   private func serveOne(
     of listener: TCPListener, _ context: TLSContext?, _ service: any Service, _ signals: StopSignals
   ) async throws {
-    let current = Guarded(Current())
+    let current = Locked(Current())
     try await signals.during {
       await listener.close()
       await service.drain()

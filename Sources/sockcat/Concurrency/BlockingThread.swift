@@ -5,7 +5,7 @@ import Dispatch
 ///
 /// It makes one call at a time, in the order in which they were submitted.
 final class BlockingThread: Sendable {
-  private let calls = Guarded<[@Sendable () -> Void]>([])
+  private let calls = Locked<[@Sendable () -> Void]>([])
   private let count = DispatchSemaphore(value: 0)
 
   /// Starts the thread, which lives as long as the process.
@@ -37,7 +37,7 @@ final class Future<Value: Sendable>: Sendable {
     var waiter: CheckedContinuation<Value, any Error>?
   }
 
-  private let state = Guarded(State())
+  private let state = Locked(State())
 
   func complete(with result: Result<Value, any Error>) {
     let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in

@@ -76,7 +76,7 @@ extension Demo {
 
 /// An eavesdropper between client and server. It forwards all bytes and keeps a copy.
 private final class Eavesdropper: Sendable {
-  private let copies = Guarded<[(who: String, bytes: [UInt8])]>([])
+  private let copies = Locked<[(who: String, bytes: [UInt8])]>([])
 
   func pass(_ client: TCPConnection, to endpoint: Endpoint) async throws {
     let server = try await TCPConnection.connect(to: endpoint)

@@ -11,7 +11,7 @@ final class HTTPService: Service {
     var idle: [UInt64: any ServedStream] = [:]
   }
 
-  private let state = Guarded(State())
+  private let state = Locked(State())
 
   func serve(_ connection: some ServedStream) async throws {
     while let reply = try await reply(to: connection) {

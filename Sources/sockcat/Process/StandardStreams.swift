@@ -13,7 +13,7 @@ final class StandardInput: Sendable {
   }
 
   private let thread: BlockingThread
-  private let state = Guarded(State())
+  private let state = Locked(State())
 
   init() throws { thread = try BlockingThread(name: "standard input") }
 

@@ -10,7 +10,7 @@ final class CertificateFolder: Sendable {
 
   let url: URL
 
-  private static let shared = Guarded<[URL]>([])
+  private static let shared = Locked<[URL]>([])
   private static let removal: Void = {
     atexit { for url in CertificateFolder.shared.withLock({ $0 }) { try? FileManager.default.removeItem(at: url) } }
   }()

@@ -122,7 +122,7 @@ import Testing
         stream.setAttended(true)
         defer { stream.setAttended(false) }
         _ = stream.enqueueWrite(pattern(tooMuch))
-        withUnsafeCurrentTask { $0?.cancel() }
+        unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
         try await stream.finishWriting()
       }
       await expectCancellation { try await attending.value }
@@ -140,7 +140,7 @@ import Testing
         stream.setAttended(true)
         defer { stream.setAttended(false) }
         try await stream.withBytes { _, _ in
-          withUnsafeCurrentTask { $0?.cancel() }
+          unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
           throw SocketError(.closed, operation: "another stream's")
         }
       }

@@ -49,7 +49,7 @@ import Testing
       let reactor = Reactor()
       let pair = try await transport.pair(on: reactor)
       let server = pair.server
-      let tickets = Guarded(0)
+      let tickets = Locked(0)
       let readers = 16
       let perReader = 300
       // Records go out whole: a read of up to four bytes would otherwise see a part.

@@ -23,7 +23,7 @@ import Testing
 
   private struct Desk: Sendable {
     let stream: any ByteStream
-    let tickets = Guarded<UInt64>(0)
+    let tickets = Locked<UInt64>(0)
 
     /// Takes a ticket and makes the call, which an immediate task begins on the spot.
     func write(_ form: Form) -> Task<Void, any Error>? {
@@ -130,7 +130,7 @@ import Testing
     try await within("all records arrive", seconds: 120) {
       let reactor = Reactor()
       let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
-      let tickets = Guarded<UInt64>(0)
+      let tickets = Locked<UInt64>(0)
       let writers = 40
       let perWriter = Self.rounds / writers
       let client = pair.client

@@ -84,7 +84,7 @@ import Testing
 
   @Test func `An element is found without looking at many others`() {
     final class Counted: Identified {
-      static let looks = Guarded(0)
+      static let looks = Locked(0)
       private let number: UInt64
       init(_ number: UInt64) { self.number = number }
       var id: UInt64 {

@@ -21,7 +21,7 @@ import Testing
     let isUnix: Bool
     let client: TCPConnection
     let server: TCPConnection
-    let account = Guarded(Account())
+    let account = Locked(Account())
 
     init(isUnix: Bool) async throws {
       self.isUnix = isUnix

@@ -31,7 +31,7 @@ import Testing
     let (near, peer) = try RawSocket.unixPair()
     try Socket(near.number).set(.sendBuffer, to: 4096)
     let connection = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor)
-    let arrived = Guarded(Records())
+    let arrived = Locked(Records())
     var sent: Set<Int> = []
     var gone: Set<Int> = []
     for round in 0..<rounds {

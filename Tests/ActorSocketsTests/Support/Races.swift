@@ -13,7 +13,7 @@ let secondsForRounds = 300 + rounds / 200
 final class Opponent: Sendable {
   typealias Step = @Sendable () -> Void
 
-  private let queue = Guarded<[[Step]]>([])
+  private let queue = Locked<[[Step]]>([])
   private let semaphore = DispatchSemaphore(value: 0)
 
   init() throws {

@@ -14,7 +14,7 @@ import Testing
 
     init(on reactor: Reactor) { self.reactor = reactor }
 
-    func note() { iterations.add(reactor.loop.turnNumber) }
+    func note() { iterations.add(reactor.loop.tick) }
 
     var count: Int { iterations.all.count }
     /// The most connections that were accepted in one iteration.

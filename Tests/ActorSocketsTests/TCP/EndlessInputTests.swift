@@ -20,8 +20,8 @@ import Testing
   }
 
   /// Sends up to this many bytes without a line feed, on a thread of its own, until a send fails.
-  private static func flood(_ peer: RawSocket, _ total: Int, _ isOver: Gate) throws -> Guarded<Int> {
-    let sent = Guarded(0)
+  private static func flood(_ peer: RawSocket, _ total: Int, _ isOver: Gate) throws -> Locked<Int> {
+    let sent = Locked(0)
     try startThread(name: "flood") {
       let block = [UInt8](repeating: 120, count: 65_536)
       while sent.withLock({ $0 }) < total, (try? peer.send(block)) != nil { sent.withLock { $0 += block.count } }

@@ -56,7 +56,7 @@ import Testing
       let reactor = Reactor()
       let (connection, peer) = try Self.idleConnection(on: reactor)
       #expect(await connection.state == .open)
-      let write = Guarded<Pending<Void>?>(nil)
+      let write = Locked<Pending<Void>?>(nil)
       reactor.hold(for: .milliseconds(501)) { write.withLock { $0 = connection.enqueueWrite([7]) } }
       try await eventually("the call is made") { write.withLock { $0 } != nil }
       try await write.withLock { $0 }?.value
@@ -71,7 +71,7 @@ import Testing
       let reactor = Reactor()
       let (connection, peer) = try Self.idleConnection(on: reactor)
       #expect(await connection.state == .open)
-      let handler = Guarded<Task<Void, any Error>?>(nil)
+      let handler = Locked<Task<Void, any Error>?>(nil)
       reactor.hold(for: .milliseconds(501)) {
         handler.withLock { $0 = Task(executorPreference: reactor) { try await connection.write([7]) } }
       }
@@ -140,7 +140,7 @@ import Testing
       let (quiet, peer) = try RawSocket.peerOfConnection(on: reactor)
       // How many of the 100 groups of 1,000 writes were in their queue when the quiet connection's byte was found.
       let groupsBefore = Notes<Int>()
-      let groups = Guarded(0)
+      let groups = Locked(0)
       let read = Task {
         try await quiet.read(exactly: 1) { _, _ in groupsBefore.add(groups.withLock { $0 }) }
       }

@@ -10,8 +10,8 @@ import Testing
   /// Blocks each look-up until the test answers it.
   private final class Names: Sendable {
     let begun = Notes<String>()
-    private let answers = Guarded<[String: DispatchSemaphore]>([:])
-    let running = Guarded((now: 0, most: 0))
+    private let answers = Locked<[String: DispatchSemaphore]>([:])
+    let running = Locked((now: 0, most: 0))
 
     private func semaphore(_ name: String) -> DispatchSemaphore {
       answers.withLock { answers in

@@ -41,7 +41,7 @@ import Testing
         }
       }
       let allAreUp = Gate()
-      let up = Guarded(0)
+      let up = Locked(0)
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<1000 {
           group.addTask {
@@ -71,7 +71,7 @@ import Testing
   @Test func `No more connections are served than the limit says, and the others wait`() async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
-      let active = Guarded((now: 0, most: 0))
+      let active = Locked((now: 0, most: 0))
       let serving = Task {
         try await listener.serve(limits: ServeLimits(connections: 3)) { connection in
           active.withLock {

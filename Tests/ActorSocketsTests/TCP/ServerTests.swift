@@ -91,7 +91,7 @@ import Testing
   func `Several reactors share the connections evenly`(place: HandlerPlace) async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
-      let seen = Guarded<[ObjectIdentifier: Int]>([:])
+      let seen = Locked<[ObjectIdentifier: Int]>([:])
       let serving = Task {
         try await listener.serve(on: place, limits: .init(connections: 50), reactors: 3) { connection in
           seen.withLock { $0[ObjectIdentifier(connection.executor.reactor), default: 0] += 1 }
@@ -196,7 +196,7 @@ import Testing
     try await within("all is answered", seconds: 120) {
       for round in 0..<5 {
         let (listener, address) = try bind()
-        let served = Guarded(0)
+        let served = Locked(0)
         let serving = Task {
           try await listener.serve(on: place, reactors: reactors) { connection in
             while let line = try await lineOrEnd(of: connection) {
@@ -206,7 +206,7 @@ import Testing
             }
           }
         }
-        let answers = Guarded(0)
+        let answers = Locked(0)
         let isUnderLoad = Gate()
         let clients = (0..<8).map { number in
           Task {

@@ -139,7 +139,7 @@ import Testing
       for round in 0..<500 {
         let path = folder()
         if round % 4 != 0 { try RawSocket.bound(to: path).close() }
-        let (ready, start) = (Guarded(0), Gate())
+        let (ready, start) = (Locked(0), Gate())
         let listeners = try await withThrowingTaskGroup(of: TCPListener?.self) { group in
           for _ in 0..<6 {
             group.addTask {

@@ -81,7 +81,7 @@ import Testing
 
 /// Counts what an observer hears.
 private final class Dropped: ReactorObserver {
-  let count = Guarded<UInt64>(0)
+  let count = Locked<UInt64>(0)
 
   func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) { self.count.withLock { $0 += count } }
 }

@@ -234,7 +234,7 @@ import Testing
     try await within("all arrive", seconds: secondsForRounds) {
       for seed in 0..<UInt64(max(4, rounds / 400)) {
         let (client, server, address) = try Self.pair(seed % 2 == 0 ? .ipv4 : .unix)
-        let seen = Guarded<[Int]>([])
+        let seen = Locked<[Int]>([])
         let total = 400
         let receiving = Task {
           await withTaskGroup(of: Void.self) { group in

@@ -1,7 +1,7 @@
 internal import CLinux
 
 /// A thread-local reference: for each thread, the object that the thread works for, or none.
-@safe package struct ThreadPlace<Object: AnyObject>: Sendable {
+@safe package struct ThreadLocal<Object: AnyObject>: Sendable {
   /// The numbers of the existing references.
   package enum Number: Int32, Sendable { case loop, worker }
 
