@@ -146,8 +146,8 @@ private func setDescriptorLimit(_ count: Int) {
 /// Lowers the limit so that only the 32 numbers of the reserve are above the numbers in use, and uses up all numbers below the
 /// reserve.
 ///
-/// Swift's pool opens files of /proc for a moment. Each would leave a free number behind, so the function waits until they are
-/// closed and their numbers used up, too.
+/// Swift's pool opens files of /proc and /sys for a moment. Each would leave a free number behind, so the function waits until each
+/// number is seen in use by something else.
 ///
 /// - Returns: The descriptors that use up numbers, and the limit.
 private func leaveOnlyTheReserve() async throws -> (fillers: [Int32], limit: Int) {
@@ -162,7 +162,8 @@ private func leaveOnlyTheReserve() async throws -> (fillers: [Int32], limit: Int
       let filler = dup(2)
       if filler < 0 || filler >= end {
         close(filler)
-        return !openKinds(below: Int(end)).contains { $0.hasPrefix("/proc/") }
+        let kinds = openKinds(below: Int(end))
+        return kinds.count == Int(end) && !kinds.contains { $0.hasPrefix("/proc/") || $0.hasPrefix("/sys/") }
       }
       fillers.append(filler)
     }
