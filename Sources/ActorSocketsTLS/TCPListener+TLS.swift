@@ -23,7 +23,7 @@ extension TCPListener {
   /// - Throws: The errors of the plain method.
   @discardableResult
   public func serve(
-    tls context: TLSContext, on place: HandlerPlace = .pool, limits: ServeLimits = .init(),
+    tls context: TLSContext, on place: HandlerExecutor = .pool, limits: ServeLimits = .init(),
     drain: Drain = .within(.seconds(30)), reactors: Int = 1,
     handshakeFailed: (@Sendable (TLSConnection, any Error) -> Void)? = nil,
     handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
@@ -36,8 +36,8 @@ extension TCPListener {
         handshakeFailed?(connection, error)
         throw error
       }
-      connection.setAttended(true)
-      defer { connection.setAttended(false) }
+      connection.markHandlerTask(true)
+      defer { connection.markHandlerTask(false) }
       do {
         try await handler(connection)
       } catch {

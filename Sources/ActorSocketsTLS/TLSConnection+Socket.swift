@@ -41,7 +41,7 @@ extension TLSConnection {
     try body(borrowSocket("withFileDescriptor", claimPlaceNow()).number)
   }
 
-  private func borrowSocket(_ operation: String, _ place: Place) throws -> Socket {
+  private func borrowSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     guard let tcpConnection else {
       throw SocketError(.notASocket, operation: operation, detail: "no socket is beneath this connection")
     }

@@ -14,8 +14,8 @@ public final class ReactorExecutor: SerialExecutor {
   /// Which call of this domain may begin.
   let admission = AdmissionOrder()
 
-  /// The task that attends to the actor of this domain; 0 if there is none. See `ReactorActor.setAttended`.
-  private let attendant = Atomic<UInt>(0)
+  /// The handler task of the actor of this domain; 0 if there is none. See `ReactorActor.markHandlerTask`.
+  private let handlerTask = Atomic<UInt>(0)
 
   /// A new isolation domain.
   ///
@@ -59,15 +59,17 @@ public final class ReactorExecutor: SerialExecutor {
   @usableFromInline
   func placeIsUsed() { admission.placeIsUsed() }
 
-  /// The current task begins or ends to attend to the actor.
-  func setAttended(_ isAttended: Bool) { attendant.store(isAttended ? currentTaskNumber : 0, ordering: .relaxed) }
+  /// Makes the current task the actor's handler task, or ends that.
+  func markHandlerTask(_ isHandlerTask: Bool) {
+    handlerTask.store(isHandlerTask ? currentTaskNumber : 0, ordering: .relaxed)
+  }
 
-  /// Whether the current task attends to the actor. The code that cancels it also ends the actor's operations.
-  package var isCalledByAttendant: Bool {
+  /// Whether the current task is the actor's handler task. The code that cancels it also ends the actor's operations.
+  package var isCalledByHandlerTask: Bool {
     #if ACTORSOCKETS_PLAIN
       return false
     #else
-      let task = attendant.load(ordering: .relaxed)
+      let task = handlerTask.load(ordering: .relaxed)
       return task != 0 && task == currentTaskNumber
     #endif
   }

@@ -45,7 +45,7 @@ package final class Registration: @unchecked Sendable {
 
   package let reactor: Reactor
   private weak var handler: (any EventHandler)?
-  private var storedDescriptor: Descriptor?
+  private var storedDescriptor: OwnedDescriptor?
   private var slot: Int?
   /// A number that no other registration of the reactor has.
   fileprivate var serial: UInt64 = 0
@@ -63,7 +63,7 @@ package final class Registration: @unchecked Sendable {
   /// - Parameters:
   ///   - reactor: Whose table it will be in.
   ///   - descriptor: The descriptor, if there is one already; `enter` closes it on failure.
-  package init(on reactor: Reactor, holding descriptor: consuming Descriptor? = nil) {
+  package init(on reactor: Reactor, holding descriptor: consuming OwnedDescriptor? = nil) {
     self.reactor = reactor
     storedDescriptor = descriptor
   }
@@ -125,7 +125,7 @@ package final class Registration: @unchecked Sendable {
   ///   - descriptor: Closed with the registration.
   ///   - readableOnly: A listener has nothing to say about writing.
   /// - Throws: What epoll_ctl reports, after closing the descriptor.
-  package func attach(_ descriptor: consuming Descriptor, readableOnly: Bool = false) throws(SystemError) {
+  package func attach(_ descriptor: consuming OwnedDescriptor, readableOnly: Bool = false) throws(SystemError) {
     loop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
     let token = loop.registrations.renewToken(slot)
@@ -144,7 +144,7 @@ package final class Registration: @unchecked Sendable {
       throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor)
     }
     let token = loop.registrations.renewToken(slot)
-    try loop.epoll.change(number, token: token)
+    try loop.epoll.setToken(token, of: number)
     self.token = token
     storedDescriptor = other.storedDescriptor.take()
     other.leave()
@@ -160,7 +160,7 @@ package final class Registration: @unchecked Sendable {
   }
 
   /// The socket, if there is one.
-  package var socket: Socket? {
+  package var socket: BorrowedDescriptor? {
     loop.assertCurrent()
     return switch storedDescriptor {
     case .some(let descriptor): descriptor.socket

@@ -141,14 +141,14 @@ extension ReactorActor {
 }
 
 extension ReactorActor {
-  /// Makes the current task this actor's attendant, or ends that. The attendant is the task that makes most of the actor's calls.
+  /// Makes the current task this actor's handler task, or ends that. The handler task makes most of the actor's calls.
   ///
-  /// The attendant's calls install no cancellation handler, which would cost more than everything else that a call does. Before it
+  /// The handler task's calls install no cancellation handler, which would cost more than everything else that a call does. Before it
   /// suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must also end the actor's
   /// operations, right after that. Nothing else may cancel the task: a handler that gives its `UnsafeCurrentTask` to other code, which
   /// then cancels it, breaks the rules of that type.
   @inline(__always)
-  package nonisolated func setAttended(_ isAttended: Bool) { executor.setAttended(isAttended) }
+  package nonisolated func markHandlerTask(_ isHandlerTask: Bool) { executor.markHandlerTask(isHandlerTask) }
 }
 
 /// A job that waits for its outcome, and the preference to run it with.

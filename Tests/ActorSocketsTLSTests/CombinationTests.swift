@@ -84,7 +84,7 @@ import Testing
   }
 
   enum Reset: CaseIterable {
-    case byPeer, byPeerThatSaidItsEnd, byUs
+    case remote, byPeerThatSaidItsEnd, local
   }
 
   @Test(arguments: Reset.allCases)
@@ -95,18 +95,18 @@ import Testing
     try await eventually("the write is encrypted") { await server.status.writeProgress?.done == 65_536 }
     #expect(await server.status.unsentBytes > 0)
     switch reset {
-    case .byPeer: await peer.stream.abort()
+    case .remote: await peer.stream.abort()
     case .byPeerThatSaidItsEnd:
       peer.finish()
       try await peer.stream.write(peer.output())
       await peer.stream.abort()
-    case .byUs: await server.abort()
+    case .local: await server.abort()
     }
     for call in [write, next] {
       let error = await #expect(throws: SocketError.self) {
         try await within("the write has failed", seconds: 10) { try await call.value }
       }
-      #expect(error?.code == (reset == .byUs ? .closed : .connectionReset))
+      #expect(error?.code == (reset == .local ? .closed : .connectionReset))
     }
     if reset == .byPeerThatSaidItsEnd {
       // Whichever call comes, reads find the end, and writes fail.

@@ -21,7 +21,7 @@ actor Probe: EventHandler {
 
   func enter() throws { try registration.enter(self) }
   func react(_ reaction: @escaping @Sendable (isolated Probe, Readiness) -> Void) { self.reaction = reaction }
-  func attach(_ socket: RawSocket) throws { try registration.attach(Descriptor(owning: socket.release())) }
+  func attach(_ socket: RawSocket) throws { try registration.attach(OwnedDescriptor(owning: socket.release())) }
 
   /// Closes the descriptor, and says which number it had.
   func closeDescriptor() -> Int32 {

@@ -34,8 +34,8 @@ import Testing
       suspension = nil
     }
 
-    nonisolated func isAttended() -> Bool { executor.isCalledByAttendant }
-    nonisolated func attend() { setAttended(true) }
+    nonisolated func isHandlerTask() -> Bool { executor.isCalledByHandlerTask }
+    nonisolated func attend() { markHandlerTask(true) }
   }
 
   /// The jobs that it takes a call to go on, the one that resumes it included.
@@ -142,7 +142,7 @@ import Testing
     try await eventually("the event comes") { probe.events.all == [0] }
   }
 
-  // With ACTORSOCKETS_PLAIN there are no attendants.
+  // With ACTORSOCKETS_PLAIN no task is known to be a handler task.
   #if !ACTORSOCKETS_PLAIN
     @Test func `7: the handle of a task is the same in all its jobs, and another task's is different`() async throws {
       let caller = Caller(Reactor())
@@ -150,13 +150,13 @@ import Testing
         caller.attend()
         for _ in 0..<100 {
           await Task.yield()
-          #expect(caller.isAttended())
-          await MainActor.run { #expect(caller.isAttended()) }
+          #expect(caller.isHandlerTask())
+          await MainActor.run { #expect(caller.isHandlerTask()) }
         }
         for _ in 0..<100 {
-          async let other = caller.isAttended()
+          async let other = caller.isHandlerTask()
           #expect(await !other)
-          #expect(await Task { !caller.isAttended() }.value)
+          #expect(await Task { !caller.isHandlerTask() }.value)
         }
       }.value
     }

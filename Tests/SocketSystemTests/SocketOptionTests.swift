@@ -8,7 +8,7 @@ import Testing
   /// An option with values to set, and what getting it brings then.
   struct Case: Sendable, CustomTestStringConvertible {
     let testDescription: String
-    let check: @Sendable (Socket) throws -> Void
+    let check: @Sendable (BorrowedDescriptor) throws -> Void
 
     init<Value: Equatable>(_ option: SocketOption<Value>, _ values: [Value], reads: [Value]? = nil) {
       testDescription = option.name
@@ -41,12 +41,12 @@ import Testing
 
   @Test(arguments: cases, [SocketAddress.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)])
   func `What is set is read`(option: Case, address: SocketAddress) throws {
-    let descriptor = try Descriptor.streamSocket(family: address.family)
+    let descriptor = try OwnedDescriptor.streamSocket(family: address.family)
     try option.check(descriptor.socket)
   }
 
   @Test func `A socket is bound to an interface`() throws {
-    let descriptor = try Descriptor.streamSocket(family: AF_INET)
+    let descriptor = try OwnedDescriptor.streamSocket(family: AF_INET)
     #expect(try SocketOption.bindToDevice.value(on: descriptor.socket) == nil)
     try SocketOption.bindToDevice.set("lo", on: descriptor.socket)
     #expect(try SocketOption.bindToDevice.value(on: descriptor.socket) == "lo")
@@ -54,7 +54,7 @@ import Testing
 
   @Test(.runs(unless: getuid() == 0 ? nil : "only root may take a socket off its interface"))
   func `A socket is taken off its interface again`() throws {
-    let descriptor = try Descriptor.streamSocket(family: AF_INET)
+    let descriptor = try OwnedDescriptor.streamSocket(family: AF_INET)
     try SocketOption.bindToDevice.set("lo", on: descriptor.socket)
     try SocketOption.bindToDevice.set(nil, on: descriptor.socket)
     #expect(try SocketOption.bindToDevice.value(on: descriptor.socket) == nil)
@@ -66,7 +66,7 @@ import Testing
     (.seconds(Int64.max) * 8, "seconds is not between"),
   ])
   func `A time that the kernel cannot count is refused in words`(time: Duration, text: String) throws {
-    let descriptor = try Descriptor.streamSocket(family: AF_INET)
+    let descriptor = try OwnedDescriptor.streamSocket(family: AF_INET)
     let error = #expect(throws: SocketOptionError.self) {
       try SocketOption.keepAliveIdle.set(time, on: descriptor.socket)
     }
@@ -79,7 +79,7 @@ import Testing
 
   @Test(arguments: [0, 128, -1, Int.max, Int(Int32.max) + 1])
   func `A number out of range is refused`(count: Int) throws {
-    let descriptor = try Descriptor.streamSocket(family: AF_INET)
+    let descriptor = try OwnedDescriptor.streamSocket(family: AF_INET)
     let error = #expect(throws: SocketOptionError.self) {
       try SocketOption.keepAliveCount.set(count, on: descriptor.socket)
     }
@@ -91,19 +91,19 @@ import Testing
 
   @Test(arguments: ["", "sixteen-bytes-xx", "l\0o"])
   func `A name that is none is refused`(name: String) throws {
-    let descriptor = try Descriptor.streamSocket(family: AF_INET)
+    let descriptor = try OwnedDescriptor.streamSocket(family: AF_INET)
     #expect(throws: SocketOptionError.self) { try SocketOption.bindToDevice.set(name, on: descriptor.socket) }
     #expect(throws: SocketOptionError.self) { try SocketOption.congestionControl.set(name, on: descriptor.socket) }
   }
 
   @Test func `An IPv6 socket for both families carries the option of both`() throws {
-    let both = try Descriptor.streamSocket(family: AF_INET6)
+    let both = try OwnedDescriptor.streamSocket(family: AF_INET6)
     try both.socket.set(.ipv6Only, to: 0)
     try SocketOption.typeOfService.set(.expeditedForwarding, on: both.socket)
     #expect(try both.socket.get(RawOption(level: Int32(IPPROTO_IP), name: IP_TOS)) == 184)
     #expect(try both.socket.get(RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_TCLASS)) == 184)
 
-    let alone = try Descriptor.streamSocket(family: AF_INET6)
+    let alone = try OwnedDescriptor.streamSocket(family: AF_INET6)
     try alone.socket.set(.ipv6Only, to: 1)
     try SocketOption.timeToLive.set(9, on: alone.socket)
     #expect(try alone.socket.get(RawOption(level: Int32(IPPROTO_IP), name: IP_TTL)) != 9)
@@ -113,7 +113,9 @@ import Testing
   @Test func `A unix socket has no time to live`() throws {
     let (one, other) = try RawSocket.unixPair()
     defer { other.close() }
-    let error = #expect(throws: SocketOptionError.self) { try SocketOption.timeToLive.set(9, on: Socket(one.number)) }
+    let error = #expect(throws: SocketOptionError.self) {
+      try SocketOption.timeToLive.set(9, on: BorrowedDescriptor(one.number))
+    }
     guard case .system(let failure)? = error else {
       Issue.record("\(String(describing: error))")
       return

@@ -32,21 +32,21 @@ package final class RawSocket: Sendable {
     -> RawSocket
   {
     let listener = try tcp(address.family)
-    try Socket(listener.number).bind(to: address)
-    try Socket(listener.number).listen(backlog: backlog)
+    try BorrowedDescriptor(listener.number).bind(to: address)
+    try BorrowedDescriptor(listener.number).listen(backlog: backlog)
     return listener
   }
 
   package static func connected(to address: SocketAddress) throws -> RawSocket {
     let client = try tcp(address.family)
-    _ = try Socket(client.number).connect(to: address)
+    _ = try BorrowedDescriptor(client.number).connect(to: address)
     return client
   }
 
   /// Where it is bound.
   package var address: SocketAddress {
     get throws {
-      guard let address = try Socket(number).localAddress() else {
+      guard let address = try BorrowedDescriptor(number).localAddress() else {
         throw SystemError(call: "getsockname", errno: ENOENT)
       }
       return address
@@ -124,7 +124,7 @@ package final class RawSocket: Sendable {
 
   /// Closes it with RST.
   package func reset() {
-    try? Socket(number).resetOnClose()
+    try? BorrowedDescriptor(number).resetOnClose()
     close()
   }
 

@@ -83,7 +83,7 @@ private func discard(_ connection: TCPConnection) async throws {
 /// What the command line asks for.
 struct Options {
   /// Where the handlers run.
-  let place: HandlerPlace
+  let place: HandlerExecutor
   let mode: StreamMode
   let reactors: Int
   /// Each reactor has a listener of its own, at the same port.

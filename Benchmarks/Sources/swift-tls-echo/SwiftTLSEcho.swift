@@ -56,7 +56,7 @@ struct Options {
   let key: String
   let mode: Mode
   /// Where the handlers run.
-  let place: HandlerPlace
+  let place: HandlerExecutor
   /// 0 lets the kernel choose.
   let port: UInt16
 

@@ -15,7 +15,7 @@ package enum ReadKind: Sendable {
   /// As many of these as there are, at least one.
   indirect case batch(of: ReadKind)
   /// The right to look at the bytes, as soon as there are more than so many.
-  case turn(moreThan: Int)
+  case borrow(moreThan: Int)
 }
 
 /// What a read brought.
@@ -29,7 +29,7 @@ package enum ReadOutcome: Sendable {
   /// The end of the stream, where that is no error.
   case endOfStream
   /// The right to look at the bytes.
-  case turn
+  case borrow
 }
 
 extension ReadOutcome {
@@ -38,7 +38,7 @@ extension ReadOutcome {
     switch self {
     case .messages(let messages): (messages.count + 15) / 16
     case .lines(let lines): (lines.count + 15) / 16
-    case .bytes, .endOfStream, .turn: 1
+    case .bytes, .endOfStream, .borrow: 1
     }
   }
 }
@@ -75,12 +75,12 @@ extension ReadKind {
       if maximum < 0 { throw .invalid("read", "\(maximum) is not a maximum length") }
     case .batch(let kind):
       switch kind {
-      case .any, .peek, .turn, .batch: throw .invalid("read", "a batch is one of lines or messages")
+      case .any, .peek, .borrow, .batch: throw .invalid("read", "a batch is one of lines or messages")
       // Of no bytes there are as many as one likes.
       case .exactly(0, _): throw .invalid("read", "a batch of nothing has no end")
       case .exactly, .until, .line, .message: try kind.validate()
       }
-    case .turn:
+    case .borrow:
       break
     }
   }

@@ -121,7 +121,7 @@ extension ReadRequest {
       switch outcome {
       case .messages(let messages): return messages as Any as? [Element]
       case .lines(let lines): return lines as Any as? [Element]
-      case .bytes, .endOfStream, .turn: return try request.convert(outcome).map { [$0] }
+      case .bytes, .endOfStream, .borrow: return try request.convert(outcome).map { [$0] }
       }
     }
   }

@@ -38,7 +38,7 @@ public protocol ReactorObserver: Sendable {
   ///
   /// - Parameters:
   ///   - connection: Which one.
-  ///   - report: How. That of a connection whose last reference was dropped says `.byUs`.
+  ///   - report: How. That of a connection whose last reference was dropped says `.local`.
   func closed(_ connection: ObservedConnection, _ report: CloseReport)
 
   /// A handshake on a connection is done: what it carries is encrypted from here on. Before operations on it go on.

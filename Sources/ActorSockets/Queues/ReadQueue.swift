@@ -11,7 +11,7 @@
 // - `.begin` is said once of each entry, when it becomes the first of an open stream, unless its admission has said so.
 // - A delimiter is searched for only in bytes that were not searched before for the same entry.
 // - `.receive` is said only while an entry wants bytes: nothing is read from the kernel that no read asked for.
-// - An entry that has the turn (`withBytes`) blocks the others until `endTurn`.
+// - An entry that has the turn (`withBytes`) blocks the others until `endBorrow`.
 // - When a read fails or is taken back, the enqueued ones behind it fail too: they would parse the wrong bytes.
 
 /// How the bytes of a stream end.
@@ -34,7 +34,7 @@ struct ReadQueue<Tag> {
     let isEnqueued: Bool
     fileprivate var isBegun = false
     /// It may look at the bytes; nobody else does meanwhile.
-    fileprivate var hasTurn = false
+    fileprivate var isBorrowing = false
     /// It gets the turn before there are bytes.
     fileprivate var getsTurn = false
     let tag: Tag
@@ -64,7 +64,7 @@ struct ReadQueue<Tag> {
   private(set) var isOpen = false
   private var entries = FIFO<Entry>()
   /// Reads that fail because of one before them; each leaves in the next steps.
-  private var doomed = FIFO<Entry>()
+  private var failedByPredecessor = FIFO<Entry>()
   /// The entries made by an `enqueue…` method.
   private var enqueuedCount = 0
   /// Why all that waits fails, if so.
@@ -84,8 +84,8 @@ struct ReadQueue<Tag> {
   /// All reads that wait, in order.
   var all: [Entry] { entries.all }
   /// The bytes that the read whose turn it is has seen already.
-  var turnHasSeen: Int {
-    if case .turn(let seen)? = entries.first?.kind { seen } else { 0 }
+  var borrowHasSeen: Int {
+    if case .borrow(let seen)? = entries.first?.kind { seen } else { 0 }
   }
 
   // MARK: Events
@@ -112,13 +112,13 @@ struct ReadQueue<Tag> {
     entry.kind = kind
     entry.searched = 0
     entry.isBegun = false
-    entry.hasTurn = false
+    entry.isBorrowing = false
     entry.getsTurn = false
     entries.append(entry)
     if entry.isEnqueued { enqueuedCount += 1 }
     guard isOpen, entries.count == 1, isIdle else { return (entry, false) }
     switch kind {
-    case .any, .turn(moreThan: 0):
+    case .any, .borrow(moreThan: 0):
       entry.isBegun = true
       return (entry, true)
     default: return (entry, false)
@@ -127,7 +127,9 @@ struct ReadQueue<Tag> {
 
   /// There are no bytes, no end, and no failures to tell.
   @inline(__always)
-  private var isIdle: Bool { buffer.isEmpty && ending == nil && refusal == nil && doomed.isEmpty && !dropsLineFeed }
+  private var isIdle: Bool {
+    buffer.isEmpty && ending == nil && refusal == nil && failedByPredecessor.isEmpty && !dropsLineFeed
+  }
 
   /// The stream is up.
   mutating func open() { isOpen = true }
@@ -169,7 +171,7 @@ struct ReadQueue<Tag> {
 
   /// Takes a read out, unless it is gone or has the turn, and dooms the enqueued ones behind it.
   mutating func remove(_ id: ID) -> Entry? {
-    guard let index = entries.index(of: id), !entries[index].hasTurn else { return nil }
+    guard let index = entries.index(of: id), !entries[index].isBorrowing else { return nil }
     let entry = leave(index)
     doomEnqueued(from: index)
     return entry
@@ -183,7 +185,7 @@ struct ReadQueue<Tag> {
     if let first = entries.first {
       first.searched = 0
       // What a look has seen is gone: it sees whatever comes.
-      if case .turn = first.kind { first.kind = .turn(moreThan: 0) }
+      if case .borrow = first.kind { first.kind = .borrow(moreThan: 0) }
     }
     return buffer.take(buffer.count)
   }
@@ -191,9 +193,9 @@ struct ReadQueue<Tag> {
   /// Gives the turn to the first read although no bytes are there, for it receives them itself.
   ///
   /// - Returns: Whether the read is one that wants the turn; then the next step finishes it.
-  mutating func grantTurn(_ id: ID) -> Bool {
+  mutating func lendEarly(_ id: ID) -> Bool {
     // The line feed that belongs to a line before must be dropped before anybody sees it.
-    guard !dropsLineFeed, let first = entries.first, first.id == id, case .turn(moreThan: 0) = first.kind else {
+    guard !dropsLineFeed, let first = entries.first, first.id == id, case .borrow(moreThan: 0) = first.kind else {
       return false
     }
     first.getsTurn = true
@@ -202,15 +204,15 @@ struct ReadQueue<Tag> {
 
   /// Whether a read that came now would have the turn if there were bytes. Inlined, for a call would copy the queue.
   @inline(__always)
-  var isFree: Bool { isOpen && entries.isEmpty && doomed.isEmpty && refusal == nil && !dropsLineFeed }
+  var isFree: Bool { isOpen && entries.isEmpty && failedByPredecessor.isEmpty && refusal == nil && !dropsLineFeed }
 
   /// Gives the turn to the read that was admitted to a free queue. No step says that it has begun, nor that it has the turn.
   ///
   /// - Returns: Its entry.
-  mutating func giveTurn() -> Entry? {
+  mutating func lend() -> Entry? {
     guard let first = entries.first else { return nil }
     first.isBegun = true
-    first.hasTurn = true
+    first.isBorrowing = true
     return first
   }
 
@@ -222,12 +224,12 @@ struct ReadQueue<Tag> {
   ///   - seen: If it is not finished: the number of bytes it has seen without success.
   ///   - failed: It failed; the enqueued reads behind it fail too.
   /// - Returns: What was kept with it, if it is finished.
-  mutating func endTurn(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
-    guard let entry = entries.first, entry.id == id, entry.hasTurn else { return nil }
+  mutating func endBorrow(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
+    guard let entry = entries.first, entry.id == id, entry.isBorrowing else { return nil }
     buffer.drop(consumed)
     if let seen {
-      entry.kind = .turn(moreThan: seen)
-      entry.hasTurn = false
+      entry.kind = .borrow(moreThan: seen)
+      entry.isBorrowing = false
       entry.getsTurn = false
       return nil
     }
@@ -256,10 +258,10 @@ struct ReadQueue<Tag> {
 
   /// What to do next; to be called until it is `.idle`, or `.receive` and there is nothing to receive.
   mutating func step() -> Step {
-    if let entry = doomed.popFirst() {
+    if let entry = failedByPredecessor.popFirst() {
       return .finish(entry, .failure(SocketError(.precedingReadFailed, operation: "read")))
     }
-    guard let first = entries.first, !first.hasTurn else { return .idle }
+    guard let first = entries.first, !first.isBorrowing else { return .idle }
     if let refusal { return .finish(leave(0), .failure(refusal)) }
     if !isOpen { return .idle }
     if !first.isBegun {
@@ -267,13 +269,13 @@ struct ReadQueue<Tag> {
       return .begin(first.id, first.tag)
     }
     if first.getsTurn {
-      first.hasTurn = true
-      return .finish(first, .success(.turn))
+      first.isBorrowing = true
+      return .finish(first, .success(.borrow))
     }
     switch evaluate(first.kind, &first.searched) {
-    case .done(.turn):
-      first.hasTurn = true
-      return .finish(first, .success(.turn))
+    case .done(.borrow):
+      first.isBorrowing = true
+      return .finish(first, .success(.borrow))
     case .done(let outcome):
       return .finish(leave(0), .success(outcome))
     case .failed(let error):
@@ -296,7 +298,7 @@ struct ReadQueue<Tag> {
     if enqueuedCount == 0 { return }
     for entry in entries.removeAll(from: index, where: \.isEnqueued) {
       enqueuedCount -= 1
-      doomed.append(entry)
+      failedByPredecessor.append(entry)
     }
   }
 
@@ -323,10 +325,10 @@ struct ReadQueue<Tag> {
       return limit == 0 ? .done(.bytes([])) : missing(1, orEnd: true)
     case .peek(let limit):
       return buffer.isEmpty ? missing(1, orEnd: true) : .done(.bytes(Array(buffer.prefix(limit))))
-    case .turn(let seen):
-      if buffer.count > seen { return .done(.turn) }
+    case .borrow(let seen):
+      if buffer.count > seen { return .done(.borrow) }
       // At the end the reader looks once more, and may find that what is left is all it will get.
-      return ending == nil ? .needs(1) : .done(.turn)
+      return ending == nil ? .needs(1) : .done(.borrow)
     case .batch(let kind):
       if case .line = kind {
         return evaluateBatch(of: kind, &searched, ReadOutcome.lines) { $0.takeText($1, $2, of: kind) }
@@ -414,7 +416,7 @@ struct ReadQueue<Tag> {
       return anyLine(maximum, &searched)
     case .message(let prefix, let maximum):
       return message(prefix, maximum)
-    case .any, .peek, .turn, .batch:
+    case .any, .peek, .borrow, .batch:
       return .none(.needs(1))
     }
   }

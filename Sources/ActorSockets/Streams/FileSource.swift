@@ -5,7 +5,7 @@ public import SocketSystem
 /// It can be sent any number of times, to several streams at once, for its position is not used. It is closed when nobody
 /// holds it any more; a send that is under way does.
 public final class FileSource: Sendable {
-  let descriptor: Descriptor
+  let descriptor: OwnedDescriptor
 
   /// Opens a file: open(2), which may block.
   ///
@@ -13,9 +13,9 @@ public final class FileSource: Sendable {
   /// - Throws: ``SocketError``: what open(2) reports, `.invalidArgument` if it is no regular file.
   public convenience init(path: String) throws {
     if path.utf8.contains(0) { throw SocketError.invalid("open", "a path has no NUL in it") }
-    let descriptor: Descriptor
+    let descriptor: OwnedDescriptor
     do throws(SystemError) {
-      descriptor = try Descriptor.openForReading(path)
+      descriptor = try OwnedDescriptor.openForReading(path)
     } catch {
       throw SocketError(error, operation: "open \(AddressError.quote(path))")
     }
@@ -26,7 +26,7 @@ public final class FileSource: Sendable {
   ///
   /// - Parameter descriptor: The file, open for reading.
   /// - Throws: ``SocketError``: `.invalidArgument` if it is no regular file; it is closed then.
-  public init(_ descriptor: consuming Descriptor) throws {
+  public init(_ descriptor: consuming OwnedDescriptor) throws {
     self.descriptor = descriptor
     _ = try count
   }

@@ -78,8 +78,8 @@ extension QueuedByteStream {
 
   @inline(__always)
   func wait(for suspension: Suspension, _ call: QueuedCall) async {
-    if executor.isCalledByAttendant {
-      core.attendantWaits(for: call)
+    if executor.isCalledByHandlerTask {
+      core.handlerTaskWaits(for: call)
       await suspension.suspend()
     } else {
       await wait(for: suspension) { submit { $0.core.cancel(call) } }
@@ -133,7 +133,7 @@ extension QueuedByteStream {
       if core.lifecycle.peerHasFinished { return }
       if core.lifecycle.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
       let waiter = try waiter(in: \.waiters.peerFinished, place)
-      core.transport.lookForEnd()
+      core.transport.findEnd()
       try await wait(for: waiter, in: \.waiters.peerFinished)
     }
   }

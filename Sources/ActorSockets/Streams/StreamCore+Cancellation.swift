@@ -37,8 +37,8 @@ extension StreamCore {
 // A handler's task does not listen for its cancellation while it waits: the server that cancels it aborts the connection right after that.
 
 extension StreamCore {
-  /// A call of the task that attends to the stream is about to suspend: it ends now if the task was cancelled before.
-  func attendantWaits(for call: QueuedCall) {
+  /// A call of the handler task is about to suspend. The call ends now if the task was cancelled before.
+  func handlerTaskWaits(for call: QueuedCall) {
     if Task.isCancelled { cancel(call) }
   }
 
@@ -51,11 +51,11 @@ extension StreamCore {
     }
   }
 
-  /// What a call throws for an error of the stream: `CancellationError` if the stream was closed, and the call is one of the task that
-  /// attends to the stream, which was cancelled.
+  /// What a call throws for an error of the stream: `CancellationError` if the stream was closed and the call is made by the handler task
+  /// after that task was cancelled.
   func errorOfCall(_ error: any Error) -> any Error {
     guard let closed = error as? SocketError, closed.code == .closed, Task.isCancelled,
-      owner?.executor.isCalledByAttendant == true
+      owner?.executor.isCalledByHandlerTask == true
     else { return error }
     return CancellationError()
   }

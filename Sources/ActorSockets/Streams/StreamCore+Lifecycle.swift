@@ -30,7 +30,7 @@ extension StreamCore {
   ///
   /// - Parameters:
   ///   - error: What the operations throw.
-  ///   - reason: What the report says, unless there is one already; `.byUs` if it is `nil`.
+  ///   - reason: What the report says, unless there is one already; `.local` if it is `nil`.
   ///   - givingUp: The stream was not up, and the peer need not see a reset.
   package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false) {
     carryOut(lifecycle.end(error, reason, givingUp: givingUp, currentTraffic))

@@ -29,7 +29,7 @@ extension StreamCore {
         case .failure(let error): finish(entry.tag, .failure(error))
         }
       case .receive(let id, let have, let wanted):
-        if have == 0, transport.isReadable, reads.queue.grantTurn(id) { continue }
+        if have == 0, transport.isReadable, reads.queue.lendEarly(id) { continue }
         if !receive(wanted: wanted), !expireImmediateRead() { return }
       }
     }
@@ -123,7 +123,7 @@ extension StreamCore {
 
   /// Sends once; false when nothing can be sent now.
   private func sendQueued() -> Bool {
-    let (pieces, offset) = writes.queue.unsent(maximumPieces: Socket.maximumPieces, maximumBytes: 262_144)
+    let (pieces, offset) = writes.queue.unsent(maximumPieces: BorrowedDescriptor.maximumPieces, maximumBytes: 262_144)
     let result: Transfer
     if pieces.count == 1, let piece = pieces.first {
       result = transport.send(piece.span.extracting(offset..<piece.count))

@@ -67,7 +67,7 @@ extension StreamCore {
     if let error = writeRefusal { return layer.carrierEnded(error.during("startTLS"), .error(error)) }
     let upgrade = Upgrade(layer)
     self.upgrade = upgrade
-    _ = admit(.turn(moreThan: -1), Operation(.upgrade(upgrade), timeout: nil, progress: nil, start: 0))
+    _ = admit(.borrow(moreThan: -1), Operation(.upgrade(upgrade), timeout: nil, progress: nil, start: 0))
     _ = admit(.pieces([]), alreadySent: 0, Operation(.upgrade(upgrade), timeout: nil, progress: nil, start: 0))
   }
 

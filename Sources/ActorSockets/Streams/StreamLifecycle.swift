@@ -143,7 +143,7 @@ struct StreamLifecycle {
 
   /// Who or what ended the stream, even if it was broken before: what a layer above hears.
   var endReason: CloseReport.Reason {
-    if case .ended(_, let reason) = cause { reason } else { .byUs }
+    if case .ended(_, let reason) = cause { reason } else { .local }
   }
 
   /// What a write throws after the end.
@@ -173,7 +173,7 @@ struct StreamLifecycle {
 
   /// What the report says if the stream is dropped before it ends.
   func outcomeIfDropped(_ traffic: StreamTraffic) -> Result<CloseReport, SocketError> {
-    isUp ? .success(makeReport(.byUs, traffic)) : .failure(SocketError(.closed, operation: "connect"))
+    isUp ? .success(makeReport(.local, traffic)) : .failure(SocketError(.closed, operation: "connect"))
   }
 
   // MARK: Events
@@ -288,7 +288,7 @@ struct StreamLifecycle {
     case .lingering:
       phase = .released
       let failure = lost.flatMap { $0.unsent > 0 ? CloseReport.Reason($0.error) : nil }
-      let reason = isTimedOut ? .timedOut : failure ?? (peerHasFinished ? .byPeer : .byUs)
+      let reason = isTimedOut ? .timedOut : failure ?? (peerHasFinished ? .remote : .local)
       return [conclude(reason, traffic), .disarmDeadline, .release]
     case .released: return .tellOfRelease
     case .connecting, .open, .finishing, .flushing: return []
@@ -334,7 +334,7 @@ struct StreamLifecycle {
   ///
   /// - Parameters:
   ///   - error: What operations throw.
-  ///   - reason: What the report says, unless there is one already; `.byUs` if it is `nil`.
+  ///   - reason: What the report says, unless there is one already; `.local` if it is `nil`.
   ///   - givingUp: Whether the connection was not up, and the peer need not see a reset.
   ///   - traffic: The bytes moved until now.
   /// - Returns: What to do.
@@ -342,9 +342,9 @@ struct StreamLifecycle {
     _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
   ) -> Actions {
     if phase == .released { return [] }
-    if case .ended = cause {} else { cause = .ended(error, reason ?? .byUs) }
+    if case .ended = cause {} else { cause = .ended(error, reason ?? .local) }
     return leaveOpen(for: .released).union([
-      .stopIdleWatch, .disarmDeadline, givingUp ? .giveUp : .reset, .refuseWrites, conclude(reason ?? .byUs, traffic),
+      .stopIdleWatch, .disarmDeadline, givingUp ? .giveUp : .reset, .refuseWrites, conclude(reason ?? .local, traffic),
       .failFlushes, .refuseReads, .pump, .release,
     ])
   }

@@ -17,9 +17,9 @@ public struct CloseReport: Sendable {
   /// Who or what ended it.
   public enum Reason: Sendable {
     /// This side closed or aborted it.
-    case byUs
+    case local
     /// This side closed it after the peer had finished.
-    case byPeer
+    case remote
     /// The peer reset it.
     case reset
     /// The peer did not answer any more, or did not take the last bytes before the close timeout; or an operation timed out and

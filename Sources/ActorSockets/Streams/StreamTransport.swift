@@ -59,7 +59,7 @@ package protocol StreamTransport: AnyObject {
   /// The user has aborted: if the transport still closes by itself, that is to be over soon.
   func hasten()
   /// Somebody waits for the peer's end without reading: where no event tells it, it is looked for.
-  func lookForEnd()
+  func findEnd()
   /// Lets go of everything now, of a stream that was not up yet.
   func giveUp()
   /// Whether the descriptor is still open after the transport was told to let go of it at once. The transport then calls
@@ -75,7 +75,7 @@ extension StreamTransport {
   package var heldBackBytes: Int { 0 }
   package var hasFoundEnd: Bool { false }
   package func hasten() {}
-  package func lookForEnd() {}
+  package func findEnd() {}
   package func expectNoMore() {}
   package func giveUp() { abort() }
   package var isLettingGo: Bool { false }

@@ -9,13 +9,13 @@ struct AdoptableSocket {
   /// Where it listens; of a connection, where the peer is.
   let address: SocketAddress?
   let isTCP: Bool
-  let socket: Socket
+  let socket: BorrowedDescriptor
 
   /// Looks at a descriptor.
   ///
   /// - Throws: `.notASocket`, or `.invalidArgument`; the sentence says what it is instead.
   init(_ number: Int32, as role: Role) throws(SocketError) {
-    socket = Socket(number)
+    socket = BorrowedDescriptor(number)
     do {
       if let misfit = try Self.misfit(socket, as: role) {
         throw SocketError.invalid("adopt", "descriptor \(number) \(misfit)")
@@ -33,17 +33,17 @@ struct AdoptableSocket {
   }
 
   /// Takes it over: it does not block from here on, and child processes do not inherit it.
-  func take() throws(SocketError) -> Descriptor {
+  func take() throws(SocketError) -> OwnedDescriptor {
     do throws(SystemError) {
       try socket.makeNonblocking()
     } catch {
       throw Self.refusal(socket.number, error)
     }
-    return Descriptor(owning: socket.number)
+    return OwnedDescriptor(owning: socket.number)
   }
 
   /// What speaks against it, to stand behind its number.
-  private static func misfit(_ socket: Socket, as role: Role) throws(SystemError) -> String? {
+  private static func misfit(_ socket: BorrowedDescriptor, as role: Role) throws(SystemError) -> String? {
     guard try socket.isStream() else { return "is a socket for datagrams or packets, not for a stream of bytes" }
     let listens = try socket.get(.isListening) != 0
     switch role {

@@ -81,7 +81,7 @@ actor ConnectingSocket: EventHandler {
   private weak let connection: TCPConnection?
 
   init(
-    _ attempt: HappyEyeballs.Attempt, _ destination: SocketAddress, _ descriptor: consuming Descriptor,
+    _ attempt: HappyEyeballs.Attempt, _ destination: SocketAddress, _ descriptor: consuming OwnedDescriptor,
     of connection: TCPConnection
   ) {
     executor = connection.executor
@@ -96,7 +96,7 @@ actor ConnectingSocket: EventHandler {
   }
 
   func handle(_ readiness: Readiness) {
-    if readiness.contains(.connectSettled) { connection?.assumeIsolated { $0.settled(self) } }
+    if readiness.contains(.connectFinished) { connection?.assumeIsolated { $0.settled(self) } }
   }
 
   func deadlineReached(_ deadline: NoDeadline) {}

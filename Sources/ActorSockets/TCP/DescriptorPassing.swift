@@ -9,8 +9,8 @@ public import SocketSystem
 
 /// A descriptor on its way into a socket; it is closed with the last reference.
 package final class PassedDescriptor: Sendable {
-  let descriptor: Descriptor
-  init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
+  let descriptor: OwnedDescriptor
+  init(_ descriptor: consuming OwnedDescriptor) { self.descriptor = descriptor }
 }
 
 extension TCPConnection {
@@ -28,7 +28,7 @@ extension TCPConnection {
   /// - Throws: ``SocketError``: `.invalidArgument` if there are no bytes or the socket is no unix socket, `.limitExceeded` if
   ///   too many descriptors are under way in the whole system already; and `CancellationError` when the task is cancelled.
   public func write(
-    _ bytes: [UInt8], passing descriptor: consuming Descriptor, timeout: Timeout? = nil
+    _ bytes: [UInt8], passing descriptor: consuming OwnedDescriptor, timeout: Timeout? = nil
   ) async throws {
     let passed = PassedDescriptor(descriptor)
     let place = if let place = claimPlace() { place } else { await requeue() }
@@ -40,14 +40,14 @@ extension TCPConnection {
 
   /// Takes the first descriptor that came with the bytes received so far.
   ///
-  /// A connection receives descriptors if ``Configuration/receivesDescriptors`` says so. They wait in the order in which
+  /// A connection receives descriptors if ``Configuration/pendingDescriptorLimit`` says so. They wait in the order in which
   /// they came. One that came with the first byte of a message is here as soon as a read has brought that byte; it may be here
   /// before, with bytes that were received and not read yet. All that wait are closed with the connection.
   ///
   /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Returns: The descriptor, which is yours; `nil` if none waits.
-  public func takeDescriptor() -> Descriptor? {
+  public func takeDescriptor() -> OwnedDescriptor? {
     _ = claimPlaceNow()
     return takeFromInbox()
   }

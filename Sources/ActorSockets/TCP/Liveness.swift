@@ -70,7 +70,7 @@ public struct Liveness: Hashable, Sendable {
   public static let off = Liveness(keepAlive: nil)
 
   /// Sets what the kernel does of it.
-  func apply(to socket: Socket) throws(SocketError) {
+  func apply(to socket: BorrowedDescriptor) throws(SocketError) {
     if let keepAlive {
       try socket.set(.keepAlive, to: true)
       try socket.set(.keepAliveIdle, to: keepAlive.idle)

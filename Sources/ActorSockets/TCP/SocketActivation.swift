@@ -109,7 +109,7 @@ final class ActivatedSockets: Sendable {
     let sockets = try read().sockets
     do throws(SystemError) {
       for socket in sockets { _ = try FileKind(of: socket.number) }
-      for socket in sockets { try Socket(socket.number).closeOnExec() }
+      for socket in sockets { try BorrowedDescriptor(socket.number).closeOnExec() }
     } catch {
       throw SocketError(
         .invalidArgument, operation: "socket activation",

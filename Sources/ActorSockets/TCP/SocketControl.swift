@@ -11,9 +11,9 @@ public import SocketSystem
 ///
 /// It cannot be kept: the socket is its connection's again when the closure returns.
 public struct SocketControl: ~Copyable {
-  private let socket: Socket
+  private let socket: BorrowedDescriptor
 
-  init(_ socket: Socket) { self.socket = socket }
+  init(_ socket: BorrowedDescriptor) { self.socket = socket }
 
   /// The descriptor, for what this type does not do. Do not close it, and do not change whether it blocks.
   public var fileDescriptor: Int32 { socket.number }
@@ -36,7 +36,7 @@ public struct SocketControl: ~Copyable {
   public func get<Value>(_ option: SocketOption<Value>) throws(SocketError) -> Value { try socket.get(option) }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   package func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(SocketError) {
     do throws(SocketOptionError) {
       try option.set(value, on: self)
@@ -110,7 +110,7 @@ extension TCPListener {
     try listeningSockets("get \(option.name)", claimPlaceNow())[0].get(option)
   }
 
-  private func listeningSockets(_ operation: String, _ place: Place) throws -> [Socket] {
+  private func listeningSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
     let open = sockets.compactMap(\.socket)
     if open.isEmpty { throw SocketError(.closed, operation: operation, detail: "the listener is closed") }
     return open

@@ -10,19 +10,19 @@ extension TCPConnection.Configuration {
   ///   - socket: The socket.
   ///   - address: Where it will be connected to.
   /// - Throws: What concerns every address, so that no other one need be tried.
-  func prepare(connecting socket: Socket, to address: SocketAddress) throws(SocketError) {
+  func prepare(connecting socket: BorrowedDescriptor, to address: SocketAddress) throws(SocketError) {
     if !address.isUnix { try setOptions(of: socket) }
     try prepare(handingOut: socket)
   }
 
   /// Sets the options of a TCP socket: one that will connect, one that will listen, one that was adopted.
-  func setOptions(of socket: Socket) throws(SocketError) {
+  func setOptions(of socket: BorrowedDescriptor) throws(SocketError) {
     if noDelay { try socket.set(.noDelay, to: true) }
     try liveness.apply(to: socket)
   }
 
   /// Lets the program's closure look at a socket that has its options, as an accepted one has.
-  func prepare(handingOut socket: Socket) throws(SocketError) {
+  func prepare(handingOut socket: BorrowedDescriptor) throws(SocketError) {
     guard let prepare else { return }
     do {
       try prepare(SocketControl(socket))

@@ -102,9 +102,9 @@ extension TCPConnection {
   /// A socket with all that is set before connect(2).
   private func makeSocket(
     for destination: SocketAddress, from source: SocketAddress?, _ configuration: Configuration
-  ) throws(SocketError) -> Descriptor {
+  ) throws(SocketError) -> OwnedDescriptor {
     do throws(SystemError) {
-      let descriptor = try Descriptor.connectingSocket(family: destination.family)
+      let descriptor = try OwnedDescriptor.connectingSocket(family: destination.family)
       if !destination.isUnix, let device = configuration.device { try descriptor.socket.bind(toDevice: device) }
       if let source { try bind(descriptor.socket, to: source) }
       return descriptor
@@ -119,7 +119,7 @@ extension TCPConnection {
     }
   }
 
-  private func bind(_ socket: Socket, to source: SocketAddress) throws(SystemError) {
+  private func bind(_ socket: BorrowedDescriptor, to source: SocketAddress) throws(SystemError) {
     if source.port == 0 {
       // The kernel then chooses the port in connect(2), where one can serve for several destinations: ip(7).
       try? socket.set(.bindAddressNoPort, to: 1)

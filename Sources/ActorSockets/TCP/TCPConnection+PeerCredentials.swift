@@ -16,7 +16,7 @@ extension TCPConnection {
   public func peerCredentials() throws -> PeerCredentials {
     try withFileDescriptor { number in
       do throws(SystemError) {
-        if let credentials = try Socket(number).peerCredentials() { return credentials }
+        if let credentials = try BorrowedDescriptor(number).peerCredentials() { return credentials }
       } catch {
         throw SocketError(error, operation: "peerCredentials", address: remoteAddress)
       }

@@ -62,7 +62,7 @@ public actor TCPConnection: QueuedByteStream {
     /// How many descriptors that the peer of a unix socket passed may wait for ``TCPConnection/takeDescriptor()``. With 0, the
     /// default, none is received, and the kernel closes what comes. A peer that passes more than may wait has what is too
     /// many closed, and reads behind the bytes that it came with throw `.limitExceeded`.
-    public var receivesDescriptors = 0
+    public var pendingDescriptorLimit = 0
     /// What happens when an operation times out.
     public var onTimeout = TimeoutAction.keepOpen
 
@@ -70,7 +70,7 @@ public actor TCPConnection: QueuedByteStream {
     public init() {}
 
     fileprivate var inbox: DescriptorInbox? {
-      receivesDescriptors > 0 ? DescriptorInbox(maximum: receivesDescriptors) : nil
+      pendingDescriptorLimit > 0 ? DescriptorInbox(maximum: pendingDescriptorLimit) : nil
     }
 
     var options: StreamCore.Options {
@@ -160,14 +160,14 @@ public actor TCPConnection: QueuedByteStream {
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
     let found = try AdoptableSocket(fileDescriptor, as: .connection)
-    if found.isTCP { try configuration.setOptions(of: Socket(fileDescriptor)) }
+    if found.isTCP { try configuration.setOptions(of: BorrowedDescriptor(fileDescriptor)) }
     return TCPConnection(
       try found.take(), remote: found.address, isTCP: found.isTCP, configuration: configuration, reactor: reactor)
   }
 
   /// A connection that accept4(2) or the caller brought, with its options set.
   init(
-    _ descriptor: consuming Descriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
+    _ descriptor: consuming OwnedDescriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
     configuration: Configuration, reactor: Reactor
   ) {
     let local = try? descriptor.socket.localAddress()
@@ -254,17 +254,17 @@ public actor TCPConnection: QueuedByteStream {
   }
 
   /// The socket for a call of the user's, if there is one.
-  func openSocket(_ operation: String, _ place: Place) throws -> Socket { try borrowSocket(operation) }
+  func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor { try borrowSocket(operation) }
 
   /// Returns the socket, for the layer above. Call it on the reactor's thread only.
-  package nonisolated func borrowSocket(_ operation: String) throws -> Socket {
+  package nonisolated func borrowSocket(_ operation: String) throws -> BorrowedDescriptor {
     guard let socket = registration.socket else {
       throw SocketError(.closed, operation: operation, detail: "the connection has no descriptor")
     }
     return socket
   }
 
-  func takeFromInbox() -> Descriptor? { transport.inbox?.take() }
+  func takeFromInbox() -> OwnedDescriptor? { transport.inbox?.take() }
 
   nonisolated func setDraining() { draining.store(true, ordering: .relaxed) }
 }

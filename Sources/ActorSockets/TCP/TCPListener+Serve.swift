@@ -2,7 +2,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 /// Where the handlers of a listener's connections run.
-public enum HandlerPlace: Hashable, Sendable {
+public enum HandlerExecutor: Hashable, Sendable {
   /// On Swift's pool of threads: a handler may compute, and blocks nobody's sockets.
   ///
   /// The handlers prefer the ``WorkerPool``, unless the task that serves is of low priority when it begins to.
@@ -143,7 +143,7 @@ extension TCPListener {
   ///   it is closed, and otherwise what broke the listener, after draining.
   @discardableResult
   public func serve(
-    on place: HandlerPlace = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),
+    on place: HandlerExecutor = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),
     reactors: Int = 1, handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
     // They are of high priority.
@@ -280,8 +280,8 @@ extension TCPListener {
     _ handler: @concurrent @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
   ) async {
     do {
-      connection.setAttended(true)
-      defer { connection.setAttended(false) }
+      connection.markHandlerTask(true)
+      defer { connection.markHandlerTask(false) }
       try await handler(connection)
       submit { $0.handlerEnded(connection) { $0.finished += 1 } }
     } catch {

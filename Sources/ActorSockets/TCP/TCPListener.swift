@@ -99,7 +99,7 @@ public actor TCPListener: ReactorActor {
   ) throws(SocketError) -> TCPListener {
     let address = SocketAddress.unix(path)
     do {
-      let descriptor = try Descriptor.streamSocket(family: address.family)
+      let descriptor = try OwnedDescriptor.streamSocket(family: address.family)
       let file = try UnixSocketFile.make(
         for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
       let registration = Registration(on: reactor, holding: descriptor)
@@ -113,7 +113,7 @@ public actor TCPListener: ReactorActor {
     on address: SocketAddress, _ configuration: Configuration, _ reactor: Reactor
   ) throws(SocketError) -> (Registration, SocketAddress) {
     do {
-      let descriptor = try Descriptor.streamSocket(family: address.family)
+      let descriptor = try OwnedDescriptor.streamSocket(family: address.family)
       if configuration.reuseAddress, !address.isUnix { try descriptor.socket.set(.reuseAddress, to: 1) }
       if configuration.reusePort, !address.isUnix { try descriptor.socket.set(.reusePort, to: 1) }
       if address.isIPv6 {
@@ -272,14 +272,14 @@ public actor TCPListener: ReactorActor {
     case empty
   }
 
-  private func acceptOne(of socket: Socket) -> Step {
+  private func acceptOne(of socket: BorrowedDescriptor) -> Step {
     if policy.asksForRoom, !socket.leavesReserve {
       tryAgain(after: policy.hasNoRoom())
       return .wait
     }
     do {
       guard let accepted = try socket.accept() else { return .empty }
-      if DescriptorReserve.isTouched(by: accepted.descriptor.number) {
+      if DescriptorReserve.isReserved(by: accepted.descriptor.number) {
         policy.reserveWasTouched()
         Self.refuse(accepted.take())
         return .refused
@@ -300,7 +300,7 @@ public actor TCPListener: ReactorActor {
   }
 
   /// Makes the connection, unless its peer has too many or the configuration's `prepare` refuses it: then it is reset.
-  private func handOut(_ accepted: consuming Socket.Accepted) -> TCPConnection? {
+  private func handOut(_ accepted: consuming BorrowedDescriptor.Accepted) -> TCPConnection? {
     let peer = accepted.peer
     let descriptor = accepted.take()
     if !server.peers.hasRoom(for: peer) {
@@ -321,7 +321,7 @@ public actor TCPListener: ReactorActor {
   }
 
   /// Closes a connection so that its peer sees a reset (on TCP).
-  private static func refuse(_ descriptor: consuming Descriptor) { try? descriptor.socket.resetOnClose() }
+  private static func refuse(_ descriptor: consuming OwnedDescriptor) { try? descriptor.socket.resetOnClose() }
 
   /// The number of connections that wait in the kernel for each socket; if the kernel does not say, the most that can wait.
   func waitingConnections() -> [Int] {

@@ -118,7 +118,7 @@ public struct Datagram: Sendable {
   public var peerCredentials: PeerCredentials? { box?.metadata.peerCredentials }
 
   /// Whether some of its descriptors were closed on arrival, because they were more than
-  /// ``UDPEndpoint/Configuration/receivesDescriptors`` or more than this process may have. The first ones are kept.
+  /// ``UDPEndpoint/Configuration/descriptorsPerDatagram`` or more than this process may have. The first ones are kept.
   public var lacksDescriptors: Bool { box?.lacksDescriptors ?? false }
 
   /// What a filter has noted about it.

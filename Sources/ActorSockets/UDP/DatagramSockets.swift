@@ -17,10 +17,10 @@ struct DatagramSockets {
     where !(1...65_535).contains(size) {
       throw .invalid("bind", "\(size) bytes are no size to receive, 1 to 65,535 there can be")
     }
-    guard (0...DatagramBatch.maximumDescriptors).contains(configuration.receivesDescriptors) else {
+    guard (0...DatagramBatch.maximumDescriptors).contains(configuration.descriptorsPerDatagram) else {
       throw .invalid(
         "bind",
-        "\(configuration.receivesDescriptors) descriptors cannot come with a datagram, only 0 to \(DatagramBatch.maximumDescriptors)"
+        "\(configuration.descriptorsPerDatagram) descriptors cannot come with a datagram, only 0 to \(DatagramBatch.maximumDescriptors)"
       )
     }
     switch endpoint {
@@ -52,7 +52,7 @@ struct DatagramSockets {
     to address: SocketAddress, isDual: Bool, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor
   ) throws(SocketError) -> (Registration, SocketAddress) {
     do {
-      let descriptor = try Descriptor.datagramSocket(family: address.family)
+      let descriptor = try OwnedDescriptor.datagramSocket(family: address.family)
       try configuration.prepare(descriptor.socket, for: address, isDual: isDual)
       try descriptor.socket.bind(to: address)
       let bound = try descriptor.socket.localAddress() ?? address
@@ -71,7 +71,7 @@ struct DatagramSockets {
   ) throws(SocketError) {
     let wanted = SocketAddress.unix(path ?? .unnamed)
     do {
-      let descriptor = try Descriptor.datagramSocket(family: wanted.family)
+      let descriptor = try OwnedDescriptor.datagramSocket(family: wanted.family)
       try configuration.prepare(descriptor.socket, for: wanted, isDual: false)
       if let path, !path.isAbstract {
         file = try UnixSocketFile.make(

@@ -6,8 +6,8 @@
 // Invariants:
 // - Calls get datagrams in the order in which they were made, and datagrams are given out in the order in which they came.
 // - A call that leaves (cancelled, timed out) takes no datagram with it.
-// - A call that looks at datagrams in place has the turn from `look` to `endLook`, and nobody else gets any meanwhile.
-// - Each call leaves once: by `finish`, by `endLook`, or by `remove`.
+// - A call that looks at datagrams in place has the turn from `look` to `endBorrow`, and nobody else gets any meanwhile.
+// - Each call leaves once: by `finish`, by `endBorrow`, or by `remove`.
 
 /// The queue of an endpoint's receives. `Tag` is who wants them.
 struct ReceiveQueue<Tag> {
@@ -36,14 +36,14 @@ struct ReceiveQueue<Tag> {
   private var waiting = FIFO<Entry>()
   private var fetched = FIFO<Datagram>()
   private var nextID: UInt64 = 0
-  private var isLooking = false
+  private var isBorrowed = false
 
   /// How many calls wait.
   var count: Int { waiting.count }
   /// How many datagrams were fetched ahead.
   var fetchedCount: Int { fetched.count }
   /// Nobody would be overtaken by a call that is made now.
-  var isFree: Bool { waiting.isEmpty && !isLooking }
+  var isFree: Bool { waiting.isEmpty && !isBorrowed }
   /// The number of the call that is first.
   var firstID: UInt64? { waiting.first?.id }
   /// Who made a call.
@@ -88,14 +88,14 @@ struct ReceiveQueue<Tag> {
   /// - Parameter mayFetch: Whether there may be something to receive.
   /// - Returns: What to do.
   mutating func step(mayFetch: Bool) -> Step {
-    guard !isLooking, let first = waiting.first else { return .idle }
+    guard !isBorrowed, let first = waiting.first else { return .idle }
     if !first.hasBegun {
       waiting.change(0) { $0.hasBegun = true }
       return .begin(first.id, first.tag)
     }
     if fetched.isEmpty, !mayFetch { return .idle }
     if first.limit == 0 {
-      isLooking = true
+      isBorrowed = true
       return .look(first.id, first.tag)
     }
     if fetched.isEmpty { return .fetch }
@@ -104,13 +104,13 @@ struct ReceiveQueue<Tag> {
   }
 
   /// The look is over: the call leaves, or waits for more in its place.
-  mutating func endLook(_ id: UInt64, isDone: Bool) {
-    isLooking = false
+  mutating func endBorrow(_ id: UInt64, isDone: Bool) {
+    isBorrowed = false
     if isDone { _ = remove(id) }
   }
 
   /// A call that is alone looks at once, without having waited.
-  mutating func beginLook() { isLooking = true }
+  mutating func beginBorrow() { isBorrowed = true }
 
   /// Takes a call out.
   mutating func remove(_ id: UInt64) -> Tag? { waiting.index(of: id).map { waiting.remove(at: $0).tag } }

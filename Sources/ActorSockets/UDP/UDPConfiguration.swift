@@ -34,7 +34,7 @@ extension UDPEndpoint {
     /// The most descriptors that are received with each datagram of a unix socket, 0 to 253; 0 by default. See
     /// ``Datagram/takeDescriptor()``. Further descriptors are closed, and ``Datagram/lacksDescriptors`` says so. Up to 32
     /// datagrams are received ahead, each with its descriptors.
-    public var receivesDescriptors = 0
+    public var descriptorsPerDatagram = 0
     /// The bytes that the kernel keeps for datagrams that nobody has received yet: SO_RCVBUF; what comes beyond is dropped and
     /// counted. It doubles the number, within `net.core.rmem_max`. `nil`, the default, leaves it to the system.
     public var receiveBufferSize: Int?
@@ -109,7 +109,7 @@ extension UDPEndpoint.Configuration {
   }
 
   /// Sets all that a fresh socket gets before bind(2).
-  func prepare(_ socket: Socket, for address: SocketAddress, isDual: Bool) throws(SocketError) {
+  func prepare(_ socket: BorrowedDescriptor, for address: SocketAddress, isDual: Bool) throws(SocketError) {
     if reuseAddress, !address.isUnix { try socket.set(.reuseAddress, to: true) }
     if reusePort { try socket.set(.reusePort, to: true) }
     if let receiveBufferSize { try socket.set(.receiveBufferSize, to: receiveBufferSize) }
@@ -125,7 +125,7 @@ extension UDPEndpoint.Configuration {
     }
   }
 
-  private func prepareIP(_ socket: Socket, for address: SocketAddress, isDual: Bool) throws(SocketError) {
+  private func prepareIP(_ socket: BorrowedDescriptor, for address: SocketAddress, isDual: Bool) throws(SocketError) {
     if address.isIPv6 { try socket.set(.ipv6Only, to: !isDual) }
     if broadcast { try socket.set(.broadcast, to: true) }
     if let device { try socket.set(.bindToDevice, to: device) }

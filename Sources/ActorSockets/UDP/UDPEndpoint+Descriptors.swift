@@ -17,7 +17,7 @@ extension Datagram {
   /// datagram is never sent, its descriptors are closed with its last copy.
   ///
   /// - Parameter descriptor: What to pass.
-  public mutating func pass(_ descriptor: consuming Descriptor) {
+  public mutating func pass(_ descriptor: consuming OwnedDescriptor) {
     let bundle = descriptors ?? DescriptorBundle()
     bundle.append(descriptor)
     descriptors = bundle
@@ -25,11 +25,11 @@ extension Datagram {
 
   /// Takes the next of the descriptors that came with the datagram, in the order in which they were passed.
   ///
-  /// An endpoint receives descriptors if ``UDPEndpoint/Configuration/receivesDescriptors`` says so. Copies of a datagram share its
+  /// An endpoint receives descriptors if ``UDPEndpoint/Configuration/descriptorsPerDatagram`` says so. Copies of a datagram share its
   /// descriptors. Descriptors that are not taken are closed with its last copy.
   ///
   /// - Returns: The descriptor, which is yours; `nil` if no descriptor is left.
-  public func takeDescriptor() -> Descriptor? { descriptors?.takeFirst() }
+  public func takeDescriptor() -> OwnedDescriptor? { descriptors?.takeFirst() }
 
   /// Returns a copy to be sent, and moves the descriptors to it: all other copies lose them.
   func claimingDescriptors() -> Datagram {
@@ -58,7 +58,7 @@ extension UDPEndpoint {
   ///   under way in the whole system; what ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws; `CancellationError` when the
   ///   task is cancelled.
   public func send(
-    _ bytes: [UInt8], passing descriptor: consuming Descriptor, to address: SocketAddress? = nil,
+    _ bytes: [UInt8], passing descriptor: consuming OwnedDescriptor, to address: SocketAddress? = nil,
     timeout: Timeout? = nil
   ) async throws {
     var datagram = Datagram(bytes, to: address)
@@ -84,6 +84,6 @@ extension UDPEndpoint {
   /// Takes the descriptors that came with a datagram of a batch, and closes those beyond the configuration's limit.
   func receivedDescriptors(_ number: Int, of batch: DatagramBatch) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     if kinds[0] != .unix { return (nil, false) }
-    return batch.takeDescriptors(number, atMost: configuration.receivesDescriptors)
+    return batch.takeDescriptors(number, atMost: configuration.descriptorsPerDatagram)
   }
 }

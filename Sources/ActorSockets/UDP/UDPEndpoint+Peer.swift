@@ -70,7 +70,7 @@ extension UDPEndpoint {
 
   /// A connected socket keeps the address that it sends from, which may be no way to another peer. Without a peer it is free
   /// again, and without the port that the kernel chose for it.
-  private func leavePeer(_ socket: Socket, _ index: Int) throws(SystemError) {
+  private func leavePeer(_ socket: BorrowedDescriptor, _ index: Int) throws(SystemError) {
     if peer == nil || kinds[index] == .unix { return }
     try socket.disconnect()
     if try socket.localAddress()?.port != localAddresses[index].port { try socket.bind(to: localAddresses[index]) }

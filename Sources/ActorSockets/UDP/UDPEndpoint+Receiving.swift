@@ -70,7 +70,7 @@ extension UDPEndpoint {
     _ body: (_ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
   ) async throws -> Int {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    switch try beginLook(upTo: limit, timeout, place, body) {
+    switch try beginBorrow(upTo: limit, timeout, place, body) {
     case .done(let count): return count
     case .waiting(let operation): return try await look(operation, upTo: limit, place, body)
     }
@@ -98,7 +98,7 @@ extension UDPEndpoint {
     _ body: @Sendable (_ endpoint: isolated UDPEndpoint, _ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
   ) async throws -> Int {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    switch try beginLook(upTo: limit, timeout, place, { bytes, header in try body(self, bytes, header) }) {
+    switch try beginBorrow(upTo: limit, timeout, place, { bytes, header in try body(self, bytes, header) }) {
     case .done(let count): return count
     case .waiting(let operation):
       return try await look(operation, upTo: limit, place) { bytes, header in try body(self, bytes, header) }
@@ -301,7 +301,7 @@ extension UDPEndpoint {
       do throws(SystemError) {
         let count = try batch.receive(
           from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
-          descriptors: configuration.receivesDescriptors)
+          descriptors: configuration.descriptorsPerDatagram)
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
           // Less than there is room for: nothing is left. What comes from now on is an event.
           mayReceive[index] = false
@@ -361,13 +361,13 @@ extension UDPEndpoint {
   }
 
   /// Looks at once, if nobody waits before and something is there; otherwise the call waits from now on.
-  private func beginLook(
+  private func beginBorrow(
     upTo limit: Int, _ timeout: Timeout?, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Look {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     if try mayTake(hearsErrors: true) {
-      receives.queue.beginLook()
-      defer { endLook(nil, isDone: true) }
+      receives.queue.beginBorrow()
+      defer { endBorrow(nil, isDone: true) }
       if let count = try look(upTo: limit, body) { return .done(count) }
     }
     return .waiting(try begin(upTo: 0, timeout, hearsErrors: true, place))
@@ -381,7 +381,7 @@ extension UDPEndpoint {
       _ = try await receive(operation)
       // The turn is ours until the look is over, whatever happened meanwhile.
       var isDone = true
-      defer { endLook(operation, isDone: isDone) }
+      defer { endBorrow(operation, isDone: isDone) }
       if let count = try look(upTo: limit, body) { return count }
       // Who closed it has taken the call out of the queue.
       if let refusal { throw refusal.during("receive") }
@@ -433,9 +433,9 @@ extension UDPEndpoint {
     return nil
   }
 
-  private func endLook(_ operation: Operation?, isDone: Bool) {
+  private func endBorrow(_ operation: Operation?, isDone: Bool) {
     if isDone, let deadline = operation?.deadline.take() { registration.disarm(deadline) }
-    receives.queue.endLook(operation?.id ?? 0, isDone: isDone)
+    receives.queue.endBorrow(operation?.id ?? 0, isDone: isDone)
     pumpReceives()
   }
 }

@@ -208,7 +208,7 @@ public actor UDPEndpoint: ReactorActor {
   // MARK: The sockets
 
   /// A socket that is there, or why there is none.
-  func openSocket(_ operation: String, _ place: Place) throws -> Socket {
+  func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     if let failure = lifecycle.failure { throw failure.during(operation) }
     guard let socket = sockets[connectedSocket ?? 0].socket else {
       throw EndpointLifecycle.closed.during(operation)
@@ -217,7 +217,7 @@ public actor UDPEndpoint: ReactorActor {
   }
 
   /// All sockets that are there.
-  func openSockets(_ operation: String, _ place: Place) throws -> [Socket] {
+  func openSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
     _ = try openSocket(operation, place)
     return sockets.compactMap(\.socket)
   }

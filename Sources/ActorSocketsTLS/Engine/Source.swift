@@ -21,7 +21,7 @@ enum Source {
     guard case .file(let path) = self else { return [] }
     guard !path.isEmpty, !path.utf8.contains(0) else { throw badFile("is not a path") }
     do throws(SystemError) {
-      let file = try Descriptor.openForReading(path)
+      let file = try OwnedDescriptor.openForReading(path)
       guard let size = try file.fileSize() else { throw SystemError(call: "", errno: 0) }
       guard size <= Self.limit else { throw SystemError(call: "", errno: Errno.messageTooLong) }
       var contents: [UInt8] = []

@@ -72,7 +72,7 @@ extension TLSTransport {
 
   // MARK: Reading ahead
 
-  func lookForEnd() { readAhead() }
+  func findEnd() { readAhead() }
 
   /// Receives although no read waits, until the limit of reading ahead. Reports the end if it is found now, or was
   /// found together with bytes that a read got.

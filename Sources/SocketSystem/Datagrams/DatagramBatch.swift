@@ -59,7 +59,7 @@ import Glibc
   /// - Returns: The number of datagrams received, or 0 if no datagram waits.
   /// - Throws: The error of recvmmsg(2).
   package func receive(
-    from socket: Socket, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
+    from socket: BorrowedDescriptor, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
     assert(limit >= 1, "a call asks for at least one datagram")
     count = 0
@@ -224,7 +224,7 @@ import Glibc
   /// - Returns: The number of datagrams sent, or 0 if the socket has no room now.
   /// - Throws: The reason why the first datagram was not sent. If a later datagram fails, those before it are sent and
   ///   counted. The next batch must begin with the failed datagram, and its call reports the reason.
-  package func send(on socket: Socket) throws(SystemError) -> Int {
+  package func send(on socket: BorrowedDescriptor) throws(SystemError) -> Int {
     // SAFETY: as above.
     let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
     if sent == -Int(EAGAIN) { return 0 }

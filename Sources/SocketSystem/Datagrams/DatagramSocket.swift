@@ -4,15 +4,15 @@ import Glibc
 // The calls that only datagram sockets need: sending to an address, multicast groups, the error queue and the count of
 // dropped datagrams.
 
-extension Descriptor {
+extension OwnedDescriptor {
   /// Creates a nonblocking datagram socket that child processes do not inherit: socket(2).
-  package static func datagramSocket(family: Int32) throws(SystemError) -> Descriptor {
+  package static func datagramSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    return Descriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
+    return OwnedDescriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
   }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Sends a datagram to an address, or to the connected peer: sendto(2) or send(2), with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
     // SAFETY: the pointers are valid for the call, which only reads.

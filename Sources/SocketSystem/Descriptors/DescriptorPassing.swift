@@ -3,10 +3,10 @@ import Glibc
 
 // Passes descriptors from one process to another through a unix socket: unix(7), SCM_RIGHTS.
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Sends bytes and a descriptor: sendmsg(2) with MSG_NOSIGNAL. There must be at least one byte. The descriptor
   /// travels with the first byte.
-  package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing Descriptor) -> Transfer {
+  package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing OwnedDescriptor) -> Transfer {
     let passed = descriptor.number
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
@@ -38,15 +38,15 @@ package final class DescriptorBundle: Sendable {
   package var numbers: [Int32] { open.withLock { $0 } }
 
   /// Adds a descriptor at the end.
-  package func append(_ descriptor: consuming Descriptor) {
+  package func append(_ descriptor: consuming OwnedDescriptor) {
     let number = descriptor.release()
     open.withLock { $0.append(number) }
   }
 
   /// Takes out the first descriptor. Returns `nil` if no descriptor is left.
-  package func takeFirst() -> Descriptor? {
+  package func takeFirst() -> OwnedDescriptor? {
     guard let number = open.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else { return nil }
-    return Descriptor(owning: number)
+    return OwnedDescriptor(owning: number)
   }
 
   /// Moves all descriptors to a new bundle.
@@ -89,10 +89,10 @@ package final class DescriptorInbox {
   package var count: Int { numbers.count }
 
   /// Takes out the descriptor that came first. Returns `nil` if none waits.
-  package func take() -> Descriptor? { numbers.isEmpty ? nil : Descriptor(owning: numbers.removeFirst()) }
+  package func take() -> OwnedDescriptor? { numbers.isEmpty ? nil : OwnedDescriptor(owning: numbers.removeFirst()) }
 
   /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).
-  func receive(from socket: Socket, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
+  func receive(from socket: BorrowedDescriptor, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     if let failure { return .failed(failure) }
     var receivedCount: Int32 = 0
     var isTruncated: Int32 = 0
@@ -108,7 +108,7 @@ package final class DescriptorInbox {
       return received
     }
     if isTruncated != 0, failure == nil { failure = SystemError(call: "recvmsg", errno: EMFILE) }
-    return Socket.transfer(received, "recvmsg")
+    return BorrowedDescriptor.transfer(received, "recvmsg")
   }
 
   private func keep(_ number: Int32) {

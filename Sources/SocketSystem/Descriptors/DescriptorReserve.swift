@@ -58,30 +58,30 @@ extension DescriptorReserve {
 
   /// Returns whether a new descriptor is in the reserve of this process. Makes a system call only if the descriptor
   /// seems to be.
-  package static func isTouched(by number: Int32) -> Bool {
+  package static func isReserved(by number: Int32) -> Bool {
     if Int(number) < knownFirst.load(ordering: .relaxed) { return false }
     return refresh().contains(number)
   }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Whether the next descriptor of this process would leave the reserve free. To find out, this duplicates the
   /// descriptor and closes the duplicate: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
   package var leavesReserve: Bool {
     let number = fcntl(number, F_DUPFD_CLOEXEC, 0)
     if number < 0 { return false }
-    return !DescriptorReserve.isTouched(by: Descriptor(owning: number).number)
+    return !DescriptorReserve.isReserved(by: OwnedDescriptor(owning: number).number)
   }
 }
 
-extension Descriptor {
+extension OwnedDescriptor {
   /// Creates a nonblocking stream socket that child processes do not inherit and that leaves the reserve free:
   /// socket(2).
   ///
   /// - Throws: The error of socket(2), and EMFILE if only the reserve is left.
-  package static func connectingSocket(family: Int32) throws(SystemError) -> Descriptor {
+  package static func connectingSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     let descriptor = try streamSocket(family: family)
-    if DescriptorReserve.isTouched(by: descriptor.number) { throw SystemError(call: "socket", errno: EMFILE) }
+    if DescriptorReserve.isReserved(by: descriptor.number) { throw SystemError(call: "socket", errno: EMFILE) }
     return descriptor
   }
 }

@@ -12,12 +12,12 @@ package enum FileTransfer {
   case unreadable(SystemError?)
 }
 
-extension Descriptor {
+extension OwnedDescriptor {
   /// Opens a file for reading: open(2). Opening a pipe does not wait for a writer. Child processes do not inherit the
   /// descriptor.
-  package static func openForReading(_ path: String) throws(SystemError) -> Descriptor {
+  package static func openForReading(_ path: String) throws(SystemError) -> OwnedDescriptor {
     // SAFETY: the text is valid for the call.
-    Descriptor(owning: try check(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open"))
+    OwnedDescriptor(owning: try check(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open"))
   }
 
   /// Returns the size in bytes of a regular file, or `nil` for any other kind of file: fstat(2).
@@ -48,12 +48,12 @@ extension Descriptor {
   }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Sends at most `count` bytes of the file from `offset` on: sendfile(2).
   ///
   /// sendfile(2) has no flag like MSG_NOSIGNAL, so it may raise SIGPIPE in the calling thread. The thread must have
   /// SIGPIPE blocked, as the threads of `startThread` have. There the signal stays pending and has no effect.
-  package func send(file: borrowing Descriptor, from offset: Int, count: Int) -> FileTransfer {
+  package func send(file: borrowing OwnedDescriptor, from offset: Int, count: Int) -> FileTransfer {
     let fileNumber = file.number
     let sent = retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
     switch -sent {

@@ -44,7 +44,7 @@ package struct UnixSocketFile: Sendable {
   /// - Throws: The error of a call: EADDRINUSE of bind(2) if the path has something that is not stale; EWOULDBLOCK of
   ///   flock(2) if the file there may belong to another server that starts now. No file is left behind.
   package static func make(
-    for socket: Socket, at path: UnixPath, permissions: UInt16?, backlog: Int32?
+    for socket: BorrowedDescriptor, at path: UnixPath, permissions: UInt16?, backlog: Int32?
   ) throws(SystemError) -> UnixSocketFile {
     if let permissions { _ = try check(fchmod(socket.number, mode_t(permissions)), "fchmod") }
     return try whileLocked(path.directory) { mayRemove throws(SystemError) in
@@ -72,7 +72,7 @@ package struct UnixSocketFile: Sendable {
 
 extension UnixSocketFile {
   /// Binds the socket, and replaces a stale socket: bind(2).
-  private static func bind(_ socket: Socket, _ path: UnixPath, mayRemove: Bool) throws(SystemError) {
+  private static func bind(_ socket: BorrowedDescriptor, _ path: UnixPath, mayRemove: Bool) throws(SystemError) {
     // The file there may disappear or be replaced while it is examined. Then the loop tries again, but not for ever.
     for _ in 0..<10 {
       do throws(SystemError) {
@@ -99,7 +99,7 @@ extension UnixSocketFile {
   /// 0 on success.
   private static func probe(_ path: UnixPath) throws(SystemError) -> Int32 {
     let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    let probe = Descriptor(owning: try check(Glibc.socket(AF_UNIX, type, 0), "socket"))
+    let probe = OwnedDescriptor(owning: try check(Glibc.socket(AF_UNIX, type, 0), "socket"))
     do throws(SystemError) {
       _ = try probe.socket.connect(to: .unix(path))
       return 0
@@ -124,7 +124,7 @@ extension UnixSocketFile {
       if errno == EMFILE || errno == ENFILE { throw SystemError(call: "open", errno: errno) }
       return try body(true)
     }
-    let descriptor = Descriptor(owning: number)
+    let descriptor = OwnedDescriptor(owning: number)
     for _ in 0..<lockAttempts {
       if flock(descriptor.number, LOCK_EX | LOCK_NB) == 0 {
         // A child process that is forked at this moment also has the descriptor, and with it the lock, until it
@@ -165,7 +165,7 @@ private struct FileIdentity: Equatable, Sendable {
 
 /// A file held open, so that no other file gets its inode number: open(2) with O_PATH, which does not open the content.
 private struct HeldFile: ~Copyable {
-  private let descriptor: Descriptor
+  private let descriptor: OwnedDescriptor
   let identity: FileIdentity
   let kind: FileKind
   private let permissions: mode_t
@@ -176,7 +176,7 @@ private struct HeldFile: ~Copyable {
     let number = unsafe clinux_open_path(path)
     if number == -ENOENT { return nil }
     if number < 0 { throw SystemError(call: "open", errno: -number) }
-    let descriptor = Descriptor(owning: number)
+    let descriptor = OwnedDescriptor(owning: number)
     var status = stat()
     // SAFETY: `status` is valid for the call.
     _ = try check(unsafe fstat(number, &status), "fstat")

@@ -23,14 +23,14 @@ import Glibc
   package var count: Int { unsafe memory.count }
 
   /// Receives at most `limit` bytes to the start of the memory: recv(2).
-  package func receive(from socket: Socket, atMost limit: Int) -> Transfer {
+  package func receive(from socket: BorrowedDescriptor, atMost limit: Int) -> Transfer {
     // SAFETY: the memory lives as long as this value, so for the call.
     unsafe socket.receive(into: UnsafeMutableRawBufferPointer(rebasing: memory.prefix(limit)))
   }
 
   /// Receives bytes to the start of the memory, and descriptors into the inbox: recvmsg(2).
   // SAFETY: as above.
-  package func receive(from socket: Socket, _ inbox: DescriptorInbox) -> Transfer {
+  package func receive(from socket: BorrowedDescriptor, _ inbox: DescriptorInbox) -> Transfer {
     unsafe inbox.receive(from: socket, into: memory)
   }
 

@@ -26,7 +26,7 @@ public struct PeerCredentials: Hashable, Sendable {
   }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Returns the credentials of the peer, or `nil` if the socket is not a connected unix socket: getsockopt(2) of
   /// SO_PEERCRED.
   package func peerCredentials() throws(SystemError) -> PeerCredentials? {

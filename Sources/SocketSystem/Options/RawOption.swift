@@ -32,7 +32,7 @@ package struct RawOption: Sendable {
   package static var ipv6Only: RawOption { RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Sets an option whose value is an `int`: setsockopt(2).
   package func set(_ option: RawOption, to value: Int32) throws(SystemError) {
     var value = value

@@ -37,7 +37,7 @@ public struct SocketOption<Value: Sendable>: Sendable {
   }
 
   /// Sets the option on a socket: setsockopt(2).
-  package func set(_ value: Value, on socket: Socket) throws(SocketOptionError) {
+  package func set(_ value: Value, on socket: BorrowedDescriptor) throws(SocketOptionError) {
     let bytes = try encode(value)
     do {
       for rawOption in try option.optionsToSet(on: socket) { try socket.set(rawOption, to: bytes) }
@@ -47,7 +47,7 @@ public struct SocketOption<Value: Sendable>: Sendable {
   }
 
   /// Returns the option's value on a socket: getsockopt(2).
-  package func value(on socket: Socket) throws(SocketOptionError) -> Value {
+  package func value(on socket: BorrowedDescriptor) throws(SocketOptionError) -> Value {
     do {
       return decode(try socket.get(option.optionToRead(on: socket), atMost: size))
     } catch {
@@ -77,7 +77,7 @@ enum KernelOption: Sendable {
   }
 
   /// Returns the options to set: every option that affects a packet of the socket.
-  fileprivate func optionsToSet(on socket: Socket) throws(SystemError) -> [RawOption] {
+  fileprivate func optionsToSet(on socket: BorrowedDescriptor) throws(SystemError) -> [RawOption] {
     guard case .perFamily(let ipv4, let ipv6) = self else { return [try optionToRead(on: socket)] }
     switch try socket.get(.domain) {
     case AF_INET: return [ipv4]
@@ -87,7 +87,7 @@ enum KernelOption: Sendable {
   }
 
   /// Returns the option to read: the one for packets to the socket's peer.
-  fileprivate func optionToRead(on socket: Socket) throws(SystemError) -> RawOption {
+  fileprivate func optionToRead(on socket: BorrowedDescriptor) throws(SystemError) -> RawOption {
     switch self {
     case .single(let option): return option
     case .perFamily(let ipv4, let ipv6):

@@ -73,7 +73,7 @@ public struct TCPInfo: Hashable, Sendable {
   public let deliveryRate: Int?
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Reads the kernel's information about the connection: getsockopt(2) of TCP_INFO.
   package func tcpInfo() throws(SystemError) -> TCPInfo {
     var info = clinux_tcp_info()
@@ -84,7 +84,7 @@ extension Socket {
   }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Returns the number of connections that wait for accept4(2) on this listening socket: tcpi_unacked of TCP_INFO.
   ///
   /// - Parameter most: The result if connections wait but the kernel does not report their number, as for a unix

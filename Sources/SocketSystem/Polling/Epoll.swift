@@ -3,11 +3,11 @@ import Glibc
 
 /// An epoll instance: epoll(7). Every registration is edge-triggered.
 package struct Epoll: ~Copyable, Sendable {
-  private let descriptor: Descriptor
+  private let descriptor: OwnedDescriptor
 
   /// Creates an epoll instance: epoll_create1(2).
   package init() throws(SystemError) {
-    descriptor = Descriptor(owning: try Self.check(clinux_epoll_create(), "epoll_create1"))
+    descriptor = OwnedDescriptor(owning: try Self.check(clinux_epoll_create(), "epoll_create1"))
   }
 
   /// Registers a descriptor for IN, OUT, RDHUP and PRI, or only for IN: epoll_ctl(2) with EPOLL_CTL_ADD.
@@ -18,7 +18,7 @@ package struct Epoll: ~Copyable, Sendable {
 
   /// Changes the token of a registration: epoll_ctl(2) with EPOLL_CTL_MOD. Everything that is ready is reported once
   /// more.
-  package borrowing func change(_ number: Int32, token: UInt64) throws(SystemError) {
+  package borrowing func setToken(_ token: UInt64, of number: Int32) throws(SystemError) {
     _ = try Self.check(clinux_epoll_change(descriptor.number, number, Self.everything.rawValue, token), "epoll_ctl")
   }
 

@@ -19,7 +19,7 @@ package struct Readiness: Sendable {
   /// An event other than bytes: the end, an error or an urgent byte.
   package static var exceptional: Readiness { ended.union(error).union(urgent) }
   /// An attempt to connect has succeeded or failed.
-  package static var connectSettled: Readiness { writable.union(hangUp).union(error) }
+  package static var connectFinished: Readiness { writable.union(hangUp).union(error) }
 
   /// EPOLLIN: bytes or a connection wait.
   package static var readable: Readiness { Readiness(rawValue: UInt32(CLINUX_EPOLLIN)) }

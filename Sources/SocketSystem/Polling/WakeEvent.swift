@@ -3,13 +3,13 @@ import Glibc
 
 /// An eventfd(2), which wakes the thread that waits in epoll_wait(2). Any thread can signal it.
 package struct WakeEvent: ~Copyable, Sendable {
-  private let descriptor: Descriptor
+  private let descriptor: OwnedDescriptor
 
   /// Creates the eventfd: eventfd(2).
   package init() throws(SystemError) {
     let result = clinux_eventfd_create()
     if result < 0 { throw SystemError(call: "eventfd", errno: -result) }
-    descriptor = Descriptor(owning: result)
+    descriptor = OwnedDescriptor(owning: result)
   }
 
   /// The number of the descriptor, to be registered with epoll.

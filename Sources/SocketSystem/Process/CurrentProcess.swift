@@ -23,7 +23,7 @@ package enum CurrentProcess {
     // SAFETY: the text is valid for the call.
     let number = unsafe open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_RDONLY | O_CLOEXEC)
     if number < 0 { return 1024 }
-    let file = Descriptor(owning: number)
+    let file = OwnedDescriptor(owning: number)
     var text = [UInt8](repeating: 0, count: 16)
     // SAFETY: read(2) writes no more than the array has room for.
     let count = unsafe text.withUnsafeMutableBytes { unsafe read(file.number, $0.baseAddress, $0.count) }

@@ -11,7 +11,7 @@ package enum Transfer {
   case failed(SystemError)
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Receives bytes into `memory`: recv(2).
   func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     // SAFETY: the caller's memory is valid for its count during the call.

@@ -44,7 +44,7 @@ struct ListenOptions: Equatable {
   var mode = Mode.join
   /// Whether `--once` was given.
   var once = false
-  var place = HandlerPlace.pool
+  var place = HandlerExecutor.pool
   /// The most connections at a time.
   var maximumConnections: Int?
   /// The most time to wait for the first connection.
@@ -207,7 +207,7 @@ extension Command {
     return .bind(try endpoint(text, after: first.map { _ in .port(0) }))
   }
 
-  private static func place(_ text: String) throws(Failure) -> HandlerPlace {
+  private static func place(_ text: String) throws(Failure) -> HandlerExecutor {
     switch text {
     case "pool": return .pool
     case "reactor": return .reactor

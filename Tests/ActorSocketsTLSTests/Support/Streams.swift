@@ -18,7 +18,7 @@ extension ByteStream {
 }
 
 extension CloseReport {
-  var isByUs: Bool { if case .byUs = reason { true } else { false } }
+  var isByUs: Bool { if case .local = reason { true } else { false } }
 }
 
 /// Checks that `body` throws a `TLSError` with this code, and returns the error.

@@ -17,10 +17,10 @@ import Testing
       await closing.value
       let report = try await pair.client.closed
       #expect(report.bytesSent == tooMuch && report.bytesUnsent == 0 && report.bytesReceived == 0)
-      guard case .byUs = report.reason else { Issue.record("closed \(report.reason)"); return }
+      guard case .local = report.reason else { Issue.record("closed \(report.reason)"); return }
       let far = try await pair.server.closed
       #expect(far.bytesSent == 0 && far.bytesUnsent == 0 && far.bytesReceived == tooMuch)
-      guard case .byPeer = far.reason else { Issue.record("closed \(far.reason)"); return }
+      guard case .remote = far.reason else { Issue.record("closed \(far.reason)"); return }
     }
   }
 
@@ -290,7 +290,7 @@ import Testing
       await expectError(.connectionReset) { try await pair.server.finishWriting() }
       await expectError(.connectionReset) { try await pair.server.peerFinishedWriting }
       let near = try await pair.client.closed
-      guard case .byUs = near.reason else { Issue.record("closed \(near.reason)"); return }
+      guard case .local = near.reason else { Issue.record("closed \(near.reason)"); return }
       let far = try await pair.server.closed
       guard case .reset = far.reason else { Issue.record("closed \(far.reason)"); return }
       #expect(far.bytesSent + far.bytesUnsent == tooMuch)
@@ -356,7 +356,7 @@ import Testing
       let idle = try await transport.pair { $0.closesOnEndOfStream = true }
       try await idle.client.finishWriting()
       let report = try await idle.server.closed
-      guard case .byPeer = report.reason else { Issue.record("closed \(report.reason)"); return }
+      guard case .remote = report.reason else { Issue.record("closed \(report.reason)"); return }
     }
   }
 

@@ -15,7 +15,7 @@ import Testing
         try await pair.client.flush()
         // A unix socket also counts bytes that the peer has received but not read.
         if transport != .unix, let connection = pair.client as? TCPConnection {
-          #expect(try await connection.withFileDescriptor { Socket($0).unacknowledgedBytes() } == 0)
+          #expect(try await connection.withFileDescriptor { BorrowedDescriptor($0).unacknowledgedBytes() } == 0)
         }
         try await pair.client.flush(until: .sent)
         #expect(try await pair.server.read(exactly: size) == pattern(size))

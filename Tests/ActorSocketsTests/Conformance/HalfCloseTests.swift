@@ -21,7 +21,7 @@ import Testing
       await pair.client.close()
       await pair.server.close()
       for end in [pair.client, pair.server] {
-        guard case .byPeer = try await end.closed.reason else { Issue.record("not closed by the peer"); return }
+        guard case .remote = try await end.closed.reason else { Issue.record("not closed by the peer"); return }
       }
     }
   }

@@ -300,7 +300,7 @@ import Testing
       await expectError(.timedOut) { try await write.value }
       _ = try await pair.client.readToEnd()
       await closing.value
-      guard case .byUs = try await pair.server.closed.reason else { Issue.record("not by us"); return }
+      guard case .local = try await pair.server.closed.reason else { Issue.record("not by us"); return }
     }
   }
 

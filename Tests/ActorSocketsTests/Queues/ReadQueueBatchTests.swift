@@ -111,7 +111,7 @@ import Testing
   }
 
   @Test func `What has no end cannot be in batches`() {
-    for kind in [ReadKind.any(upTo: 5), .peek(upTo: 5), .turn(moreThan: 0), .batch(of: .exactly(1))] {
+    for kind in [ReadKind.any(upTo: 5), .peek(upTo: 5), .borrow(moreThan: 0), .batch(of: .exactly(1))] {
       #expect(throws: SocketError.self) { try ReadKind.batch(of: kind).validate() }
     }
     #expect(throws: SocketError.self) { try ReadKind.batch(of: .exactly(0, orEnd: true)).validate() }

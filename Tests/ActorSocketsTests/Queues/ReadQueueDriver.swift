@@ -5,7 +5,7 @@ enum ReadResult: Hashable {
   case bytes([UInt8])
   case batch([[UInt8]])
   case end
-  case turn
+  case borrow
   case failed(SocketError.Code)
 
   static func text(_ text: String) -> ReadResult { .bytes(Array(text.utf8)) }
@@ -17,7 +17,7 @@ extension ReadResult: CustomStringConvertible {
     case .bytes(let bytes): String(decoding: bytes, as: UTF8.self).debugDescription
     case .batch(let batch): "\(batch.map(ReadResult.bytes))"
     case .end: "end"
-    case .turn: "turn"
+    case .borrow: "turn"
     case .failed(let code): "\(code)"
     }
   }
@@ -116,10 +116,10 @@ struct ReadDriver {
   }
 
   @discardableResult
-  mutating func endTurn(_ tag: Int, consumed: Int = 0, waitingForMoreThan seen: Int? = nil, failed: Bool = false)
+  mutating func endBorrow(_ tag: Int, consumed: Int = 0, waitingForMoreThan seen: Int? = nil, failed: Bool = false)
     -> Int?
   {
-    let tag = ids[tag].flatMap { queue.endTurn($0, consumed: consumed, waitingForMoreThan: seen, failed: failed) }
+    let tag = ids[tag].flatMap { queue.endBorrow($0, consumed: consumed, waitingForMoreThan: seen, failed: failed) }
     pump()
     return tag
   }
@@ -133,7 +133,7 @@ extension ReadResult {
       case .success(.messages(let messages)): .batch(messages)
       case .success(.lines(let lines)): .batch(lines.map { Array($0.utf8) })
       case .success(.endOfStream): .end
-      case .success(.turn): .turn
+      case .success(.borrow): .borrow
       case .failure(let error): .failed(error.code)
       }
   }
@@ -212,8 +212,8 @@ struct NaiveOutcome {
       return NaiveOutcome(result: .bytes(Array(bytes.prefix(total).dropFirst(prefix.width))), consumed: total)
     case .batch:
       preconditionFailure("a batch is compared with its parts")
-    case .turn(let seen):
-      return bytes.count > seen || ending != nil ? NaiveOutcome(result: .turn) : nil
+    case .borrow(let seen):
+      return bytes.count > seen || ending != nil ? NaiveOutcome(result: .borrow) : nil
     }
   }
 }

@@ -10,7 +10,7 @@ private struct ReadModel {
     var kind: ReadKind
     var isEnqueued: Bool
     var isBegun = false
-    var hasTurn = false
+    var isBorrowing = false
     var isGranted = false
   }
 
@@ -22,7 +22,7 @@ private struct ReadModel {
   var dropsLineFeed = false
   var begun: [Int] = []
   var finished: [ReadDriver.Finished] = []
-  private var doomed: [Int] = []
+  private var failedByPredecessor: [Int] = []
 
   mutating func receive(_ bytes: [UInt8]) {
     buffer += dropsLineFeed && bytes.first == 10 ? Array(bytes.dropFirst()) : bytes
@@ -30,7 +30,7 @@ private struct ReadModel {
   }
 
   mutating func remove(_ tag: Int) -> Bool {
-    guard let index = entries.firstIndex(where: { $0.tag == tag }), !entries[index].hasTurn else { return false }
+    guard let index = entries.firstIndex(where: { $0.tag == tag }), !entries[index].isBorrowing else { return false }
     entries.remove(at: index)
     doomEnqueued(from: index)
     return true
@@ -38,23 +38,23 @@ private struct ReadModel {
 
   mutating func takeBuffered() -> [UInt8] {
     defer { buffer = [] }
-    if case .turn? = entries.first?.kind { entries[0].kind = .turn(moreThan: 0) }
+    if case .borrow? = entries.first?.kind { entries[0].kind = .borrow(moreThan: 0) }
     return buffer
   }
 
-  mutating func grantTurn(_ tag: Int) -> Bool {
-    guard !dropsLineFeed, entries.first?.tag == tag, case .turn(moreThan: 0)? = entries.first?.kind else {
+  mutating func lendEarly(_ tag: Int) -> Bool {
+    guard !dropsLineFeed, entries.first?.tag == tag, case .borrow(moreThan: 0)? = entries.first?.kind else {
       return false
     }
     entries[0].isGranted = true
     return true
   }
 
-  mutating func endTurn(consumed: Int, waitingForMoreThan seen: Int?, failed: Bool) {
+  mutating func endBorrow(consumed: Int, waitingForMoreThan seen: Int?, failed: Bool) {
     buffer.removeFirst(consumed)
     if let seen {
-      entries[0].kind = .turn(moreThan: seen)
-      entries[0].hasTurn = false
+      entries[0].kind = .borrow(moreThan: seen)
+      entries[0].isBorrowing = false
       entries[0].isGranted = false
     } else {
       entries.removeFirst()
@@ -63,15 +63,15 @@ private struct ReadModel {
   }
 
   private mutating func doomEnqueued(from index: Int) {
-    doomed += entries[index...].filter(\.isEnqueued).map(\.tag)
+    failedByPredecessor += entries[index...].filter(\.isEnqueued).map(\.tag)
     entries = entries[..<index] + entries[index...].filter { !$0.isEnqueued }
   }
 
   mutating func settle() {
     while true {
-      for tag in doomed { finished.append(.init(tag, .failed(.precedingReadFailed))) }
-      doomed = []
-      guard let first = entries.first, !first.hasTurn else { return }
+      for tag in failedByPredecessor { finished.append(.init(tag, .failed(.precedingReadFailed))) }
+      failedByPredecessor = []
+      guard let first = entries.first, !first.isBorrowing else { return }
       if let refusal {
         finished.append(.init(entries.removeFirst().tag, .failed(refusal)))
         continue
@@ -81,13 +81,13 @@ private struct ReadModel {
         entries[0].isBegun = true
         begun.append(first.tag)
       }
-      let granted = first.isGranted ? NaiveOutcome(result: .turn) : nil
+      let granted = first.isGranted ? NaiveOutcome(result: .borrow) : nil
       guard let outcome = granted ?? NaiveOutcome.of(first.kind, buffer[...], ending) else { return }
       finished.append(.init(first.tag, outcome.result))
       buffer.removeFirst(outcome.consumed)
       if outcome.dropsLineFeed { dropsLineFeed = true }
-      if outcome.result == .turn {
-        entries[0].hasTurn = true
+      if outcome.result == .borrow {
+        entries[0].isBorrowing = true
         return
       }
       entries.removeFirst()
@@ -117,7 +117,7 @@ private struct ReadPair {
     case 62..<64: open()
     case 64..<74: remove()
     case 74..<88: giveTurnBack()
-    case 88..<94: grantTurn()
+    case 88..<94: lendEarly()
     case 94..<96:
       let taken = driver.queue.takeBuffered()
       log.append("take \(taken)")
@@ -153,12 +153,12 @@ private struct ReadPair {
     switch pick(8) {
     case 0: kind = .any(upTo: 1 + pick(5))
     case 1: kind = .peek(upTo: 1 + pick(5))
-    case 2, 3: kind = .turn(moreThan: 0)
+    case 2, 3: kind = .borrow(moreThan: 0)
     case 4: kind = .exactly(pick(4), orEnd: pick(2) == 0)
     default: break
     }
     var isEnqueued = pick(2) == 0
-    if case .turn = kind { isEnqueued = false }
+    if case .borrow = kind { isEnqueued = false }
     log.append("admit \(nextTag) \(kind) \(isEnqueued)")
     driver.ids[nextTag] = driver.queue.admit(kind, isEnqueued: isEnqueued, nextTag)
     model.entries.append(.init(tag: nextTag, kind: kind, isEnqueued: isEnqueued))
@@ -181,25 +181,27 @@ private struct ReadPair {
     if (entry != nil) != model.remove(recent) { Issue.record("\(recent) was found in one queue only") }
   }
 
-  private mutating func grantTurn() {
-    guard let first = model.entries.first, let id = driver.ids[first.tag], !first.hasTurn, model.isOpen else { return }
+  private mutating func lendEarly() {
+    guard let first = model.entries.first, let id = driver.ids[first.tag], !first.isBorrowing, model.isOpen else {
+      return
+    }
     log.append("grant \(first.tag)")
-    if driver.queue.grantTurn(id) != model.grantTurn(first.tag) {
+    if driver.queue.lendEarly(id) != model.lendEarly(first.tag) {
       Issue.record("the turn was granted by one queue only")
     }
   }
 
   private mutating func giveTurnBack() {
-    guard let first = model.entries.first, first.hasTurn, let id = driver.ids[first.tag] else { return }
+    guard let first = model.entries.first, first.isBorrowing, let id = driver.ids[first.tag] else { return }
     let waits = pick(3) == 0 && model.ending == nil
     let consumed = waits ? 0 : pick(model.buffer.count + 1)
     let failed = pick(4) == 0
     let seen = waits ? model.buffer.count : nil
-    log.append("endTurn \(first.tag) \(consumed) \(waits) \(failed)")
-    let tag = driver.queue.endTurn(id, consumed: consumed, waitingForMoreThan: seen, failed: failed)
+    log.append("endBorrow \(first.tag) \(consumed) \(waits) \(failed)")
+    let tag = driver.queue.endBorrow(id, consumed: consumed, waitingForMoreThan: seen, failed: failed)
     if tag != (waits ? nil : first.tag) { Issue.record("the turn of \(first.tag) ended as \(tag ?? -1)") }
     if !waits { ended.append(first.tag) }
-    model.endTurn(consumed: consumed, waitingForMoreThan: seen, failed: failed)
+    model.endBorrow(consumed: consumed, waitingForMoreThan: seen, failed: failed)
   }
 
   mutating func end() {
@@ -223,7 +225,7 @@ private struct ReadPair {
     driver.finished == model.finished && driver.begun == model.begun && driver.buffered == model.buffer
       && driver.queue.count == model.entries.count && driver.queue.first?.tag == model.entries.first?.tag
       && !driver.neverRests && (driver.wanted ?? 1) > 0
-      && (driver.wanted != nil) == (model.isOpen && !model.entries.isEmpty && !model.entries[0].hasTurn)
+      && (driver.wanted != nil) == (model.isOpen && !model.entries.isEmpty && !model.entries[0].isBorrowing)
   }
 }
 
@@ -246,7 +248,7 @@ private struct ReadPair {
           return
         }
       }
-      let left = pair.driver.finished.filter { $0.result != .turn }.map(\.tag) + pair.removed + pair.ended
+      let left = pair.driver.finished.filter { $0.result != .borrow }.map(\.tag) + pair.removed + pair.ended
       let waiting = pair.model.entries.map(\.tag)
       if (left + waiting).sorted() != Array(1..<pair.nextTag + 1) {
         Issue.record("seed \(seed), round \(round): of \(pair.nextTag) reads left \(left.sorted()), wait \(waiting)")

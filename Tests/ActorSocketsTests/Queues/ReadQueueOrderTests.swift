@@ -79,10 +79,11 @@ import Testing
     driver.admit(.any(upTo: 9), 4, isEnqueued: true)
     driver.admit(.any(upTo: 9), 5)
     driver.receive("abcd")
-    let doomed = ReadResult.failed(.precedingReadFailed)
+    let failedByPredecessor = ReadResult.failed(.precedingReadFailed)
     #expect(
       driver.finished == [
-        .init(1, result), .init(2, doomed), .init(4, doomed), .init(3, .text("ab")), .init(5, .text("cd")),
+        .init(1, result), .init(2, failedByPredecessor), .init(4, failedByPredecessor), .init(3, .text("ab")),
+        .init(5, .text("cd")),
       ])
     #expect(driver.begun == [1, 3, 5])
     driver.admit(.any(upTo: 9), 6, isEnqueued: true)
@@ -152,12 +153,12 @@ import Testing
     let removed = queue.remove(old)
     let entry = try #require(removed)
     queue.keep(entry)
-    let spare = queue.admitSpare(.turn(moreThan: 0))
+    let spare = queue.admitSpare(.borrow(moreThan: 0))
     let again = try #require(spare).entry.id
     #expect(again > old)
     guard case .begin(again, 7) = queue.step() else { Issue.record("not begun again"); return }
-    guard case .finish(_, .success(.turn)) = queue.step() else { Issue.record("no turn"); return }
-    let tag = queue.endTurn(again, consumed: 0, waitingForMoreThan: nil)
+    guard case .finish(_, .success(.borrow)) = queue.step() else { Issue.record("no turn"); return }
+    let tag = queue.endBorrow(again, consumed: 0, waitingForMoreThan: nil)
     #expect(tag == 7)
     queue.keep(entry)
     let spareAgain = queue.admitSpare(.until("c", maximumLength: 100))
@@ -231,7 +232,7 @@ import Testing
     arguments: [
       .line(.any, maximumLength: .max), .line(.lf, maximumLength: .max), .line(.crlf, maximumLength: .max),
       .exactly(.max), .until("\0", maximumLength: .max), .message(.uint64(.big), maximumLength: 1 << 40),
-      .turn(moreThan: .max),
+      .borrow(moreThan: .max),
     ] as [ReadKind])
   func `No kind of read looks again at what it has seen`(kind: ReadKind) {
     var driver = ReadDriver()
@@ -246,7 +247,7 @@ import Testing
     }
   }
 
-  @Test func `A hundred thousand enqueued reads are doomed in a moment`() {
+  @Test func `A hundred thousand enqueued reads are failedByPredecessor in a moment`() {
     // Moved at each one that leaves, it would be 5 billion moves of an entry.
     var driver = ReadDriver()
     driver.admit(.exactly(1), 0)

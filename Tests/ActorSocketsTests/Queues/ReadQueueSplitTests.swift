@@ -174,17 +174,17 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
       var driver = ReadDriver()
       var messages: [ReadResult] = []
       var turns = 0
-      driver.admit(.turn(moreThan: 0), 0)
+      driver.admit(.borrow(moreThan: 0), 0)
       func look() {
-        while driver.finished.count > turns, driver.results.last == .turn {
+        while driver.finished.count > turns, driver.results.last == .borrow {
           turns += 1
           let bytes = driver.buffered
           if let outcome = NaiveOutcome.of(.until("ab", maximumLength: 100), bytes[...], nil) {
             messages.append(outcome.result)
-            driver.endTurn(messages.count - 1, consumed: outcome.consumed)
-            driver.admit(.turn(moreThan: 0), messages.count)
+            driver.endBorrow(messages.count - 1, consumed: outcome.consumed)
+            driver.admit(.borrow(moreThan: 0), messages.count)
           } else if driver.queue.ending == nil {
-            driver.endTurn(messages.count, waitingForMoreThan: bytes.count)
+            driver.endBorrow(messages.count, waitingForMoreThan: bytes.count)
           }
         }
       }

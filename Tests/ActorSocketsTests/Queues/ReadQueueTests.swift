@@ -157,7 +157,7 @@ import Testing
     let nextReads: [(ReadKind, ReadResult)] = [
       (.any(upTo: 9), .text("\nb")), (.peek(upTo: 9), .text("\nb")), (.exactly(2), .text("\nb")),
       (.until("b", maximumLength: 9), .text("\nb")), (.line(.any, maximumLength: 9), .text("")),
-      (.line(.lf, maximumLength: 9), .text("")), (.turn(moreThan: 0), .turn),
+      (.line(.lf, maximumLength: 9), .text("")), (.borrow(moreThan: 0), .borrow),
     ]
     for (kind, result) in nextReads {
       var driver = ReadDriver()
@@ -230,7 +230,7 @@ import Testing
     .until("ab", maximumLength: .max), .line(.lf, maximumLength: 1), .line(.any, maximumLength: 1),
     .line(.crlf, maximumLength: 2), .message(.uint64(.big), maximumLength: .max),
     .message(.uint8, maximumLength: 0),
-    .turn(moreThan: 0),
+    .borrow(moreThan: 0),
   ]
 
   @Test(arguments: valid)

@@ -44,12 +44,12 @@ import Testing
       .peerFinished: "connecting: tellOfPeerEnd settle",
       .broken: "connecting, reset: refuseWrites report failFlushes",
       .brokenBehindTheEnd: "connecting: refuseWrites failFlushes pump",
-      .close: "released, byUs: stopIdleWatch disarmDeadline giveUp END",
+      .close: "released, local: stopIdleWatch disarmDeadline giveUp END",
       .closeAfterReads: "finishing(pendingReads): settle",
       .closeAfterWrites: "finishing(pendingWrites): settle",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "connecting, to finish": [
@@ -57,11 +57,11 @@ import Testing
       .peerFinished: "finishing(pendingWrites): tellOfPeerEnd settle",
       .broken: "finishing(pendingWrites), reset: refuseWrites report failFlushes",
       .brokenBehindTheEnd: "finishing(pendingWrites): refuseWrites failFlushes pump",
-      .close: "released, byUs: stopIdleWatch disarmDeadline giveUp END",
-      .allDrained: "released, byUs: stopIdleWatch disarmDeadline giveUp END",
+      .close: "released, local: stopIdleWatch disarmDeadline giveUp END",
+      .allDrained: "released, local: stopIdleWatch disarmDeadline giveUp END",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "open": [
@@ -73,7 +73,7 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline settle",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailAlone: "open: armTailDeadline",
     ],
@@ -86,7 +86,7 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): disarmDeadline armCloseDeadline settle",
       .idle: "flushing, timedOut: disarmDeadline refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailMoved: "open: disarmDeadline",
       .tailDeadline: "open: resetWhenDropped settle",
@@ -100,7 +100,7 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline closeWhenDropped settle",
       .idle: "flushing, timedOut: closeWhenDropped refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline closeWhenDropped reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline closeWhenDropped reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
       .tailMoved: "open: closeWhenDropped",
     ],
@@ -113,7 +113,7 @@ import Testing
       .readToTheEnd: "flushing: armCloseDeadline endReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailAlone: "open: armTailDeadline",
     ],
@@ -135,7 +135,7 @@ import Testing
       .readToTheEnd: "flushing: armCloseDeadline endReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailAlone: "open: armTailDeadline",
     ],
@@ -149,7 +149,7 @@ import Testing
       .allDrainedButFlushes: "flushing: armCloseDeadline refuseReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "finishing writes": [
@@ -160,7 +160,7 @@ import Testing
       .allDrained: "flushing: armCloseDeadline refuseReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "flushing": [
@@ -171,7 +171,7 @@ import Testing
       .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
       .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "flushing at the end": [
@@ -182,7 +182,7 @@ import Testing
       .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
       .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "flushing for a layer": [
@@ -200,8 +200,8 @@ import Testing
       .peerFinished: "lingering: tellOfPeerEnd settle",
       .broken: "lingering, reset: refuseWrites report failFlushes",
       .brokenBehindTheEnd: "lingering: refuseWrites failFlushes pump",
-      .transportGone: "released, byUs: disarmDeadline report release",
-      .abort: "released, byUs: stopIdleWatch disarmDeadline reset END hasten",
+      .transportGone: "released, local: disarmDeadline report release",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "released": [
@@ -370,10 +370,10 @@ import Testing
     _ = timedOut.drained(reads: true, writes: true, flushes: true, late)
     _ = timedOut.transportGone(late)
     #expect("\(timedOut.report?.reason, default: "")" == "timedOut" && timedOut.report?.bytesReceived == 9)
-    var byPeer = Self.state("flushing at the end")
-    _ = byPeer.drained(reads: true, writes: true, flushes: true, late)
-    _ = byPeer.transportGone(late)
-    #expect("\(byPeer.report?.reason, default: "")" == "byPeer")
+    var remote = Self.state("flushing at the end")
+    _ = remote.drained(reads: true, writes: true, flushes: true, late)
+    _ = remote.transportGone(late)
+    #expect("\(remote.report?.reason, default: "")" == "remote")
     var broken = Self.state("open, broken")
     _ = broken.end(Self.other, .timedOut, late)
     #expect("\(broken.report?.reason, default: "")" == "reset" && broken.report?.bytesReceived == 3)

@@ -105,7 +105,7 @@ struct WriteDriver {
     if let tag { ids[tag] = id }
   }
 
-  mutating func pass(_ text: String, _ descriptor: consuming Descriptor, _ tag: Int?) {
+  mutating func pass(_ text: String, _ descriptor: consuming OwnedDescriptor, _ tag: Int?) {
     let id = queue.admit(.passing(Array(text.utf8), PassedDescriptor(descriptor)), tag)
     if let tag { ids[tag] = id }
   }
@@ -368,7 +368,7 @@ struct WriteDriver {
     for room in 1...4 {
       var driver = WriteDriver()
       driver.admit("ab", 1)
-      let descriptor = try Descriptor.openForReading("/dev/null")
+      let descriptor = try OwnedDescriptor.openForReading("/dev/null")
       let number = descriptor.number
       driver.pass("cde", descriptor, 2)
       driver.admit("f", 3)

@@ -27,13 +27,13 @@ import Testing
       self.isUnix = isUnix
       let (near, far) = isUnix ? try RawSocket.unixPair() : try RawSocket.pair()
       var configuration = TCPConnection.Configuration()
-      configuration.receivesDescriptors = 1000
+      configuration.pendingDescriptorLimit = 1000
       client = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
       server = try TCPConnection.adopt(fileDescriptor: far.release(), configuration: configuration)
       for end in [client, server] {
         try await end.withFileDescriptor {
-          try Socket($0).set(.sendBuffer, to: isUnix ? 8192 : 100_000)
-          try Socket($0).set(.receiveBuffer, to: isUnix ? 8192 : 100_000)
+          try BorrowedDescriptor($0).set(.sendBuffer, to: isUnix ? 8192 : 100_000)
+          try BorrowedDescriptor($0).set(.receiveBuffer, to: isUnix ? 8192 : 100_000)
         }
       }
     }
@@ -54,7 +54,7 @@ import Testing
         // The file says which record it goes with.
         let file = try TemporaryFile(record(number, 0))
         // SAFETY: the text is valid for the call.
-        let descriptor = Descriptor(owning: unsafe open(file.path, O_RDONLY | O_CLOEXEC))
+        let descriptor = OwnedDescriptor(owning: unsafe open(file.path, O_RDONLY | O_CLOEXEC))
         try await client.write(bytes, passing: descriptor, timeout: timeout)
       case .pending: try await client.enqueueWrite(bytes, timeout: timeout).value
       case .flushed:
@@ -141,7 +141,7 @@ import Testing
   }
 }
 
-extension Descriptor {
+extension OwnedDescriptor {
   /// The number in the record that a file begins with.
   fileprivate borrowing func recordNumber() -> Int {
     var header = [UInt8](repeating: 0, count: 12)

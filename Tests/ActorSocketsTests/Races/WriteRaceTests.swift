@@ -29,7 +29,7 @@ import Testing
     let reactor = time.reactor
     let opponent = try Opponent()
     let (near, peer) = try RawSocket.unixPair()
-    try Socket(near.number).set(.sendBuffer, to: 4096)
+    try BorrowedDescriptor(near.number).set(.sendBuffer, to: 4096)
     let connection = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor)
     let arrived = Locked(Records())
     var sent: Set<Int> = []

@@ -11,10 +11,10 @@ final class BlackHole: Sendable {
   /// Makes one at a place, or of a listener that is there.
   init(at place: SocketAddress = .ipv4(.loopback, port: 0), _ listening: RawSocket? = nil) throws {
     listener = try listening ?? RawSocket.listening(on: place)
-    try Socket(listener.number).listen(backlog: 0)
+    try BorrowedDescriptor(listener.number).listen(backlog: 0)
     address = try listener.address
     fillers = try (0..<8).map { [address] _ in
-      let filler = try Descriptor.streamSocket(family: address.family)
+      let filler = try OwnedDescriptor.streamSocket(family: address.family)
       _ = try filler.socket.connect(to: address)
       return RawSocket(owning: filler.release())
     }

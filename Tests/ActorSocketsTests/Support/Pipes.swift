@@ -1,7 +1,7 @@
 import Glibc
 import SocketSystem
 
-/// Makes a pipe. The caller closes the two ends: they are plain numbers, since a tuple cannot have a noncopyable `Descriptor`.
+/// Makes a pipe. The caller closes the two ends: they are plain numbers, since a tuple cannot have a noncopyable `OwnedDescriptor`.
 func pipeEnds() throws -> (reading: Int32, writing: Int32) {
   var ends: [Int32] = [-1, -1]
   // SAFETY: pipe writes two ints, which the array has.
@@ -9,7 +9,7 @@ func pipeEnds() throws -> (reading: Int32, writing: Int32) {
   return (ends[0], ends[1])
 }
 
-extension Descriptor {
+extension OwnedDescriptor {
   borrowing func writeByte(_ byte: UInt8) {
     // SAFETY: one byte is read, and the pointer is to one byte.
     _ = unsafe withUnsafeBytes(of: byte) { unsafe Glibc.write(number, $0.baseAddress, 1) }

@@ -19,8 +19,8 @@ extension RawSocket {
     configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared
   ) async throws -> (TCPConnection, RawSocket) {
     let (connection, peer) = try peerOfConnection(configuration: configuration, on: reactor)
-    try Socket(peer.number).set(.receiveBuffer, to: 16_384)
-    try await connection.withFileDescriptor { try Socket($0).set(.sendBuffer, to: 200_000) }
+    try BorrowedDescriptor(peer.number).set(.receiveBuffer, to: 16_384)
+    try await connection.withFileDescriptor { try BorrowedDescriptor($0).set(.sendBuffer, to: 200_000) }
     try await connection.write(pattern(150_000))
     try await connection.flush(until: .sent)
     return (connection, peer)

@@ -143,8 +143,8 @@ extension TCPConnection {
   /// anybody reading is sent at once.
   func narrow() throws {
     try withFileDescriptor { number in
-      try Socket(number).set(.sendBuffer, to: 32_768)
-      try Socket(number).set(.receiveBuffer, to: 32_768)
+      try BorrowedDescriptor(number).set(.sendBuffer, to: 32_768)
+      try BorrowedDescriptor(number).set(.receiveBuffer, to: 32_768)
     }
   }
 }

@@ -42,7 +42,7 @@ extension RawSocket {
   /// A socket of any kind that is bound to a path, and does nothing else.
   static func bound(to path: String, type: __socket_type = SOCK_STREAM) throws -> RawSocket {
     let raw = RawSocket(owning: socket(AF_UNIX, Int32(type.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0))
-    try Socket(raw.number).bind(to: .unix(UnixPath(parsing: path)))
+    try BorrowedDescriptor(raw.number).bind(to: .unix(UnixPath(parsing: path)))
     return raw
   }
 }

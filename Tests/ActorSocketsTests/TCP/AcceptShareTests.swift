@@ -71,8 +71,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerPlace.pool, .reactor])
-  func `A connection's byte is found before a flood in the backlog is accepted`(place: HandlerPlace) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `A connection's byte is found before a flood in the backlog is accepted`(place: HandlerExecutor) async throws {
     try await within("all are accepted") {
       let scene = try await Scene()
       let isServed = Gate()

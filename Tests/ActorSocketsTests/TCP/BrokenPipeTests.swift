@@ -19,7 +19,7 @@ import Testing
       case .write: try await connection.write([1])
       case .gathered: try await connection.write(contentsOf: [[1], [2, 3]])
       case .enqueued: try await connection.enqueueWrite([1]).value
-      case .passing: try await connection.write([1], passing: Descriptor(owning: dup(2)))
+      case .passing: try await connection.write([1], passing: OwnedDescriptor(owning: dup(2)))
       }
     }
   }

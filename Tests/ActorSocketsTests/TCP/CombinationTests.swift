@@ -70,7 +70,7 @@ import Testing
       let size = 8 << 20
       ftruncate(number, size)
       let (connection, peer) = try RawSocket.peerOfConnection()
-      let file = try FileSource(Descriptor(owning: number))
+      let file = try FileSource(OwnedDescriptor(owning: number))
       let sending = Task.immediate { try await connection.sendFile(file) }
       try await eventually("it waits") { await connection.status.queuedWrites == 1 }
       let trailer = connection.enqueueWrite([1, 2, 3])

@@ -184,7 +184,7 @@ import Testing
       await expectError(.closed) { _ = try await pending.value }
       #expect(await connection.state == .closed)
       let report = try await connection.closed
-      guard case .byUs = report.reason else { Issue.record("closed \(report.reason)"); return }
+      guard case .local = report.reason else { Issue.record("closed \(report.reason)"); return }
       #expect(report.bytesUnsent == 1 && report.bytesSent == 0)
       await expectError(.closed) { try await connection.withFileDescriptor { _ in } }
     }
@@ -270,7 +270,7 @@ import Testing
       try await connection.peerFinishedWriting
       #expect(peers.all.count == 1)
       if closes {
-        guard case .byPeer = try await connection.closed.reason else { Issue.record("not by the peer"); return }
+        guard case .remote = try await connection.closed.reason else { Issue.record("not by the peer"); return }
       } else {
         #expect(await connection.state == .open)
       }

@@ -10,14 +10,14 @@ private func unixPair(
 ) throws -> (TCPConnection, TCPConnection) {
   let (near, far) = try RawSocket.unixPair()
   var configuration = TCPConnection.Configuration()
-  configuration.receivesDescriptors = maximum
+  configuration.pendingDescriptorLimit = maximum
   let client = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
-  configuration.receivesDescriptors = serverWaiting ?? maximum
+  configuration.pendingDescriptorLimit = serverWaiting ?? maximum
   return (client, try TCPConnection.adopt(fileDescriptor: far.release(), configuration: configuration))
 }
 
 extension TCPConnection {
-  fileprivate nonisolated func takenDescriptor() async throws -> Descriptor {
+  fileprivate nonisolated func takenDescriptor() async throws -> OwnedDescriptor {
     guard let descriptor = await takeDescriptor() else { throw Overdue(description: "no descriptor waits") }
     return descriptor
   }
@@ -28,8 +28,8 @@ extension TCPConnection {
     try await within("both arrive") {
       let (client, server) = try unixPair()
       let ends = try pipeEnds()
-      let reading = Descriptor(owning: ends.reading)
-      let writing = Descriptor(owning: ends.writing)
+      let reading = OwnedDescriptor(owning: ends.reading)
+      let writing = OwnedDescriptor(owning: ends.writing)
       try await client.write(Array("writing end"), passing: writing)
       #expect(try await server.read(exactly: 11) == Array("writing end"))
       let received = try await server.takenDescriptor()
@@ -56,10 +56,10 @@ extension TCPConnection {
           tasks.append(Task.immediate { try await client.write(pattern(5000, from: index * 5000)) })
         } else {
           let ends = try pipeEnds()
-          Descriptor(owning: ends.writing).writeByte(UInt8(index))
+          OwnedDescriptor(owning: ends.writing).writeByte(UInt8(index))
           tasks.append(
             Task.immediate {
-              try await client.write(pattern(5000, from: index * 5000), passing: Descriptor(owning: ends.reading))
+              try await client.write(pattern(5000, from: index * 5000), passing: OwnedDescriptor(owning: ends.reading))
             })
         }
       }
@@ -80,8 +80,8 @@ extension TCPConnection {
         let (client, server) = try unixPair(waiting: 8)
         for round in 0..<1000 {
           let ends = try pipeEnds()
-          let reading = Descriptor(owning: ends.reading)
-          let writing = Descriptor(owning: ends.writing)
+          let reading = OwnedDescriptor(owning: ends.reading)
+          let writing = OwnedDescriptor(owning: ends.writing)
           writing.writeByte(UInt8(round & 255))
           try await client.write([1, 2, 3], passing: reading)
           #expect(try await server.read(exactly: 3) == [1, 2, 3])
@@ -91,8 +91,8 @@ extension TCPConnection {
         // Some that nobody takes.
         for _ in 0..<5 {
           let ends = try pipeEnds()
-          let reading = Descriptor(owning: ends.reading)
-          _ = Descriptor(owning: ends.writing)
+          let reading = OwnedDescriptor(owning: ends.reading)
+          _ = OwnedDescriptor(owning: ends.writing)
           try await client.write([1], passing: reading)
         }
         #expect(try await server.read(exactly: 5).count == 5)
@@ -110,8 +110,8 @@ extension TCPConnection {
         let (client, server) = try unixPair(waiting: 0)
         for _ in 0..<100 {
           let ends = try pipeEnds()
-          let reading = Descriptor(owning: ends.reading)
-          _ = Descriptor(owning: ends.writing)
+          let reading = OwnedDescriptor(owning: ends.reading)
+          _ = OwnedDescriptor(owning: ends.writing)
           try await client.write([1, 2], passing: reading)
         }
         #expect(try await server.read(exactly: 200).count == 200)
@@ -127,21 +127,21 @@ extension TCPConnection {
         let (client, server) = try unixPair()
         let ends = try pipeEnds()
         await expectError(.invalidArgument) {
-          try await client.write([], passing: Descriptor(owning: ends.reading))
+          try await client.write([], passing: OwnedDescriptor(owning: ends.reading))
         }
         let filling = Task.immediate { try await client.write(pattern(tooMuch)) }
         try await eventually("the way is full") { await client.status.unsentBytes > 0 }
-        let waiting = Task.immediate { try await client.write([1], passing: Descriptor(owning: ends.writing)) }
+        let waiting = Task.immediate { try await client.write([1], passing: OwnedDescriptor(owning: ends.writing)) }
         try await eventually("it waits") { await client.status.queuedWrites == 2 }
         waiting.cancel()
         await expectCancellation { try await waiting.value }
         let others = try pipeEnds()
-        let failing = Task.immediate { try await client.write([1], passing: Descriptor(owning: others.reading)) }
+        let failing = Task.immediate { try await client.write([1], passing: OwnedDescriptor(owning: others.reading)) }
         try await eventually("it waits") { await client.status.queuedWrites == 2 }
         await client.abort()
         await expectError(.closed) { try await failing.value }
         await expectError(.closed) {
-          try await client.write([1], passing: Descriptor(owning: others.writing))
+          try await client.write([1], passing: OwnedDescriptor(owning: others.writing))
         }
         await #expect(throws: SocketError.self) { try await filling.value }
         await server.abort()
@@ -153,9 +153,9 @@ extension TCPConnection {
     try await within("everything arrives") {
       let (connection, peer) = try RawSocket.peerOfConnection()
       let ends = try pipeEnds()
-      _ = Descriptor(owning: ends.writing)
+      _ = OwnedDescriptor(owning: ends.writing)
       await expectError(.invalidArgument) {
-        try await connection.write([1], passing: Descriptor(owning: ends.reading))
+        try await connection.write([1], passing: OwnedDescriptor(owning: ends.reading))
       }
       try await connection.write([2])
       #expect(try await peer.receive(exactly: 1) == [2])
@@ -168,8 +168,8 @@ extension TCPConnection {
         let (client, server) = try unixPair(serverWaiting: 3)
         for index in UInt8(0)..<6 {
           let ends = try pipeEnds()
-          let reading = Descriptor(owning: ends.reading)
-          let writing = Descriptor(owning: ends.writing)
+          let reading = OwnedDescriptor(owning: ends.reading)
+          let writing = OwnedDescriptor(owning: ends.writing)
           writing.writeByte(index)
           try await client.write([index], passing: reading)
         }
@@ -192,8 +192,8 @@ extension TCPConnection {
       try await client.write([1])
       #expect(try await server.read() == [1])
       let ends = try pipeEnds()
-      let reading = Descriptor(owning: ends.reading)
-      _ = Descriptor(owning: ends.writing)
+      let reading = OwnedDescriptor(owning: ends.reading)
+      _ = OwnedDescriptor(owning: ends.writing)
       try await client.write([2], passing: reading)
       var before = rlimit()
       // SAFETY: the calls read or write one struct rlimit.
@@ -220,8 +220,8 @@ extension TCPConnection {
         let count = min(total - sent, size * 100)
         if passed < 200 {
           let ends = try pipeEnds()
-          let reading = Descriptor(owning: ends.reading)
-          _ = Descriptor(owning: ends.writing)
+          let reading = OwnedDescriptor(owning: ends.reading)
+          _ = OwnedDescriptor(owning: ends.writing)
           try await client.write(pattern(count, from: sent), passing: reading)
           passed += 1
         } else {

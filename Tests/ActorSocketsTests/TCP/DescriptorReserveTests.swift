@@ -86,7 +86,7 @@ import Testing
         }
         let late = (0..<3).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
         _ = try await leaveOnlyTheReserve()
-        for client in late { _ = try Socket(client.number).connect(to: address) }
+        for client in late { _ = try BorrowedDescriptor(client.number).connect(to: address) }
         // The first one is reset. Only one call reports that, which must be its receive, so it does not send.
         for client in late.dropFirst() { try client.send("late") }
         await #expect(throws: SystemError.self) { try await late[0].receive() }

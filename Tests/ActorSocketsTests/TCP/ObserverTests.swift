@@ -58,8 +58,8 @@ import Testing
       await server.close()
       await closing
       try await eventually("all is told") { observer.notes.all.count == 4 }
-      #expect(observer.story(of: client.id) == ["connected", "closed byUs 0 10"])
-      #expect(observer.story(of: server.id) == ["accepted", "closed byPeer 10 0"])
+      #expect(observer.story(of: client.id) == ["connected", "closed local 0 10"])
+      #expect(observer.story(of: server.id) == ["accepted", "closed remote 10 0"])
       let last = try #require(observer.connections.all.last { $0.id == client.id })
       #expect(last.label == "mine" && last.remoteAddress == listener.localAddresses[0])
       #expect(last.localAddress == client.localAddress)
@@ -102,7 +102,7 @@ import Testing
       other.close()
       withExtendedLifetime(connection) {}
       _ = consume dropped
-      try await eventually("the drop is told") { observer.story(of: id) == ["connected", "closed byUs 0 2"] }
+      try await eventually("the drop is told") { observer.story(of: id) == ["connected", "closed local 0 2"] }
     }
   }
 
@@ -116,8 +116,8 @@ import Testing
       let (two, otherPeer) = try RawSocket.peerOfConnection(on: reactor)
       await two.abort()
       await one.abort()
-      #expect(first.notes.all == ["connected", "closed byUs 0 0"])
-      #expect(second.notes.all == ["connected", "closed byUs 0 0"])
+      #expect(first.notes.all == ["connected", "closed local 0 0"])
+      #expect(second.notes.all == ["connected", "closed local 0 0"])
       reactor.observer = nil
       let (three, lastPeer) = try RawSocket.peerOfConnection(on: reactor)
       await three.abort()

@@ -15,7 +15,7 @@ private struct Refusal: Error, Equatable {
       var configuration = TCPListener.Configuration()
       configuration.connection.prepare = { socket in
         try socket.set(.timeToLive, to: 33)
-        let isConnected = (try? Socket(socket.fileDescriptor).remoteAddress()) != nil
+        let isConnected = (try? BorrowedDescriptor(socket.fileDescriptor).remoteAddress()) != nil
         seen.add("\(isConnected) \(try socket.get(.noDelay))")
       }
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), configuration: configuration)
@@ -94,7 +94,7 @@ private struct Refusal: Error, Equatable {
       let calls = Notes<Int>()
       var configuration = TCPListener.Configuration()
       configuration.connection.prepare = { socket in
-        if try Socket(socket.fileDescriptor).isStream() { calls.add(1) }
+        if try BorrowedDescriptor(socket.fileDescriptor).isStream() { calls.add(1) }
       }
       let name = "@prepare-\(getpid())"
       let listener = try TCPListener.bind(to: .unix(path: name), configuration: configuration)

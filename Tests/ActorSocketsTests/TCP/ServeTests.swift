@@ -31,8 +31,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerPlace.pool, .reactor])
-  func `A thousand connections are served at once`(place: HandlerPlace) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `A thousand connections are served at once`(place: HandlerExecutor) async throws {
     try await within("all are answered", seconds: 120) {
       let (listener, address) = try bind()
       let serving = Task {
@@ -96,8 +96,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerPlace.pool, .reactor])
-  func `A handler that throws concerns its own connection alone`(place: HandlerPlace) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `A handler that throws concerns its own connection alone`(place: HandlerExecutor) async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
       let serving = Task {
@@ -151,9 +151,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerPlace.pool, .reactor])
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
   func `When the drain is over, handlers are cancelled and their connections aborted`(
-    place: HandlerPlace
+    place: HandlerExecutor
   ) async throws {
     try await within("it drains") {
       let time = ManualTime()
@@ -224,9 +224,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerPlace.pool, .reactor], [true, false])
+  @Test(arguments: [HandlerExecutor.pool, .reactor], [true, false])
   func `Handlers run where they should, wherever serve was called`(
-    place: HandlerPlace, fromReactor: Bool
+    place: HandlerExecutor, fromReactor: Bool
   ) async throws {
     try await within("all are answered") {
       let reactor = Reactor()

@@ -87,8 +87,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerPlace.pool, .reactor])
-  func `Several reactors share the connections evenly`(place: HandlerPlace) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `Several reactors share the connections evenly`(place: HandlerExecutor) async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
       let seen = Locked<[ObjectIdentifier: Int]>([:])
@@ -191,8 +191,8 @@ import Testing
   }
 
   /// One connection for each request, as fast as they come, while the server stops.
-  @Test(arguments: [HandlerPlace.pool, .reactor], [1, 2])
-  func `A drain under load loses no request that was accepted`(place: HandlerPlace, reactors: Int) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor], [1, 2])
+  func `A drain under load loses no request that was accepted`(place: HandlerExecutor, reactors: Int) async throws {
     try await within("all is answered", seconds: 120) {
       for round in 0..<5 {
         let (listener, address) = try bind()

@@ -7,9 +7,9 @@ import Testing
 
 /// Peers that hold connections and send little or nothing ("slow loris"), on a server with a limit of connections.
 @Suite struct SlowPeersTests {
-  @Test(arguments: [HandlerPlace.pool, .reactor])
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
   func `Peers that are silent or drip bytes lose their places, and those that wait are served`(
-    place: HandlerPlace
+    place: HandlerExecutor
   ) async throws {
     try await within("all are served") {
       let time = ManualTime()

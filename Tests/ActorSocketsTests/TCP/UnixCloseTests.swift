@@ -19,7 +19,7 @@ import Testing
       await expectError(.closed) { _ = try await connection.withFileDescriptor { $0 } }
       // The peer reads everything that was sent, and then the end, not an error.
       #expect(try await peer.receiveToEnd() == pattern(50_000))
-      guard case .byUs = try await connection.closed.reason else { Issue.record("not by us"); return }
+      guard case .local = try await connection.closed.reason else { Issue.record("not by us"); return }
     }
   }
 

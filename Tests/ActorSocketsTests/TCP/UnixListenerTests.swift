@@ -64,8 +64,8 @@ import Testing
     #expect(error.description.contains(path), "\(error)")
     #expect(FileFacts(path) == before && before != nil)
     if live == .listening {
-      try Socket(other.number).makeNonblocking()
-      let noConnection = try Socket(other.number).accept() == nil
+      try BorrowedDescriptor(other.number).makeNonblocking()
+      let noConnection = try BorrowedDescriptor(other.number).accept() == nil
       #expect(noConnection)
     }
     #expect(clients.count == (live == .full ? 1 : 0))

@@ -11,7 +11,7 @@ import Testing
     receiving limit: Int, metadata: UDPEndpoint.Metadata = []
   ) async throws -> (receiver: UDPEndpoint, sender: UDPEndpoint) {
     var configuration = UDPEndpoint.Configuration()
-    configuration.receivesDescriptors = limit
+    configuration.descriptorsPerDatagram = limit
     configuration.metadata = metadata
     let receiver = try DatagramTransport.unix.bind(configuration: configuration)
     let sender = try DatagramTransport.unix.bind()
@@ -26,8 +26,8 @@ import Testing
     var datagram = Datagram(bytes, to: address)
     for index in first..<first + count {
       let ends = try pipeEnds()
-      Descriptor(owning: ends.writing).writeByte(UInt8(truncatingIfNeeded: index))
-      datagram.pass(Descriptor(owning: ends.reading))
+      OwnedDescriptor(owning: ends.writing).writeByte(UInt8(truncatingIfNeeded: index))
+      datagram.pass(OwnedDescriptor(owning: ends.reading))
     }
     return datagram
   }
@@ -47,8 +47,8 @@ import Testing
       let (receiver, sender) = try await Self.pair(receiving: 1)
       for address in [nil, receiver.localAddresses[0]] {
         let ends = try pipeEnds()
-        let reading = Descriptor(owning: ends.reading)
-        try await sender.send([1, 2], passing: Descriptor(owning: ends.writing), to: address)
+        let reading = OwnedDescriptor(owning: ends.reading)
+        try await sender.send([1, 2], passing: OwnedDescriptor(owning: ends.writing), to: address)
         let datagram = try await receiver.receive()
         #expect(datagram.bytes == [1, 2] && !datagram.lacksDescriptors)
         let taken = datagram.takeDescriptor()
@@ -227,7 +227,7 @@ import Testing
   func `A UDP socket refuses to pass descriptors, and stays usable`(transport: DatagramTransport) async throws {
     try await within("all calls return") {
       var configuration = UDPEndpoint.Configuration()
-      configuration.receivesDescriptors = 5
+      configuration.descriptorsPerDatagram = 5
       configuration.metadata = .peerCredentials
       let (receiver, sender) = try (transport.bind(configuration: configuration), transport.bind())
       let address = try transport.address(of: receiver)

@@ -137,7 +137,7 @@ import Testing
       #expect(try await client.receive().bytes == [2])
       // One without a name can be heard, but not answered.
       let nameless = RawSocket(owning: socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0))
-      _ = try Socket(nameless.number).connect(to: .unix(UnixPath(parsing: path)))
+      _ = try BorrowedDescriptor(nameless.number).connect(to: .unix(UnixPath(parsing: path)))
       try nameless.send([3])
       let unanswerable = try await server.receive()
       #expect(unanswerable.bytes == [3] && unanswerable.remoteAddress == nil)
@@ -166,10 +166,10 @@ import Testing
           configuration.metadata = metadata
           let server = try UDPEndpoint.bind(to: .unix(path: ""), configuration: configuration)
           let raw = RawSocket(owning: socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0))
-          _ = try Socket(raw.number).connect(to: server.localAddresses[0])
+          _ = try BorrowedDescriptor(raw.number).connect(to: server.localAddresses[0])
           for round in 0..<10 {
-            let passed = Descriptor(owning: dup(raw.number))
-            _ = Socket(raw.number).send([UInt8(round)].span, passing: passed)
+            let passed = OwnedDescriptor(owning: dup(raw.number))
+            _ = BorrowedDescriptor(raw.number).send([UInt8(round)].span, passing: passed)
             if round % 2 == 0 {
               #expect(try await server.receive().bytes == [UInt8(round)])
             } else {

@@ -51,9 +51,9 @@ import Testing
     #expect(Self.run(&queue, &kernel, &got) == first)
     #expect(Self.run(&queue, &kernel, &got) == nil && !queue.isFree)
     // It found nothing, for what was announced had gone: it stays the first.
-    queue.endLook(first, isDone: false)
+    queue.endBorrow(first, isDone: false)
     #expect(Self.run(&queue, &kernel, &got) == first)
-    queue.endLook(first, isDone: true)
+    queue.endBorrow(first, isDone: true)
     #expect(Self.run(&queue, &kernel, &got) == nil)
     #expect(got.map(\.tag) == [1] && got.map(\.bytes) == [[1]])
   }

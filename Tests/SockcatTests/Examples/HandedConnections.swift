@@ -1,14 +1,15 @@
 import ActorSockets
 
 /// Hands a connected socket to the process that receives at `worker`.
-func hand(_ connection: consuming Descriptor, to worker: SocketAddress, through endpoint: UDPEndpoint) async throws {
+func hand(_ connection: consuming OwnedDescriptor, to worker: SocketAddress, through endpoint: UDPEndpoint) async throws
+{
   try await endpoint.send([1], passing: connection, to: worker)
 }
 
 /// Makes an endpoint at a unix socket that receives one descriptor and the sender's credentials with each datagram.
 func workerEndpoint(at path: String) throws -> UDPEndpoint {
   var configuration = UDPEndpoint.Configuration()
-  configuration.receivesDescriptors = 1
+  configuration.descriptorsPerDatagram = 1
   configuration.metadata = .peerCredentials
   return try UDPEndpoint.bind(to: .unix(path: path), configuration: configuration)
 }
@@ -25,7 +26,7 @@ func takeConnections(
       try await body(TCPConnection.adopt(fileDescriptor: number))
     } catch let error as SocketError where error.operation == "adopt" {
       // The descriptor is not a connection, and still belongs to this process: close it.
-      _ = Descriptor(owning: number)
+      _ = OwnedDescriptor(owning: number)
     }
   }
 }

@@ -18,9 +18,9 @@ import Testing
       let address = worker.localAddresses[0]
       // What is no connection is closed, and so is what comes without a descriptor.
       try await endpoint.send([1], to: address)
-      try await hand(Descriptor(owning: dup(2)), to: address, through: endpoint)
+      try await hand(OwnedDescriptor(owning: dup(2)), to: address, through: endpoint)
       let (near, peer) = try RawSocket.unixPair()
-      try await hand(Descriptor(owning: near.release()), to: address, through: endpoint)
+      try await hand(OwnedDescriptor(owning: near.release()), to: address, through: endpoint)
       #expect(try await peer.receiveToEnd() == Array("from the worker\n".utf8))
       await worker.close()
       try await taking.value

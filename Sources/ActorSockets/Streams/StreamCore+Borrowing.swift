@@ -11,23 +11,23 @@ extension StreamCore {
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }
     try checkReadable("withBytes")
-    let operation = beginLook(timeout, place)
+    let operation = beginBorrow(timeout, place)
     while true {
       if let suspension = operation.waiting { await owner.wait(for: suspension, .read(operation.id)) }
       if case .failure? = operation.outcome { _ = try end(operation) }
       // The turn is ours until the look is over, whatever happened meanwhile.
       var value: Value?
-      let look = look(upTo: limit) { bytes, consumed in value = try body(bytes, &consumed) }
-      endTurn(operation.id, look)
-      if case .wait = look {
+      let result = lendOnce(upTo: limit) { bytes, consumed in value = try body(bytes, &consumed) }
+      endBorrow(operation.id, result)
+      if case .wait = result {
         operation.outcome = nil
         operation.suspension?.reset()
         prepareToSuspend(operation, place)
       } else {
         _ = try end(operation)
       }
-      if case .used = look, reads.queue.count == 0 { settle() } else { pumpReads() }
-      switch look {
+      if case .used = result, reads.queue.count == 0 { settle() } else { pumpReads() }
+      switch result {
       case .used: return value
       case .failed(let error, _): throw error
       case .end: return nil
@@ -37,7 +37,7 @@ extension StreamCore {
   }
 
   /// What came of a look.
-  private enum Look {
+  private enum BorrowResult {
     /// So many bytes of the buffer were used up, those aside that never came into it.
     case used(Int)
     case failed(any Error, used: Int = 0)
@@ -47,29 +47,29 @@ extension StreamCore {
   }
 
   /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
-  private func beginLook(_ timeout: Timeout?, _ place: Place) -> Operation {
+  private func beginBorrow(_ timeout: Timeout?, _ place: Place) -> Operation {
     reads.share.renew(registration.tick, ReadQueue<Operation>.share)
     guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
       !reads.share.isSpent
     else {
-      return begin(ReadKind.turn(moreThan: 0), timeout, nil, place)
+      return begin(ReadKind.borrow(moreThan: 0), timeout, nil, place)
     }
     reads.share.use(operations: 1)
-    let operation = admitReusable(.turn(moreThan: 0)).operation
-    operation.entry = reads.queue.giveTurn()
+    let operation = admitReusable(.borrow(moreThan: 0)).operation
+    operation.entry = reads.queue.lend()
     hasBegunPlainly()
-    operation.outcome = .success(.read(.turn))
+    operation.outcome = .success(.read(.borrow))
     return operation
   }
 
   /// Lets the body look once. Not generic, for the runtime would look each type up that depends on another, at each look.
-  private func look(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> Look {
+  private func lendOnce(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> BorrowResult {
     // The stream may have ended between the granting of the turn and this look.
     if let refusal = reads.queue.refusal { return .failed(errorOfCall(refusal.during("withBytes").thrown)) }
     var glance = Glance()
     let hadBytes = !reads.queue.buffer.isEmpty
     if hadBytes {
-      if reads.queue.ending != nil, reads.queue.buffer.count <= reads.queue.turnHasSeen { return end }
+      if reads.queue.ending != nil, reads.queue.buffer.count <= reads.queue.borrowHasSeen { return end }
       let buffer = reads.queue.buffer
       buffer.withBytes { _ = glance.show($0, upTo: limit, body) }
     } else if reads.queue.ending != nil {
@@ -115,7 +115,7 @@ extension StreamCore {
   }
 
   /// There are no more bytes than were seen, and there will be none.
-  private var end: Look {
+  private var end: BorrowResult {
     switch reads.queue.ending {
     case .failed(let error): .failed(error.during("withBytes").thrown)
     case _ where reads.queue.buffer.isEmpty: .end
@@ -123,18 +123,18 @@ extension StreamCore {
     }
   }
 
-  private func endTurn(_ id: UInt64, _ look: Look) {
-    switch look {
-    case .used(let count): _ = reads.queue.endTurn(id, consumed: count, waitingForMoreThan: nil)
-    case .failed(_, let count): _ = reads.queue.endTurn(id, consumed: count, waitingForMoreThan: nil, failed: true)
-    case .end: _ = reads.queue.endTurn(id, consumed: 0, waitingForMoreThan: nil)
+  private func endBorrow(_ id: UInt64, _ result: BorrowResult) {
+    switch result {
+    case .used(let count): _ = reads.queue.endBorrow(id, consumed: count, waitingForMoreThan: nil)
+    case .failed(_, let count): _ = reads.queue.endBorrow(id, consumed: count, waitingForMoreThan: nil, failed: true)
+    case .end: _ = reads.queue.endBorrow(id, consumed: 0, waitingForMoreThan: nil)
     case .wait(let seen): waitFurther(id, seen: seen)
     }
   }
 
   /// Gives the turn back, to have it again when there are more bytes.
   private func waitFurther(_ id: UInt64, seen: Int) {
-    _ = reads.queue.endTurn(id, consumed: 0, waitingForMoreThan: seen)
+    _ = reads.queue.endBorrow(id, consumed: 0, waitingForMoreThan: seen)
     guard let read = reads.queue.tag(of: id) else { return }
     read.deadline = nil
     if let timeout = read.timeout, timeout.nanoseconds > 0 {

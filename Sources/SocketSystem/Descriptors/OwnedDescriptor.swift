@@ -3,7 +3,7 @@ import Glibc
 /// An open file descriptor with exactly one owner. It is closed once, when its owner is destroyed: close(2).
 ///
 /// close(2) is never retried, because Linux closes the descriptor whatever close(2) returns.
-public struct Descriptor: ~Copyable, Sendable {
+public struct OwnedDescriptor: ~Copyable, Sendable {
   /// The number of the descriptor in this process.
   public let number: Int32
 
@@ -15,7 +15,7 @@ public struct Descriptor: ~Copyable, Sendable {
   deinit { _ = close(number) }
 
   /// The socket behind the descriptor, for the calls on it. It is valid as long as this owner.
-  package var socket: Socket { Socket(number) }
+  package var socket: BorrowedDescriptor { BorrowedDescriptor(number) }
 
   /// Gives up ownership without closing. The caller must close the descriptor.
   ///

@@ -4,22 +4,22 @@ import Glibc
 /// A borrowed socket, for the calls on it. Another value owns the descriptor, and must live at least as long.
 ///
 /// Each method makes one system call and has its name. An interrupted call (EINTR) is repeated.
-package struct Socket: Sendable {
+package struct BorrowedDescriptor: Sendable {
   /// The number of the descriptor in this process.
   package let number: Int32
 
   package init(_ number: Int32) { self.number = number }
 }
 
-extension Descriptor {
+extension OwnedDescriptor {
   /// Creates a nonblocking stream socket that child processes do not inherit: socket(2).
-  package static func streamSocket(family: Int32) throws(SystemError) -> Descriptor {
+  package static func streamSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    return Descriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
+    return OwnedDescriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
   }
 }
 
-extension Socket {
+extension BorrowedDescriptor {
   /// Binds the socket to an address: bind(2).
   package func bind(to address: SocketAddress) throws(SystemError) {
     // SAFETY: the address is valid for its length during the call.
@@ -53,7 +53,7 @@ extension Socket {
       Int32(clamping: retryingInterrupts { Int(unsafe clinux_accept(number, pointer, &length)) })
     }
     if result >= 0 {
-      let descriptor = Descriptor(owning: result)
+      let descriptor = OwnedDescriptor(owning: result)
       // SAFETY: the kernel filled `storage` up to `length`.
       let peer = unsafe withUnsafePointer(to: &storage) { unsafe SocketAddress(storage: $0, length: length) }
       return Accepted(descriptor: descriptor, peer: peer)
@@ -65,12 +65,12 @@ extension Socket {
   /// A connection from accept4(2).
   package struct Accepted: ~Copyable {
     /// The descriptor of the connection.
-    package let descriptor: Descriptor
+    package let descriptor: OwnedDescriptor
     /// The address of the peer, or `nil` if the kernel did not report it.
     package let peer: SocketAddress?
 
     /// Takes out the descriptor.
-    package consuming func take() -> Descriptor { descriptor }
+    package consuming func take() -> OwnedDescriptor { descriptor }
   }
 
   /// Shuts down the sending side: shutdown(2). The peer sees the end of the stream after the bytes sent.

@@ -4,8 +4,8 @@ import Testing
 
 @testable import ActorSockets
 
-/// The task that attends to a stream is the one of its handler, in a server.
-@Suite struct AttendantTests {
+/// In a server, the handler task of a connection is the task that runs its handler.
+@Suite struct HandlerTaskTests {
   enum Call: CaseIterable {
     case read, exactly, look, write
 
@@ -19,13 +19,13 @@ import Testing
     }
   }
 
-  /// A task that attends to the stream and makes a call.
-  private static func attend(
+  /// A handler task that makes a call.
+  private static func startHandlerTask(
     _ stream: some QueuedByteStream, _ call: Call, after gate: Gate? = nil
   ) -> Task<Void, any Error> {
     Task.immediate {
-      stream.setAttended(true)
-      defer { stream.setAttended(false) }
+      stream.markHandlerTask(true)
+      defer { stream.markHandlerTask(false) }
       await gate?.wait()
       try await call.run(on: stream)
     }
@@ -44,20 +44,20 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases, Call.allCases)
-  func `A call of the attendant's ends when its task is cancelled, and no byte is lost`(
+  func `A call of the handler task ends when its task is cancelled, and no byte is lost`(
     transport: Transport, call: Call
   ) async throws {
     try await within("the calls end") {
       let pair = try await transport.pair { $0.isNarrow = true }
       let stream = try #require(pair.server as? any QueuedByteStream)
-      let attending = Self.attend(stream, call)
+      let handlerTask = Self.startHandlerTask(stream, call)
       try await eventually("the call waits") { await Self.waits(call, on: stream) }
       if call == .exactly {
         try await pair.client.write([1, 2, 3])
         try await stream.hasBuffered(3)
       }
-      Self.cancel(attending, of: stream)
-      await expectCancellation { try await attending.value }
+      Self.cancel(handlerTask, of: stream)
+      await expectCancellation { try await handlerTask.value }
       #expect(await stream.takeBuffered() == (call == .exactly ? [1, 2, 3] : []))
       await pair.client.abort()
     }
@@ -69,10 +69,10 @@ import Testing
       let pair = try await Transport.inMemory.pair { $0.isNarrow = true }
       let stream = try #require(pair.server as? any QueuedByteStream)
       let gate = Gate()
-      let attending = Self.attend(stream, call, after: gate)
-      Self.cancel(attending, of: stream)
+      let handlerTask = Self.startHandlerTask(stream, call, after: gate)
+      Self.cancel(handlerTask, of: stream)
       gate.open()
-      await expectCancellation { try await attending.value }
+      await expectCancellation { try await handlerTask.value }
       #expect(await !Self.waits(call, on: stream))
       await stream.abort()
       await pair.client.abort()
@@ -87,15 +87,15 @@ import Testing
       let first = stream.enqueueRead(.exactly(10))
       try await pair.client.write([1, 2, 3])
       try await stream.hasBuffered(3)
-      let attending = Self.attend(stream, .look)
+      let handlerTask = Self.startHandlerTask(stream, .look)
       try await eventually("both wait") { await stream.status.queuedReads == 2 }
       stream.submit { stream in
         stream.core.reads.queue.first.map { stream.core.cancelRead($0.id) }
-        attending.cancel()
+        handlerTask.cancel()
         stream.abort()
       }
       await expectCancellation { _ = try await first.value }
-      await expectCancellation { try await attending.value }
+      await expectCancellation { try await handlerTask.value }
       #expect(await stream.takeBuffered() == [1, 2, 3])
       await pair.client.abort()
     }
@@ -106,10 +106,10 @@ import Testing
     try await within("the calls end") {
       let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
       let stream = try #require(pair.server as? any QueuedByteStream)
-      let attending = Self.attend(stream, call)
+      let handlerTask = Self.startHandlerTask(stream, call)
       try await eventually("the call waits") { await Self.waits(call, on: stream) }
       await stream.abort()
-      await expectError(.closed) { try await attending.value }
+      await expectError(.closed) { try await handlerTask.value }
       await pair.client.abort()
     }
   }
@@ -118,14 +118,14 @@ import Testing
     try await within("the half-close ends") {
       let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
       let stream = try #require(pair.server as? any QueuedByteStream)
-      let attending = Task.immediate {
-        stream.setAttended(true)
-        defer { stream.setAttended(false) }
+      let handlerTask = Task.immediate {
+        stream.markHandlerTask(true)
+        defer { stream.markHandlerTask(false) }
         _ = stream.enqueueWrite(pattern(tooMuch))
         unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
         try await stream.finishWriting()
       }
-      await expectCancellation { try await attending.value }
+      await expectCancellation { try await handlerTask.value }
       await stream.abort()
       await pair.client.abort()
     }
@@ -136,15 +136,15 @@ import Testing
       let pair = try await Transport.inMemory.pair()
       let stream = try #require(pair.server as? any QueuedByteStream)
       try await pair.client.write([1, 2, 3])
-      let attending = Task.immediate {
-        stream.setAttended(true)
-        defer { stream.setAttended(false) }
+      let handlerTask = Task.immediate {
+        stream.markHandlerTask(true)
+        defer { stream.markHandlerTask(false) }
         try await stream.withBytes { _, _ in
           unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
           throw SocketError(.closed, operation: "another stream's")
         }
       }
-      let error = await expectError(.closed) { try await attending.value }
+      let error = await expectError(.closed) { try await handlerTask.value }
       #expect(error.operation == "another stream's")
       await stream.abort()
       await pair.client.abort()
@@ -177,14 +177,14 @@ import Testing
         other.cancel()
         await expectCancellation { try await other.value }
       }
-      stream.setAttended(true)
+      stream.markHandlerTask(true)
       try await cancelOther()
-      stream.setAttended(false)
+      stream.markHandlerTask(false)
       try await cancelOther()
-      // The very task that attended does not any more.
+      // This task is no longer the handler task.
       let before = Task.immediate {
-        stream.setAttended(true)
-        stream.setAttended(false)
+        stream.markHandlerTask(true)
+        stream.markHandlerTask(false)
         try await call.run(on: stream)
       }
       try await eventually("the call waits") { await Self.waits(call, on: stream) }
@@ -195,25 +195,25 @@ import Testing
     }
   }
 
-  @Test func `Cancellation races with the bytes that the attendant waits for, and none is lost`() async throws {
+  @Test func `Cancellation races with the bytes that the handler task waits for, and none is lost`() async throws {
     try await within("all rounds end", seconds: secondsForRounds) {
       var random = SeededRandom(seed: 11)
       for round in 0..<rounds {
         let pair = try await Transport.inMemory.pair()
         let stream = try #require(pair.server as? any QueuedByteStream)
         let byte = UInt8(round % 251)
-        let attending = Task {
-          stream.setAttended(true)
-          defer { stream.setAttended(false) }
+        let handlerTask = Task {
+          stream.markHandlerTask(true)
+          defer { stream.markHandlerTask(false) }
           return try await stream.read()
         }
         let writing = Task { try? await pair.client.write([byte]) }
         // The bytes win every tenth round; either may win the others.
-        if round % 10 == 1 { #expect(try await attending.value == [byte]) }
+        if round % 10 == 1 { #expect(try await handlerTask.value == [byte]) }
         for _ in 0..<Int.random(in: 0..<4, using: &random) { await Task.yield() }
-        Self.cancel(attending, of: stream)
+        Self.cancel(handlerTask, of: stream)
         do {
-          #expect(try await attending.value == [byte])
+          #expect(try await handlerTask.value == [byte])
         } catch is CancellationError {
           #expect(round % 10 != 1)
           let received = await stream.metrics.bytesReceived
