@@ -1,7 +1,7 @@
 public import ActorSockets
 internal import EpollReactor
 
-extension QueuedByteStream {
+extension ByteStream {
   /// Encrypts the stream from here on: STARTTLS.
   ///
   /// ```swift
@@ -71,23 +71,6 @@ extension TLSConnection {
       await connection.abort()
       throw CancellationError()
     }
-  }
-
-  /// Encrypts a byte stream of any type.
-  ///
-  /// For the streams of this package it does the same as ``QueuedByteStream/startTLS(_:as:bufferedBytes:)``. Tasks read
-  /// and write any other stream through its public methods; the program must not read or write that stream any more.
-  ///
-  /// - Parameters:
-  ///   - stream: The stream that carries the encrypted bytes.
-  ///   - context: The certificates, trust roots and other settings.
-  ///   - role: The side of the handshake that this stream takes.
-  /// - Returns: The connection. Its operations queue until the handshake is done.
-  public static func over(_ stream: any ByteStream, context: TLSContext, as role: TLSRole) -> TLSConnection {
-    if let stream = stream as? any QueuedByteStream { return stream.startTLS(context, as: role) }
-    let connection = TLSConnection(over: stream, context, as: role, .refused)
-    connection.submit { $0.attach(to: ForeignCarrier(stream)) }
-    return connection
   }
 }
 

@@ -22,16 +22,14 @@ internal import SocketSystem
 /// the rest: reads get the bytes that arrived before, then the error `.truncated`; see
 /// ``TLSConfiguration/allowsTruncation``. ``ByteStream/close()`` sends what was written, then close_notify, and closes
 /// the stream beneath without waiting for the peer's close_notify.
-public actor TLSConnection: QueuedByteStream {
+public actor TLSConnection: ByteStream {
   /// The number of the connection beneath, for logs. Observers get the events of the handshake and of the end under
   /// this number.
-  ///
-  /// If the stream beneath is not from this package, the number belongs to no other connection of this process.
   public nonisolated let id: UInt64
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
   /// The queues of the connection and the transport that moves the bytes.
-  public let core: StreamCore
+  public let _core: _StreamCore
   /// The stream beneath. Its operations throw `.upgraded`.
   public nonisolated let carrier: any ByteStream
 
@@ -45,7 +43,7 @@ public actor TLSConnection: QueuedByteStream {
   var transport: TLSTransport { layer.value }
 
   init(over carrier: any ByteStream, _ context: TLSContext, as role: TLSRole, _ early: EarlyBytes) {
-    id = (carrier as? any QueuedByteStream)?.id ?? ConnectionIdentity.nextID()
+    id = carrier.id
     self.carrier = carrier
     ownLabel = Self.tcpConnection(beneath: carrier) == nil ? Locked(nil) : nil
     let reactor = carrier.executor.reactor
@@ -53,9 +51,9 @@ public actor TLSConnection: QueuedByteStream {
     let registration = Registration(on: reactor)
     self.registration = registration
     let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, earlyBytes: early), registration)
-    core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
+    _core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
     layer = ReactorBound(transport, on: reactor)
-    boundCore = ReactorBound(core, on: reactor)
+    boundCore = ReactorBound(_core, on: reactor)
     submit { $0.begin() }
   }
 
@@ -143,13 +141,6 @@ public actor TLSConnection: QueuedByteStream {
     transport.setCarrier(core)
     transport.core?.options = core.options
     core.upgrade(to: transport)
-  }
-
-  /// Begins the handshake over a stream from outside of this package.
-  func attach(to foreign: ForeignCarrier) {
-    transport.setCarrier(foreign)
-    foreign.layer = transport
-    foreign.start { [weak self] early in self?.submit { $0.transport.begin(after: early) } }
   }
 }
 

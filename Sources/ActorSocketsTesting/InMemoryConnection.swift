@@ -15,7 +15,7 @@ package import SocketSystem
 ///
 /// After ``ByteStream/abort()`` the other end reads the bytes that were sent, and then a reset, like the peer of a TCP
 /// connection. On Linux, the peer of a unix socket sees a clean end instead.
-public actor InMemoryConnection: QueuedByteStream {
+public actor InMemoryConnection: ByteStream {
   /// The settings of a connection.
   public struct Configuration: Sendable {
     /// The most bytes that may wait to be read at each end, at least 1. The default is 64 KiB.
@@ -53,7 +53,7 @@ public actor InMemoryConnection: QueuedByteStream {
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
   /// The queues and the state of the stream.
-  public let core: StreamCore
+  public let _core: _StreamCore
 
   private nonisolated let registration: Registration
   private nonisolated let peer = PeerLink()
@@ -81,7 +81,7 @@ public actor InMemoryConnection: QueuedByteStream {
     executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
-    core = StreamCore(
+    _core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.idleTimeout)
   }

@@ -1,6 +1,6 @@
 // When something last happened to a socket, without reading the clock each time that it happens. What happens in an iteration of
-// the loop is noted once, and gets its time when the iteration ends. So the time is never before the event, and behind it by no more
-// than the rest of that iteration.
+// the loop is noted once, and gets its time when the iteration ends. So the time is never before the event, and behind it by no
+// more than the rest of that iteration.
 
 /// The time of the last event of a kind.
 package final class Activity {

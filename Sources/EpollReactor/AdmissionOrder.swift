@@ -6,14 +6,15 @@
 // place first. The claim is granted in two cases: if the call's own job came through the queue, or if no other call waits there.
 // Otherwise the call goes to the end of the queue.
 //
-// The state has three parts: the calls that were queued, the calls that have begun, and whether the running job still has its place.
+// The state has three parts: the calls that were queued, the calls that have begun, and whether the running job still has its
+// place.
 //
 // Invariants:
 // - `queued - begun`, which wraps, is the number of calls of this domain that are in the queue.
 // - A job gets a place when it comes out of the queue as a call, and in no other way. A job that continues a suspended call has no
 //   place, since its call began earlier.
-// - A place is used once. The first claim uses it. Queueing another call of the domain uses it too, because the next direct call was
-//   made after that one.
+// - A place is used once. The first claim uses it. Queueing another call of the domain uses it too, because the next direct call
+//   was made after that one.
 // - `queued` changes only under the lock of the queue, on any thread. The rest changes only on the reactor's thread.
 
 internal import Synchronization
@@ -68,8 +69,8 @@ struct AdmissionOrder: ~Copyable {
 
 /// The proof that a call has taken its place in the order of the calls.
 ///
-/// Every function that begins an operation takes one. Only `claimPlace`, `requeue` and `claimPlaceNow` make them, so no operation can begin
-/// without having claimed its place.
+/// Every function that begins an operation takes one. Only `claimPlace`, `requeue` and `claimPlaceNow` make them, so no operation
+/// can begin without having claimed its place.
 @usableFromInline package struct Place: Sendable {
   /// The isolation domain of the call.
   package let executor: ReactorExecutor
@@ -88,8 +89,8 @@ extension ReactorActor {
   /// let place = if let place = claimPlace() { place } else { await requeue() }
   /// ```
   ///
-  /// It is not one async function, because the runtime may suspend a task at the beginning of an async function, and that would lose the
-  /// place before the claim. In an optimised build such a function would cost a frame, too.
+  /// It is not one async function, because the runtime may suspend a task at the beginning of an async function, and that would
+  /// lose the place before the claim. In an optimised build such a function would cost a frame, too.
   @inlinable @inline(__always)
   package func claimPlace() -> Place? {
     let executor = executor
@@ -98,8 +99,8 @@ extension ReactorActor {
 
   /// Takes a place now, ahead of the calls that wait in the queue.
   ///
-  /// It is for calls that take effect at once: synchronous ones, and async ones that only wait for a condition. It uses the place of
-  /// the running job, so that the next operation does not get that place.
+  /// It is for calls that take effect at once: synchronous ones, and async ones that only wait for a condition. It uses the place
+  /// of the running job, so that the next operation does not get that place.
   @inlinable @inline(__always)
   package func claimPlaceNow() -> Place {
     let executor = executor

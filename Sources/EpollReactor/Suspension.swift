@@ -1,40 +1,41 @@
 // How a call of an actor on a reactor suspends until something happens.
 //
-// A continuation resumes its task on the generic executor, and from there the task hops back to the actor. For a task on Swift's pool
-// that is a round trip through the queue of another thread. So a call suspends by hopping to an executor that keeps the job it is
-// given and does not run it: a `Suspension` is an actor and that executor in one. The reactor later runs the kept job as a job of the
-// actor that suspended. `suspend()` returns as soon as it begins, and the hop back finds that the job is already there.
+// A continuation resumes its task on the generic executor, and from there the task hops back to the actor. For a task on Swift's
+// pool that is a round trip through the queue of another thread. So a call suspends by hopping to an executor that keeps the job it
+// is given and does not run it: a `Suspension` is an actor and that executor in one. The reactor later runs the kept job as a job
+// of the actor that suspended. `suspend()` returns as soon as it begins, and the hop back finds that the job is already there.
 //
-// If an event resumes a call, the call goes on as the last part of that event. If a job resumes it, the call goes on through the queue.
+// If an event resumes a call, the call goes on as the last part of that event. If a job resumes it, the call goes on through the
+// queue.
 //
-// This file has all code that relies on behaviour of Swift's runtime that the language does not promise, except the running of jobs in
-// EventLoop+Items.swift. The statements below say what that behaviour is. For each statement, SuspensionTests.swift has a test with its
-// number, which fails on a toolchain that behaves otherwise.
+// This file has all code that relies on behaviour of Swift's runtime that the language does not promise, except the running of jobs
+// in EventLoop+Items.swift. The statements below say what that behaviour is. For each statement, SuspensionTests.swift has a test
+// with its number, which fails on a toolchain that behaves otherwise.
 //
 //  1. An executor may keep the job that it is given. The job may later be run as a job of another serial executor, with
 //     `runSynchronously(on:)` or `runSynchronously(isolatedTo:taskExecutor:)`. Relied on by: `Suspension`, `EventLoop.run`.
 //  2. A hop to the executor that already runs the job does not suspend the task. Relied on by: the hop back from `suspend()`.
-//  3. Statement 2 holds if the job is run with the task executor that its task prefers. If the two differ, the hop makes another job.
-//     Relied on by: `KeptJob.preference`, `EventLoop.run`; it is the reason for `TaskPreference`.
+//  3. Statement 2 holds if the job is run with the task executor that its task prefers. If the two differ, the hop makes another
+//     job. Relied on by: `KeptJob.preference`, `EventLoop.run`; it is the reason for `TaskPreference`.
 //  4. `unownedTaskExecutor` of the current task is the task executor that the task prefers. Relied on by: `TaskPreference.current`.
 //  5. While the runtime calls `enqueue` for a hop, no task is current. So `enqueue` cannot read what the task prefers. This is the
 //     reason for `EventLoop.presumedPreference`.
 //  6. A method that is isolated to an actor can be called as a plain function on the actor's thread. Relied on by:
 //     `deliver(_:to:)`.
-//  7. The handle of a task is the same in all jobs of the task, and differs from the handle of every other task that lives. Relied on
-//     by: `currentTaskNumber`.
+//  7. The handle of a task is the same in all jobs of the task, and differs from the handle of every other task that lives. Relied
+//     on by: `currentTaskNumber`.
 //
-// There is a second implementation behind the same functions: -D ACTORSOCKETS_PLAIN relies on none of these statements. The kept job
-// runs on the executor that it was enqueued for, and the call returns to its actor with another job, which runs directly behind it
-// (`EventLoop.letReturn`). That is one more job for each suspension. Events reach their actor through `assumeIsolated`, and every call
-// installs a cancellation handler.
+// There is a second implementation behind the same functions: -D ACTORSOCKETS_PLAIN relies on none of these statements. The kept
+// job runs on the executor that it was enqueued for, and the call returns to its actor with another job, which runs directly behind
+// it (`EventLoop.letReturn`). That is one more job for each suspension. Events reach their actor through `assumeIsolated`, and
+// every call installs a cancellation handler.
 //
 // Invariants:
-// - Everything happens on the reactor's thread: making, suspending, keeping, resuming. Should the compiler take a call elsewhere on its
-//   way to where it suspends, the job comes here through the queue.
+// - Everything happens on the reactor's thread: making, suspending, keeping, resuming. Should the compiler take a call elsewhere on
+//   its way to where it suspends, the job comes here through the queue.
 // - A suspended call is resumed once. A second `resume` does nothing. Dropping a suspended call is a bug that debug builds trap on.
-// - `resume` may come at any time after the making, also before the call has suspended. Whoever will resume the call must know of it
-//   before the first `await`, because the runtime may suspend a task wherever it hops, even to where it is.
+// - `resume` may come at any time after the making, also before the call has suspended. Whoever will resume the call must know of
+//   it before the first `await`, because the runtime may suspend a task wherever it hops, even to where it is.
 
 internal import SocketSystem
 
@@ -68,8 +69,8 @@ internal import SocketSystem
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
-  /// Keeps the job. If the call is resumed already, puts the job in the queue as a call. Called by the Swift runtime when the call hops
-  /// here.
+  /// Keeps the job. If the call is resumed already, puts the job in the queue as a call. Called by the Swift runtime when the call
+  /// hops here.
   @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
     let loop = executor.reactor.loop
     let kept = KeptJob(job: UnownedJob(job), preference: preference ?? loop.presumedPreference)
@@ -101,8 +102,8 @@ internal import SocketSystem
   /// Resets for reuse; the previous call must have resumed.
   package nonisolated func reset() { unsafe isResumed = false }
 
-  /// Hands the job on. It was handed to `enqueue` once and is handed on once. It runs isolated to the actor that suspended: `suspend`,
-  /// for whose isolation it was enqueued, returns as soon as it begins.
+  /// Hands the job on. It was handed to `enqueue` once and is handed on once. It runs isolated to the actor that suspended:
+  /// `suspend`, for whose isolation it was enqueued, returns as soon as it begins.
   private nonisolated func send(_ kept: KeptJob) {
     #if ACTORSOCKETS_PLAIN
       executor.reactor.loop.goOn(.suspended(kept, self, isCall: false))
@@ -111,8 +112,8 @@ internal import SocketSystem
     #endif
   }
 
-  /// Suspends until `resume`, because the hop to this actor gives the job to `enqueue`. Call it in the isolation of the actor that the
-  /// suspension was made for.
+  /// Suspends until `resume`, because the hop to this actor gives the job to `enqueue`. Call it in the isolation of the actor that
+  /// the suspension was made for.
   @inline(never) @usableFromInline
   package func suspend() { hasSuspended = true }
 }
@@ -126,8 +127,8 @@ extension ReactorActor {
     return claimPlaceNow()
   }
 
-  /// Suspends until `suspension`, which was made for this actor, is resumed. If the task is cancelled, or was cancelled before, calls
-  /// `cancelled` on any thread; what that submits must resume the suspension.
+  /// Suspends until `suspension`, which was made for this actor, is resumed. If the task is cancelled, or was cancelled before,
+  /// calls `cancelled` on any thread; what that submits must resume the suspension.
   ///
   /// Inlined: each async function on the way looks at the task's preference when it returns.
   @inlinable @inline(__always)
@@ -143,10 +144,10 @@ extension ReactorActor {
 extension ReactorActor {
   /// Makes the current task this actor's handler task, or ends that. The handler task makes most of the actor's calls.
   ///
-  /// The handler task's calls install no cancellation handler, which would cost more than everything else that a call does. Before it
-  /// suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must also end the actor's
-  /// operations, right after that. Nothing else may cancel the task: a handler that gives its `UnsafeCurrentTask` to other code, which
-  /// then cancels it, breaks the rules of that type.
+  /// The handler task's calls install no cancellation handler, which would cost more than everything else that a call does. Before
+  /// it suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must also end the
+  /// actor's operations, right after that. Nothing else may cancel the task: a handler that gives its `UnsafeCurrentTask` to other
+  /// code, which then cancels it, breaks the rules of that type.
   @inline(__always)
   package nonisolated func markHandlerTask(_ isHandlerTask: Bool) { executor.markHandlerTask(isHandlerTask) }
 }
@@ -179,15 +180,15 @@ enum TaskPreference {
 extension EventLoop {
   /// What the task of an enqueued job prefers, presumably.
   ///
-  /// `enqueue` cannot read it (statement 5). A task that comes from this thread, outside of the sockets' isolation, is here because it
-  /// prefers the reactor. One that comes from a worker prefers the workers, and one from any other thread neither. A job that hops on
-  /// from here, or from another reactor, has the preference of the job before.
+  /// `enqueue` cannot read it (statement 5). A task that comes from this thread, outside of the sockets' isolation, is here because
+  /// it prefers the reactor. One that comes from a worker prefers the workers, and one from any other thread neither. A job that
+  /// hops on from here, or from another reactor, has the preference of the job before.
   ///
   /// If the presumption is wrong, a hop within the call costs one more pass through the queue (statement 3). A method of a user's
   /// extension can lose its place that way. No order that the library itself decides depends on it: `requeue` reads the preference.
   ///
-  /// A call that suspends could read its preference, too, because it runs in its task. That takes 610 more instructions for an echo on
-  /// the reactor (of 7,900), and 1,270 for one on the pool (of 12,400), so it is presumed there.
+  /// A call that suspends could read its preference, too, because it runs in its task. That takes 610 more instructions for an echo
+  /// on the reactor (of 7,900), and 1,270 for one on the pool (of 12,400), so it is presumed there.
   var presumedPreference: TaskPreference {
     if isCurrent { return preference }
     if Worker.current != nil { return .workers }

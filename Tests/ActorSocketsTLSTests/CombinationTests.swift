@@ -17,7 +17,7 @@ import Testing
 
   private func up(_ near: any ByteStream, _ far: any ByteStream) async throws -> (peer: HandPeer, server: TLSConnection)
   {
-    let server = TLSConnection.over(far, context: try Made.server { $0.keyUpdateLimit = .max }, as: .server)
+    let server = far.startTLS(try Made.server { $0.keyUpdateLimit = .max }, as: .server)
     let peer = try HandPeer(over: near, try Made.client { $0.keyUpdateLimit = .max })
     try await peer.handshake()
     try await server.handshake()
@@ -31,7 +31,7 @@ import Testing
     peer.finish()
     try await peer.stream.write(peer.output())
     #expect(try await line.value == Array("QUIT\r\n".utf8))
-    try await within("the end is told", seconds: 10) { try await server.peerFinishedWriting }
+    try await within("the end is told", seconds: 10) { try await server.peerFinishedWriting() }
   }
 
   @Test func `An end behind bytes that were not asked for is told when they are read`() async throws {
@@ -42,7 +42,7 @@ import Testing
     peer.finish()
     try await peer.stream.write(peer.output())
     #expect(try await server.read(exactly: bytes.count) == bytes)
-    try await within("the end is told", seconds: 10) { try await server.peerFinishedWriting }
+    try await within("the end is told", seconds: 10) { try await server.peerFinishedWriting() }
   }
 
   @Test func `Key updates of a peer that takes no answer hold up neither the reactor nor the bytes behind them`()

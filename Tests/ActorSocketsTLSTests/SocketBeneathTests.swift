@@ -28,12 +28,9 @@ import Testing
       let tcp = try await CarrierKind.tcp.pair()
       let memory = try await CarrierKind.inMemory.pair()
       let (one, other) = InMemoryConnection.pair()
-      let foreign = TLSConnection.over(
-        ForeignStream(one), context: try Contexts.client(), as: .client(serverName: "server.test"))
-      let ids = [tcp.client.id, tcp.server.id, memory.client.id, memory.server.id, one.id, other.id, foreign.id]
+      let ids = [tcp.client.id, tcp.server.id, memory.client.id, memory.server.id, one.id, other.id]
       #expect(Set(ids).count == ids.count, "\(ids)")
       #expect(try memory.encrypted().client.id == memory.client.id)
-      await foreign.abort()
       for stream in [tcp.client, tcp.server, memory.client, memory.server, one, other] { await stream.abort() }
     }
   }

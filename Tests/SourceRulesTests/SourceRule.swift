@@ -118,7 +118,7 @@ extension SourceFile.Line {
 
   /// The actor on a reactor that is declared here.
   var declaredReactorActor: String? {
-    code.firstMatch(of: /\bactor ([A-Za-z]+)(?:<.*>)?: .*\b(?:ReactorActor|EventHandler|QueuedByteStream)\b/).map {
+    code.firstMatch(of: /\bactor ([A-Za-z]+)(?:<.*>)?: .*\b(?:ReactorActor|EventHandler|ByteStream)\b/).map {
       String($0.1)
     }
   }

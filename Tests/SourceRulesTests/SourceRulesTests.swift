@@ -51,12 +51,12 @@ import Testing
   @Test func `The actors on a reactor are found`() {
     #expect(
       Self.reactorActors.isSuperset(of: [
-        "QueuedByteStream", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection", "InMemoryConnection",
+        "ByteStream", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection", "InMemoryConnection",
       ]))
   }
 
   private static let reactorActors = Set(
-    SourceFile.libraries.flatMap { $0.lines.compactMap(\.declaredReactorActor) } + ["QueuedByteStream"])
+    SourceFile.libraries.flatMap { $0.lines.compactMap(\.declaredReactorActor) } + ["ByteStream"])
 
   @Test(arguments: SourceFile.sources)
   func `A file holds one idea`(file: SourceFile) {

@@ -1,7 +1,7 @@
 // What the queues of a stream and of a datagram endpoint have in common: how their operations are carried out.
 //
-// A lane is a queue, which decides, and the state of the code that carries out what it says (the pump). The two directions of a stream
-// are lanes, and so are the receives and the sends of a datagram endpoint.
+// A lane is a queue, which decides, and the state of the code that carries out what it says (the pump). The two directions of a
+// stream are lanes, and so are the receives and the sends of a datagram endpoint.
 //
 // Invariants:
 // - A pump runs once at a time. What is admitted from within it, by a closure of the user's, is carried out by the pump that runs.

@@ -16,7 +16,7 @@ final class Operation {
   var id: UInt64 = 0
   let waiter: Waiter
   let timeout: Timeout?
-  let progress: Progress?
+  let progress: ProgressHandler?
   /// When it was called; then, from when its time counts: when it began.
   var start: Int64
   /// When it was called, or the turn of the loop in which it was; 0 until it has to wait.
@@ -35,7 +35,7 @@ final class Operation {
   /// It is of a call that hands it back.
   var isReusable = false
 
-  init(_ waiter: Waiter, timeout: Timeout?, progress: Progress?, start: Int64) {
+  init(_ waiter: Waiter, timeout: Timeout?, progress: ProgressHandler?, start: Int64) {
     self.waiter = waiter
     self.timeout = timeout
     self.progress = progress
@@ -109,4 +109,4 @@ extension Operation {
 ///
 /// Called on the reactor's thread after each step, never after the outcome, with the bytes done so far and how many there
 /// will be.
-public typealias Progress = @Sendable (_ done: Int, _ total: Int) -> Void
+public typealias ProgressHandler = @Sendable (_ done: Int, _ total: Int) -> Void

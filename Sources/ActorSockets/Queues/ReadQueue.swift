@@ -103,8 +103,8 @@ struct ReadQueue<Tag> {
 
   /// Puts a read at the end whose entry has been used before.
   ///
-  /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for the first byte. Then it
-  ///   has begun, and no step is needed before that byte comes.
+  /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for the first byte. Then
+  ///   it has begun, and no step is needed before that byte comes.
   mutating func admitSpare(_ kind: ReadKind) -> (entry: Entry, waits: Bool)? {
     guard let entry = spare.take() else { return nil }
     nextID += 1
@@ -342,7 +342,8 @@ struct ReadQueue<Tag> {
     }
   }
 
-  /// The most frames of a batch, and the most bytes but for its last frame: what is taken apart at a stroke keeps the others waiting.
+  /// The most frames of a batch, and the most bytes but for its last frame: what is taken apart at a stroke keeps the others
+  /// waiting.
   private static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
 
   // `takeFrame` takes a frame out, unless it is not what it should be.

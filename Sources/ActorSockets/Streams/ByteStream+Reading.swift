@@ -1,127 +1,151 @@
+internal import EpollReactor
 internal import Synchronization
 
-// What every byte stream can do on top of its requirements.
-
-// Those that do more than call are not isolated to the stream: a call from elsewhere then hops once, into the requirement,
-// and is admitted in that very job. A second hop on the way could put it behind calls that were made after it.
+// Methods that suspend before they read, or do work of their own, are not isolated to the stream. A call from elsewhere then
+// changes isolation once, into the isolated method, and is admitted in that job. A second change could put the call behind calls
+// that were made later.
 
 extension ByteStream {
-  /// Reads what a request asks for.
+  /// Reads what a request describes.
+  ///
+  /// *Cancellation* and timeouts leave the bytes that had arrived for the next read.
+  ///
+  /// *Ordering*: the read takes its place in the queue of reads.
   ///
   /// - Parameters:
   ///   - request: What to read.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Returns: What the request makes of the bytes.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func read<Value: Sendable>(_ request: ReadRequest<Value>, timeout: Timeout? = nil) async throws -> Value {
-    try await read(request, timeout: timeout, progress: nil)
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - progress: Called as the bytes of a read of fixed length arrive.
+  /// - Returns: The value that the request makes of the bytes.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public func read<Value: Sendable>(
+    _ request: ReadRequest<Value>, timeout: Timeout? = nil, progress: ProgressHandler? = nil
+  ) async throws -> Value {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    // Read once: each access retains.
+    let core = core
+    let operation = try core.beginRead(request.kind, timeout, progress, place)
+    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
+    return try request.convert(core.end(operation))
   }
 
-  /// Reads what there is: recv(2).
+  /// Reads the bytes that have arrived, and waits for the first one if there are none: recv(2).
   ///
   /// *Cancellation* and timeouts leave the bytes for the next read.
   ///
-  /// - Parameter limit: The most bytes, at least 1.
-  /// - Returns: The bytes, never none; `nil` at the end of the stream.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func read(upTo limit: Int = 65_536) async throws -> [UInt8]? {
-    try await read(upTo: limit, timeout: nil)
-  }
-
-  /// Reads what there is, up to 64 KiB: see ``read(upTo:timeout:)``.
-  ///
-  /// - Parameter timeout: How long it may take; `nil` for any time.
-  /// - Returns: The bytes, never none; `nil` at the end of the stream.
-  /// - Throws: What ``read(upTo:timeout:)`` throws.
-  public func read(timeout: Timeout?) async throws -> [UInt8]? {
-    try await read(upTo: 65_536, timeout: timeout)
-  }
-
-  /// Reads so many bytes.
-  ///
-  /// The buffer grows with what arrives, not with what is asked for. *Cancellation* and timeouts leave the bytes for the
-  /// next read; so does `.endOfStream`, when the peer finishes before they are complete.
+  /// *Ordering*: the read takes its place in the queue of reads.
   ///
   /// - Parameters:
-  ///   - length: The number of bytes; 0 succeeds in its turn.
-  ///   - timeout: How long it may take; `nil` for any time.
-  ///   - progress: Hears how far it has come.
+  ///   - limit: The largest number of bytes to return, at least 1. The default is 64 KiB.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  /// - Returns: One byte or more, or `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public func read(upTo limit: Int = 65_536, timeout: Timeout? = nil) async throws -> [UInt8]? {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let core = core
+    let operation = try core.beginRead(.any(upTo: limit), timeout, nil, place)
+    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
+    return try core.end(operation).bytes
+  }
+
+  /// Reads a number of bytes.
+  ///
+  /// The buffer grows as bytes arrive, so a large `length` takes no memory in advance. *Cancellation*, timeouts and `.endOfStream`,
+  /// which is thrown if the peer finishes too early, leave the bytes that had arrived for the next read.
+  ///
+  /// - Parameters:
+  ///   - length: The number of bytes, at least 0. A read of 0 bytes succeeds when it is at the front of the queue.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - progress: Called as bytes arrive.
   /// - Returns: The bytes.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func read(
-    exactly length: Int, timeout: Timeout? = nil, progress: Progress? = nil
+    exactly length: Int, timeout: Timeout? = nil, progress: ProgressHandler? = nil
   ) async throws -> [UInt8] {
     try await read(.exactly(length), timeout: timeout, progress: progress)
   }
 
-  /// Reads everything through a delimiter.
+  /// Reads all bytes up to a delimiter and the delimiter itself.
   ///
-  /// *Cancellation* and timeouts leave the bytes for the next read; so do `.endOfStream`, and `.limitExceeded` when no
-  /// delimiter ends within the maximum.
+  /// *Cancellation*, timeouts, `.endOfStream` and `.limitExceeded` leave the bytes that had arrived for the next read.
+  /// `.limitExceeded` is thrown if no delimiter ends within `maximumLength` bytes.
   ///
   /// - Parameters:
-  ///   - delimiter: What ends the read.
-  ///   - maximumLength: The most bytes, the delimiter included.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Returns: The bytes, the delimiter included.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - delimiter: The bytes that end the read.
+  ///   - maximumLength: The largest number of bytes, including the delimiter. The default is 64 KiB.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  /// - Returns: The bytes, including the delimiter.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func read(
     until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
   ) async throws -> [UInt8] {
-    try await read(.until(delimiter, maximumLength: maximumLength), timeout: timeout, progress: nil)
+    try await read(.until(delimiter, maximumLength: maximumLength), timeout: timeout)
   }
 
-  /// Reads an integer of the type's own width.
+  /// Reads an integer that has the width of its type.
   ///
   /// - Parameters:
-  ///   - type: The integer's type.
+  ///   - type: The type of the integer.
   ///   - endianness: The order of its bytes.
-  ///   - timeout: How long it may take; `nil` for any time.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
   /// - Returns: The integer.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func readInteger<Value: FixedWidthInteger & Sendable>(
     as type: Value.Type = Value.self, endianness: LengthPrefix.Endianness = .big, timeout: Timeout? = nil
   ) async throws -> Value {
-    try await read(.integer(type, endianness: endianness), timeout: timeout, progress: nil)
+    try await read(.integer(type, endianness: endianness), timeout: timeout)
   }
 
-  /// Reads what there is and leaves it for the next read.
+  /// Returns the bytes that have arrived and leaves them for the next read. Waits for the first byte if there are none.
   ///
   /// - Parameters:
-  ///   - limit: The most bytes, at least 1.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Returns: The bytes, never none; `nil` at the end of the stream.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - limit: The largest number of bytes to return, at least 1. The default is 64 KiB.
+  ///   - timeout: The longest time that the call may take. `nil` means no limit.
+  /// - Returns: One byte or more, or `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func peek(upTo limit: Int = 65_536, timeout: Timeout? = nil) async throws -> [UInt8]? {
-    try await read(.peek(upTo: limit), timeout: timeout, progress: nil)
+    try await read(.peek(upTo: limit), timeout: timeout)
   }
 
-  /// Shows the bytes that arrived, without copying them: see ``withBytes(upTo:timeout:_:)``.
+  /// Calls a closure with the bytes that have arrived, without copying them.
+  ///
+  /// The closure runs in the stream's isolation as soon as there is at least one byte. It counts the bytes that it consumes. The
+  /// others stay for the next read. If the closure consumes nothing, its result is discarded, and it runs again once more bytes
+  /// have arrived.
+  ///
+  /// *Cancellation* and timeouts end the wait for more bytes, and leave all bytes for the next read.
+  ///
+  /// *Ordering*: the call takes its place in the queue of reads, and no other read begins until it is done.
   ///
   /// - Parameters:
-  ///   - timeout: How long it may take; `nil` for any time.
-  ///   - body: Looks at the bytes and counts those that it used up.
-  /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - limit: The largest number of bytes to show, at least 1. The default is 64 KiB. If the closure has seen that many and
+  ///     consumed none, the call throws `.limitExceeded`.
+  ///   - timeout: The longest time that the call may take. `nil` means no limit.
+  ///   - body: Reads the bytes and sets `consumed`. If it throws, the bytes that it counted before are consumed.
+  /// - Returns: The closure's result, or `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, the error of the closure, and `CancellationError` if the task is cancelled.
   public func withBytes<Value>(
-    timeout: Timeout? = nil, _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
+    upTo limit: Int = 65_536, timeout: Timeout? = nil,
+    _ body: sending (_ bytes: Span<UInt8>, _ consumed: inout Int) throws -> Value
   ) async throws -> sending Value? {
-    try await withBytes(upTo: 65_536, timeout: timeout, body)
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    return try await core.withBytes(upTo: limit, timeout, owner: self, place, body)
   }
 
-  /// Shows the bytes that arrived to a parser of the caller's, without copying them: see
+  /// Calls a closure with a parser's state and the bytes that have arrived, without copying them: see
   /// ``withBytes(upTo:timeout:_:)``.
   ///
-  /// What the parser holds goes to the stream for the call and comes back with what the body did to it, also when the
-  /// call throws. A parser that is a property of an actor must be taken out before the call and put back after it.
+  /// The state moves to the stream for the call. It comes back with the closure's changes, also if the call throws. If the parser
+  /// is a property of an actor, take it out of the property before the call and put it back afterwards.
   ///
   /// - Parameters:
   ///   - state: The parser.
-  ///   - limit: The most bytes to show, at least 1; `.limitExceeded` if so many are shown and none is used.
-  ///   - timeout: How long it may take; `nil` for any time.
-  ///   - body: Looks at the bytes and counts those that it used up. If it throws, what it counted is used up.
-  /// - Returns: What the body returned when it used bytes up; `nil` at the end of the stream.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - limit: The largest number of bytes to show, at least 1. The default is 64 KiB. If the closure has seen that many and
+  ///     consumed none, the call throws `.limitExceeded`.
+  ///   - timeout: The longest time that the call may take. `nil` means no limit.
+  ///   - body: Reads the bytes and sets `consumed`. If it throws, the bytes that it counted before are consumed.
+  /// - Returns: The closure's result, or `nil` at the end of the stream.
+  /// - Throws: ``SocketError``, the error of the closure, and `CancellationError` if the task is cancelled.
   public nonisolated func withBytes<State, Value>(
     _ state: inout sending State, upTo limit: Int = 65_536, timeout: Timeout? = nil,
     _ body: @Sendable (_ state: inout State, _ bytes: Span<UInt8>, _ consumed: inout Int) throws -> sending Value
@@ -139,29 +163,54 @@ extension ByteStream {
     }
   }
 
-  /// Puts a read in the queue without waiting for it: see ``enqueueRead(_:timeout:)``.
+  /// Puts a read in the queue without waiting for it.
   ///
-  /// - Parameter request: What to read.
-  /// - Returns: Where the outcome will be.
-  public nonisolated func enqueueRead<Value: Sendable>(_ request: ReadRequest<Value>) -> Pending<Value> {
-    enqueueRead(request, timeout: nil)
+  /// *Ordering*: reads are carried out in the order of the calls, from any thread. If a read fails or is cancelled, the reads that
+  /// were enqueued behind it before then fail with `.precedingReadFailed`.
+  ///
+  /// *Cancellation*: ``Pending/cancel()`` takes the read out of the queue.
+  ///
+  /// - Parameters:
+  ///   - request: What to read.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
+  public nonisolated func enqueueRead<Value: Sendable>(
+    _ request: ReadRequest<Value>, timeout: Timeout? = nil
+  ) -> Pending<Value> {
+    let outcome = PendingOutcome<Value>(executor)
+    let called = executor.reactor.now
+    submit { $0.core.enqueue(request, timeout, called, outcome, owner: $0) }
+    return Pending(outcome: outcome)
+  }
+
+  /// Returns all bytes that arrived and that no read has taken, and removes them from the stream. Works after the stream is closed,
+  /// too.
+  ///
+  /// *Ordering*: in the stream's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Returns: The bytes, or an empty array.
+  public func takeBuffered() -> [UInt8] {
+    _ = claimPlaceNow()
+    let bytes = core.reads.queue.takeBuffered()
+    core.settle()
+    return bytes
   }
 }
 
-// Reading into an array of the caller's: what arrives is appended to what the array has.
+// MARK: - Reading into an array
 
 extension ByteStream {
-  /// Reads what there is and appends it to an array.
+  /// Reads the bytes that have arrived and appends them to an array: see ``read(upTo:timeout:)``.
   ///
-  /// An array that is a property of an actor must be taken out before the call and put back after it. If the read fails,
-  /// the array is as it was.
+  /// If the read fails, the array does not change. If the array is a property of an actor, take it out of the property before the
+  /// call and put it back afterwards.
   ///
   /// - Parameters:
-  ///   - bytes: Where to append.
-  ///   - limit: The most bytes, at least 1.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Returns: How many bytes were appended; 0 at the end of the stream.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - bytes: The array to append to.
+  ///   - limit: The largest number of bytes to read, at least 1. The default is 64 KiB.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  /// - Returns: The number of bytes that were appended, or 0 at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   @discardableResult
   public nonisolated func read(
     into bytes: inout [UInt8], upTo limit: Int = 65_536, timeout: Timeout? = nil
@@ -171,28 +220,32 @@ extension ByteStream {
     return more.count
   }
 
-  /// Reads so many bytes and appends them to an array, which is as it was if the read fails.
+  /// Reads a number of bytes and appends them to an array: see ``read(exactly:timeout:progress:)``.
+  ///
+  /// If the read fails, the array does not change.
   ///
   /// - Parameters:
-  ///   - bytes: Where to append.
-  ///   - length: The number of bytes.
-  ///   - timeout: How long it may take; `nil` for any time.
-  ///   - progress: Hears how far it has come.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - bytes: The array to append to.
+  ///   - length: The number of bytes, at least 0.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - progress: Called as bytes arrive.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func read(
-    into bytes: inout [UInt8], exactly length: Int, timeout: Timeout? = nil, progress: Progress? = nil
+    into bytes: inout [UInt8], exactly length: Int, timeout: Timeout? = nil, progress: ProgressHandler? = nil
   ) async throws {
     bytes += try await read(exactly: length, timeout: timeout, progress: progress)
   }
 
-  /// Reads everything through a delimiter and appends it to an array, which is as it was if the read fails.
+  /// Reads all bytes through a delimiter and appends them to an array: see ``read(until:maximumLength:timeout:)``.
+  ///
+  /// If the read fails, the array does not change.
   ///
   /// - Parameters:
-  ///   - bytes: Where to append.
-  ///   - delimiter: What ends the read.
-  ///   - maximumLength: The most bytes read, the delimiter included.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - bytes: The array to append to.
+  ///   - delimiter: The bytes that end the read.
+  ///   - maximumLength: The largest number of bytes to read, including the delimiter. The default is 64 KiB.
+  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func read(
     into bytes: inout [UInt8], until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
   ) async throws {
@@ -200,8 +253,10 @@ extension ByteStream {
   }
 }
 
-/// A value that a synchronous closure in another isolation may change, and that comes back. The mutex proves to the
-/// compiler that nobody else touches it meanwhile; there is never anybody to wait for. It is there until `takeBack`.
+/// A value that a synchronous closure in another isolation changes, and that comes back afterwards.
+///
+/// The mutex proves to the compiler that only one thread uses the value at a time. It is never contended. The value is there until
+/// `takeBack`.
 // swift-format-ignore: NeverForceUnwrap
 private struct Lent<State>: ~Copyable {
   private let state: Mutex<State?>

@@ -1,100 +1,199 @@
+internal import EpollReactor
+
 extension ByteStream {
   /// Writes bytes: send(2).
   ///
-  /// It returns when the kernel has taken the last byte. *Cancellation* and timeouts remove a write of which no byte was
-  /// sent; one that is partly sent goes on, and a timeout's ``SocketError/bytesTransferred`` says how much was.
+  /// It returns when the kernel has taken the last byte; over TLS, when the kernel has taken the last byte of the ciphertext.
   ///
-  /// - Parameter bytes: The bytes; none is a write too, which succeeds in its turn.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func write(_ bytes: [UInt8]) async throws { try await write(bytes, timeout: nil, progress: nil) }
-
-  /// Writes bytes: see ``write(_:)-([UInt8])``.
+  /// *Cancellation* and timeouts remove the write if none of its bytes were sent. If some were sent, the rest is sent in the
+  /// background, and ``SocketError/bytesTransferred`` of a timeout says how many were sent until then.
+  ///
+  /// *Ordering*: the write takes its place in the queue of writes.
   ///
   /// - Parameters:
-  ///   - bytes: The bytes.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func write(_ bytes: [UInt8], timeout: Timeout?) async throws {
-    try await write(bytes, timeout: timeout, progress: nil)
+  ///   - bytes: The bytes. A write of no bytes succeeds when it is at the front of the queue.
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - progress: Called after each step of a write that takes more than one.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public func write(_ bytes: [UInt8], timeout: Timeout? = nil, progress: ProgressHandler? = nil) async throws {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let (sent, isDone) = try core.sendAtOnce(bytes.span, place)
+    if isDone { return }
+    let rest = sent == 0 ? bytes : Array(bytes[sent...])
+    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, progress, place))
   }
 
-  /// Writes bytes: see ``write(_:)-([UInt8])``.
+  /// Writes bytes, and copies only those that cannot be sent at once.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
-  ///   - progress: Hears how far it has come, if it takes more than one step.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func write(_ bytes: [UInt8], progress: Progress?) async throws {
-    try await write(bytes, timeout: nil, progress: progress)
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public func write(_ bytes: Span<UInt8>, timeout: Timeout? = nil) async throws {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let (sent, isDone) = try core.sendAtOnce(bytes, place)
+    if isDone { return }
+    let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
+    try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, nil, place))
   }
 
-  /// Writes bytes that are copied only if they cannot be sent at once.
+  /// Writes the bytes of a sequence, which are copied before the call suspends.
   ///
-  /// - Parameter bytes: The bytes.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func write(_ bytes: Span<UInt8>) async throws { try await write(bytes, timeout: nil) }
-
-  /// Writes bytes of any sequence, which is copied before the call suspends.
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(_ bytes: some Sequence<UInt8>, timeout: Timeout? = nil) async throws {
     let copy = Array(bytes)
     try await write(copy, timeout: timeout, progress: nil)
   }
 
-  /// Writes several pieces as one, without joining them first: sendmsg(2).
+  /// Writes several pieces as one write, without joining them first: sendmsg(2).
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
   ///   - pieces: The pieces, in order.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func write(contentsOf pieces: [[UInt8]], timeout: Timeout? = nil) async throws {
-    try await write(contentsOf: pieces, timeout: timeout, progress: nil)
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - progress: Called after each step of a write that takes more than one.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public func write(
+    contentsOf pieces: [[UInt8]], timeout: Timeout? = nil, progress: ProgressHandler? = nil
+  ) async throws {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    try Task.checkCancellation()
+    try core.checkWritable()
+    try await finish(core.begin(.pieces(pieces), timeout, progress, place))
   }
 
   /// Writes a text as UTF-8.
   ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
+  ///
   /// - Parameters:
   ///   - text: The text.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(utf8 text: String, timeout: Timeout? = nil) async throws {
     let bytes = Array(text.utf8)
     try await write(bytes, timeout: timeout, progress: nil)
   }
 
-  /// Writes a message with its length in front of it: what ``messages(lengthPrefix:maximumLength:)`` reads.
+  /// Writes a message behind its length. ``messages(lengthPrefix:maximumLength:)`` reads such messages.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
-  ///   - message: The message; `.invalidArgument` if the prefix is too narrow for its length.
-  ///   - prefix: How the length is written.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+  ///   - message: The message. If its length does not fit into the prefix, the call throws `.invalidArgument`.
+  ///   - prefix: The format of the length.
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func write(
     message: [UInt8], lengthPrefix prefix: LengthPrefix, timeout: Timeout? = nil
   ) async throws {
     guard let length = prefix.encode(message.count) else {
       throw SocketError.invalid("write", "\(message.count) bytes are too many for a prefix of \(prefix.width) bytes")
     }
-    try await write(contentsOf: [length, message], timeout: timeout, progress: nil)
+    try await write(contentsOf: [length, message], timeout: timeout)
   }
 
-  /// Puts a write in the queue without waiting for it: see ``enqueueWrite(_:timeout:)``.
+  /// Writes bytes of a file, which the kernel sends without copying them through this process: sendfile(2).
   ///
-  /// - Parameter bytes: The bytes.
-  /// - Returns: Where the outcome will be.
-  @discardableResult
-  public nonisolated func enqueueWrite(_ bytes: [UInt8]) -> Pending<Void> { enqueueWrite(bytes, timeout: nil) }
+  /// The call is one write, in its place among the others. A stream without a socket, such as TLS, reads the file in pieces.
+  ///
+  /// Reading a file may block. It happens on the reactor's thread, at most 256 KiB at a time, and takes microseconds if the file is
+  /// in the page cache. For slow or remote disks, read the file on a thread of your own and call ``write(_:timeout:progress:)``.
+  ///
+  /// *Errors*: if the file becomes shorter or cannot be read, and a part of it was sent, the stream is aborted, because the peer
+  /// waits for the rest. ``SocketError/bytesTransferred`` says how much was sent. If nothing was sent, only this write fails. If
+  /// the file changes meanwhile, the peer gets the bytes that the file has when they are sent.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
+  ///
+  /// - Parameters:
+  ///   - file: The file. It stays open until it is sent, also if the caller drops its reference.
+  ///   - range: The bytes to send, counted from the beginning of the file. `nil` means all; an empty range is a write, too. If the
+  ///     file does not contain the range, the call throws `.invalidArgument` and sends nothing.
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - progress: Called after each step of a write that takes more than one.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public func sendFile(
+    _ file: FileSource, range: Range<Int>? = nil, timeout: Timeout? = nil, progress: ProgressHandler? = nil
+  ) async throws {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    try Task.checkCancellation()
+    try core.checkWritable()
+    let range = try file.checked(range)
+    let content = WriteQueue<Operation>.Content.file(file, from: range.lowerBound, count: range.count)
+    try await finish(core.begin(content, timeout, progress, place))
+  }
 
-  /// Waits until the peer's side has acknowledged everything written before: see ``flush(until:timeout:)``.
+  /// Puts a write in the queue without waiting for it.
   ///
-  /// - Parameter target: How far it shall have gone.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func flush(until target: FlushTarget = .acknowledged) async throws {
-    try await flush(until: target, timeout: nil)
+  /// If more bytes wait than the stream's write budget allows, nothing is queued, and the handle fails with `.limitExceeded`.
+  ///
+  /// *Ordering*: writes are carried out in the order of the calls, from any thread.
+  ///
+  /// *Cancellation*: ``Pending/cancel()`` takes the write out of the queue if none of its bytes were sent.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
+  @discardableResult
+  public nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout? = nil) -> Pending<Void> {
+    let outcome = PendingOutcome<Void>(executor)
+    let called = executor.reactor.now
+    submit { $0.core.enqueue(bytes, timeout, called, outcome, owner: $0) }
+    return Pending(outcome: outcome)
+  }
+
+  /// Waits until everything that was written before has gone as far as `target` says: ioctl(2) with SIOCOUTQ, tcp(7).
+  ///
+  /// It says nothing about the program at the other end, which may not have read the bytes yet. The kernel has no event for
+  /// acknowledgements. So the stream asks the kernel again after an eighth of the time waited, between 1 ms and 1 s, as long as a
+  /// call waits. Behind ``finishWriting()`` the end of the stream must be acknowledged, too. In memory and on unix sockets, bytes
+  /// that were sent are already in the peer's buffer.
+  ///
+  /// *Ordering*: the flush takes a place among the writes. Later writes do not wait for the acknowledgement, and the flush does not
+  /// wait for them.
+  ///
+  /// *Cancellation* and timeouts only end the wait. Closing the stream ends the wait, too: once everything is sent, the flush
+  /// throws `.closed`. ``close(after:)`` with `.pendingWrites` waits for the flush.
+  ///
+  /// - Parameters:
+  ///   - target: How far the bytes must have gone.
+  ///   - timeout: The longest time that the call may take. `nil` means no limit.
+  /// - Throws: ``SocketError``, for example why the connection broke, and `CancellationError` if the task is cancelled.
+  public func flush(until target: FlushTarget = .acknowledged, timeout: Timeout? = nil) async throws {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    try await finish(core.begin(flushUntil: target, timeout, place))
+  }
+
+  /// Tells the peer, behind all earlier writes, that no more bytes come: the half-close, shutdown(2). Reading continues.
+  ///
+  /// *Ordering*: the half-close takes its place among the writes, and no write is accepted behind it.
+  ///
+  /// *Cancellation*, also before the call, only ends the wait; the half-close is still carried out when it reaches the front of the
+  /// queue. The call then throws `CancellationError`, unless the half-close is already done.
+  ///
+  /// - Throws: ``SocketError``: `.closed` if the writing side was already finished, or why the connection broke;
+  ///   `CancellationError` if the task is cancelled.
+  public func finishWriting() async throws {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    // In a cancelled task, too, the half-close is carried out: only the wait ends.
+    try core.checkWritable()
+    try await finish(core.begin(.finish, nil, nil, place))
+  }
+
+  /// Waits for a write that has begun.
+  func finish(_ operation: Operation) async throws {
+    if let suspension = operation.waiting { await wait(for: suspension, .write(operation.id)) }
+    _ = try core.outcomeOfCall(operation.outcome)
   }
 }
 

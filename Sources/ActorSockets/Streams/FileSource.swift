@@ -57,19 +57,6 @@ public final class FileSource: Sendable {
   }
 }
 
-extension ByteStream {
-  /// Sends a file, or a part of it: see ``sendFile(_:range:timeout:progress:)``.
-  ///
-  /// - Parameters:
-  ///   - file: The file.
-  ///   - range: The bytes, counted from the file's beginning; `nil` for all.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
-  public func sendFile(_ file: FileSource, range: Range<Int>? = nil, timeout: Timeout? = nil) async throws {
-    try await sendFile(file, range: range, timeout: timeout, progress: nil)
-  }
-}
-
 extension StreamCore {
   /// Sends a part of a file; false when nothing can be sent now.
   func send(_ file: FileSource, from offset: Int, count: Int) -> Bool {

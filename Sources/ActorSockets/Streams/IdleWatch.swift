@@ -84,8 +84,8 @@ extension StreamCore {
 
   /// Ends the stream if no byte moved for too long, behind the calls that wait in the queue of the reactor.
   ///
-  /// - Parameter hops: How many times it goes behind them: a task on the reactor that waits there may call an actor of the user's when
-  ///   it runs, and that one the stream.
+  /// - Parameter hops: How many times it goes behind them: a task on the reactor that waits there may call an actor of the user's
+  ///   when it runs, and that one the stream.
   private func endIfIdle(hops: Int) {
     guard let idleWatch, idleWatch.isOver() else { return }
     if hops > 0, let owner {

@@ -136,11 +136,7 @@ private func move(from source: some ByteStream, to destination: some ByteStream)
           return .ended(moved)
         }
         moved += chunk.count
-        if let destination = destination as? any QueuedByteStream {
-          try await destination.writeForGood(chunk)
-        } else {
-          try await destination.write(chunk, timeout: nil, progress: nil)
-        }
+        try await destination.writeForGood(chunk)
       } catch {
         return .destinationFailed(error)
       }
@@ -148,7 +144,7 @@ private func move(from source: some ByteStream, to destination: some ByteStream)
   }
 }
 
-extension QueuedByteStream {
+extension ByteStream {
   /// Writes bytes that nobody else has. Cancellation, also before the call, stops the waiting alone: the bytes stay in the
   /// queue.
   fileprivate func writeForGood(_ bytes: [UInt8]) async throws {

@@ -6,7 +6,7 @@ internal import SocketSystem
 extension StreamCore {
   /// Shows what arrived until `body` uses some of it up; `nil` at the end of the stream. Isolated to the owner.
   func withBytes<Value>(
-    upTo limit: Int, _ timeout: Timeout?, owner: any QueuedByteStream, _ place: Place,
+    upTo limit: Int, _ timeout: Timeout?, owner: any ByteStream, _ place: Place,
     _ body: (Span<UInt8>, inout Int) throws -> Value
   ) async throws -> Value? {
     if limit <= 0 { throw SocketError.invalid("withBytes", "up to \(limit) bytes is nothing, ask for at least one") }

@@ -1,7 +1,7 @@
 // How what was queued is taken back: by cancelling a task, or a handle.
 //
-// Whoever comes first, the outcome or the cancellation, takes the operation out of its queue; the other finds nothing there. Both are
-// on the reactor's thread.
+// Whoever comes first, the outcome or the cancellation, takes the operation out of its queue; the other finds nothing there. Both
+// are on the reactor's thread.
 
 extension StreamCore {
   /// The task that awaits a call was cancelled.
@@ -34,7 +34,8 @@ extension StreamCore {
   }
 }
 
-// A handler's task does not listen for its cancellation while it waits: the server that cancels it aborts the connection right after that.
+// A handler's task does not listen for its cancellation while it waits: the server that cancels it aborts the connection right
+// after that.
 
 extension StreamCore {
   /// A call of the handler task is about to suspend. The call ends now if the task was cancelled before.
@@ -51,8 +52,8 @@ extension StreamCore {
     }
   }
 
-  /// What a call throws for an error of the stream: `CancellationError` if the stream was closed and the call is made by the handler task
-  /// after that task was cancelled.
+  /// What a call throws for an error of the stream: `CancellationError` if the stream was closed and the call is made by the
+  /// handler task after that task was cancelled.
   func errorOfCall(_ error: any Error) -> any Error {
     guard let closed = error as? SocketError, closed.code == .closed, Task.isCancelled,
       owner?.executor.isCalledByHandlerTask == true

@@ -8,7 +8,7 @@ extension StreamCore {
   /// Begins a read of a call. Not inlined, for what it needs would be kept in the frame of every suspended read.
   @inline(never)
   func beginRead(
-    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ place: Place
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: ProgressHandler?, _ place: Place
   ) throws -> Operation {
     try kind.validate()
     try checkReadable("read")
@@ -22,7 +22,7 @@ extension StreamCore {
   }
 
   func begin(
-    _ kind: ReadKind, _ timeout: Timeout?, _ progress: Progress?, _ place: Place
+    _ kind: ReadKind, _ timeout: Timeout?, _ progress: ProgressHandler?, _ place: Place
   ) -> Operation {
     if timeout == nil, progress == nil { return begin(kind, place) }
     let operation = operation(.call, timeout, progress)
@@ -34,8 +34,8 @@ extension StreamCore {
   /// Begins a write of a call, of which `sent` bytes are gone already and not in the content.
   @inline(never)
   func begin(
-    _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?, _ progress: Progress?,
-    _ place: Place
+    _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?,
+    _ progress: ProgressHandler?, _ place: Place
   ) -> Operation {
     let operation = operation(.call, timeout, progress)
     operation.id = admit(content, alreadySent: sent, operation)
@@ -90,7 +90,7 @@ extension StreamCore {
     return SocketError(.closed, operation: "write", detail: "the writing side was finished before")
   }
 
-  func operation(_ waiter: Operation.Waiter, _ timeout: Timeout?, _ progress: Progress?) -> Operation {
+  func operation(_ waiter: Operation.Waiter, _ timeout: Timeout?, _ progress: ProgressHandler?) -> Operation {
     Operation(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
   }
 

@@ -35,8 +35,8 @@ extension StreamCore {
     }
   }
 
-  /// Does what `pumpReads` does, in fewer steps, if the only read is one of what there is and bytes have arrived for it. That is the
-  /// usual case.
+  /// Does what `pumpReads` does, in fewer steps, if the only read is one of what there is and bytes have arrived for it. That is
+  /// the usual case.
   ///
   /// - Returns: Whether it was so.
   func pumpLoneRead() -> Bool {

@@ -8,7 +8,8 @@ package import SocketSystem
 // - `waiting`: nothing new is taken, it throws `.upgraded`. The upgrade has an entry in each queue, so that it has its turn when
 //   all reads and writes before it are done. In the queue of the reads that is the turn to look at the bytes, which is never
 //   given back; in the other a write of no bytes. If a read before it fails, the upgrade fails as any enqueued read does.
-// - `carrying`: events go to the layer, which moves bytes by the calls of `Carrier`. The queues are empty and stay so.
+// - `carrying`: events go to the layer, which moves bytes with the methods at the end of this file. The queues are empty and stay
+//   so.
 // - detached: the layer has let go. The stream closes as one without a layer, behind the bytes that the layer left for it.
 //
 // Closing and aborting the plain face is closing and aborting the layer, until it is detached. Whatever ends the stream, the
@@ -93,44 +94,6 @@ extension StreamCore {
   }
 }
 
-/// What a layer moves its bytes through.
-package protocol Carrier: AnyObject {
-  /// Whether bytes, the end or an error may wait.
-  var isReadable: Bool { get }
-  /// Says that the next transfer shall be tried although nothing announced it.
-  func tryAnyway()
-  /// Shows at most so many bytes that arrived, all of which are used up then; `.bytes(0)` is the end of the stream.
-  func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer
-  /// Sends bytes.
-  func send(_ bytes: Span<UInt8>) -> Transfer
-  /// The bytes that were sent and that the peer's side has not acknowledged.
-  var unacknowledgedBytes: Int { get }
-  /// What TCP knows of the connection.
-  var tcpInfo: TCPInfo? { get }
-  /// The layer's handshake is done.
-  ///
-  /// - Parameter handshake: What was agreed on, for whoever observes the stream; asked for only if somebody does.
-  func handshakeIsDone(_ handshake: () -> ObservedHandshake?)
-  /// The layer's handshake has failed.
-  func handshakeFailed(_ error: any Error)
-  /// Takes out the bytes that arrived before the layer began, and that nobody has read.
-  func takeEarlyBytes() -> [UInt8]
-  /// Sends what is left, and closes. The layer hears no more of it.
-  ///
-  /// - Parameters:
-  ///   - rest: Bytes of the layer that are not sent.
-  ///   - end: Why the layer lets go.
-  ///   - done: Called when it is closed, unless that is at once.
-  /// - Returns: Whether it was at once.
-  func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool
-  /// Resets. The layer hears no more of it.
-  func abort()
-  /// The user has aborted a stream whose layer has failed. It closes by itself already, and that is to be over within seconds.
-  func hasten()
-  /// The reactor of both shuts down.
-  func reactorShutDown()
-}
-
 /// Why a layer lets go of its carrier.
 package struct LayerEnd {
   /// Whether the peer has said that it sends no more.
@@ -144,24 +107,31 @@ package struct LayerEnd {
   }
 }
 
-extension Carrier {
-  package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {}
-  package func handshakeFailed(_ error: any Error) {}
-}
+// MARK: - What the layer calls
 
-extension StreamCore: Carrier {
+extension StreamCore {
+  /// Whether bytes, the end or an error may wait.
   package var isReadable: Bool { transport.isReadable }
+  /// Makes the next transfer try the system call although no event announced it.
   package func tryAnyway() { transport.tryAnyway() }
+  /// The number of bytes that were sent and that the peer's side has not acknowledged.
   package var unacknowledgedBytes: Int { transport.unacknowledgedBytes }
+  /// The kernel's figures for the connection, or `nil` if it is not a TCP connection.
   package var tcpInfo: TCPInfo? { transport.tcpInfo }
+  /// Removes and returns the bytes that arrived before the layer began and that no read has taken.
   package func takeEarlyBytes() -> [UInt8] { reads.queue.takeBuffered() }
 
+  /// Reports to the observer that the layer's handshake is done.
+  ///
+  /// - Parameter handshake: Returns the result of the handshake. Called only if there is an observer.
   package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {
     if let observation, let handshake = handshake() { observation.handshakeIsDone(handshake) }
   }
 
+  /// Reports to the observer that the layer's handshake has failed.
   package func handshakeFailed(_ error: any Error) { observation?.handshakeFailed(error) }
 
+  /// Shows the layer bytes that arrived, all of which are consumed. `.bytes(0)` is the end of the stream.
   package func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {
     var nothing = ByteQueue()
     let result = transport.receive(atMost: limit, restInto: &nothing) { bytes in
@@ -179,6 +149,7 @@ extension StreamCore: Carrier {
     return result
   }
 
+  /// Sends bytes of the layer.
   package func send(_ bytes: Span<UInt8>) -> Transfer {
     let result = transport.send(bytes)
     switch result {
@@ -189,6 +160,13 @@ extension StreamCore: Carrier {
     return result
   }
 
+  /// Sends the layer's last bytes, and closes. The layer hears no more of the stream.
+  ///
+  /// - Parameters:
+  ///   - rest: Bytes of the layer that are not sent yet.
+  ///   - end: Why the layer lets go.
+  ///   - done: Called when the stream is closed, unless it is closed when this returns.
+  /// - Returns: Whether the stream is closed.
   package func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool {
     upgrade = nil
     lifecycle.layerLetGo(hasFailed: end.isFailure)
@@ -202,10 +180,12 @@ extension StreamCore: Carrier {
     return false
   }
 
+  /// Resets the connection. The layer hears no more of the stream.
   package func abort() {
     upgrade = nil
     terminate(SocketError(.closed, operation: ""), nil)
   }
 
+  /// Ends the wait for the layer's last bytes soon: the user has aborted the encrypted stream after its layer had failed.
   package func hasten() { abortOnRequest() }
 }

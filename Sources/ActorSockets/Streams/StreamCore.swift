@@ -4,12 +4,14 @@ package import SocketSystem
 /// What a stream consists of, behind its public face: a transport that moves bytes, a lane for each direction, and the life cycle.
 ///
 /// It belongs to one actor. Only that actor's methods and the reactor's events touch it, and both run in the actor's isolation. The
-/// queues and the life cycle are pure machines: they decide. This class carries out what they say: it moves bytes, arms deadlines and
-/// resumes callers. Its synchronous methods cannot be interrupted, so nothing changes between a decision and the act.
+/// queues and the life cycle are pure machines: they decide. This class carries out what they say: it moves bytes, arms deadlines
+/// and resumes callers. Its synchronous methods cannot be interrupted, so nothing changes between a decision and the act.
 ///
 /// Every suspended call is resumed once: a queue gives an operation out once, by `.finish` or `remove`, and the code that gets it
 /// resumes the call.
-public final class StreamCore {
+public final class _StreamCore {
+  // The class is public because `ByteStream` has it as a requirement, and underscored because users have no use for it.
+
   /// What a stream can be told to do differently.
   package struct Options: Sendable {
     package var writeBudget = 1 << 20
@@ -22,9 +24,9 @@ public final class StreamCore {
   let transport: any StreamTransport
   let registration: Registration
   package var options: Options
-  private(set) weak var owner: (any QueuedByteStream)?
+  private(set) weak var owner: (any ByteStream)?
   /// Keeps the actor alive while work goes on that no call waits for.
-  var keepAlive: (any QueuedByteStream)?
+  var keepAlive: (any ByteStream)?
 
   // Every operation uses these three properties many times. No closure of the user's runs while one of them is changed, which debug
   // builds and ACTORSOCKETS_PLAIN check. In other builds the checks would be 8 percent of the instructions of an echo.
@@ -76,7 +78,7 @@ public final class StreamCore {
   }
 
   /// Sets the actor whose core this is. Called before anything else happens on the reactor.
-  package func setOwner(_ owner: any QueuedByteStream) { self.owner = owner }
+  package func setOwner(_ owner: any ByteStream) { self.owner = owner }
 
   // MARK: Events from the transport
 
@@ -140,6 +142,8 @@ public final class StreamCore {
     transport.failure?.during(operation) ?? SocketError(error, operation: operation)
   }
 }
+
+package typealias StreamCore = _StreamCore
 
 /// Calls that wait for something else than their turn in a queue.
 struct StreamWaiters {

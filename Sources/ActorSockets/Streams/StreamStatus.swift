@@ -85,16 +85,6 @@ public struct StreamStatus: Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// What is done first when a stream is closed with ``ByteStream/close(after:)``.
-public enum CloseCondition: Hashable, Sendable {
-  /// The reads that wait are finished.
-  case pendingReads
-  /// The writes that wait are finished; reads go on until then.
-  case pendingWrites
-  /// The reads and the writes that wait are finished.
-  case pendingReadsAndWrites
-}
-
 extension StreamCore {
   /// What it has moved.
   var metrics: StreamMetrics {

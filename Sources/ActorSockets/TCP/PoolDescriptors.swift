@@ -6,14 +6,14 @@
 /// The descriptors that Swift's thread pool opens and keeps.
 enum PoolDescriptors {
   private static let opening = Task.detached {
-    // libdispatch opens a clock's timerfd when it waits for a timer that is not due yet. A short sleep is not enough, because on a busy
-    // machine it can be due before libdispatch waits for it. So a long sleep of each clock begins first.
+    // libdispatch opens a clock's timerfd when it waits for a timer that is not due yet. A short sleep is not enough, because on a
+    // busy machine it can be due before libdispatch waits for it. So a long sleep of each clock begins first.
     let long = [
       Task.immediate { try? await Task.sleep(for: .seconds(3600), clock: .continuous) },
       Task.immediate { try? await Task.sleep(for: .seconds(3600), clock: .suspending) },
     ]
-    // One thread of libdispatch ends sleeps and then waits for the timers that are left. When the second short sleep of a clock ends,
-    // that thread has waited for the long one after the first.
+    // One thread of libdispatch ends sleeps and then waits for the timers that are left. When the second short sleep of a clock
+    // ends, that thread has waited for the long one after the first.
     for _ in 0..<2 {
       try? await Task.sleep(for: .milliseconds(1), clock: .continuous)
       try? await Task.sleep(for: .milliseconds(1), clock: .suspending)

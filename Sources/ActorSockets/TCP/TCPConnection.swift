@@ -12,7 +12,7 @@ internal import Synchronization
 ///
 /// What it can do is described at ``ByteStream``. Dropping the last reference acts as ``ByteStream/close()``; a suspended
 /// call and an enqueued operation keep it alive.
-public actor TCPConnection: QueuedByteStream {
+public actor TCPConnection: ByteStream {
   /// What a connection can be told to do differently.
   public struct Configuration: Sendable {
     /// What happens when an operation times out.
@@ -88,7 +88,7 @@ public actor TCPConnection: QueuedByteStream {
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
   /// The queues, and what moves the bytes.
-  public let core: StreamCore
+  public let _core: _StreamCore
 
   private nonisolated let draining = Atomic<Bool>(false)
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
@@ -179,10 +179,10 @@ public actor TCPConnection: QueuedByteStream {
     registration = Registration(on: reactor, holding: descriptor)
     transport = SocketTransport(registration, executor)
     transport.inbox = configuration.inbox
-    core = StreamCore(
+    _core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
-    core.observation = Observation(on: reactor, id, identity, isAccepted: isAccepted)
+    _core.observation = Observation(on: reactor, id, identity, isAccepted: isAccepted)
     submit { $0.begin(isTCP: isTCP) }
   }
 
@@ -191,10 +191,10 @@ public actor TCPConnection: QueuedByteStream {
     registration = Registration(on: executor.reactor)
     transport = SocketTransport(registration, executor)
     transport.inbox = configuration.inbox
-    core = StreamCore(
+    _core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
-    core.observation = Observation(on: executor.reactor, id, identity, isAccepted: false)
+    _core.observation = Observation(on: executor.reactor, id, identity, isAccepted: false)
     transport.attempt = ConnectAttempt(
       registration, configuration, timeout: timeout, started: executor.reactor.now)
   }

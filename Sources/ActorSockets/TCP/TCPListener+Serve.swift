@@ -206,8 +206,8 @@ extension TCPListener {
   ///
   /// A listener that is drained before it is served has nothing to do: `serve` returns at once.
   ///
-  /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the listener's isolation it takes effect at once, ahead of
-  /// calls that wait in the queue.
+  /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the listener's isolation it takes effect at once, ahead
+  /// of calls that wait in the queue.
   ///
   /// - Parameter duration: How long the handlers may go on. Of several drains, the earliest end counts.
   public func drain(within duration: Duration) {

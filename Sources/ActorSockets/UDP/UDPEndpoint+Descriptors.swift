@@ -25,8 +25,8 @@ extension Datagram {
 
   /// Takes the next of the descriptors that came with the datagram, in the order in which they were passed.
   ///
-  /// An endpoint receives descriptors if ``UDPEndpoint/Configuration/descriptorsPerDatagram`` says so. Copies of a datagram share its
-  /// descriptors. Descriptors that are not taken are closed with its last copy.
+  /// An endpoint receives descriptors if ``UDPEndpoint/Configuration/descriptorsPerDatagram`` says so. Copies of a datagram share
+  /// its descriptors. Descriptors that are not taken are closed with its last copy.
   ///
   /// - Returns: The descriptor, which is yours; `nil` if no descriptor is left.
   public func takeDescriptor() -> OwnedDescriptor? { descriptors?.takeFirst() }

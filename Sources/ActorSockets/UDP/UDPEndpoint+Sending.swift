@@ -121,8 +121,8 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - datagram: The datagram.
   ///   - timeout: How long it may wait for room.
-  /// - Returns: The outcome to come: what ``send(_:timeout:)-([UInt8],_)`` throws, and `.limitExceeded` if more bytes wait already than
-  ///   ``Configuration/sendBudget``.
+  /// - Returns: The outcome to come: what ``send(_:timeout:)-([UInt8],_)`` throws, and `.limitExceeded` if more bytes wait already
+  ///   than ``Configuration/sendBudget``.
   @discardableResult
   public nonisolated func enqueueSend(_ datagram: Datagram, timeout: Timeout? = nil) -> Pending<Void> {
     let datagram = datagram.claimingDescriptors()

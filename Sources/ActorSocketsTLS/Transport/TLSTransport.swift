@@ -77,7 +77,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   weak var connection: TLSConnection?
   let setup: Setup
   let registration: Registration
-  var carrier: (any Carrier)?
+  var carrier: StreamCore?
   /// Exists from the beginning of the handshake until the transport detaches.
   var engine: TLSEngine?
 
@@ -97,7 +97,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
 
   var handshake = Handshake()
   /// The carrier while it closes by itself.
-  var closingCarrier: (any Carrier)?
+  var closingCarrier: StreamCore?
   /// What the handshake negotiated. Made on first use, because making it takes a twentieth of the time of a handshake.
   private(set) lazy var session = engine?.session
 
@@ -112,7 +112,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   var tcpInfo: TCPInfo? { carrier?.tcpInfo }
 
   /// Sets the carrier. Must be called before anything else.
-  func setCarrier(_ carrier: any Carrier) { self.carrier = carrier }
+  func setCarrier(_ carrier: StreamCore) { self.carrier = carrier }
 
   /// Derives bytes from the connection's secrets. Throws `.closed` unless the connection is up.
   func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws -> [UInt8] {

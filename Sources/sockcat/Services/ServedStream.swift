@@ -2,7 +2,7 @@ import ActorSockets
 import ActorSocketsTLS
 
 /// A connection as services see it, plain or encrypted.
-protocol ServedStream: QueuedByteStream {
+protocol ServedStream: ByteStream {
   /// A number that is unique among connections of the same type.
   nonisolated var id: UInt64 { get }
 }

@@ -20,9 +20,9 @@ enum UpgradePhase: String, CaseIterable, CustomTestStringConvertible {
 /// An upgrade in one of its phases.
 private struct Upgraded {
   var secure: TLSConnection?
-  var plain: (any QueuedByteStream)?
+  var plain: (any ByteStream)?
   /// The other end, in plain text.
-  let peer: any QueuedByteStream
+  let peer: any ByteStream
   /// The other end, if the phase needs one that answers.
   let securePeer: TLSConnection?
   let earlierRead: Pending<[UInt8]>?

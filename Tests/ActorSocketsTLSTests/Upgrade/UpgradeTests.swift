@@ -252,39 +252,4 @@ import Testing
       #expect(try await outer.client.closed.isByUs)
     }
   }
-
-  @Test(arguments: TLSVersion.both)
-  func `Over a stream that is none of the package's`(version: TLSVersion) async throws {
-    try await within("all of it arrives") {
-      let pair = try await CarrierKind.tcp.pair()
-      let client = TLSConnection.over(
-        ForeignStream(pair.client), context: try Contexts.client(version), as: .client(serverName: "server.test"))
-      let server = TLSConnection.over(ForeignStream(pair.server), context: try Contexts.server(version), as: .server)
-      async let arrived = server.readToEnd()
-      for part in 0..<3 { try await client.write(pattern(100_000, from: part)) }
-      try await client.finishWriting()
-      #expect(try await arrived == (0..<3).flatMap { pattern(100_000, from: $0) })
-      try await server.write(pattern(100_000))
-      async let closing: Void = server.close()
-      #expect(try await client.readToEnd() == pattern(100_000))
-      await client.close()
-      await closing
-      _ = try await pair.client.closed
-    }
-  }
-
-  @Test(arguments: [false, true])
-  func `Bytes from before the handshake are refused over a foreign stream, too`(isServer: Bool) async throws {
-    try await within("it is refused") {
-      let pair = try await CarrierKind.tcp.pair()
-      let own = isServer ? pair.server : pair.client
-      let peer = isServer ? pair.client : pair.server
-      let secure = TLSConnection.over(
-        ForeignStream(own, buffered: Array("injected".utf8)),
-        context: try isServer ? Contexts.server() : Contexts.client(),
-        as: isServer ? .server : .client(serverName: "server.test"))
-      await expectTLSError(.plaintextBeforeTLS) { try await secure.handshake() }
-      await peer.close()
-    }
-  }
 }

@@ -111,7 +111,7 @@ import Testing
     try await within("all calls return") {
       let pair = try await transport.pair()
       let closed = Task.immediate { _ = try await pair.client.closed }
-      let finished = Task.immediate { try await pair.client.peerFinishedWriting }
+      let finished = Task.immediate { try await pair.client.peerFinishedWriting() }
       for task in [closed, finished] {
         task.cancel()
         await expectCancellation { try await task.value }

@@ -55,7 +55,7 @@ import Testing
       case .sendFile: try await stream.sendFile(TemporaryFile([1, 2, 3]).source)
       case .flushSent: try await stream.flush(until: .sent)
       case .flushAcknowledged: try await stream.flush(until: .acknowledged)
-      case .peerFinished: try await stream.peerFinishedWriting
+      case .peerFinished: try await stream.peerFinishedWriting()
       case .closed: _ = try await stream.closed
       // The peer sends fewer bytes: the operation is taken back.
       case .enqueuedRead: _ = try await stream.enqueueRead(.exactly(1000)).value

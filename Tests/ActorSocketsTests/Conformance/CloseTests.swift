@@ -99,7 +99,7 @@ import Testing
       case .peerCloses:
         // What is sent to it from now on is answered with a reset.
         Task.immediate { await pair.server.close() }
-        try await stream.peerFinishedWriting
+        try await stream.peerFinishedWriting()
         await stream.abort()
       case .shutdown: reactor.shutdown()
       }
@@ -145,7 +145,7 @@ import Testing
     case .pieces: try await stream.write(contentsOf: [pattern(tooMuch), [1]])
     case .pendingWrite:
       try await stream.enqueueWrite([2]).value
-    case .peerFinished: try await stream.peerFinishedWriting
+    case .peerFinished: try await stream.peerFinishedWriting()
     }
   }
 
@@ -288,7 +288,7 @@ import Testing
       await expectError(.connectionReset) { _ = try await pair.server.read(exactly: 1) }
       await expectError(.connectionReset) { try await pair.server.write([1]) }
       await expectError(.connectionReset) { try await pair.server.finishWriting() }
-      await expectError(.connectionReset) { try await pair.server.peerFinishedWriting }
+      await expectError(.connectionReset) { try await pair.server.peerFinishedWriting() }
       let near = try await pair.client.closed
       guard case .local = near.reason else { Issue.record("closed \(near.reason)"); return }
       let far = try await pair.server.closed
@@ -404,7 +404,7 @@ import Testing
         let client = pair.client
         let (closed, finished, gone) = await Task(executorPreference: reactor) {
           let closed = Task.immediate { try await client.closed }
-          let finished = Task.immediate { try await client.peerFinishedWriting }
+          let finished = Task.immediate { try await client.peerFinishedWriting() }
           let gone = Task.immediate { await client.close() }
           await client.abort()
           return (closed, finished, gone)

@@ -49,18 +49,18 @@ import Testing
   func `The peer's end can be awaited without reading anything`(transport: Transport) async throws {
     try await within("all calls return") {
       let pair = try await transport.pair()
-      let waiting = Task.immediate { try await pair.server.peerFinishedWriting }
-      let cancelled = Task.immediate { try await pair.server.peerFinishedWriting }
+      let waiting = Task.immediate { try await pair.server.peerFinishedWriting() }
+      let cancelled = Task.immediate { try await pair.server.peerFinishedWriting() }
       cancelled.cancel()
       await expectCancellation { try await cancelled.value }
       try await pair.client.write(pattern(40_000))
       try await pair.client.finishWriting()
       try await waiting.value
-      try await pair.server.peerFinishedWriting
+      try await pair.server.peerFinishedWriting()
       try await pair.server.write(Array("goes on"))
       #expect(try await pair.client.read(exactly: 7) == Array("goes on"))
       #expect(try await pair.server.readToEnd() == pattern(40_000))
-      try await pair.server.peerFinishedWriting
+      try await pair.server.peerFinishedWriting()
     }
   }
 
@@ -68,17 +68,17 @@ import Testing
   func `Who awaits the peer's end hears of another end instead`(transport: Transport) async throws {
     try await within("all calls return") {
       let pair = try await transport.pair()
-      let near = Task.immediate { try await pair.client.peerFinishedWriting }
-      let far = Task.immediate { try await pair.server.peerFinishedWriting }
+      let near = Task.immediate { try await pair.client.peerFinishedWriting() }
+      let far = Task.immediate { try await pair.server.peerFinishedWriting() }
       await pair.client.abort()
       await expectError(.closed) { try await near.value }
-      await expectError(.closed) { try await pair.client.peerFinishedWriting }
+      await expectError(.closed) { try await pair.client.peerFinishedWriting() }
       if transport.hasReset {
         await expectError(.connectionReset) { try await far.value }
-        await expectError(.connectionReset) { try await pair.server.peerFinishedWriting }
+        await expectError(.connectionReset) { try await pair.server.peerFinishedWriting() }
       } else {
         try await far.value
-        try await pair.server.peerFinishedWriting
+        try await pair.server.peerFinishedWriting()
       }
     }
   }

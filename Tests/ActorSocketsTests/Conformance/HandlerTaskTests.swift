@@ -9,7 +9,7 @@ import Testing
   enum Call: CaseIterable {
     case read, exactly, look, write
 
-    func run(on stream: some QueuedByteStream) async throws {
+    func run(on stream: some ByteStream) async throws {
       switch self {
       case .read: _ = try await stream.read()
       case .exactly: _ = try await stream.read(exactly: 10)
@@ -21,7 +21,7 @@ import Testing
 
   /// A handler task that makes a call.
   private static func startHandlerTask(
-    _ stream: some QueuedByteStream, _ call: Call, after gate: Gate? = nil
+    _ stream: some ByteStream, _ call: Call, after gate: Gate? = nil
   ) -> Task<Void, any Error> {
     Task.immediate {
       stream.markHandlerTask(true)
@@ -32,13 +32,13 @@ import Testing
   }
 
   /// Cancels it as a server does, which aborts the stream, too.
-  private static func cancel(_ task: Task<some Any, any Error>, of stream: some QueuedByteStream) {
+  private static func cancel(_ task: Task<some Any, any Error>, of stream: some ByteStream) {
     task.cancel()
     stream.submit { $0.abort() }
   }
 
   /// Whether the call has its place in a queue.
-  private static func waits(_ call: Call, on stream: some QueuedByteStream) async -> Bool {
+  private static func waits(_ call: Call, on stream: some ByteStream) async -> Bool {
     let status = await stream.status
     return call == .write ? status.queuedWrites > 0 : status.queuedReads > 0
   }
@@ -49,7 +49,7 @@ import Testing
   ) async throws {
     try await within("the calls end") {
       let pair = try await transport.pair { $0.isNarrow = true }
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       let handlerTask = Self.startHandlerTask(stream, call)
       try await eventually("the call waits") { await Self.waits(call, on: stream) }
       if call == .exactly {
@@ -67,7 +67,7 @@ import Testing
   func `A task that is cancelled already makes no call`(call: Call) async throws {
     try await within("the calls end") {
       let pair = try await Transport.inMemory.pair { $0.isNarrow = true }
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       let gate = Gate()
       let handlerTask = Self.startHandlerTask(stream, call, after: gate)
       Self.cancel(handlerTask, of: stream)
@@ -83,7 +83,7 @@ import Testing
   @Test func `A cancellation that comes between a turn and its look ends the call`() async throws {
     try await within("the call ends") {
       let pair = try await Transport.inMemory.pair()
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       let first = stream.enqueueRead(.exactly(10))
       try await pair.client.write([1, 2, 3])
       try await stream.hasBuffered(3)
@@ -105,7 +105,7 @@ import Testing
   func `A call whose task is not cancelled fails with closed when the stream is aborted`(call: Call) async throws {
     try await within("the calls end") {
       let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       let handlerTask = Self.startHandlerTask(stream, call)
       try await eventually("the call waits") { await Self.waits(call, on: stream) }
       await stream.abort()
@@ -117,7 +117,7 @@ import Testing
   @Test func `A handler that cancels its own task waits for nothing afterwards`() async throws {
     try await within("the half-close ends") {
       let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       let handlerTask = Task.immediate {
         stream.markHandlerTask(true)
         defer { stream.markHandlerTask(false) }
@@ -134,7 +134,7 @@ import Testing
   @Test func `The error of a body is thrown as it is, also in a cancelled task`() async throws {
     try await within("the call ends") {
       let pair = try await Transport.inMemory.pair()
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       try await pair.client.write([1, 2, 3])
       let handlerTask = Task.immediate {
         stream.markHandlerTask(true)
@@ -154,7 +154,7 @@ import Testing
   @Test func `A call that failed before its task was cancelled throws why it failed`() async throws {
     try await within("the call ends") {
       let pair = try await Transport.inMemory.pair()
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       let reading = Task.immediate { _ = try await stream.read() }
       try await eventually("the call waits") { await stream.status.queuedReads == 1 }
       stream.submit { stream in
@@ -170,7 +170,7 @@ import Testing
   func `Others listen for their own cancellation, meanwhile and afterwards`(call: Call) async throws {
     try await within("the calls end") {
       let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
-      let stream = try #require(pair.server as? any QueuedByteStream)
+      let stream = pair.server
       func cancelOther() async throws {
         let other = Task.immediate { try await call.run(on: stream) }
         try await eventually("the call waits") { await Self.waits(call, on: stream) }
@@ -200,7 +200,7 @@ import Testing
       var random = SeededRandom(seed: 11)
       for round in 0..<rounds {
         let pair = try await Transport.inMemory.pair()
-        let stream = try #require(pair.server as? any QueuedByteStream)
+        let stream = pair.server
         let byte = UInt8(round % 251)
         let handlerTask = Task {
           stream.markHandlerTask(true)

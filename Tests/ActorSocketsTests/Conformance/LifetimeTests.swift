@@ -239,7 +239,7 @@ import Testing
         stream.enqueueWrite(pattern(tooMuch))
         let looking = Task.immediate { _ = try await stream.withBytes(timeout: .seconds(1000)) { _, _ in } }
         let watching = [
-          Task.immediate { _ = try await stream.closed }, Task.immediate { try await stream.peerFinishedWriting },
+          Task.immediate { _ = try await stream.closed }, Task.immediate { try await stream.peerFinishedWriting() },
         ]
         try await eventually("all wait") { await stream.status.queuedReads == 2 }
         for task in [looking] + watching { task.cancel() }

@@ -83,7 +83,7 @@ private actor Caller: ReactorActor {
 
     try await client.finishWriting()
     here("finishWriting")
-    try await server.peerFinishedWriting
+    try await server.peerFinishedWriting()
     here("peerFinishedWriting")
     #expect(try await server.read() == Array("o"))
     #expect(try await server.read() == nil)

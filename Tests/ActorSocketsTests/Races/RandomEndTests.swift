@@ -73,7 +73,7 @@ import Testing
         $0.closesOnEndOfStream = Int.random(in: 0..<4, using: &random) == 0
       }
       var calls: [Task<Void, Never>] = [pair.client, pair.server].flatMap { stream in
-        [Task { _ = try? await stream.closed }, Task { try? await stream.peerFinishedWriting }]
+        [Task { _ = try? await stream.closed }, Task { try? await stream.peerFinishedWriting() }]
       }
       for _ in 0..<800 {
         let body = Self.operation(Bool.random(using: &random) ? pair.client : pair.server, &random)

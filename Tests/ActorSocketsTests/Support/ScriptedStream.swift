@@ -5,7 +5,7 @@ import Synchronization
 @testable import ActorSockets
 
 /// A stream whose transport goes wrong at one chosen step: each call that moves bytes, or ends their sending, is a step.
-actor ScriptedStream: QueuedByteStream, EventHandler {
+actor ScriptedStream: ByteStream, EventHandler {
   enum Fault: CaseIterable {
     /// One byte moves.
     case short
@@ -19,7 +19,7 @@ actor ScriptedStream: QueuedByteStream, EventHandler {
 
   nonisolated let id = ConnectionIdentity.nextID()
   nonisolated let executor: ReactorExecutor
-  let core: StreamCore
+  let _core: StreamCore
   let transport: ScriptedTransport
   private nonisolated let registration: Registration
 
@@ -32,7 +32,7 @@ actor ScriptedStream: QueuedByteStream, EventHandler {
     executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
     transport = ScriptedTransport(incoming, fault, at: step)
-    core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
+    _core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
     submit { $0.core.setOwner($0) }
   }
 

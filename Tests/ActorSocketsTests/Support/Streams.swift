@@ -36,8 +36,8 @@ extension Pair {
   /// The same two ends, upgraded.
   fileprivate func encrypted(_ version: TLSVersion) async throws -> Pair {
     let context = try TestContexts.context(version)
-    let encryptedClient = TLSConnection.over(client, context: context, as: .client(serverName: "server.test"))
-    let encryptedServer = TLSConnection.over(server, context: context, as: .server)
+    let encryptedClient = client.startTLS(context, as: .client(serverName: "server.test"))
+    let encryptedServer = server.startTLS(context, as: .server)
     try await encryptedClient.handshake()
     try await encryptedServer.handshake()
     // The server's tickets come behind its handshake: bytes that would move while a test wants quiet.

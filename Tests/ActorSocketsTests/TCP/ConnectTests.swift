@@ -177,7 +177,7 @@ import Testing
       let reading = Task.immediate { _ = try await connection.read() }
       let writing = Task.immediate { try await connection.write([1]) }
       let finishing = Task.immediate { try await connection.finishWriting() }
-      let peer = Task.immediate { try await connection.peerFinishedWriting }
+      let peer = Task.immediate { try await connection.peerFinishedWriting() }
       let pending = connection.enqueueRead(.line())
       if closes { await connection.close() } else { await connection.abort() }
       for task in [reading, writing, finishing, peer] { await expectError(.closed) { try await task.value } }
@@ -215,7 +215,7 @@ import Testing
       await expectError(.connectionRefused) { try await connection.write([1]) }
       await expectError(.connectionRefused) { _ = try await pending.value }
       await expectError(.connectionRefused) { _ = try await connection.read() }
-      await expectError(.connectionRefused) { try await connection.peerFinishedWriting }
+      await expectError(.connectionRefused) { try await connection.peerFinishedWriting() }
       let report = try await connection.closed
       guard case .error(let error) = report.reason else { Issue.record("closed \(report.reason)"); return }
       #expect(error.code == .connectionRefused)
@@ -267,7 +267,7 @@ import Testing
         return connection
       }.value
       // Nothing is read.
-      try await connection.peerFinishedWriting
+      try await connection.peerFinishedWriting()
       #expect(peers.all.count == 1)
       if closes {
         guard case .remote = try await connection.closed.reason else { Issue.record("not by the peer"); return }

@@ -63,7 +63,7 @@ import Testing
         peer.finishWriting()
       }.value
       #expect(try await reading.value == pattern(length * 5000))
-      try await connection.peerFinishedWriting
+      try await connection.peerFinishedWriting()
     }
   }
 

@@ -77,7 +77,7 @@ import Testing
             Task { [weak server] in try await server?.write(pattern(10_000)) },
             Task { [weak listener] in _ = try await listener?.accept() },
             Task { [weak client] in _ = try await client?.closed },
-            Task { [weak server] in try await server?.peerFinishedWriting },
+            Task { [weak server] in try await server?.peerFinishedWriting() },
           ]
           let pending = client.enqueueRead(.line(), timeout: .seconds(1000))
           calls.append(Task { _ = try await pending.value })

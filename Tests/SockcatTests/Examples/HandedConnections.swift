@@ -1,8 +1,9 @@
 import ActorSockets
 
 /// Hands a connected socket to the process that receives at `worker`.
-func hand(_ connection: consuming OwnedDescriptor, to worker: SocketAddress, through endpoint: UDPEndpoint) async throws
-{
+func hand(
+  _ connection: consuming OwnedDescriptor, to worker: SocketAddress, through endpoint: UDPEndpoint
+) async throws {
   try await endpoint.send([1], passing: connection, to: worker)
 }
 

@@ -1,0 +1,54 @@
+internal import EpollReactor
+
+// How the calls of a stream wait. A wait ends in one of two ways: the queue or the life cycle resumes the call, or the call's task
+// is cancelled, which the cancellation handler reports through the reactor's queue.
+
+extension ByteStream {
+  /// Suspends an operation until it has an outcome.
+  @inline(__always)
+  func wait(for suspension: Suspension, _ call: QueuedCall) async {
+    if executor.isCalledByHandlerTask {
+      core.handlerTaskWaits(for: call)
+      await suspension.suspend()
+    } else {
+      await wait(for: suspension) { submit { $0.core.cancel(call) } }
+    }
+  }
+
+  /// Waits until the stream is up. Throws why it does not come up.
+  package func waitUntilOpen() async throws { try await waitUntilOpen(claimPlaceNow()) }
+
+  /// Waits until the stream is up, for a call that has its place.
+  package func waitUntilOpen(_ place: Place) async throws {
+    if core.state == .open { return }
+    if core.lifecycle.report != nil { throw core.endError.during("connect").thrown }
+    try await wait(for: waiter(in: \.waiters.open, place), in: \.waiters.open)
+  }
+
+  func waitUntilReleased(_ place: Place) async {
+    if core.isReleased { return }
+    guard let waiter = try? waiter(in: \.waiters.released, place) else { return }
+    try? await wait(for: waiter, in: \.waiters.released)
+  }
+
+  /// Begins to wait until one of the stream's conditions holds. Check the condition just before, in the same job: the runtime may
+  /// suspend a task at any `await`.
+  func waiter<Value: Sendable>(
+    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable, _ place: Place
+  ) throws -> Waiters<Value>.Waiter {
+    try Task.checkCancellation()
+    return core[keyPath: waiters].add(place)
+  }
+
+  /// Suspends until the condition of a waiter holds.
+  func wait<Value: Sendable>(
+    for waiter: Waiters<Value>.Waiter,
+    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable
+  ) async throws -> Value {
+    let id = waiter.id
+    await wait(for: waiter.suspension) {
+      submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
+    }
+    return try waiter.result()
+  }
+}

@@ -1,0 +1,56 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// Operations that were enqueued without waiting for them. Their outcome goes to a handle, `Pending`.
+
+extension StreamCore {
+  /// Admits a read made by `enqueueRead`.
+  func enqueue<Value: Sendable>(
+    _ request: ReadRequest<Value>, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Value>,
+    owner: any ByteStream
+  ) {
+    do {
+      try request.kind.validate()
+      if let refusal, !lifecycle.readsFindEnd { throw refusal.during("read").thrown }
+    } catch {
+      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
+    }
+    let read = operation(
+      .handle { result in
+        let value = Result<Value, any Error> {
+          guard case .read(let outcome) = try result.get() else { throw SocketError(.closed, operation: "read") }
+          return try request.convert(outcome)
+        }
+        outcome.assumeIsolated { $0.resolve(value) }
+      }, timeout, nil)
+    read.start = called
+    read.called = called
+    let id = admit(request.kind, read)
+    outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelRead(id) } } }
+  }
+
+  /// Admits a write made by `enqueueWrite`.
+  func enqueue(
+    _ bytes: [UInt8], _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>,
+    owner: any ByteStream
+  ) {
+    do {
+      try checkWritable()
+      // What is in files takes no memory.
+      let queued = writes.queue.queuedBytes - writes.queue.queuedFileBytes
+      if queued > 0, queued + bytes.count > options.writeBudget {
+        throw SocketError(
+          .limitExceeded, operation: "enqueueWrite",
+          detail: "\(queued) bytes wait already, the budget is \(options.writeBudget)")
+      }
+    } catch {
+      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
+    }
+    let write = operation(
+      .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout, nil)
+    write.start = called
+    write.called = called
+    let id = admit(.pieces([bytes]), alreadySent: 0, write)
+    outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }
+  }
+}
