@@ -15,7 +15,7 @@ internal import SocketSystem
 /// says ``CloseReport/Reason-swift.enum/timedOut``. Only the idle timeout applies to unix sockets, because the kernel always
 /// reports the end of a local peer.
 public struct Liveness: Hashable, Sendable {
-  /// When a silent connection is probed: keep-alive, RFC 9293, section 3.8.4. The kernel counts in seconds and rounds up.
+  /// When a silent connection is probed: keep-alive, RFC 9293, section 3.8.4. Times are rounded up to whole seconds.
   public struct KeepAlive: Hashable, Sendable {
     /// The silence before the first probe: TCP_KEEPIDLE, 1 to 32,767 seconds.
     public var idle: Duration
