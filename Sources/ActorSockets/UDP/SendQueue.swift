@@ -240,7 +240,7 @@ public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
   public let failures: [Failure]
 
   /// Returns this error with indices of the array that the caller passed. `places` maps the indices of the filtered array to
-  /// those; it is empty if no datagram was filtered out.
+  /// those; it is empty if there is no filter.
   func renumbered(_ places: [Int]) -> DatagramBatchError {
     if places.isEmpty { return self }
     let renumbered = failures.map { Failure(index: places[$0.index], error: $0.error) }

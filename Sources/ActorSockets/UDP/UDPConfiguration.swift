@@ -36,8 +36,8 @@ extension UDPEndpoint {
     /// datagrams are received ahead, each with its descriptors.
     public var descriptorsPerDatagram = 0
     /// The size in bytes of the kernel's buffer for datagrams that were not received yet: SO_RCVBUF. Datagrams that do not fit
-    /// are dropped and counted. The kernel doubles the number and limits it to `net.core.rmem_max`. With `nil`, the default,
-    /// the system decides.
+    /// are dropped and counted. The kernel limits the number to `net.core.rmem_max` and then doubles it. With `nil`, the
+    /// default, the system decides.
     public var receiveBufferSize: Int?
     /// The size in bytes of the kernel's buffer for datagrams on their way out: SO_SNDBUF. With `nil`, the default, the system
     /// decides.
