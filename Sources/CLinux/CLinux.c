@@ -36,7 +36,7 @@ int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token) {
 }
 
 int clinux_epoll_wait(int epoll, clinux_event *events, int capacity, int timeout_milliseconds) {
-  // struct epoll_event is packed on x86-64 and carries a union: neither comes through to Swift in one piece.
+  // struct epoll_event is packed on x86-64 and contains a union, so Swift cannot import it correctly.
   struct epoll_event buffer[256];
   if (capacity > 256) capacity = 256;
   int count = epoll_wait(epoll, buffer, capacity, timeout_milliseconds);
@@ -58,8 +58,8 @@ int clinux_accept(int fd, void *address, uint32_t *length) {
 
 int clinux_open_path(const char *path) { return result(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)); }
 
-// The kernel itself, not recv(3) and send(3): those are points of thread cancellation, which nobody uses here, and in a
-// process of several threads they pay for it with two atomic operations at every call.
+// System calls instead of recv(3) and send(3), because those are thread cancellation points. Thread cancellation is not used
+// here, and in a process with several threads it costs two atomic operations per call.
 long clinux_recv(int fd, void *buffer, unsigned long count) {
   long received = syscall(SYS_recvfrom, fd, buffer, count, 0, NULL, NULL);
   return received < 0 ? -errno : received;
@@ -71,7 +71,7 @@ long clinux_send(int fd, const void *bytes, unsigned long count) {
 }
 
 int clinux_get_tcp_info(int fd, clinux_tcp_info *info) {
-  // The kernel fills as much as it has. Up to tcpi_total_retrans that is everything since Linux 2.6.
+  // The kernel fills in the fields that it knows. All fields up to tcpi_total_retrans exist since Linux 2.6.
   struct tcp_info known;
   memset(&known, 0, sizeof known);
   socklen_t length = sizeof known;
@@ -119,7 +119,7 @@ long clinux_send_descriptor(int fd, const void *bytes, unsigned long count, int 
 }
 
 long clinux_receive_descriptors(int fd, void *buffer, unsigned long count, int *descriptors, int *received, int *truncated) {
-  // Room for credentials and the like too, which somebody may have asked for on the descriptor.
+  // Also room for credentials and similar messages, which other code may have enabled on this descriptor.
   union {
     struct cmsghdr header;
     char space[CMSG_SPACE(CLINUX_MAXIMUM_DESCRIPTORS * sizeof(int)) + 512];
@@ -135,7 +135,7 @@ long clinux_receive_descriptors(int fd, void *buffer, unsigned long count, int *
   for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     int more = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    // One message carries no more than there is room for.
+    // A message cannot carry more descriptors than there is room for.
     memcpy(descriptors + *received, CMSG_DATA(header), more * sizeof(int));
     *received += more;
   }

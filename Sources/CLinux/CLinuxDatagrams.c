@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// It needs struct timespec.
+// This header needs struct timespec.
 #include <linux/errqueue.h>
 
-// METADATA_SIZE is room for the metadata that can be asked for: two kinds of packet information (an IPv4 datagram on an IPv6
+// METADATA_SIZE is room for all metadata that can be requested: two kinds of packet information (an IPv4 datagram on an IPv6
 // socket has both), the traffic class, the hop limit, the timestamp, the credentials. CONTROL_SIZE adds room for descriptors.
 enum { METADATA_SIZE = 192, CONTROL_SIZE = METADATA_SIZE + CMSG_SPACE(CLINUX_MAXIMUM_DESCRIPTORS * sizeof(int)) };
 
@@ -26,7 +26,7 @@ struct clinux_batch {
   struct mmsghdr headers[CLINUX_BATCH_CAPACITY];
   struct iovec pieces[CLINUX_BATCH_CAPACITY];
   struct sockaddr_storage addresses[CLINUX_BATCH_CAPACITY];
-  // Aligned as struct cmsghdr is.
+  // Aligned like struct cmsghdr.
   uint64_t control[CLINUX_BATCH_CAPACITY][CONTROL_SIZE / sizeof(uint64_t)];
   int count;
 };
@@ -53,7 +53,7 @@ int clinux_batch_receive(clinux_batch *batch, int fd, uint8_t *memory, unsigned 
         .msg_controllen = room,
     };
   }
-  // The kernel itself, as in CLinux.c.
+  // A system call, for the same reason as in CLinux.c.
   long received = syscall(SYS_recvmmsg, fd, batch->headers, count, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
   return received < 0 ? -errno : (int)received;
 }
@@ -106,7 +106,7 @@ static void take_ipv6(const struct cmsghdr *header, clinux_metadata *metadata) {
   if (header->cmsg_type == IPV6_PKTINFO) {
     struct in6_pktinfo info;
     memcpy(&info, CMSG_DATA(header), sizeof info);
-    // An IPv4 datagram has the other kind, too, which knows more.
+    // An IPv4 datagram also has an IP_PKTINFO message, which contains more.
     if (IN6_IS_ADDR_V4MAPPED(&info.ipi6_addr)) return;
     metadata->present |= CLINUX_HAS_LOCAL;
     metadata->is_ipv6 = 1;
@@ -156,12 +156,12 @@ int clinux_batch_take_descriptors(clinux_batch *batch, int index, int *descripto
     for (unsigned long i = 0; i < count; i++) {
       int descriptor;
       memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
-      // A descriptor that the caller does not want must not stay open.
+      // Descriptors that the caller does not want must not stay open.
       if (came < most) descriptors[came] = descriptor;
       else close(descriptor);
       came++;
     }
-    // The descriptors now have an owner, or are closed: hide them from later calls.
+    // The descriptors now have an owner or are closed, so hide them from later calls.
     header->cmsg_level = -1;
   }
   return came;
@@ -270,7 +270,7 @@ int clinux_receive_error(int fd, clinux_socket_error *error) {
     error->type = entry.ee_type;
     error->code = entry.ee_code;
     error->info = entry.ee_info;
-    // The address of who reported it is behind the entry, if it is known.
+    // The address of the reporter, if known, follows the entry.
     unsigned long size = is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     if (header->cmsg_len < CMSG_LEN(sizeof entry + size)) continue;
     memcpy(error->reporter, CMSG_DATA(header) + sizeof entry, size);
@@ -279,7 +279,7 @@ int clinux_receive_error(int fd, clinux_socket_error *error) {
   return 0;
 }
 
-// MARK: Groups
+// MARK: Multicast
 
 int clinux_multicast(int fd, int joins, uint32_t interface, const void *group, uint32_t group_length,
                      const void *source, uint32_t source_length) {

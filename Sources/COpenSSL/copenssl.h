@@ -1,5 +1,5 @@
-// OpenSSL's libssl and libcrypto, and what of them Swift cannot import by itself: function-like macros, and constants that
-// are calculated. Each function and constant here is the macro of its name, if nothing else is said.
+// OpenSSL's libssl and libcrypto, and wrappers for the parts that Swift cannot import: function-like macros, and computed
+// constants. Each function or constant wraps the macro of the same name, unless stated otherwise.
 
 #ifndef COPENSSL_H
 #define COPENSSL_H
@@ -42,7 +42,7 @@ static inline int copenssl_SSL_set_retry_verify(SSL *ssl) { return (int)SSL_set_
 static inline EVP_PKEY *copenssl_EVP_EC_gen(const char *curve) { return EVP_EC_gen(curve); }
 static inline EVP_PKEY *copenssl_EVP_RSA_gen(size_t bits) { return EVP_RSA_gen(bits); }
 
-// Parameters keep pointers to their names, which have to outlive the call that makes them.
+// Parameters keep pointers to the key and the digest's name, so both must stay valid until the parameters are set.
 static inline int copenssl_HMAC_set_key(EVP_MAC_CTX *mac, const unsigned char *key, size_t length) {
   OSSL_PARAM parameters[] = {
     OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)key, length),

@@ -1,20 +1,20 @@
-// When something last happened to a socket, without reading the clock each time that it happens. What happens in an iteration of
-// the loop is noted once, and gets its time when the iteration ends. So the time is never before the event, and behind it by no
-// more than the rest of that iteration.
+// When something last happened to a socket, without reading the clock for each event. Events in one iteration of the loop are
+// recorded once, and get their time when the iteration ends. So the time is never before the event, and after it by at most the
+// rest of that iteration.
 
-/// The time of the last event of a kind.
+/// The time of the last event of one kind.
 package final class Activity {
   private let loop: EventLoop
   private var time: Int64
   private var isOfThisIteration = false
 
-  /// Something happened now.
+  /// Creates an activity whose last event is now.
   package init(on reactor: Reactor) {
     loop = reactor.loop
     time = reactor.loop.now
   }
 
-  /// Something happens.
+  /// Records that an event happens now.
   package func note() {
     loop.assertCurrent()
     if isOfThisIteration { return }
@@ -22,7 +22,7 @@ package final class Activity {
     loop.activities.append(self)
   }
 
-  /// When it happened last, on the reactor's clock.
+  /// The time of the last event, on the reactor's clock.
   package var last: Int64 { isOfThisIteration ? loop.now : time }
 
   func settle(_ now: Int64) {
@@ -32,7 +32,7 @@ package final class Activity {
 }
 
 extension EventLoop {
-  /// Gives the events of this iteration their time.
+  /// Sets the time of the events of this iteration.
   func settleActivities() {
     if activities.isEmpty { return }
     let now = self.now

@@ -1,37 +1,37 @@
 // Which call of an isolation domain may begin, so that calls begin in the order in which they were made.
 //
-// A call from outside of the domain goes through the reactor's queue, and the order of the queue is the order of the calls. Code
-// that is already in the domain makes its calls directly: a method of an extension does, and so does a caller that the compiler has
-// not taken back to its own executor. Such a call must not begin before calls that were queued earlier. So every call claims its
-// place first. The claim is granted in two cases: if the call's own job came through the queue, or if no other call waits there.
-// Otherwise the call goes to the end of the queue.
+// A call from outside of the domain goes through the reactor's queue, and the order of the queue is the order of the calls.
+// Code that is already in the domain makes its calls directly: for example, a method of an extension, or a caller that the
+// compiler has not returned to its own executor. Such a call must not begin before calls that were queued earlier. So every
+// call claims its place first. The claim is granted in two cases: if the call's own job came through the queue, or if no other
+// call waits there. Otherwise the call goes to the end of the queue.
 //
 // The state has three parts: the calls that were queued, the calls that have begun, and whether the running job still has its
 // place.
 //
 // Invariants:
 // - `queued - begun`, which wraps, is the number of calls of this domain that are in the queue.
-// - A job gets a place when it comes out of the queue as a call, and in no other way. A job that continues a suspended call has no
-//   place, since its call began earlier.
-// - A place is used once. The first claim uses it. Queueing another call of the domain uses it too, because the next direct call
-//   was made after that one.
-// - `queued` changes only under the lock of the queue, on any thread. The rest changes only on the reactor's thread.
+// - A job gets a place only when it comes out of the queue as a call. A job that continues a suspended call has no place,
+//   because its call began earlier.
+// - A place is used once. The first claim uses it. Queueing another call of the domain also uses it, because the next direct
+//   call was made after that one.
+// - `queued` changes only under the lock of the queue, on any thread. The other parts change only on the reactor's thread.
 
 internal import Synchronization
 
-/// The state of one isolation domain, and its transitions. No transition waits, and none reads a clock.
+/// The state of one isolation domain, and its transitions. No transition waits or reads a clock.
 ///
-/// The three parts are relaxed atomics, and no two threads write one at the same time, so no transition needs a read-modify-write
-/// instruction. Two calls that are made concurrently have no order. If a call was queued before another one is made, then whatever
-/// told the second caller of it has made the count visible to the claim, too.
+/// The three parts are relaxed atomics, and no two threads write one at the same time, so no transition needs a
+/// read-modify-write instruction. Two calls that are made concurrently have no order. If a call was queued before another one
+/// is made, then the synchronization that tells the second caller about it also makes the count visible to the claim.
 struct AdmissionOrder: ~Copyable {
   private let queued: Atomic<UInt32>
   private let begun: Atomic<UInt32>
   private let runningJobHasPlace = Atomic<Bool>(false)
 
-  /// An order in which no call waits and no job runs.
+  /// Creates an order in which no call waits and no job runs.
   ///
-  /// - Parameter count: How many calls were queued and have begun before.
+  /// - Parameter count: The number of calls that were queued and have begun so far.
   init(count: UInt32 = 0) {
     queued = Atomic(count)
     begun = Atomic(count)
@@ -45,19 +45,19 @@ struct AdmissionOrder: ~Copyable {
     case requeue
   }
 
-  /// A call was put in the queue. Under the lock of the queue; any thread.
+  /// A call was added to the queue. Called under the lock of the queue, on any thread.
   func callWasQueued() { queued.store(queued.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
 
-  /// A call has come out of the queue, and its job begins: the job has a place.
+  /// A call has left the queue and its job begins. The job has a place.
   func queuedCallBegins() {
     begun.store(begun.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     runningJobHasPlace.store(true, ordering: .relaxed)
   }
 
-  /// The running job has no place, or no longer has one.
+  /// The running job has no place, or its place has been used.
   func placeIsUsed() { runningJobHasPlace.store(false, ordering: .relaxed) }
 
-  /// Decides whether a call that is made now may begin, and uses the place of the running job.
+  /// Decides whether a call that is made now may begin. Uses the place of the running job.
   func claim() -> Claim {
     if runningJobHasPlace.load(ordering: .relaxed) {
       runningJobHasPlace.store(false, ordering: .relaxed)
@@ -69,8 +69,8 @@ struct AdmissionOrder: ~Copyable {
 
 /// The proof that a call has taken its place in the order of the calls.
 ///
-/// Every function that begins an operation takes one. Only `claimPlace`, `requeue` and `claimPlaceNow` make them, so no operation
-/// can begin without having claimed its place.
+/// Every function that begins an operation takes a `Place`. Only `claimPlace`, `requeue` and `claimPlaceNow` create one, so no
+/// operation can begin without claiming its place.
 @usableFromInline package struct Place: Sendable {
   /// The isolation domain of the call.
   package let executor: ReactorExecutor
@@ -81,7 +81,8 @@ struct AdmissionOrder: ~Copyable {
 }
 
 extension ReactorActor {
-  /// Takes this call's place in the order of the calls, if the call may begin now. If it returns `nil`, the call must `requeue`.
+  /// Takes this call's place in the order of the calls, if the call may begin now. If this returns `nil`, the call must
+  /// `requeue`.
   ///
   /// Every async operation begins like this:
   ///
@@ -89,8 +90,8 @@ extension ReactorActor {
   /// let place = if let place = claimPlace() { place } else { await requeue() }
   /// ```
   ///
-  /// It is not one async function, because the runtime may suspend a task at the beginning of an async function, and that would
-  /// lose the place before the claim. In an optimised build such a function would cost a frame, too.
+  /// This is not one async function, because the runtime may suspend a task at the beginning of an async function, and the
+  /// place would be lost before the claim. In an optimized build such a function would also cost a frame.
   @inlinable @inline(__always)
   package func claimPlace() -> Place? {
     let executor = executor
@@ -99,7 +100,7 @@ extension ReactorActor {
 
   /// Takes a place now, ahead of the calls that wait in the queue.
   ///
-  /// It is for calls that take effect at once: synchronous ones, and async ones that only wait for a condition. It uses the place
+  /// Used by calls that take effect at once: synchronous ones, and async ones that only wait for a condition. It uses the place
   /// of the running job, so that the next operation does not get that place.
   @inlinable @inline(__always)
   package func claimPlaceNow() -> Place {

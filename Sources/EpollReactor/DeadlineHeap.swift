@@ -1,16 +1,16 @@
-/// Deadlines in order of time: a binary heap that knows where each of its elements is.
+/// Deadlines ordered by time: a binary heap in which each element knows its position.
 ///
 /// Invariants:
-/// - `heap[0]` is the earliest; of equal times the one inserted, or put off, first comes first.
+/// - `heap[0]` is the earliest deadline. Of equal times, the one that was inserted or moved first comes first.
 /// - Every armed deadline owns one slot, and `slots[heap[i].slot].position == i`.
-/// - A key names a deadline by its slot and its serial number, which is never used again: a key of a deadline that is
-///   gone finds nothing.
-/// - Removing takes the element out at once, so that deadlines armed and cancelled leave nothing; the storage itself
-///   is let go when the last one leaves a large heap.
+/// - A key identifies a deadline by its slot and its serial number. Serial numbers are never reused, so the key of a removed
+///   deadline finds nothing.
+/// - Removing a deadline removes its element at once, so cancelled deadlines leave nothing behind. The storage is released when
+///   the last deadline leaves a large heap.
 ///
-/// Arming with growing times costs O(1), removing O(log n).
+/// Inserting with growing times costs O(1), removing O(log n).
 package struct DeadlineHeap<Payload> {
-  /// Names an armed deadline.
+  /// Identifies an armed deadline.
   package struct Key: Hashable, Sendable {
     fileprivate let serial: UInt64
     fileprivate let slot: UInt32
@@ -42,13 +42,13 @@ package struct DeadlineHeap<Payload> {
   /// The number of armed deadlines.
   package var count: Int { heap.count }
 
-  /// The time of the earliest, if any.
+  /// The time of the earliest deadline; `nil` if there is none.
   package var earliest: Int64? { heap.first?.time }
 
-  /// The room that the storage takes, in elements.
+  /// The capacity of the storage, in elements.
   package var capacity: Int { max(heap.capacity, slots.capacity) }
 
-  /// Arms a deadline.
+  /// Arms a deadline, and returns its key.
   package mutating func insert(at time: Int64, _ payload: Payload) -> Key {
     nextSerial += 1
     let slot: Int
@@ -64,7 +64,7 @@ package struct DeadlineHeap<Payload> {
     return Key(serial: nextSerial, slot: UInt32(slot))
   }
 
-  /// Disarms a deadline; `nil` when it is gone already.
+  /// Disarms a deadline. Returns its payload; `nil` if the deadline is already gone.
   @discardableResult
   package mutating func remove(_ key: Key) -> Payload? {
     let slot = Int(key.slot)
@@ -72,18 +72,18 @@ package struct DeadlineHeap<Payload> {
     return remove(at: slots[slot].position)
   }
 
-  /// Takes out the earliest deadline if its time has come.
+  /// Removes the earliest deadline if its time has come. Returns its payload; `nil` if no deadline is due.
   package mutating func popDue(at now: Int64) -> Payload? {
     firstDue(at: now) == nil ? nil : remove(at: 0)
   }
 
-  /// The earliest deadline, if its time has come.
+  /// Returns the payload of the earliest deadline if its time has come; otherwise `nil`.
   package func firstDue(at now: Int64) -> Payload? {
     guard let first = heap.first, first.time <= now else { return nil }
     return slots[first.slot].payload
   }
 
-  /// Gives the earliest deadline another time and payload; of equal times it comes last. Its key stays.
+  /// Gives the earliest deadline another time and payload. Of equal times it then comes last. Its key stays valid.
   package mutating func moveFirst(to time: Int64, _ payload: Payload) {
     guard let first = heap.first else { return }
     slots[first.slot].payload = payload

@@ -46,15 +46,15 @@ extension EventLoop {
     }
   }
 
-  /// Hands over the collected jobs; from now on the workers get each job at once. So it is before code that may compute for long.
+  /// Hands over the collected jobs. From now on the workers get each job at once. Called before code that may run for long.
   func stopCollecting() {
     handOverAll()
     handover.isCollecting = false
   }
 
   #if ACTORSOCKETS_PLAIN
-    /// Runs the kept job of a suspended call on the executor that it was enqueued for, then the job that returns to the call's
-    /// actor.
+    /// Runs the kept job of a suspended call on the executor that it was enqueued for. Then runs the job that returns to the
+    /// call's actor.
     private func letReturn(_ kept: KeptJob, _ suspension: Suspension, _ isCall: Bool) {
       if isCall {
         suspension.executor.admission.queuedCallBegins()
@@ -69,9 +69,9 @@ extension EventLoop {
       if let job = returned.take() { run(job, suspension.executor, kept.preference) }
     }
 
-    /// Takes a job, if it is the one with which a suspended call returns to its actor.
+    /// Takes a job if it is the one with which a suspended call returns to its actor.
     ///
-    /// - Returns: Whether it took the job.
+    /// - Returns: Whether the job was taken.
     func takesReturn(_ job: UnownedJob, _ executor: ReactorExecutor) -> Bool {
       guard isCurrent, returning === executor, returned == nil else { return false }
       returned = job

@@ -1,29 +1,30 @@
-// How a reactor hands jobs over to the workers: several together, because a change of threads costs more than a job. Events and
-// calls of sockets end soon, and the calls that they resume return to their callers on the workers. So these jobs are
+// How a reactor hands over jobs to the workers: several together, because a change of threads costs more than a job. Events and
+// calls of sockets are short, and the calls that they resume return to their callers on the workers. So these jobs are
 // collected.
 //
 // Invariants:
-// - A job that a task on the reactor, or an actor of the user's, starts is handed over at once: they may compute for long.
+// - A job that is started by a task on the reactor, or by an actor of the user, is handed over at once, because that task or
+//   actor may run for long.
 // - Collected jobs are handed over before the loop waits, when there are 16, or when a job or an event ends more than 100 us
-//   after the end of the one that brought the first of them.
+//   after the end of the one that started the first of them.
 // - Jobs keep their order.
 
-/// The jobs that a reactor has for the workers.
+/// The jobs that a reactor holds for the workers.
 struct Handover {
-  /// Whether jobs are collected, because the code that runs now ends soon.
+  /// Whether jobs are collected, because the running code is short.
   var isCollecting = false
   private var jobs: [UnownedJob] = []
-  /// When the job or event that brought the first of them ended; `nil` until then.
+  /// When the job or event that started the first of them ended; `nil` until then.
   private var first: Int64?
 
-  /// This many jobs are handed over together at most.
+  /// The largest number of jobs that are handed over together.
   private static let most = 16
-  /// The nanoseconds for which the first job may wait after the job or event that brought it has ended.
+  /// The number of nanoseconds that the first job may wait after the job or event that started it has ended.
   private static let longest: Int64 = 100_000
 
   var isEmpty: Bool { jobs.isEmpty }
 
-  /// Takes a job.
+  /// Adds a job.
   ///
   /// - Returns: Whether the jobs must be handed over now.
   mutating func add(_ job: UnownedJob) -> Bool {
@@ -41,7 +42,7 @@ struct Handover {
     return false
   }
 
-  /// Takes the jobs out, and puts in an empty array, whose memory is reused.
+  /// Takes the jobs, and puts in an empty array, whose memory is reused.
   mutating func exchange(_ jobs: inout [UnownedJob]) {
     assert(jobs.isEmpty)
     first = nil

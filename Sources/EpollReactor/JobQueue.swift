@@ -1,29 +1,29 @@
 internal import SocketSystem
 
-/// The reactor's one queue: first in, first out, from every thread, without priorities.
+/// The only queue of the reactor: first in, first out, from all threads, without priorities.
 ///
 /// Invariants:
-/// - Items are run in the order in which `push` took the lock. There is no second queue for the reactor's own thread:
-///   with one, a call made there would overtake calls made earlier elsewhere.
-/// - The reactor is woken only when it sleeps: `sleep` is set under the lock that finds the queue empty, and the first
+/// - Items run in the order in which `push` took the lock. There is no second queue for the reactor's own thread, because a
+///   call made there would then overtake calls made earlier on other threads.
+/// - The reactor is woken only when it sleeps. `sleep` is set under the same lock that finds the queue empty, and the first
 ///   push after that clears it and signals. So no push is missed, and a burst costs one system call.
-/// - A worker does not signal a reactor that only naps, but owes it: it does so when it has run out of jobs, or owes a
-///   few. The nap bounds how late that is.
+/// - A worker does not signal a reactor that only naps. The worker remembers that it owes a signal, and sends it when it has
+///   run out of jobs or owes several. The nap limits the delay.
 package final class JobQueue: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): `items`, `sleep` and `isStopped` are touched only while `lock` is held.
+  // SAFETY (@unchecked Sendable): `items`, `sleep` and `isStopped` are accessed only while `lock` is held.
 
   enum Item {
-    /// A call from elsewhere: a job isolated to an actor of the reactor, and what its task prefers.
+    /// A call from elsewhere: a job isolated to an actor of the reactor, with its task's executor preference.
     case socket(UnownedJob, ReactorExecutor, TaskPreference)
-    /// A call that was suspended there and goes on, likewise.
+    /// The continuation of a call that was suspended there, with its task's executor preference.
     case resumed(UnownedJob, ReactorExecutor, TaskPreference)
     #if ACTORSOCKETS_PLAIN
-      /// A call that was suspended: the job that a `Suspension` kept. It returns to the actor when it is run.
+      /// A suspended call: the job that a `Suspension` kept. When the job runs, it returns to the actor.
       case suspended(KeptJob, Suspension, isCall: Bool)
     #endif
-    /// A job of a task that prefers the reactor, isolated to none of its actors.
+    /// A job of a task that prefers the reactor and is not isolated to one of its actors.
     case task(UnownedJob, Reactor)
-    /// A synchronous call, of one of the reactor's actors or of none.
+    /// A synchronous call. It may belong to one of the reactor's actors.
     case call(@Sendable () -> Void, of: ReactorExecutor?)
   }
 
@@ -40,7 +40,7 @@ package final class JobQueue: @unchecked Sendable {
   /// The descriptor that becomes readable when the sleeping reactor must wake.
   var wakeDescriptor: Int32 { wakeEvent.number }
 
-  /// Adds an item at the end; if it is a call, the domain counts it. Any thread.
+  /// Adds an item at the end. If it is a call, its domain counts it. Safe to call from any thread.
   func push(_ item: consuming Item, callOf executor: ReactorExecutor? = nil) {
     lock.lock()
     items.append(item)
@@ -53,7 +53,7 @@ package final class JobQueue: @unchecked Sendable {
     }
   }
 
-  /// Wakes the reactor if it sleeps though there is something to do. Any thread.
+  /// Wakes the reactor if it sleeps although there is work. Safe to call from any thread.
   func wake() {
     lock.lock()
     unlockAndWake()
@@ -66,24 +66,24 @@ package final class JobQueue: @unchecked Sendable {
     if wake { wakeEvent.signal() }
   }
 
-  /// Makes the reactor's thread end once the queue is empty. Any thread.
+  /// Ends the reactor's thread once the queue is empty. Safe to call from any thread.
   func stop() {
     lock.lock()
     isStopped = true
     unlockAndWake()
   }
 
-  /// Exchanges the waiting items for the empty array `batch`, whose room is used again.
+  /// Swaps the waiting items with the empty array `batch`, whose memory is reused.
   func take(into batch: inout [Item]) {
     lock.lock()
     swap(&items, &batch)
     lock.unlock()
   }
 
-  /// What the reactor may do now that it ran out of work.
+  /// What the reactor does when it has run out of work.
   enum Rest { case work, sleep, end }
 
-  /// Finds out whether the reactor may sleep. If so, notes under the same lock that it sleeps, or that it only naps.
+  /// Decides whether the reactor may sleep. If so, records under the same lock whether it sleeps or only naps.
   func rest(maySleep: Bool, isNap: Bool) -> Rest {
     lock.lock()
     defer { lock.unlock() }
@@ -93,7 +93,7 @@ package final class JobQueue: @unchecked Sendable {
     return .sleep
   }
 
-  /// Says that the reactor is awake, so that nobody signals it in vain.
+  /// Records that the reactor is awake, so that no thread signals it needlessly.
   func awake() {
     lock.lock()
     sleep = .none

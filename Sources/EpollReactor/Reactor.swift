@@ -1,37 +1,37 @@
 internal import SocketSystem
 
-/// One epoll instance, one thread, one queue: where the code of sockets runs.
+/// An event loop for sockets: one epoll instance, one thread and one queue.
 ///
-/// All sockets of a reactor share its thread, so their state needs no locks. Most programs use ``shared``; more reactors
-/// use more cores, each with sockets of its own.
+/// All sockets of a reactor share its thread, so their state needs no locks. Most programs use ``shared``. More reactors use
+/// more cores; each has its own sockets.
 ///
-/// A reactor is also a task executor. A task that prefers it runs on its thread, and so reaches its sockets without
-/// changing threads:
+/// A reactor is also a task executor. A task that prefers it runs on its thread, and so reaches its sockets without changing
+/// threads:
 ///
 /// ```swift
 /// Task(executorPreference: Reactor.shared) { … }
 /// ```
 ///
-/// Such a task must not block: nothing else happens on the reactor meanwhile (``metrics`` shows it). The preference goes
-/// along to the default actors that the task calls (SE-0417).
+/// Such a task must not block, because nothing else runs on the reactor meanwhile (``metrics`` shows it). The preference also
+/// applies to the default actors that the task calls (SE-0417).
 ///
-/// A reactor lives as long as something names it: a socket, a task, your reference. Its thread ends with it.
+/// A reactor lives as long as a socket, a task or your code refers to it. Its thread ends with it.
 public final class Reactor: TaskExecutor {
-  /// The state that the thread works on.
+  /// The state that the reactor's thread works on.
   package let loop: EventLoop
 
-  /// The reactor that sockets use unless told otherwise. It is never shut down.
+  /// The reactor that sockets use by default. It is never shut down.
   public static let shared = Reactor(isShared: true)
 
   private let isShared: Bool
 
-  /// A reactor with a thread of its own.
+  /// Creates a reactor with its own thread.
   ///
-  /// It stops the program if the system has no descriptor or thread left for it: a program without its event loop has
-  /// nothing to go on with. Make reactors at the start.
+  /// It stops the program if the system has no descriptor or thread left, because a program cannot continue without its event
+  /// loop. Create reactors when the program starts.
   public convenience init() { self.init(isShared: false) }
 
-  /// A reactor whose deadlines, if wanted, come only as `advance(by:)` says.
+  /// Creates a reactor. With manual time, deadlines fire only when `advance(by:)` is called.
   package init(manualTime: Bool = false, isShared: Bool = false) {
     self.isShared = isShared
     do {
@@ -45,39 +45,39 @@ public final class Reactor: TaskExecutor {
 
   deinit { loop.jobs.stop() }
 
-  /// Ends the reactor's sockets: all are aborted, all their operations throw `.reactorShutDown`, and so does whatever is
-  /// tried on it afterwards. The thread goes on for the tasks and actors that still use it.
+  /// Shuts down the reactor: aborts all its sockets. Their operations, and all later ones, throw `.reactorShutDown`. The thread
+  /// continues to run for the tasks and actors that still use it.
   ///
-  /// It takes effect behind the calls made before it. Calling it again does nothing, and so does calling it
-  /// on ``shared``.
+  /// *Ordering*: it takes effect after the calls that were made before it. Calling it again does nothing, and neither does
+  /// calling it on ``shared``.
   public func shutdown() {
     if isShared { return }
     submit { [loop] in loop.shutDown() }
   }
 
-  /// What the reactor has done so far, and whether something blocks it now. Any thread, at any time.
+  /// The current metrics of the reactor. Safe to read from any thread, even while something blocks the reactor.
   public var metrics: Metrics { loop.metrics.read() }
 
-  /// Puts a job of a task at the end of the queue. Called by the Swift runtime.
+  /// Adds a job of a task to the end of the queue. Called by the Swift runtime.
   ///
-  /// - Parameter job: What to run.
+  /// - Parameter job: The job.
   public func enqueue(_ job: consuming ExecutorJob) {
     loop.jobs.push(.task(UnownedJob(job), self))
   }
 
-  /// Puts a synchronous call at the end of the queue.
+  /// Adds a synchronous call to the end of the queue.
   package func submit(_ body: @escaping @Sendable () -> Void) {
     loop.jobs.push(.call(body, of: nil))
   }
 
-  /// Nanoseconds on the clock of the deadlines. Any thread.
+  /// The time on the clock of the deadlines, in nanoseconds. Safe to read from any thread.
   package var now: Int64 { loop.now }
 
-  /// Moves a manual clock on.
+  /// Advances a manual clock.
   ///
   /// - Parameters:
-  ///   - nanoseconds: How far.
-  ///   - done: Called on the reactor's thread when what was due has been reached.
+  ///   - nanoseconds: How far to advance it.
+  ///   - done: Called on the reactor's thread after everything that became due has run.
   package func advance(by nanoseconds: Int64, done: @escaping @Sendable () -> Void) {
     submit { [loop] in
       loop.advance(by: nanoseconds)

@@ -2,38 +2,38 @@ internal import Synchronization
 
 /// An isolation domain on a reactor: the serial executor of one actor whose code runs on the reactor's thread.
 ///
-/// Each socket has one of its own, although all sockets of a reactor share a thread. The identity is what keeps order:
-/// a call to another isolation domain always goes through the reactor's queue, behind every call that was made before
-/// it, also when the caller is on that thread already.
+/// Each socket has its own, although all sockets of a reactor share a thread. This preserves the order of calls: a call to
+/// another isolation domain always goes through the reactor's queue, after every call that was made before it, even if the
+/// caller is already on that thread.
 public final class ReactorExecutor: SerialExecutor {
   /// The reactor whose thread runs the jobs.
   public let reactor: Reactor
-  /// Its jobs are code of the user's, which may compute for long.
+  /// Whether the jobs are the user's code, which may run for long.
   let mayCompute: Bool
 
-  /// Which call of this domain may begin.
+  /// Decides which call of this domain may begin.
   let admission = AdmissionOrder()
 
   /// The handler task of the actor of this domain; 0 if there is none. See `ReactorActor.markHandlerTask`.
   private let handlerTask = Atomic<UInt>(0)
 
-  /// A new isolation domain.
+  /// Creates a new isolation domain.
   ///
-  /// - Parameter reactor: Whose thread the domain's code runs on.
+  /// - Parameter reactor: The reactor whose thread runs the domain's code.
   public init(_ reactor: Reactor) {
     self.reactor = reactor
     mayCompute = true
   }
 
-  /// The domain of a socket, whose calls are all over soon.
+  /// Creates the domain of a socket, whose calls are all short.
   package init(ofSocketOn reactor: Reactor) {
     self.reactor = reactor
     mayCompute = false
   }
 
-  /// Puts a job at the end of the reactor's queue. Called by the Swift runtime.
+  /// Adds a job to the end of the reactor's queue. Called by the Swift runtime.
   ///
-  /// - Parameter job: What to run.
+  /// - Parameter job: The job.
   public func enqueue(_ job: consuming ExecutorJob) {
     #if ACTORSOCKETS_PLAIN
       let job = UnownedJob(job)
@@ -43,7 +43,7 @@ public final class ReactorExecutor: SerialExecutor {
     #endif
   }
 
-  /// Puts a call of this domain at the end of the reactor's queue. Any thread.
+  /// Adds a call of this domain to the end of the reactor's queue. Safe to call from any thread.
   func queue(_ call: consuming JobQueue.Item) {
     let loop = reactor.loop
     // If the running job is of this domain, it has made this call, and its next call comes after this one.
@@ -55,7 +55,7 @@ public final class ReactorExecutor: SerialExecutor {
   @usableFromInline
   func mustRequeue() -> Bool { admission.claim() == .requeue }
 
-  /// The running job has no place in the order of the calls any more.
+  /// Uses the place of the running job in the order of the calls.
   @usableFromInline
   func placeIsUsed() { admission.placeIsUsed() }
 
@@ -64,7 +64,7 @@ public final class ReactorExecutor: SerialExecutor {
     handlerTask.store(isHandlerTask ? currentTaskNumber : 0, ordering: .relaxed)
   }
 
-  /// Whether the current task is the actor's handler task. The code that cancels it also ends the actor's operations.
+  /// Whether the current task is the actor's handler task. The code that cancels that task also ends the actor's operations.
   package var isCalledByHandlerTask: Bool {
     #if ACTORSOCKETS_PLAIN
       return false
@@ -74,12 +74,12 @@ public final class ReactorExecutor: SerialExecutor {
     #endif
   }
 
-  /// Whether the calling thread is the reactor's: `assumeIsolated` succeeds there, and nowhere else.
+  /// Returns whether the calling thread is the reactor's. `assumeIsolated` succeeds only there.
   ///
-  /// - Returns: `true` on the reactor's thread.
+  /// - Returns: `true` on the reactor's thread, otherwise `false`.
   public func isIsolatingCurrentContext() -> Bool? { reactor.loop.isCurrent }
 
-  /// Traps unless the calling thread is the reactor's.
+  /// Stops the program unless the calling thread is the reactor's.
   public func checkIsolated() {
     precondition(reactor.loop.isCurrent, "this code is isolated to an actor on a reactor, but runs on another thread")
   }
@@ -87,8 +87,8 @@ public final class ReactorExecutor: SerialExecutor {
 
 /// An actor whose code runs on a reactor's thread.
 ///
-/// All sockets are reactor actors. An actor of your own becomes one by naming its executor; it then works with the
-/// reactor's sockets without changing threads:
+/// All sockets are reactor actors. Your own actor becomes one by declaring an executor. It then uses the reactor's sockets
+/// without changing threads:
 ///
 /// ```swift
 /// actor Session: ReactorActor {
@@ -98,20 +98,20 @@ public final class ReactorExecutor: SerialExecutor {
 ///
 /// Code that blocks in such an actor blocks every socket of the reactor.
 public protocol ReactorActor: Actor {
-  /// The actor's isolation domain; a constant, for the runtime asks for it at every call.
+  /// The actor's isolation domain. Make it a constant, because the runtime reads it at every call.
   nonisolated var executor: ReactorExecutor { get }
 }
 
 extension ReactorActor {
-  /// The executor in the form that the runtime asks for.
+  /// The executor in the form that the runtime needs.
   public nonisolated var unownedExecutor: UnownedSerialExecutor {
     // SAFETY: the actor's constant keeps the executor alive for as long as the actor, and queued jobs retain it.
     unsafe executor.asUnownedSerialExecutor()
   }
 
-  /// Runs `body` isolated to this actor, behind all that was enqueued before this call.
+  /// Runs `body` isolated to this actor, after everything that was enqueued before this call.
   ///
-  /// The actor lives until then. This is how code that cannot await reaches the actor: initialisers, cancellation
+  /// Keeps the actor alive until then. Code that cannot await uses this to reach the actor: initializers, cancellation
   /// handlers, the `enqueue…` methods.
   @usableFromInline package nonisolated func submit(_ body: @escaping @Sendable (isolated Self) -> Void) {
     executor.queue(.call({ self.assumeIsolated(body) }, of: executor))

@@ -1,18 +1,18 @@
 internal import SocketSystem
 internal import Synchronization
 
-// The reactor knows no connections, so whoever observes those hangs on it as this, and is found again by the layer that put it
-// there. Without one, it costs a relaxed load for each connection and each iteration of the loop.
+// The reactor knows no connections. So the layer that observes them stores its observer here, and finds it here again. Without
+// an observer, this costs a relaxed load for each connection and each iteration of the loop.
 
-/// What hears of a reactor.
+/// An observer of a reactor.
 package protocol ReactorHook: AnyObject, Sendable {
-  /// The nanoseconds from which an iteration of the loop is reported.
+  /// The duration in nanoseconds from which an iteration of the loop is reported.
   var lagThreshold: Int64 { get }
   /// An iteration of the loop took this long. Called on the reactor's thread, between two iterations.
   func lagged(_ nanoseconds: Int64)
 }
 
-/// The place for one.
+/// Holds the observer of a reactor, if there is one.
 final class ObserverSlot: Sendable {
   private let hook = Locked<(any ReactorHook)?>(nil)
   private let threshold = Atomic<Int64>(.max)
@@ -21,7 +21,7 @@ final class ObserverSlot: Sendable {
   var current: (any ReactorHook)? {
     get { isTaken.load(ordering: .relaxed) ? hook.withLock { $0 } : nil }
     set {
-      // The one before is let go of outside of the lock: what it does then is its own.
+      // Release the previous observer outside of the lock, because its deinitializer may run any code.
       let before = hook.withLock { hook in
         defer { hook = newValue }
         return hook
@@ -32,7 +32,7 @@ final class ObserverSlot: Sendable {
     }
   }
 
-  /// An iteration took this long.
+  /// An iteration of the loop took this long.
   @inline(__always)
   func iterationTook(_ nanoseconds: Int64) {
     if nanoseconds >= threshold.load(ordering: .relaxed) { current?.lagged(nanoseconds) }
@@ -40,7 +40,7 @@ final class ObserverSlot: Sendable {
 }
 
 extension Reactor {
-  /// What hears of this reactor. Any thread.
+  /// The observer of this reactor. Safe to use from any thread.
   package var hook: (any ReactorHook)? {
     get { loop.observerSlot.current }
     set { loop.observerSlot.current = newValue }

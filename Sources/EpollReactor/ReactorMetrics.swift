@@ -4,19 +4,19 @@ internal import Synchronization
 extension Reactor {
   /// What a reactor has done, and whether something blocks it.
   public struct Metrics: Sendable, Hashable {
-    /// The jobs, calls and events that were run since the reactor began.
+    /// The number of jobs, calls and events that ran since the reactor was created.
     public var jobs: Int
-    /// The times the reactor has looked for events since it began: epoll_wait(2).
+    /// The number of times that the reactor has polled for events since it was created: epoll_wait(2).
     public var polls: Int
-    /// How long ago the oldest unfinished work began: the iteration of the loop under way, or the batch of jobs that the
+    /// The time since the oldest unfinished work began: the current iteration of the loop, or the batch of jobs that the
     /// reactor has taken from its queue. While the reactor waits for events, this is the lag of the last iteration.
     ///
-    /// It shows how long a call waits for the calls before it. A socket that becomes ready waits for about a millisecond
-    /// only, unless ``longestJob`` is longer. The value can be read while something blocks the thread.
+    /// It shows how long a call waits for the calls before it. A socket that becomes ready waits only about a millisecond,
+    /// unless ``longestJob`` is longer. The value can be read while something blocks the thread.
     public var lag: Duration
-    /// The longest iteration of the loop since the reactor began.
+    /// The longest iteration of the loop since the reactor was created.
     public var longestTurn: Duration
-    /// The longest job, call or event since the reactor began: code that blocks shows here.
+    /// The longest job, call or event since the reactor was created. Code that blocks shows up here.
     public var longestJob: Duration
   }
 }
@@ -25,9 +25,9 @@ extension Reactor {
 final class MetricsRecorder: Sendable {
   private let jobs = Atomic<Int>(0)
   private let polls = Atomic<Int>(0)
-  /// When the iteration under way began; 0 while the loop waits.
+  /// When the current iteration began; 0 while the loop waits.
   private let iterationStart = Atomic<Int64>(0)
-  /// When the jobs under way were taken from the queue; 0 if all of them have run.
+  /// When the current jobs were taken from the queue; 0 if all of them have run.
   private let batchStart = Atomic<Int64>(0)
   private let jobStart = Atomic<Int64>(0)
   private let lastLag = Atomic<Int64>(0)
@@ -48,9 +48,9 @@ final class MetricsRecorder: Sendable {
     return now
   }
 
-  /// When the iteration under way began; 0 while the loop waits.
+  /// When the current iteration began; 0 while the loop waits.
   var iterationBegan: Int64 { iterationStart.load(ordering: .relaxed) }
-  /// When the last job or event ended; or when the iteration began, if no job or event has ended in it.
+  /// When the last job or event ended; if none has ended in this iteration, when the iteration began.
   var lastTime: Int64 { jobStart.load(ordering: .relaxed) }
 
   /// Jobs were taken from the queue.
@@ -78,8 +78,8 @@ final class MetricsRecorder: Sendable {
 
   /// The iteration is over.
   ///
-  /// - Returns: The current time, and the lag: how long the iteration took, or how long a batch of jobs that ended in it
-  ///   had taken since the reactor took it from the queue, if that is longer.
+  /// - Returns: The current time, and the lag. The lag is the duration of the iteration or, if longer, of a batch of jobs that
+  ///   ended in the iteration, measured from when the reactor took the batch from the queue.
   func iterationEnds() -> (now: Int64, lag: Int64) {
     let now = continuousNanoseconds()
     let took = now &- iterationStart.load(ordering: .relaxed)
@@ -90,7 +90,7 @@ final class MetricsRecorder: Sendable {
     return (now, lag)
   }
 
-  /// The loop looks for events.
+  /// The loop polls for events.
   func polled() { polls.store(polls.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
 
   func read() -> Reactor.Metrics {

@@ -1,53 +1,55 @@
-// Where handlers run that do not run on a reactor: Swift's pool of threads, but many jobs for one wake-up.
+// Where handlers run that do not run on a reactor: on Swift's pool of threads, with many jobs per wake-up.
 //
-// Left to the runtime, each way between a reactor and the pool is a futex(2) and a change of threads: a job wakes a thread
-// of the pool, which runs it and sleeps again, and the call that the job makes wakes the reactor. Here jobs are handed over
-// together, and run by workers: tasks of the pool that run one job after the other, in what is one job to the runtime.
+// If the runtime does this alone, each step between a reactor and the pool costs a futex(2) and a change of threads: a job
+// wakes a thread of the pool, which runs it and sleeps again, and the call that the job makes wakes the reactor. Here, jobs are
+// handed over together and run by workers. A worker is a task of the pool that runs one job after another, all within one job
+// of the runtime.
 //
-// - From a reactor: the loop collects the jobs that leave it, and hands them over before it waits, when there are 16, or when a
-//   job or an event ends more than 100 us after the end of the one that brought the first of them. A job that a task on the
-//   reactor starts is handed over at once: that task may compute for long. (`Handover`)
-// - To a reactor: a worker does not signal a reactor that naps, but owes it (`JobQueue.push`): it signals when no job is
-//   left, when it owes 16, and before it gives its thread back. A reactor naps, in place of sleeping, if several jobs wait
-//   here; that is over after a millisecond, so a call is late by no more than that if the next job computes or blocks.
+// - From a reactor: the loop collects the jobs that leave it. It hands them over before it waits, when there are 16, or when a
+//   job or an event ends more than 100 us after the end of the one that started the first of them. A job that a task on the
+//   reactor starts is handed over at once, because that task may run for long. (`Handover`)
+// - To a reactor: a worker does not signal a reactor that naps, but remembers that it owes a signal (`JobQueue.push`). It
+//   signals when no job is left, when it owes 16 signals, and before it gives its thread back. A reactor naps instead of
+//   sleeping if several jobs wait here. A nap ends after a millisecond, so that is the longest delay of a call if the worker's
+//   next job computes or blocks.
 //
 // Invariants:
 // - Jobs are taken in the order in which they were handed over, each once.
-// - While jobs wait, no worker is idle unless another is on its way to them: who adds jobs wakes one if none is, and that
-//   one the next when it has taken its first.
-// - A worker gives its thread back after 64 jobs, or one that ends after a millisecond, until Swift's pool comes round
-//   to it again.
-// - Nothing is called while the lock is held.
+// - While jobs wait, no worker is idle unless another one is on its way: adding jobs wakes one worker if none is on its way,
+//   and that worker wakes the next one when it has taken its first job.
+// - A worker gives its thread back after 64 jobs, or after the first job that ends more than a millisecond after the worker
+//   began. It continues when Swift's pool schedules it again.
+// - No other code is called while the lock is held.
 
 internal import SocketSystem
 internal import Synchronization
 
-/// Runs the jobs of tasks that prefer it on Swift's pool of threads, first in, first out.
+/// A task executor that runs jobs on Swift's pool of threads, first in, first out.
 ///
-/// It is where the handlers of a server run unless told otherwise. Tasks of your own that call many sockets can prefer it,
-/// too, for the same saving: as long as many have something to do, a change of threads serves several of them.
+/// The handlers of a server run here by default. Your own tasks that call many sockets can also prefer it: while many tasks
+/// have work, one change of threads serves several of them.
 ///
 /// ```swift
 /// Task(executorPreference: WorkerPool.shared) { … }
 /// ```
 ///
-/// The preference goes along to child tasks and to the default actors that the task calls (SE-0417): each call of such an
-/// actor that is not at work, and each return, is a job here, where a task without preference runs it at once.
+/// The preference also applies to child tasks and to the default actors that the task calls (SE-0417). Each call of such an
+/// actor that is idle, and each return from it, is a job here. A task without a preference would run that job directly.
 ///
-/// The jobs run at high priority, whatever that of their tasks is, on as many threads as there are processors, at least
-/// two. Where those all block, the other jobs wait.
+/// The jobs run at high priority, whatever the priority of their tasks, on as many threads as there are processors, at least
+/// two. If jobs block all these threads, the other jobs wait.
 public final class WorkerPool: TaskExecutor {
-  /// The only one.
+  /// The only worker pool.
   public static let shared = WorkerPool()
 
   private struct State {
-    /// Those that wait are the ones from `next` on.
+    /// The jobs that wait are those from `next` on.
     var jobs: [UnownedJob] = []
     var next = 0
     var idle: [IdleWorker] = []
-    /// The workers there are, idle or not.
+    /// The number of workers, idle or not.
     var workers = 0
-    /// One was woken, or made, and has not taken a job since.
+    /// Whether a worker was woken or created and has not taken a job since.
     var isOnItsWay = false
 
     var waiting: Int { jobs.count - next }
@@ -68,36 +70,36 @@ public final class WorkerPool: TaskExecutor {
   }
 
   private let state = Locked(State())
-  /// How many jobs wait, for those who do not hold the lock.
+  /// The number of jobs that wait, readable without the lock.
   private let waiting = Atomic<Int>(0)
-  /// A process that is bound to one processor has two threads in Swift's pool nevertheless.
+  /// At least two, because Swift's pool has two threads even in a process that is bound to one processor.
   package let mostWorkers = max(2, usableProcessors())
 
-  /// How many jobs a worker runs before it gives its thread back, and for how many nanoseconds.
+  /// The number of jobs, and of nanoseconds, after which a worker gives its thread back.
   private static let share = 64
   private static let shareOfTime: Int64 = 1_000_000
-  /// Room kept for jobs when a burst is over.
+  /// The capacity that the array of jobs keeps after a burst.
   private static let keptCapacity = 16_384
 
   private init() {}
 
-  /// Several jobs wait: a worker that runs one of them has, presumably, more to run.
+  /// Whether several jobs wait. If so, a worker that runs one of them probably has more to run.
   var isBusy: Bool { waiting.load(ordering: .relaxed) > 1 }
 
-  /// Adds a job at the end. Called by the Swift runtime.
+  /// Adds a job to the end of the queue. Called by the Swift runtime.
   ///
-  /// - Parameter job: What to run.
+  /// - Parameter job: The job.
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     if let loop = EventLoop.current { loop.handOver(job) } else { change { $0.jobs.append(job) } }
   }
 
-  /// Adds jobs at the end.
+  /// Adds jobs to the end of the queue.
   func add(_ jobs: [UnownedJob]) {
     change { $0.jobs.append(contentsOf: jobs) }
   }
 
-  /// Changes the state, and wakes a worker, or makes one, if a job waits then and none is on its way.
+  /// Changes the state. If a job then waits and no worker is on its way, wakes or creates a worker.
   @inline(__always)
   private func change<Result>(_ body: (inout State) -> Result) -> Result {
     var idle: IdleWorker?
@@ -114,12 +116,12 @@ public final class WorkerPool: TaskExecutor {
       return result
     }
     idle?.wake()
-    // What a task has that the main one begins.
+    // The priority of a task that the main task starts.
     if isNew { Task.detached(priority: .high) { await self.work() } }
     return result
   }
 
-  /// A worker's life. It does not end: the threads of the pool do not either.
+  /// Runs a worker. It never ends, because the threads of the pool do not end either.
   private func work() async {
     var wasWoken = true
     while true {
@@ -134,10 +136,10 @@ public final class WorkerPool: TaskExecutor {
     }
   }
 
-  /// Runs jobs until none is left, or this worker has had its share.
+  /// Runs jobs until none is left, or until this worker has used up its share.
   ///
-  /// - Parameter wasWoken: It is the one on its way.
-  /// - Returns: Whether it has.
+  /// - Parameter wasWoken: Whether this worker is the one on its way.
+  /// - Returns: Whether the share was used up.
   private func runJobs(_ wasWoken: Bool) -> Bool {
     let worker = Worker()
     Worker.place.object = worker
@@ -171,7 +173,7 @@ public final class WorkerPool: TaskExecutor {
   func wake() { unsafe continuation.resume() }
 }
 
-/// What the thread that a worker runs on owes to reactors.
+/// The signals that a worker owes to reactors, for the thread that it runs on.
 package final class Worker {
   fileprivate static let place = ThreadLocal<Worker>(.worker)
   /// The worker that runs on the calling thread.
@@ -180,19 +182,19 @@ package final class Worker {
   private var queues: [JobQueue] = []
   private var calls = 0
 
-  /// How many calls may wait for the worker to wake their reactors.
+  /// The number of calls that may wait for the worker to wake their reactors.
   private static let mostCalls = 16
 
   init() {}
 
-  /// A call was put in this queue, whose reactor naps.
+  /// A call was added to this queue, whose reactor naps.
   func owe(_ queue: JobQueue) {
     if queues.last !== queue { queues.append(queue) }
     calls += 1
     if calls == Self.mostCalls { settle() }
   }
 
-  /// Wakes whom it owes that.
+  /// Sends the signals that it owes.
   func settle() {
     for queue in queues { queue.wake() }
     queues.removeAll(keepingCapacity: true)

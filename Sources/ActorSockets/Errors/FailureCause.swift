@@ -1,20 +1,20 @@
 internal import SocketSystem
 
-// What an error number means at an address, where the kernel has one number for several causes: it says EADDRINUSE when a
-// directory is in the place of a socket, and ECONNREFUSED to whoever connects to a text file. What is there is looked at
-// when the call has failed: for the sentence, and for the code where the cause is another one.
+// The precise meaning of an errno for an address, where the kernel uses one errno for several causes. For example, the kernel
+// reports EADDRINUSE if a directory is at the path of a socket, and ECONNREFUSED on connecting to a text file. After a call has
+// failed, this code checks what is at the address, to improve the description and, where the cause is different, the code.
 
-/// What made a call on an address fail, more exactly than its error number says.
+/// The cause of a failed call on an address, more precise than its errno.
 struct FailureCause: Equatable {
   let code: SocketError.Code
   let detail: String
 
-  /// Finds it out; `nil` if the error number says it all.
+  /// Finds the cause; `nil` if the errno is precise enough.
   ///
   /// - Parameters:
-  ///   - error: What failed.
-  ///   - address: What it was to connect to or to listen on.
-  ///   - surroundings: What is found out about the rest of the machine.
+  ///   - error: The error of the system call.
+  ///   - address: The address of the call.
+  ///   - surroundings: Gives access to the state of the machine.
   init?(_ error: SystemError, at address: SocketAddress, in surroundings: Surroundings = .ofThisProcess) {
     switch (error.call, address) {
     case (_, .unix(let path)) where path.isAbstract || path.isUnnamed: return nil
@@ -72,8 +72,8 @@ struct FailureCause: Equatable {
     }
   }
 
-  /// The kernel had to choose a port and found none free. It reports this as EADDRINUSE in bind(2) and as EADDRNOTAVAIL in
-  /// connect(2): ip(7), ip_local_port_range.
+  /// The kernel had to choose a port and found none free. It reports EADDRINUSE from bind(2) and EADDRNOTAVAIL from connect(2):
+  /// ip(7), ip_local_port_range.
   private static var noPort: String { "no local port is free (net.ipv4.ip_local_port_range)" }
 
   private init?(binding error: SystemError, port: UInt16, _ surroundings: Surroundings) {
@@ -93,13 +93,13 @@ struct FailureCause: Equatable {
 }
 
 extension FailureCause {
-  /// What a sentence needs to know of the machine.
+  /// The state of the machine that descriptions depend on.
   struct Surroundings {
-    /// What is at a path, and whether links in the last place are followed.
+    /// Returns the kind of file at a path; the flag says whether a symbolic link at the end of the path is followed.
     var kind: (String, Bool) -> FileKind?
-    /// The first port that everybody may listen on.
+    /// Returns the first port that any user may listen on.
     var lowestPort: () -> Int
-    /// The user that this process acts as.
+    /// The effective user of this process.
     var userID: UInt32
 
     static var ofThisProcess: Surroundings {

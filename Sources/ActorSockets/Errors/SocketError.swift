@@ -1,78 +1,80 @@
 package import SocketSystem
 
-/// Why an operation on a socket failed.
+/// An error of an operation on a socket.
 ///
-/// Compare ``code``; the description is for people. Cancellation is not a `SocketError`, it is a `CancellationError`.
+/// To handle an error, compare its ``code``; its description is for people. Cancellation is reported by `CancellationError`,
+/// not by this type.
 public struct SocketError: Error, Sendable, CustomStringConvertible {
-  /// A cause that programs tell apart. More may come; treat those you do not know as ``system``.
+  /// The cause of an error. New codes may be added; treat unknown ones like ``system``.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
-    /// The code's name, as in `.timedOut`.
+    /// The name of the code, without the leading dot of `.timedOut`.
     public let description: String
 
     private init(_ name: String) { description = name }
 
-    /// The connection was closed on this side, or its writing side was finished.
+    /// The connection was closed by this program, or its writing side was finished.
     public static let closed = Code("closed")
-    /// The peer reset the connection: ECONNRESET, EPIPE.
+    /// The peer reset the connection: ECONNRESET, EPIPE, ECONNABORTED.
     public static let connectionReset = Code("connectionReset")
-    /// The peer finished before the bytes asked for were complete. What there is can still be read.
+    /// The peer finished before all requested bytes had arrived. The bytes that did arrive can still be read.
     public static let endOfStream = Code("endOfStream")
-    /// The time given was over. Bytes that had arrived stay buffered for the next read.
+    /// The timeout expired. Bytes that had arrived stay buffered for the next read.
     public static let timedOut = Code("timedOut")
     /// A maximum length or a budget was exceeded. Bytes that had arrived stay buffered.
     public static let limitExceeded = Code("limitExceeded")
-    /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed none.
+    /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed no bytes.
     public static let precedingReadFailed = Code("precedingReadFailed")
     /// The stream was upgraded: use the stream that the upgrade returned.
     public static let upgraded = Code("upgraded")
-    /// Nobody listens at the address: ECONNREFUSED.
+    /// No socket listens at the address: ECONNREFUSED.
     public static let connectionRefused = Code("connectionRefused")
-    /// Another socket has the address: EADDRINUSE.
+    /// Another socket uses the address: EADDRINUSE.
     public static let addressInUse = Code("addressInUse")
     /// No interface of this machine has the address, or no local port is free: EADDRNOTAVAIL.
     public static let addressNotAvailable = Code("addressNotAvailable")
     /// The name has no address.
     public static let hostNotFound = Code("hostNotFound")
-    /// The name could not be looked up: no name server answered.
+    /// The name could not be looked up, for example because no name server answered.
     public static let resolverFailed = Code("resolverFailed")
-    /// This machine does not do this kind of address: EAFNOSUPPORT, as where IPv6 is off.
+    /// This machine does not support this kind of address, for example because IPv6 is off: EAFNOSUPPORT.
     public static let familyNotSupported = Code("familyNotSupported")
-    /// A link-local address without its interface: `fe80::1` in place of `fe80::1%eth0`.
+    /// A link-local address lacks its interface: `fe80::1` instead of `fe80::1%eth0`.
     public static let scopeMissing = Code("scopeMissing")
-    /// There is no way to the address: ENETUNREACH, EHOSTUNREACH.
+    /// There is no route to the address: ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN. Also if connecting to several
+    /// addresses failed for different reasons.
     public static let unreachable = Code("unreachable")
     /// The process or the system has no descriptor left: EMFILE, ENFILE.
     public static let tooManyOpenFiles = Code("tooManyOpenFiles")
-    /// The operation is not allowed: EACCES, EPERM.
+    /// The operation is not permitted: EACCES, EPERM, EROFS.
     public static let permissionDenied = Code("permissionDenied")
-    /// There is something else in the place of a socket: a directory, a file, a pipe.
+    /// A descriptor or a path that should be a socket is something else: a directory, a file, a pipe.
     public static let notASocket = Code("notASocket")
-    /// There is no such path, or no such directory to make a socket in: ENOENT, ENOTDIR.
+    /// The path does not exist, or the directory to create a socket in does not exist: ENOENT, ENOTDIR.
     public static let pathNotFound = Code("pathNotFound")
-    /// The endpoint has no peer, and the datagram does not say where it goes.
+    /// The endpoint has no peer, and the datagram has no destination.
     public static let notConnected = Code("notConnected")
-    /// This machine has no such interface, or it has nothing to do with groups: ENODEV.
+    /// This machine does not have this interface, or the interface does not support multicast: ENODEV.
     public static let interfaceNotFound = Code("interfaceNotFound")
-    /// The endpoint is in this group already.
+    /// The endpoint has already joined this multicast group.
     public static let alreadyJoined = Code("alreadyJoined")
-    /// The endpoint is not in this group.
+    /// The endpoint has not joined this multicast group.
     public static let notJoined = Code("notJoined")
-    /// An argument makes no sense: a negative length, an empty delimiter, port 0 to connect to.
+    /// An argument is not valid: a negative length, an empty delimiter, port 0 to connect to.
     public static let invalidArgument = Code("invalidArgument")
-    /// Text that is not UTF-8. ``SocketError/bytes`` has it; it was consumed.
+    /// Text is not valid UTF-8. ``SocketError/bytes`` holds it; it was consumed.
     public static let invalidUTF8 = Code("invalidUTF8")
-    /// A closure of the program's refused; ``SocketError/underlyingError`` says why.
+    /// A closure of the program refused by throwing; ``SocketError/underlyingError`` is its error.
     public static let rejected = Code("rejected")
-    /// A layer above the stream failed, TLS for example; ``SocketError/underlyingError`` says why. In a ``CloseReport`` alone:
-    /// operations throw the layer's own error.
+    /// A layer above the stream failed, for example TLS; ``SocketError/underlyingError`` is its error. Used only in a
+    /// ``CloseReport``, because operations throw the layer's own error.
     public static let layerFailed = Code("layerFailed")
     /// The reactor was shut down.
     public static let reactorShutDown = Code("reactorShutDown")
-    /// Any other failure; ``SocketError/errno`` tells.
+    /// Any other failure; see ``SocketError/errno``.
     public static let system = Code("system")
   }
 
-  /// All there is to it, in one word: connections keep room for several errors and hardly ever have one.
+  /// All properties in one reference, because connections have room for several errors and rarely have one.
   private var box: Box
 
   private final class Box: Sendable {
@@ -92,18 +94,18 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     var underlying: (any Error)?
   }
 
-  /// An error with the cause given.
+  /// Creates an error.
   ///
   /// - Parameters:
   ///   - code: The cause.
-  ///   - operation: What was tried.
-  ///   - detail: A clause about this case; it ends up in ``description``, so text from a peer must be escaped in it.
-  ///   - errno: The error number, or 0.
-  ///   - address: The address it was about.
-  ///   - bytesTransferred: How many bytes of the operation were done.
-  ///   - bytes: Bytes that could not be understood.
-  ///   - causes: The errors that this one sums up; the detail should name them.
-  ///   - underlyingError: What a closure of the program's threw.
+  ///   - operation: The operation that failed, for example `"read"`.
+  ///   - detail: A clause about this case. It becomes part of ``description``, so escape text from a peer.
+  ///   - errno: The errno of the system call, or 0.
+  ///   - address: The address that the operation used.
+  ///   - bytesTransferred: The number of bytes that were transferred before the failure.
+  ///   - bytes: The bytes that are not valid.
+  ///   - causes: The errors that this one summarizes. The detail should name them.
+  ///   - underlyingError: The error that a closure of the program threw.
   public init(
     _ code: Code, operation: String, detail: String = "", errno: Int32 = 0, address: SocketAddress? = nil,
     bytesTransferred: Int = 0, bytes: [UInt8] = [], causes: [SocketError] = [], underlyingError: (any Error)? = nil
@@ -120,49 +122,49 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     set { change { $0.code = newValue } }
   }
 
-  /// What was tried, for example `"read"` or `"connect"`.
+  /// The operation that failed, for example `"read"` or `"connect"`.
   public var operation: String {
     get { box.contents.operation }
     set { change { $0.operation = newValue } }
   }
 
-  /// The error number of the system call behind it, or 0.
+  /// The errno of the system call that failed, or 0.
   public var errno: Int32 {
     get { box.contents.errno }
     set { change { $0.errno = newValue } }
   }
 
-  /// The address it was about, if there is one.
+  /// The address that the operation used, if there is one.
   public var address: SocketAddress? {
     get { box.contents.address }
     set { change { $0.address = newValue } }
   }
 
-  /// How many bytes of the operation were done before it failed: of a write, what the kernel had taken.
+  /// The number of bytes that the operation transferred before it failed. For a write: the bytes that the kernel took.
   public var bytesTransferred: Int {
     get { box.contents.bytesTransferred }
     set { change { $0.bytesTransferred = newValue } }
   }
 
-  /// The bytes that could not be understood, for ``Code/invalidUTF8``.
+  /// The bytes that are not valid, for ``Code/invalidUTF8``.
   public var bytes: [UInt8] {
     get { box.contents.bytes }
     set { change { $0.bytes = newValue } }
   }
 
-  /// The errors that this one sums up: of an attempt to connect, one for each address that was tried.
+  /// The errors that this one summarizes. For connecting: one for each address that was tried.
   public var causes: [SocketError] {
     get { box.contents.causes }
     set { change { $0.causes = newValue } }
   }
 
-  /// What ``description`` adds about this case in particular.
+  /// The part of ``description`` that is specific to this case.
   public var detail: String {
     get { box.contents.detail }
     set { change { $0.detail = newValue } }
   }
 
-  /// What a closure of the program's threw, for ``Code/rejected``.
+  /// The error that a closure of the program threw, for ``Code/rejected``; the layer's error, for ``Code/layerFailed``.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
   private mutating func change(_ body: (inout Contents) -> Void) {
@@ -171,7 +173,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     box = Box(contents)
   }
 
-  /// One sentence that a person can act on.
+  /// A description in one sentence that a person can act on.
   public var description: String {
     let what = operation + (address.map { $0.isUnix ? " \(AddressError.quote("\($0)"))" : " \($0)" } ?? "")
     let cause = detail.isEmpty ? code.sentence : detail
@@ -182,7 +184,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
 }
 
 extension SocketError.Code {
-  /// What the code means, for a description without anything more particular.
+  /// The description of a code, used when there is no detail.
   fileprivate var sentence: String {
     switch self {
     case .closed: "the connection is closed on this side"
@@ -217,7 +219,7 @@ extension SocketError.Code {
     }
   }
 
-  /// The code that goes with an error number.
+  /// Returns the code for an errno.
   init(errno: Int32) {
     self =
       switch errno {
@@ -238,7 +240,7 @@ extension SocketError.Code {
 }
 
 extension SocketError {
-  /// What a failed system call means for `operation`.
+  /// Creates the error for a failed system call of `operation`.
   package init(_ error: SystemError, operation: String, address: SocketAddress? = nil) {
     let code = Code(errno: error.errno)
     let cause = address.flatMap { FailureCause(error, at: $0) }
@@ -246,18 +248,18 @@ extension SocketError {
     self.init(cause?.code ?? code, operation: operation, detail: detail, errno: error.errno, address: address)
   }
 
-  /// What a layer above the stream failed with: operations throw it as it is.
+  /// Creates the error for a failed layer above the stream. Operations throw the layer's error unchanged.
   package init(layer error: any Error, operation: String) {
     self.init(.layerFailed, operation: operation, detail: "\(error)", underlyingError: error)
   }
 
-  /// What a layer failed with, if it did.
+  /// The error of the layer, if a layer failed.
   var layerError: (any Error)? { code == .layerFailed ? underlyingError : nil }
 
-  /// What an operation throws that failed with this.
+  /// The error that an operation with this failure throws.
   var thrown: any Error { layerError ?? self }
 
-  /// The same error, said of another operation.
+  /// Returns the same error for another operation.
   package func during(_ operation: String) -> SocketError {
     var error = self
     if code != .invalidArgument, address == nil { error.operation = operation }

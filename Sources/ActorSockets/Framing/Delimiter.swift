@@ -1,19 +1,19 @@
-/// The bytes that end a message.
+/// A sequence of bytes that ends a message.
 public struct Delimiter: Hashable, Sendable, ExpressibleByStringLiteral {
-  /// The bytes themselves.
+  /// The bytes of the delimiter.
   public let bytes: [UInt8]
 
-  /// A delimiter of any bytes; an empty one makes reads throw `.invalidArgument`.
+  /// Creates a delimiter of any bytes. Reads with an empty delimiter throw `.invalidArgument`.
   ///
   /// - Parameter bytes: The bytes.
   public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
-  /// A delimiter of the UTF-8 bytes of a text: `read(until: "\r\n.\r\n")`.
+  /// Creates a delimiter of the UTF-8 bytes of a text, as in `read(until: "\r\n.\r\n")`.
   ///
   /// - Parameter value: The text.
   public init(stringLiteral value: String) { bytes = Array(value.utf8) }
 
-  /// Carriage return and line feed, as in most protocols of the Internet.
+  /// Carriage return and line feed, as in most Internet protocols.
   public static let crlf = Delimiter([13, 10])
   /// Carriage return.
   public static let cr = Delimiter([13])
@@ -23,24 +23,24 @@ public struct Delimiter: Hashable, Sendable, ExpressibleByStringLiteral {
   public static let zero = Delimiter([0])
 }
 
-/// What ends a line of text.
+/// The bytes that end a line of text.
 public enum LineEnding: Hashable, Sendable {
-  /// Line feed; one carriage return before it is taken off too.
+  /// A line feed. One carriage return before it is also removed.
   case lf
-  /// Carriage return and line feed together; either alone belongs to the line.
+  /// A carriage return followed by a line feed. A single one of them is part of the line.
   case crlf
-  /// Carriage return, line feed, or both together, whichever comes.
+  /// A carriage return, a line feed, or both together.
   ///
-  /// A carriage return ends the line at once, for the line feed may never come; if it comes as the next byte, it is
-  /// dropped, whatever reads next.
+  /// A carriage return ends the line at once, because a line feed may never follow. If a line feed is the next byte, it is
+  /// dropped, whatever the next read is.
   case any
 }
 
-/// How a message says its length in front of itself.
+/// The form in which a message states its length before its content.
 public struct LengthPrefix: Hashable, Sendable {
-  /// The order of the bytes of an integer.
+  /// The byte order of an integer.
   public enum Endianness: Hashable, Sendable {
-    /// The most significant byte first: network byte order.
+    /// The most significant byte first, which is network byte order.
     case big
     /// The least significant byte first.
     case little
@@ -48,9 +48,9 @@ public struct LengthPrefix: Hashable, Sendable {
 
   /// The number of bytes of the prefix: 1, 2, 4 or 8.
   public let width: Int
-  /// Their order.
+  /// The byte order of the prefix.
   public let endianness: Endianness
-  /// Whether the length counts the prefix too.
+  /// Whether the length includes the prefix itself.
   public var countsItself: Bool
 
   private init(_ width: Int, _ endianness: Endianness, _ countsItself: Bool) {
@@ -59,40 +59,40 @@ public struct LengthPrefix: Hashable, Sendable {
     self.countsItself = countsItself
   }
 
-  /// A prefix of one byte.
+  /// A prefix of one byte that does not count itself.
   public static let uint8 = LengthPrefix(1, .big, false)
 
-  /// A prefix of two bytes.
+  /// Returns a prefix of two bytes.
   ///
   /// - Parameters:
-  ///   - endianness: The order of the bytes.
-  ///   - countsItself: Whether the length counts the prefix too.
+  ///   - endianness: The byte order.
+  ///   - countsItself: Whether the length includes the prefix itself.
   /// - Returns: The prefix.
   public static func uint16(_ endianness: Endianness, countsItself: Bool = false) -> LengthPrefix {
     LengthPrefix(2, endianness, countsItself)
   }
 
-  /// A prefix of four bytes.
+  /// Returns a prefix of four bytes.
   ///
   /// - Parameters:
-  ///   - endianness: The order of the bytes.
-  ///   - countsItself: Whether the length counts the prefix too.
+  ///   - endianness: The byte order.
+  ///   - countsItself: Whether the length includes the prefix itself.
   /// - Returns: The prefix.
   public static func uint32(_ endianness: Endianness, countsItself: Bool = false) -> LengthPrefix {
     LengthPrefix(4, endianness, countsItself)
   }
 
-  /// A prefix of eight bytes.
+  /// Returns a prefix of eight bytes.
   ///
   /// - Parameters:
-  ///   - endianness: The order of the bytes.
-  ///   - countsItself: Whether the length counts the prefix too.
+  ///   - endianness: The byte order.
+  ///   - countsItself: Whether the length includes the prefix itself.
   /// - Returns: The prefix.
   public static func uint64(_ endianness: Endianness, countsItself: Bool = false) -> LengthPrefix {
     LengthPrefix(8, endianness, countsItself)
   }
 
-  /// The length of the message that follows, `nil` for one that no message can have.
+  /// Returns the length of the message that follows; `nil` if no message can have this length.
   func payloadLength(_ bytes: some Sequence<UInt8>) -> Int? {
     let value = UInt64(bigEndianBytes: endianness == .big ? Array(bytes) : bytes.reversed())
     guard let length = Int(exactly: value) else { return nil }
@@ -100,7 +100,7 @@ public struct LengthPrefix: Hashable, Sendable {
     return length >= width ? length - width : nil
   }
 
-  /// The bytes of the prefix for a message of `count` bytes, `nil` if the prefix is too narrow.
+  /// Returns the prefix for a message of `count` bytes; `nil` if the prefix is too short for this length.
   func encode(_ count: Int) -> [UInt8]? {
     let value = UInt64(count) + UInt64(countsItself ? width : 0)
     if width < 8, value >> (8 * UInt64(width)) != 0 { return nil }
@@ -110,7 +110,7 @@ public struct LengthPrefix: Hashable, Sendable {
 }
 
 extension UInt64 {
-  /// The integer that big-endian bytes stand for; of more than eight the last ones.
+  /// Creates an integer from big-endian bytes. If there are more than eight, only the last eight count.
   init(bigEndianBytes bytes: some Sequence<UInt8>) {
     self = bytes.reduce(0) { $0 << 8 | UInt64($1) }
   }

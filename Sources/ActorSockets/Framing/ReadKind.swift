@@ -1,24 +1,24 @@
-/// What a read asks for.
+/// The kinds of reads.
 package enum ReadKind: Sendable {
-  /// What there is, at least one byte.
+  /// The bytes that are available, at least one.
   case any(upTo: Int)
-  /// The same, left in the buffer.
+  /// The bytes that are available, which stay in the buffer.
   case peek(upTo: Int)
-  /// So many bytes. `orEnd`: the end of the stream in place of the first one is no error.
+  /// A number of bytes. With `orEnd`, the end of the stream before the first byte is not an error.
   case exactly(Int, orEnd: Bool = false)
-  /// Everything through a delimiter. `orEnd` as above.
+  /// All bytes through a delimiter. `orEnd` means the same as in `exactly`.
   case until(Delimiter, maximumLength: Int, orEnd: Bool = false)
-  /// A line of text; the ending is taken off.
+  /// A line of text, without its ending.
   case line(LineEnding, maximumLength: Int)
-  /// A message with its length in front, which is taken off.
+  /// A message with a length prefix, without the prefix.
   case message(LengthPrefix, maximumLength: Int)
-  /// As many of these as there are, at least one.
+  /// All messages of one of these kinds that are available, at least one.
   indirect case batch(of: ReadKind)
-  /// The right to look at the bytes, as soon as there are more than so many.
+  /// A borrow of the bytes, once more than this many are available.
   case borrow(moreThan: Int)
 }
 
-/// What a read brought.
+/// The result of a read.
 package enum ReadOutcome: Sendable {
   /// Bytes.
   case bytes([UInt8])
@@ -26,14 +26,14 @@ package enum ReadOutcome: Sendable {
   case messages([[UInt8]])
   /// A batch of lines.
   case lines([String])
-  /// The end of the stream, where that is no error.
+  /// The end of the stream, in reads for which it is not an error.
   case endOfStream
-  /// The right to look at the bytes.
+  /// A borrow of the bytes.
   case borrow
 }
 
 extension ReadOutcome {
-  /// What it counts for in the share of a connection: a line in a batch is a sixteenth of one that is read by itself.
+  /// What the read uses up of a connection's share. A line in a batch counts a sixteenth of a line that is read alone.
   var cost: Int {
     switch self {
     case .messages(let messages): (messages.count + 15) / 16
@@ -43,24 +43,24 @@ extension ReadOutcome {
   }
 }
 
-/// What came of an operation of either queue.
+/// The outcome of an operation of either queue.
 package enum OperationOutcome: Sendable {
-  /// What a read brought.
+  /// The result of a read.
   case read(ReadOutcome)
   /// A write is done.
   case written
-  /// What a receive brought; nothing if it may look at what there is.
+  /// The result of a receive; empty if the receive may borrow the datagrams.
   case datagrams([Datagram])
 }
 
 extension ReadKind {
-  /// Throws `.invalidArgument` for what can never succeed.
+  /// Throws `.invalidArgument` for a read that can never succeed.
   func validate() throws(SocketError) {
     switch self {
     case .any(let limit), .peek(let limit):
       if limit <= 0 { throw .invalid("read", "up to \(limit) bytes is nothing, ask for at least one") }
     case .exactly(let length, let orEnd):
-      // Messages of no bytes would come for ever.
+      // With `orEnd`, reads of 0 bytes would produce messages forever.
       if length < (orEnd ? 1 : 0) { throw .invalid("read", "\(length) is not a length") }
     case .until(let delimiter, let maximum, _):
       if delimiter.bytes.isEmpty { throw .invalid("read", "the delimiter is empty") }
@@ -76,7 +76,7 @@ extension ReadKind {
     case .batch(let kind):
       switch kind {
       case .any, .peek, .borrow, .batch: throw .invalid("read", "a batch is one of lines or messages")
-      // Of no bytes there are as many as one likes.
+      // A batch of empty messages would never end.
       case .exactly(0, _): throw .invalid("read", "a batch of nothing has no end")
       case .exactly, .until, .line, .message: try kind.validate()
       }

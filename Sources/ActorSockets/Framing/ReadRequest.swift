@@ -1,4 +1,4 @@
-/// What a read asks for, and what it makes of the bytes: for ``ByteStream/enqueueRead(_:timeout:)`` and
+/// A description of a read and of its result, for ``ByteStream/enqueueRead(_:timeout:)`` and
 /// ``ByteStream/read(_:timeout:progress:)``.
 ///
 /// ```swift
@@ -16,39 +16,39 @@ public struct ReadRequest<Value: Sendable>: Sendable {
 }
 
 extension ReadRequest where Value == [UInt8]? {
-  /// What there is, at least one byte and at most so many; `nil` at the end of the stream.
+  /// Requests the bytes that are available, from one byte up to a limit; `nil` at the end of the stream.
   ///
-  /// - Parameter limit: The most bytes, at least 1.
+  /// - Parameter limit: The largest number of bytes, at least 1.
   /// - Returns: The request.
   public static func upTo(_ limit: Int) -> Self { Self(.any(upTo: limit)) { $0.bytes } }
 
-  /// The same as ``upTo(_:)``, but the bytes stay for the next read.
+  /// Requests the same bytes as ``upTo(_:)``, but leaves them for the next read.
   ///
-  /// - Parameter limit: The most bytes, at least 1.
+  /// - Parameter limit: The largest number of bytes, at least 1.
   /// - Returns: The request.
   public static func peek(upTo limit: Int) -> Self { Self(.peek(upTo: limit)) { $0.bytes } }
 
-  /// Everything through a delimiter, which is included; `nil` if the stream ends where a message would begin.
+  /// Requests all bytes through a delimiter, which is included; `nil` if the stream ends where a message would begin.
   ///
   /// - Parameters:
-  ///   - delimiter: What ends the message.
-  ///   - maximumLength: The most bytes, the delimiter included.
+  ///   - delimiter: The bytes that end the message.
+  ///   - maximumLength: The largest number of bytes, including the delimiter.
   /// - Returns: The request.
   public static func message(until delimiter: Delimiter, maximumLength: Int = 65_536) -> Self {
     Self(.until(delimiter, maximumLength: maximumLength, orEnd: true)) { $0.bytes }
   }
 
-  /// So many bytes; `nil` if the stream ends where a message would begin.
+  /// Requests a number of bytes; `nil` if the stream ends where a message would begin.
   ///
   /// - Parameter length: The number of bytes, at least 1.
   /// - Returns: The request.
   public static func message(ofLength length: Int) -> Self { Self(.exactly(length, orEnd: true)) { $0.bytes } }
 
-  /// A message with its length in front of it, without that; `nil` if the stream ends where a message would begin.
+  /// Requests a message with a length prefix, without the prefix; `nil` if the stream ends where a message would begin.
   ///
   /// - Parameters:
-  ///   - prefix: How the length is written.
-  ///   - maximumLength: The most bytes, without the prefix.
+  ///   - prefix: The form of the prefix.
+  ///   - maximumLength: The largest number of bytes, excluding the prefix.
   /// - Returns: The request.
   public static func message(lengthPrefix prefix: LengthPrefix, maximumLength: Int = 65_536) -> Self {
     Self(.message(prefix, maximumLength: maximumLength)) { $0.bytes }
@@ -56,17 +56,17 @@ extension ReadRequest where Value == [UInt8]? {
 }
 
 extension ReadRequest where Value == [UInt8] {
-  /// So many bytes.
+  /// Requests a number of bytes.
   ///
-  /// - Parameter length: The number of bytes; 0 succeeds in its turn.
+  /// - Parameter length: The number of bytes. With 0, the read succeeds as soon as the reads before it are done.
   /// - Returns: The request.
   public static func exactly(_ length: Int) -> Self { Self(.exactly(length)) { $0.bytes ?? [] } }
 
-  /// Everything through a delimiter, which is included.
+  /// Requests all bytes through a delimiter, which is included.
   ///
   /// - Parameters:
-  ///   - delimiter: What ends the read.
-  ///   - maximumLength: The most bytes, the delimiter included.
+  ///   - delimiter: The bytes that end the read.
+  ///   - maximumLength: The largest number of bytes, including the delimiter.
   /// - Returns: The request.
   public static func until(_ delimiter: Delimiter, maximumLength: Int = 65_536) -> Self {
     Self(.until(delimiter, maximumLength: maximumLength)) { $0.bytes ?? [] }
@@ -74,11 +74,11 @@ extension ReadRequest where Value == [UInt8] {
 }
 
 extension ReadRequest where Value == String? {
-  /// A line of text without its ending; `nil` if the stream ends where a line would begin.
+  /// Requests a line of text without its ending; `nil` if the stream ends where a line would begin.
   ///
   /// - Parameters:
-  ///   - ending: What ends the line.
-  ///   - maximumLength: The most bytes, the ending included.
+  ///   - ending: The bytes that end the line.
+  ///   - maximumLength: The largest number of bytes, including the ending.
   /// - Returns: The request.
   public static func line(ending: LineEnding = .lf, maximumLength: Int = 65_536) -> Self {
     Self(.line(ending, maximumLength: maximumLength)) { outcome in
@@ -92,11 +92,11 @@ extension ReadRequest where Value == String? {
 }
 
 extension ReadRequest where Value: FixedWidthInteger {
-  /// An integer of the type's own width.
+  /// Requests an integer with the width of its type.
   ///
   /// - Parameters:
   ///   - type: The integer's type.
-  ///   - endianness: The order of its bytes.
+  ///   - endianness: The byte order.
   /// - Returns: The request.
   public static func integer(_ type: Value.Type, endianness: LengthPrefix.Endianness = .big) -> Self {
     Self(.exactly(Value.bitWidth / 8)) { outcome in
@@ -107,17 +107,18 @@ extension ReadRequest where Value: FixedWidthInteger {
 }
 
 extension ReadRequest {
-  /// As many lines or messages as have arrived, at least one; `nil` if the stream ends where one would begin.
+  /// Requests all lines or messages that have arrived, at least one; `nil` if the stream ends where one would begin.
   ///
-  /// Of those that come in large numbers a read for each is most of the work. What would throw does so as it would without the
-  /// batch, after those before it were a batch of their own: nothing is lost with it.
+  /// For many small messages this is much cheaper than one read for each. If a message would make a read throw, the messages
+  /// before it are returned first, and the next read throws. So no message is lost.
   ///
-  /// - Parameter request: What each of them is, one of ``line(ending:maximumLength:)``, ``message(until:maximumLength:)``,
-  ///   ``message(ofLength:)`` and ``message(lengthPrefix:maximumLength:)``; of others the read throws `.invalidArgument`.
+  /// - Parameter request: The kind of line or message: ``line(ending:maximumLength:)``, ``message(until:maximumLength:)``,
+  ///   ``message(ofLength:)`` or ``message(lengthPrefix:maximumLength:)``. With any other kind the read throws
+  ///   `.invalidArgument`.
   /// - Returns: The request.
   public static func batch<Element>(of request: ReadRequest<Element?>) -> Self where Value == [Element]? {
     Self(.batch(of: request.kind)) { outcome in
-      // What such requests make of a frame is what the queue has made of it: the cast looks at the type, not at each of them.
+      // The queue has already converted the frames to this type, so the cast checks only the array's type, not each element.
       switch outcome {
       case .messages(let messages): return messages as Any as? [Element]
       case .lines(let lines): return lines as Any as? [Element]
@@ -128,7 +129,7 @@ extension ReadRequest {
 }
 
 extension ReadOutcome {
-  /// The bytes, `nil` at the end of the stream.
+  /// The bytes; `nil` at the end of the stream.
   var bytes: [UInt8]? {
     if case .bytes(let bytes) = self { bytes } else { nil }
   }

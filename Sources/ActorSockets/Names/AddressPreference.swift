@@ -8,22 +8,22 @@ public enum AddressFamily: Hashable, Sendable, CaseIterable {
   case ipv6
 }
 
-/// Which addresses of a name are connected to, and which of them first.
+/// Which addresses of a name to connect to, and in which order.
 public enum AddressPreference: Hashable, Sendable {
-  /// All of them. IPv6 goes first where its addresses are known in time, and both families take turns: RFC 8305.
+  /// Both families in turn, IPv6 first if its addresses are known in time: RFC 8305.
   case any
-  /// IPv4 alone.
+  /// Only IPv4.
   case ipv4Only
-  /// IPv6 alone.
+  /// Only IPv6.
   case ipv6Only
-  /// All of them, two IPv4 addresses first.
+  /// Both families, two IPv4 addresses first.
   case preferIPv4
-  /// All of them, two IPv6 addresses first.
+  /// Both families, two IPv6 addresses first.
   case preferIPv6
 }
 
 extension AddressPreference {
-  /// The families that are asked for, the first one to be tried in front.
+  /// The families to look up, in the order in which they are tried.
   var families: [AddressFamily] {
     switch self {
     case .any, .preferIPv6: [.ipv6, .ipv4]
@@ -33,7 +33,8 @@ extension AddressPreference {
     }
   }
 
-  /// How many addresses of the first family are tried before the families take turns: First Address Family Count.
+  /// The number of addresses of the first family that are tried before the families alternate: RFC 8305, First Address Family
+  /// Count.
   var firstFamilyCount: Int { self == .any ? 1 : 2 }
 }
 

@@ -1,23 +1,23 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// An endpoint to bind to may stand for several addresses, all of which get the same port, and some of which this machine may
-// not have.
+// An endpoint to bind to may resolve to several addresses. All of them get the same port, and this machine may lack some of
+// them.
 
 enum BoundSockets {
-  /// Makes a socket for each address.
+  /// Creates a socket for each address.
   ///
   /// - Parameters:
-  ///   - wanted: The addresses, at least one; with port 0 for one that is free on all of them.
-  ///   - canFallBack: Whether IPv4's wildcard will do for that of both families, where there is no IPv6.
-  ///   - make: Makes a socket and says where it is bound.
-  /// - Returns: The sockets and their addresses. Those that this machine does not have are left out, if there are others.
-  /// - Throws: Why there is none.
+  ///   - wanted: The addresses, at least one. With port 0, all get the same free port.
+  ///   - canFallBack: Whether the IPv4 wildcard may replace the wildcard of both families if there is no IPv6.
+  ///   - make: Creates a socket, and returns it with its bound address.
+  /// - Returns: The sockets and their addresses. Addresses that this machine does not have are left out if there are others.
+  /// - Throws: An error if no socket could be created, or if creating one failed for another reason than a missing address.
   static func make(
     _ wanted: [SocketAddress], canFallBack: Bool,
     _ make: (SocketAddress) throws(SocketError) -> (Registration, SocketAddress)
   ) throws(SocketError) -> ([Registration], [SocketAddress]) {
-    // The port that the kernel chose on one address may be taken on another: then it chooses again.
+    // The port that the kernel chose for one address may be taken on another. If so, try again with another port.
     for _ in 0..<15 where wanted.count > 1 && wanted[0].port == 0 {
       do {
         return try makeOnce(wanted, canFallBack, make)
@@ -36,14 +36,14 @@ enum BoundSockets {
     var addresses: [SocketAddress] = []
     var missing: SocketError?
     for address in wanted {
-      // All share the port that the first one got.
+      // All addresses share the port of the first one.
       let shared = addresses.first?.port.map { address.with(port: $0) } ?? address
       do throws(SocketError) {
         let (socket, bound) = try make(shared)
         sockets.append(socket)
         addresses.append(bound)
       } catch {
-        // A machine without IPv6, or without this address of several: the others are enough.
+        // This machine lacks IPv6, or one of several addresses. The others are enough.
         if error.errno != Errno.familyNotSupported, error.errno != Errno.addressNotAvailable { throw error }
         missing = error
       }

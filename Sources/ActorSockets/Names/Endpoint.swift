@@ -1,18 +1,18 @@
 public import SocketSystem
 
-/// Where to connect to, or what to listen on.
+/// An address or name to connect to, to send to, or to listen on.
 public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
-  /// A name, or an address in text, and a port.
+  /// A name, or an address as text, and a port.
   ///
-  /// To listen, the name is one of this machine: an address, `"localhost"` (the loopback addresses of both families), an
-  /// interface such as `"eth0"` (all its addresses), or `""` for every address there is.
+  /// To listen or bind, the name must belong to this machine: an address, `"localhost"` (the loopback addresses of both
+  /// families), an interface such as `"eth0"` (all its addresses), or `""` for all addresses.
   case host(String, port: UInt16)
   /// An address.
   case address(SocketAddress)
-  /// The path of a unix socket; `"@name"` is an abstract one.
+  /// The path of a unix socket. `"@name"` is an abstract name.
   case unix(path: String)
 
-  /// Every address of this machine, to listen on; to connect to, this machine.
+  /// Returns an endpoint for all addresses of this machine, to listen on. To connect to, it means the loopback addresses.
   ///
   /// - Parameter port: The port; 0 to listen on a free one.
   /// - Returns: The endpoint.
@@ -21,9 +21,9 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
   /// Parses `"host:port"`, `"1.2.3.4:80"`, `"[::1]:80"`, `":80"`, `"unix:/path"`, `"unix:@name"`.
   ///
   /// - Parameter text: The text.
-  /// - Throws: `.invalidArgument` with what is wrong.
+  /// - Throws: ``SocketError`` with the code `.invalidArgument`, whose description says what is wrong.
   public init(parsing text: String) throws(SocketError) {
-    // By bytes: to a string's `hasPrefix`, a path that begins with a combining character does not follow a colon.
+    // Compared as bytes, because `hasPrefix` of a string does not match a colon that a combining character follows.
     if text.utf8.starts(with: "unix:".utf8) {
       let path = String(decoding: text.utf8.dropFirst(5), as: UTF8.self)
       _ = try UnixPath(checking: path)
@@ -51,7 +51,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     self = .host(String(parts[0]), port: port)
   }
 
-  /// The text that ``init(parsing:)`` reads.
+  /// The endpoint as text in the form that ``init(parsing:)`` parses.
   public var description: String {
     switch self {
     case .host(let name, let port): name.utf8.contains(58) ? "[\(name)]:\(port)" : "\(name):\(port)"
@@ -62,7 +62,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Endpoint {
-  /// Whether it is a unix socket.
+  /// Whether the endpoint is a unix socket.
   package var isUnix: Bool {
     switch self {
     case .unix, .address(.unix): true
@@ -70,13 +70,13 @@ extension Endpoint {
     }
   }
 
-  /// What connecting or sending begins with.
+  /// The start of connecting or sending: addresses, or a name to look up.
   enum Target {
     case addresses([SocketAddress])
     case name(String, port: UInt16)
   }
 
-  /// Finds out what to connect or to send to, without asking anybody.
+  /// Returns the addresses to connect or send to, or the name to look up. Does not use the network.
   func connectTarget(_ operation: String = "connect") throws(SocketError) -> Target {
     switch self {
     case .unix(let path):
@@ -97,13 +97,13 @@ extension Endpoint {
     }
   }
 
-  /// The addresses to listen on, to bind to or to connect from; all get the same port.
+  /// Returns the addresses to listen on, to bind to or to connect from. All have the same port.
   ///
   /// - Parameters:
   ///   - operation: The operation that errors name.
   ///   - unknown: The code for a name that is neither an address nor an interface of this machine.
   /// - Returns: The addresses, at least one.
-  /// - Throws: Why there is no address.
+  /// - Throws: An error if there is no address.
   func listenAddresses(
     _ operation: String = "listen", unknown: SocketError.Code = .hostNotFound
   ) throws(SocketError) -> [SocketAddress] {
@@ -137,13 +137,13 @@ extension Endpoint {
     }
   }
 
-  /// Throws for what cannot be a host's name: RFC 1035, section 2.3.4.
+  /// Throws if a text cannot be the name of a host: RFC 1035, section 2.3.4.
   static func checkName(_ name: String, _ operation: String) throws(SocketError) {
     if !name.isEmpty, !name.utf8.contains(0), name.utf8.count <= 253 { return }
     throw .invalid(operation, "\(AddressError.quote(name)) cannot be a host's name")
   }
 
-  /// The address that a text is, if it is one.
+  /// Returns the address that a text denotes; `nil` if the text is not an address.
   static func numeric(_ name: String, _ port: UInt16) -> SocketAddress? {
     if let address = IPv4Address(name) { return .ipv4(address, port: port) }
     if let address = IPv6Address(name) { return .ipv6(address, port: port) }
@@ -152,7 +152,7 @@ extension Endpoint {
 }
 
 extension UnixPath {
-  /// The path, or `.invalidArgument` with what is wrong with it.
+  /// Parses a path. Throws `.invalidArgument` if it is not valid.
   fileprivate init(checking path: String) throws(SocketError) {
     do {
       self = try UnixPath(parsing: path)

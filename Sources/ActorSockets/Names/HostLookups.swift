@@ -7,14 +7,14 @@ struct HostQuery: Hashable, Sendable {
   let family: AddressFamily
 }
 
-/// Looks names up with getaddrinfo(3), which blocks for as long as it likes.
+/// Looks names up with getaddrinfo(3), which blocks without a time limit.
 ///
 /// Invariants:
-/// - At most `maximumThreads` look-ups are under way, each on a thread of its own; others wait in the order they came.
-/// - Look-ups of the same are shared.
-/// - Who leaves is not waited for, and what nobody waits for is not begun.
+/// - At most `maximumThreads` look-ups run, each on its own thread. Others wait in the order in which they arrived.
+/// - Callers that look up the same name and family share one look-up.
+/// - A caller that cancels returns at once. A look-up that no caller waits for is not started.
 ///
-/// The threads belong to nobody else: neither the reactor nor Swift's pool ever waits for a name.
+/// No other code runs on these threads, so neither the reactor nor Swift's pool ever blocks on a name.
 actor HostLookups: ReactorActor {
   typealias Outcome = Result<[SocketAddress], SocketError>
 
@@ -30,7 +30,7 @@ actor HostLookups: ReactorActor {
   nonisolated let executor: ReactorExecutor
   private let blockingLookUp: @Sendable (HostQuery) -> Outcome
   private var waiters: [HostQuery: Waiters<[SocketAddress]>] = [:]
-  /// What waits for a thread, each with a ticket, so that one that nobody wants any more is found at once.
+  /// The look-ups that wait for a thread. Each has a ticket, by which one that is no longer wanted is found.
   private var queue = FIFO<Queued>()
   private var tickets: [HostQuery: UInt64] = [:]
   private var nextTicket: UInt64 = 0
@@ -48,7 +48,7 @@ actor HostLookups: ReactorActor {
     self.blockingLookUp = blockingLookUp
   }
 
-  /// Waits for the addresses; cancellation ends the waiting.
+  /// Waits for the addresses. Cancellation ends the wait.
   func addresses(of query: HostQuery) async throws -> [SocketAddress] {
     let waiter = try ask(query, claimPlaceNow())
     let id = waiter.id
@@ -104,7 +104,7 @@ actor HostLookups: ReactorActor {
 }
 
 extension SocketError {
-  /// What getaddrinfo(3) said.
+  /// Creates the error for a failed getaddrinfo(3).
   init(_ error: NameLookupError, _ query: HostQuery) {
     switch error.cause {
     case .noAddress:

@@ -1,45 +1,48 @@
 internal import EpollReactor
 public import SocketSystem
 
-/// What finds the addresses of names.
+/// Looks up the addresses of names.
 ///
-/// Connecting asks it for each family by itself, so that a slow answer for one does not hold up the other: RFC 8305. It is
-/// not asked for addresses in text. Set it as ``TCPConnection/Configuration/resolver``.
+/// Connecting calls it for each address family separately, so that a slow answer for one family does not delay the other: RFC
+/// 8305. It is not called for addresses given as text. Set it as ``TCPConnection/Configuration/resolver`` or
+/// ``UDPEndpoint/Configuration/resolver``.
 public protocol Resolver: Sendable {
-  /// Finds the addresses of a name.
+  /// Looks up the addresses of a name.
   ///
-  /// It is called on Swift's pool of threads, and may take as long as it likes: who asks has a timeout, and goes on
-  /// without it. *Cancellation* says that the answer is not needed any more.
+  /// It is called on Swift's pool of threads. It may take any time, because the caller has a timeout and does not wait longer.
+  ///
+  /// *Cancellation* means that the answer is no longer needed.
   ///
   /// - Parameters:
-  ///   - name: The name, at most 253 bytes and no NUL among them.
-  ///   - family: The family that the addresses shall belong to; others are ignored.
-  /// - Returns: The addresses, the best first. Their ports are ignored.
-  /// - Throws: Why there are none: ``SocketError``, `.hostNotFound` if the name has none of this family. Other errors are
-  ///   taken for `.resolverFailed`.
+  ///   - name: The name, at most 253 bytes, without NUL.
+  ///   - family: The family of the addresses. Addresses of another family are ignored.
+  /// - Returns: The addresses, the preferred one first. Their ports are ignored.
+  /// - Throws: ``SocketError`` with the code `.hostNotFound` if the name has no address of this family. Any other error is
+  ///   treated as `.resolverFailed`.
   @concurrent func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress]
 }
 
 /// The resolver of the system: getaddrinfo(3).
 ///
-/// It blocks, so it runs on threads of its own, at most eight in the whole process; further look-ups wait for one.
-/// Those of one name and family that are under way at the same time are shared.
+/// getaddrinfo(3) blocks, so it runs on separate threads, at most eight in the whole process. Further look-ups wait for a
+/// thread. Simultaneous look-ups of the same name and family are shared.
 public struct SystemResolver: Resolver {
-  /// The resolver of the system.
+  /// Creates the resolver.
   public init() {}
 
-  /// Finds the addresses of a name: getaddrinfo(3).
+  /// Looks up the addresses of a name: getaddrinfo(3).
   ///
-  /// An address in text is its own answer, and touches no thread.
+  /// An address given as text is returned without using a thread.
   ///
-  /// *Cancellation* ends the waiting at once; the look-up goes on by itself, since it cannot be stopped.
+  /// *Cancellation* ends the wait at once. The look-up continues in the background, because it cannot be stopped.
   ///
   /// - Parameters:
   ///   - name: The name.
   ///   - family: The family of the addresses.
-  /// - Returns: The addresses in the order that RFC 6724 gives them, with port 0.
-  /// - Throws: ``SocketError``: `.hostNotFound`, `.resolverFailed`, `.invalidArgument` for what cannot be a name. And
-  ///   `CancellationError`.
+  /// - Returns: The addresses in the order of RFC 6724, with port 0; an empty array if the name is an address of the other
+  ///   family as text.
+  /// - Throws: ``SocketError``: `.hostNotFound`, `.resolverFailed`, `.invalidArgument` if the text cannot be a name;
+  ///   `CancellationError` when the task is cancelled.
   @concurrent public func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
     if let numeric = Endpoint.numeric(name, 0) { return numeric.addressFamily == family ? [numeric] : [] }
     try Endpoint.checkName(name, "look up")
@@ -48,13 +51,14 @@ public struct SystemResolver: Resolver {
 }
 
 extension Resolver {
-  /// Finds the addresses of a name in both families.
+  /// Looks up the addresses of a name in both families.
   ///
   /// *Cancellation* is passed on to both look-ups.
   ///
   /// - Parameter name: The name.
-  /// - Returns: The addresses, those of IPv6 first.
-  /// - Throws: Why there are none. If only one of the two look-ups fails, the addresses of the other are returned.
+  /// - Returns: The addresses, IPv6 first.
+  /// - Throws: The error of a look-up if no address was found. If only one of the two look-ups fails, the addresses of the
+  ///   other are returned.
   @concurrent public func addresses(of name: String) async throws -> [SocketAddress] {
     async let ipv6 = addresses(of: name, family: .ipv6)
     async let ipv4 = addresses(of: name, family: .ipv4)
@@ -69,7 +73,7 @@ extension Resolver {
     return found
   }
 
-  /// The outcome of a look-up, whatever was thrown.
+  /// Returns the outcome of a look-up, with any error as a `SocketError`.
   func outcome(of name: String, family: AddressFamily) async -> Result<[SocketAddress], SocketError> {
     do {
       let found = try await addresses(of: name, family: family)
@@ -78,7 +82,7 @@ extension Resolver {
     } catch let error as SocketError {
       return .failure(error)
     } catch {
-      // The text of a foreign error may hold anything.
+      // The text of an unknown error may contain any characters.
       let text = AddressError.quote("\(error)")
       return .failure(
         SocketError(.resolverFailed, operation: "look up", detail: "\(AddressError.quote(name)): \(text)"))

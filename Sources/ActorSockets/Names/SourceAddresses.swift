@@ -1,13 +1,13 @@
 internal import SocketSystem
 
-// Which address to connect from: a pure choice among those that the user's endpoint stands for.
+// Which address to connect from: a pure choice among the addresses that the user's endpoint resolves to.
 
-/// The addresses that a connection may come from.
+/// The addresses that a connection may use as its source.
 struct SourceAddresses {
   private let endpoint: Endpoint
   private let candidates: [SocketAddress]
 
-  /// Finds out what an endpoint means on this machine: an address, a name of this machine, an interface, a port alone.
+  /// Resolves an endpoint on this machine: an address, a name of this machine, an interface, or only a port.
   init(_ endpoint: Endpoint) throws(SocketError) {
     let addresses: [SocketAddress]
     if case .host("", let port) = endpoint {
@@ -24,7 +24,7 @@ struct SourceAddresses {
     self.candidates = candidates
   }
 
-  /// The address to connect to `destination` from: one of its family, and rather one of its scope.
+  /// Returns the address to connect to `destination` from: one of the same family, preferably of the same scope.
   func source(for destination: SocketAddress) throws(SocketError) -> SocketAddress {
     let possible = candidates.filter { $0.addressFamily == destination.addressFamily && $0.mayReach(destination) }
     guard let best = possible.max(by: { $0.fitness(for: destination) < $1.fitness(for: destination) }) else {
@@ -37,7 +37,7 @@ struct SourceAddresses {
 }
 
 extension SocketAddress {
-  /// Whether it is an IPv6 address that counts on one link alone.
+  /// Whether this is an IPv6 address that is valid only on one link.
   private var isLinkLocal: Bool {
     if case .ipv6(let address, _) = self { address.isLinkLocal && !address.isIPv4Mapped } else { false }
   }
@@ -50,18 +50,18 @@ extension SocketAddress {
     return scopeID == destination.scopeID
   }
 
-  /// How well it suits as a source: RFC 6724, section 5, as far as the scopes go.
+  /// How well this address suits as the source for a destination: RFC 6724, section 5, considering only the scopes.
   fileprivate func fitness(for destination: SocketAddress) -> Int {
     (isLoopback == destination.isLoopback ? 2 : 0) + (isLinkLocal == destination.isLinkLocal ? 1 : 0)
   }
 
-  /// A link-local address on an interface; any other address as it is.
+  /// Adds the interface to a link-local address. Returns any other address unchanged.
   ///
   /// - Parameters:
-  ///   - source: The address that it is connected to from: it may say which interface.
-  ///   - isOnDevice: The socket is bound to an interface, which says it, too.
+  ///   - source: The source address, which may name the interface.
+  ///   - isOnDevice: Whether the socket is bound to an interface, which also determines it.
   /// - Returns: The address.
-  /// - Throws: `.scopeMissing`: on some interface, but nothing says on which.
+  /// - Throws: `.scopeMissing` if the address needs an interface and nothing determines it.
   func scoped(by source: SocketAddress?, isOnDevice: Bool) throws(SocketError) -> SocketAddress {
     guard isLinkLocal, case .ipv6(var address, let port) = self, address.scopeID == 0 else { return self }
     if let source, source.scopeID != 0 {
@@ -74,9 +74,9 @@ extension SocketAddress {
 }
 
 extension AddressPreference {
-  /// Given addresses as far as they may be tried, in the order in which they should be.
+  /// Returns the addresses that may be tried, in the order of preference.
   func sorted(_ addresses: [SocketAddress]) throws(SocketError) -> [SocketAddress] {
-    // A unix socket has nothing to do with it.
+    // Unix sockets are not affected by the preference.
     let allowed = addresses.filter { address in address.addressFamily.map(families.contains) ?? true }
     if allowed.isEmpty, let first = addresses.first {
       throw .invalid("connect", "\(first) is no address of the only family that may be tried, \(families[0])")

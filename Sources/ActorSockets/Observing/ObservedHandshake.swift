@@ -1,10 +1,10 @@
-/// What an observer hears of a handshake: TLS, as texts, for this module knows nothing of it.
+/// The result of a TLS handshake, for observers. The values are text, because this module does not depend on TLS.
 public struct ObservedHandshake: Hashable, Sendable, CustomStringConvertible {
-  /// The version that is spoken, for example `TLS 1.3`.
+  /// The protocol version, for example `TLS 1.3`.
   public let version: String
-  /// The cipher suite by its registered name, for example `TLS_AES_256_GCM_SHA384`.
+  /// The registered name of the cipher suite, for example `TLS_AES_256_GCM_SHA384`.
   public let cipherSuite: String
-  /// The protocol that was agreed on inside (ALPN); `nil` if none was.
+  /// The application protocol that was negotiated (ALPN); `nil` if there is none.
   public let applicationProtocol: String?
   /// Whether an earlier session was resumed.
   public let isResumed: Bool
@@ -16,7 +16,7 @@ public struct ObservedHandshake: Hashable, Sendable, CustomStringConvertible {
     self.isResumed = isResumed
   }
 
-  /// One line for logs.
+  /// A description in one line, for logs.
   public var description: String {
     let inside = applicationProtocol.map { " \($0.debugDescription)" } ?? ""
     return "\(version) \(cipherSuite)\(inside)\(isResumed ? ", resumed" : "")"

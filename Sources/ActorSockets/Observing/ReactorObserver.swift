@@ -1,7 +1,7 @@
 public import EpollReactor
 public import SocketSystem
 
-/// Hears of what happens on a reactor, for logs and metrics: `Reactor.observer`.
+/// Receives the events of a reactor, for logs and metrics: `Reactor.observer`.
 ///
 /// ```swift
 /// struct Log: ReactorObserver {
@@ -11,67 +11,68 @@ public import SocketSystem
 /// Reactor.shared.observer = Log()
 /// ```
 ///
-/// Implement what is of interest: everything has a default that does nothing. All methods are called on the reactor's thread
-/// and must be short, for all its sockets wait meanwhile.
+/// Implement only the methods that you need: the defaults do nothing. All methods are called on the reactor's thread and must
+/// be short, because every socket of the reactor waits meanwhile.
 ///
-/// Of each connection it hears either ``connectFailed(_:_:)``, or ``connected(_:)`` or ``accepted(_:)`` and later
-/// ``closed(_:_:)``, each once. So what one adds another takes away.
+/// For each connection, the observer receives either one call of ``connectFailed(_:_:)``, or one call of ``connected(_:)`` or
+/// ``accepted(_:)`` and later one of ``closed(_:_:)``. So a counter that the first call increases is always decreased again.
 public protocol ReactorObserver: Sendable {
-  /// A connection that this side began is up, or one was adopted.
+  /// A connection that this process opened is established, or a connection was adopted.
   ///
-  /// - Parameter connection: Which one.
+  /// - Parameter connection: The connection.
   func connected(_ connection: ObservedConnection)
 
   /// A listener accepted a connection.
   ///
-  /// - Parameter connection: Which one.
+  /// The connection.
   func accepted(_ connection: ObservedConnection)
 
-  /// A connection did not come up.
+  /// Connecting failed.
   ///
   /// - Parameters:
-  ///   - connection: Which one.
-  ///   - error: Why; `.closed` if it was closed, cancelled or dropped before.
+  ///   - connection: The connection.
+  ///   - error: The reason; `.closed` if it was closed, cancelled or dropped before it was established.
   func connectFailed(_ connection: ObservedConnection, _ error: SocketError)
 
   /// A connection has ended.
   ///
   /// - Parameters:
-  ///   - connection: Which one.
-  ///   - report: How. That of a connection whose last reference was dropped says `.local`.
+  ///   - connection: The connection.
+  ///   - report: How it ended. If the last reference was dropped, the reason is `.local`.
   func closed(_ connection: ObservedConnection, _ report: CloseReport)
 
-  /// A handshake on a connection is done: what it carries is encrypted from here on. Before operations on it go on.
+  /// A handshake on a connection is done, and the connection is encrypted from now on. Called before operations on it resume.
   ///
-  /// Of handshakes over streams of other kinds it hears nothing.
+  /// It is not called for handshakes over other kinds of streams.
   ///
   /// - Parameters:
-  ///   - connection: Which one: the connection that is encrypted, whose number is that of the other calls.
-  ///   - handshake: What was agreed on.
+  ///   - connection: The connection that is encrypted. Its number is the same as in the other calls.
+  ///   - handshake: What was negotiated.
   func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake)
 
   /// A handshake on a connection has failed, and the connection closes.
   ///
   /// - Parameters:
-  ///   - connection: Which one.
-  ///   - error: Why: what the operations throw.
+  ///   - connection: The connection.
+  ///   - error: The error that the operations throw.
   func handshakeFailed(_ connection: ObservedConnection, _ error: any Error)
 
-  /// The kernel has dropped datagrams for an endpoint, because it was slower than they came. Looked at when as many come as can be
-  /// fetched at a time, and when the endpoint is closed.
+  /// The kernel has dropped datagrams of an endpoint, because the program received them too slowly. The reactor checks this
+  /// when a receive returns a full batch, and when the endpoint is closed.
   ///
   /// - Parameters:
-  ///   - count: How many since the last time.
-  ///   - endpoint: Which one.
+  ///   - count: The number of datagrams dropped since the last call.
+  ///   - endpoint: The endpoint.
   func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection)
 
-  /// How long a turn of the reactor's loop takes at least for ``lagged(_:)`` to be called. Looked at once, when the observer
-  /// is set. 100 milliseconds by default.
+  /// The shortest duration of a loop iteration for which ``lagged(_:)`` is called. Read once, when the observer is set. 100
+  /// milliseconds by default.
   var lagThreshold: Duration { get }
 
-  /// A turn of the loop took long: a socket that became ready meanwhile waited up to so long. Called when it is over.
+  /// An iteration of the loop took long. A socket that became ready in it waited up to this long. Called when the iteration is
+  /// over.
   ///
-  /// - Parameter lag: How long it took.
+  /// - Parameter lag: The duration of the iteration.
   func lagged(_ lag: Duration)
 }
 
@@ -88,15 +89,15 @@ extension ReactorObserver {
   public func lagged(_ lag: Duration) {}
 }
 
-/// What an observer hears of a connection, or of an endpoint for datagrams: values, so that keeping them keeps nothing alive.
+/// The identity of a connection or a datagram endpoint, for observers. A value, so that storing it keeps nothing alive.
 public struct ObservedConnection: Hashable, Sendable, CustomStringConvertible {
-  /// Its ``TCPConnection/id`` or ``UDPEndpoint/id``.
+  /// The ``TCPConnection/id`` or ``UDPEndpoint/id``.
   public let id: UInt64
-  /// Its ``TCPConnection/label`` or ``UDPEndpoint/label`` at that time.
+  /// The ``TCPConnection/label`` or ``UDPEndpoint/label`` at the time of the call.
   public let label: String?
-  /// This side's address, if there is one.
+  /// The local address, if there is one.
   public let localAddress: SocketAddress?
-  /// The peer's address, if there is one.
+  /// The address of the peer, if there is one.
   public let remoteAddress: SocketAddress?
 
   init(_ id: UInt64, _ identity: ConnectionIdentity) {
@@ -106,7 +107,7 @@ public struct ObservedConnection: Hashable, Sendable, CustomStringConvertible {
     remoteAddress = identity.remoteAddress
   }
 
-  /// One line for logs: number, label, addresses.
+  /// A description in one line, for logs: the number, the label and the addresses.
   public var description: String {
     let name = label.map { " \"\($0)\"" } ?? ""
     let local = localAddress.map { "\($0)" } ?? "?"
@@ -116,17 +117,18 @@ public struct ObservedConnection: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Reactor {
-  /// Who hears of the connections that begin from now on, and of the reactor's lag. Any thread; none at first.
+  /// The observer of connections that begin from now on, and of the reactor's lag. `nil` by default. Safe to use from any
+  /// thread.
   ///
-  /// A connection keeps the observer that it began with, so that its end is told to whom its beginning was. Set it before the
-  /// sockets are made.
+  /// A connection keeps the observer that it began with, so that the same observer sees its beginning and its end. Set the
+  /// observer before you create sockets.
   public var observer: (any ReactorObserver)? {
     get { (hook as? ObserverHook)?.observer }
     set { hook = newValue.map(ObserverHook.init) }
   }
 }
 
-/// The observer as the reactor holds it.
+/// The observer, in the form in which the reactor holds it.
 private final class ObserverHook: ReactorHook {
   let observer: any ReactorObserver
   let lagThreshold: Int64
@@ -139,14 +141,14 @@ private final class ObserverHook: ReactorHook {
   func lagged(_ nanoseconds: Int64) { observer.lagged(.nanoseconds(nanoseconds)) }
 }
 
-/// What a connection keeps that is observed.
+/// What an observed connection keeps for its observer.
 final class Observation: Sendable {
   private let observer: any ReactorObserver
   private let id: UInt64
   private let identity: Locked<ConnectionIdentity>
   private let isAccepted: Bool
 
-  /// `nil` if nobody observes.
+  /// Creates an observation; `nil` if the reactor has no observer.
   init?(on reactor: Reactor, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
     guard let observer = reactor.observer else { return nil }
     self.observer = observer
@@ -165,7 +167,7 @@ final class Observation: Sendable {
 
   func handshakeFailed(_ error: any Error) { observer.handshakeFailed(connection, error) }
 
-  /// The connection has ended, or did not come up.
+  /// The connection has ended, or connecting failed.
   func ended(_ outcome: Result<CloseReport, SocketError>) {
     switch outcome {
     case .success(let report): observer.closed(connection, report)

@@ -1,12 +1,12 @@
-// Those who wait for the peer's acknowledgement, a pure machine.
+// The operations that wait for the peer's acknowledgement: a pure state machine.
 //
-// There is no event for an acknowledgement: the kernel is asked, again and again, as long as somebody waits. A pause is an
-// eighth of the time waited, at least 1 ms and at most a second: an answer is late by an eighth of what it took, and a peer that
-// takes nothing costs one look a second.
+// No event announces an acknowledgement, so the kernel is asked repeatedly as long as an operation waits. Each pause is an
+// eighth of the time waited so far, at least 1 ms and at most one second. So an acknowledgement is noticed late by at most an
+// eighth of the time that it took, and a peer that acknowledges nothing costs one call per second.
 //
 // Invariants:
-// - Positions, in bytes sent so far, grow with the numbers: those that are done are the first.
-// - Each leaves once: acknowledged, taken out, or with all others.
+// - Positions, in bytes sent, grow with the numbers. So the first operations are done first.
+// - Each operation leaves exactly once: acknowledged, removed, or with all others.
 
 struct Acknowledgements<Tag> {
   private struct Waiter: Identified {
@@ -16,25 +16,25 @@ struct Acknowledgements<Tag> {
   }
 
   private var waiting = FIFO<Waiter>()
-  /// The pauses so far.
+  /// The sum of the pauses so far.
   private var waited: Int64 = 0
 
   private static var shortestPause: Int64 { 1_000_000 }
   private static var longestPause: Int64 { 1_000_000_000 }
 
-  /// Whether nobody waits.
+  /// Whether no operation waits.
   var isEmpty: Bool { waiting.isEmpty }
 
-  /// What is kept with all of them, in order.
+  /// The tags of all operations, in order.
   var all: [Tag] { waiting.all.map(\.tag) }
 
-  /// One more waits until so many bytes are acknowledged.
+  /// Adds an operation that waits until this many bytes are acknowledged.
   mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
     waiting.append(Waiter(id: id, position: position, tag: tag))
     waited = 0
   }
 
-  /// So many of the bytes sent are acknowledged: takes out whose wait is over.
+  /// This many of the sent bytes are acknowledged. Removes the operations that are done, and returns their tags.
   mutating func acknowledged(_ position: Int) -> [Tag] {
     var done: [Tag] = []
     while let first = waiting.first, first.position <= position {
@@ -44,22 +44,22 @@ struct Acknowledgements<Tag> {
     return done
   }
 
-  /// How long to wait until the kernel is asked again, in nanoseconds.
+  /// Returns the pause before the kernel is asked again, in nanoseconds.
   mutating func nextPause() -> Int64 {
     let pause = min(max(waited / 8, Self.shortestPause), Self.longestPause)
     waited += pause
     return pause
   }
 
-  /// What is kept with one.
+  /// Returns the tag of an operation.
   func tag(of id: UInt64) -> Tag? { waiting.index(of: id).map { waiting[$0].tag } }
 
-  /// Takes one out.
+  /// Removes an operation.
   mutating func remove(_ id: UInt64) -> Tag? {
     waiting.index(of: id).map { waiting.remove(at: $0).tag }
   }
 
-  /// Takes all out.
+  /// Removes all operations.
   mutating func takeAll() -> [Tag] {
     defer { waiting = FIFO() }
     return all

@@ -1,26 +1,26 @@
 internal import SocketSystem
 
-/// Bytes that arrived and that nobody has taken yet: in at the end, out at the front.
+/// Bytes that were received and not read yet. They are added at the end and taken from the front.
 ///
 /// Invariants:
 /// - `head <= storage.count`; the bytes are `storage[head...]`.
-/// - Bytes that arrive when it is empty are copied once; if they are then taken as a whole, the very array is handed
-///   out. This is the way of every read of "what there is".
-/// - An empty queue keeps no large array: an idle connection costs next to nothing.
+/// - Bytes that arrive in an empty queue are copied once. If all of them are then taken together, the array itself is returned
+///   without another copy. Reads of the available bytes always take this path.
+/// - An empty queue keeps no large array, so that an idle connection needs little memory.
 package struct ByteQueue {
   @usableFromInline var storage: [UInt8] = []
   @usableFromInline var head = 0
 
-  /// Room that an empty queue may keep.
+  /// The capacity that an empty queue may keep.
   private static let keptCapacity = 512
-  /// Room that is worth giving back when most of it lies idle.
+  /// The capacity above which the array is replaced when most of it is unused.
   private static let largeCapacity = 16_384
 
   package init() {}
 
   /// The number of bytes.
   @inlinable package var count: Int { storage.count - head }
-  /// Whether there are none.
+  /// Whether there are no bytes.
   @inlinable package var isEmpty: Bool { storage.count == head }
 
   /// Adds bytes at the end.
@@ -35,12 +35,12 @@ package struct ByteQueue {
     return receive(&storage)
   }
 
-  /// Gives room back that was made for more than came: more than half of it.
+  /// Reallocates the array if less than half of its capacity is used.
   mutating func fit() {
     if head == 0, storage.count < storage.capacity / 2 { storage = [UInt8](copying: storage.span) }
   }
 
-  /// Takes the first `length` bytes out; there must be as many.
+  /// Takes the first `length` bytes. The queue must hold at least that many.
   package mutating func take(_ length: Int) -> [UInt8] {
     if head == 0, length == storage.count {
       var taken: [UInt8] = []
@@ -52,11 +52,11 @@ package struct ByteQueue {
     return taken
   }
 
-  /// Drops the first `length` bytes; there must be as many.
+  /// Drops the first `length` bytes. The queue must hold at least that many.
   package mutating func drop(_ length: Int) {
     head += length
     if head < storage.count {
-      // A few bytes do not keep the large array in which they came.
+      // A few remaining bytes must not keep a large array alive.
       if storage.capacity > Self.largeCapacity, count < storage.capacity / 8 {
         storage = Array(storage[head...])
         head = 0
@@ -74,21 +74,21 @@ package struct ByteQueue {
   /// The byte at `index`, counted from the front.
   package subscript(index: Int) -> UInt8 { storage[head + index] }
 
-  /// The bytes from the front to `end`, copied.
+  /// Returns the first `end` bytes, without removing them.
   package func prefix(_ end: Int) -> ArraySlice<UInt8> { storage[head..<head + min(end, count)] }
 
-  /// Shows all bytes.
+  /// Lends all bytes to a closure.
   package func withBytes<Result>(_ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     try body(storage.span.extracting(head..<storage.count))
   }
 
-  /// The index of the first `needle` that begins at or after `start` and ends before `end`.
+  /// Returns the index of the first `needle` that begins at or after `start` and ends before `end`.
   package func firstIndex(of needle: [UInt8], from start: Int, before end: Int) -> Int? {
     let span = storage.span.extracting(head..<head + min(end, count))
     return span.firstIndex(of: needle, from: max(0, start))
   }
 
-  /// Moves the bytes to the front before more than half of the array lies idle.
+  /// Moves the bytes to the front once at least half of the array is unused.
   private mutating func makeRoom() {
     if head > 0, head >= storage.count - head {
       storage.removeSubrange(0..<head)

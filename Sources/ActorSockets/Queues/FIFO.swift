@@ -1,17 +1,18 @@
-/// Something that a queue can find by a number that grows with each one admitted.
+/// An element that a queue can find by its number. Numbers grow with each element that is admitted.
 protocol Identified {
   var id: UInt64 { get }
 }
 
-/// A queue in an array: in at the end, out at the front, and sometimes out of the middle.
+/// A first-in, first-out queue in an array. Elements can also be removed from the middle.
 ///
-/// Invariant: if there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one.
+/// Invariant: if there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one
+/// element.
 struct FIFO<Element> {
   private var lone: Element?
   private var storage: [Element?] = []
   private var head = 0
 
-  /// Room that an empty queue may keep: that of a batch of datagrams.
+  /// The capacity that an empty queue may keep: enough for a batch of datagrams.
   private static var keptCapacity: Int { 64 }
 
   var count: Int { lone == nil ? storage.count - head : 1 }
@@ -34,7 +35,7 @@ struct FIFO<Element> {
     return element
   }
 
-  /// Changes the element at `index` in its place.
+  /// Changes the element at `index` in place.
   mutating func change(_ index: Int, _ body: (inout Element) -> Void) {
     if index == 0, lone != nil {
       lone.mutate(body)
@@ -43,12 +44,12 @@ struct FIFO<Element> {
     }
   }
 
-  /// All of them, in order.
+  /// All elements, in order.
   var all: [Element] { (0..<count).map { self[$0] } }
 
   mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }
 
-  /// Takes the element at `index` out, in constant time near either end.
+  /// Removes the element at `index`, in constant time near either end.
   @discardableResult
   mutating func remove(at index: Int) -> Element {
     if index == 0, let element = lone.take() { return element }
@@ -57,7 +58,7 @@ struct FIFO<Element> {
       storage.remove(at: head + index)
       return element
     }
-    // The few in front of it move up, not the many behind it.
+    // Move the few elements in front of it, not the many behind it.
     for position in stride(from: head + index, to: head, by: -1) { storage.swapAt(position, position - 1) }
     storage[head] = nil
     head += 1
@@ -71,7 +72,7 @@ struct FIFO<Element> {
     return element
   }
 
-  /// Takes out those from `index` on that are `leaving`, in one pass.
+  /// Removes the elements from `index` on for which `leaving` is true, in one pass.
   mutating func removeAll(from index: Int, where leaving: (Element) -> Bool) -> [Element] {
     if let element = lone {
       if index > 0 || !leaving(element) { return [] }
@@ -94,7 +95,7 @@ struct FIFO<Element> {
 }
 
 extension FIFO where Element: Identified {
-  /// Where the element with this number is, found by halving: numbers grow towards the end.
+  /// Returns the index of the element with this number. A binary search, because numbers grow toward the end.
   func index(of id: UInt64) -> Int? {
     var low = 0
     var high = count
@@ -107,7 +108,7 @@ extension FIFO where Element: Identified {
 }
 
 extension Optional {
-  /// Changes what is there, without a copy.
+  /// Changes the value in place, without a copy.
   fileprivate mutating func mutate(_ body: (inout Wrapped) -> Void) {
     guard var value = take() else { return }
     body(&value)

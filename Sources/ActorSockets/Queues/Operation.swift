@@ -1,38 +1,38 @@
 internal import EpollReactor
 
-/// What a stream keeps with each queued read or write: who wants it, until when, and what came of it.
+/// The state of a queued read or write: the caller, the timeout and the outcome.
 final class Operation {
-  /// Who hears of the outcome.
+  /// The receiver of the outcome.
   enum Waiter {
-    /// A call that takes the outcome as soon as it goes on; it suspends if the outcome is not there at once.
+    /// A call, which takes the outcome when it resumes. It suspends only if the outcome is not available at once.
     case call
     /// The handle of an `enqueue…` method.
     case handle(@Sendable (Result<OperationOutcome, any Error>) -> Void)
-    /// The upgrade that has one of its entries here.
+    /// The upgrade that owns this entry.
     case upgrade(Upgrade)
   }
 
-  /// Its number in its queue.
+  /// The number of the operation in its queue.
   var id: UInt64 = 0
   let waiter: Waiter
   let timeout: Timeout?
   let progress: ProgressHandler?
-  /// When it was called; then, from when its time counts: when it began.
+  /// When the operation was called. Once it begins with a timeout that starts then: when it began.
   var start: Int64
-  /// When it was called, or the turn of the loop in which it was; 0 until it has to wait.
+  /// The time of the call, or of the loop iteration of the call; 0 until the operation has to wait.
   var called: Int64 = 0
   var deadline: DeadlineKey?
-  /// Where its call is suspended, or about to be.
+  /// The suspension of the call.
   var suspension: Suspension?
-  /// Its entry, once it has left the queue, to be used again.
+  /// The queue entry, kept for reuse after it has left the queue.
   var entry: ReadQueue<Operation>.Entry?
-  /// What came of it.
+  /// The outcome; `nil` until the operation is finished.
   var outcome: Result<OperationOutcome, any Error>?
-  /// A receive that is told what was reported about the peer.
+  /// Whether this is a receive that fails with errors reported about the peer.
   var hearsErrors = false
-  /// Its time was over while it had the turn to look.
+  /// Whether the timeout expired while the operation was borrowing.
   var isOverdue = false
-  /// It is of a call that hands it back.
+  /// Whether the call returns the operation for reuse.
   var isReusable = false
 
   init(_ waiter: Waiter, timeout: Timeout?, progress: ProgressHandler?, start: Int64) {
@@ -42,12 +42,12 @@ final class Operation {
     self.start = start
   }
 
-  /// Where to wait, if the outcome is not there.
+  /// The suspension to wait on; `nil` if the outcome is available.
   var waiting: Suspension? { outcome == nil ? suspension : nil }
 
-  /// Gives it its outcome, which is the first and only one.
+  /// Sets the outcome. Called exactly once.
   ///
-  /// - Returns: Whether it has a handle.
+  /// - Returns: Whether the operation has a handle.
   func finish(_ registration: Registration, _ outcome: consuming Result<OperationOutcome, any Error>) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     if case .failure(let error as SocketError) = outcome, let layerError = error.layerError {
@@ -81,9 +81,9 @@ extension Operation {
     deadline = registration.arm(at: instant(start, plus: timeout.nanoseconds), tag: tag.rawValue)
   }
 
-  /// Its turn has come: a timeout that starts with the operation starts.
+  /// The operation begins. Starts a timeout that starts with the operation.
   ///
-  /// - Returns: Whether it has no time at all.
+  /// - Returns: Whether the timeout is zero.
   func begin(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) -> Bool {
     guard let timeout, timeout.start == .operation else { return false }
     start = registration.now
@@ -92,9 +92,9 @@ extension Operation {
     return false
   }
 
-  /// Its time is over: asks for more, and arms it.
+  /// The timeout has expired. Asks the timeout's closure for more time and arms the deadline for it.
   ///
-  /// - Returns: Whether it got some.
+  /// - Returns: Whether the closure gave more time.
   func extend(_ registration: Registration, _ tag: some RawRepresentable<UInt64>, done: Int) -> Bool {
     deadline = nil
     guard let extend = timeout?.extend else { return false }
@@ -105,8 +105,8 @@ extension Operation {
   }
 }
 
-/// A closure that hears how far a transfer has come.
+/// A closure that receives the progress of a transfer.
 ///
-/// Called on the reactor's thread after each step, never after the outcome, with the bytes done so far and how many there
-/// will be.
+/// It is called on the reactor's thread after each step, never after the outcome, with the number of bytes done and the total
+/// number of bytes.
 public typealias ProgressHandler = @Sendable (_ done: Int, _ total: Int) -> Void

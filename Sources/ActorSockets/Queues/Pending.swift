@@ -1,36 +1,37 @@
 internal import EpollReactor
 
-/// The outcome to come of an operation made by an `enqueue…` method.
+/// A handle for the outcome of an operation that an `enqueue…` method started.
 ///
-/// Dropping it drops the outcome alone: the operation is carried out (a welcome line that is read and ignored).
+/// Dropping the handle only drops the outcome; the operation is still carried out. For example, a greeting can be read and
+/// ignored this way.
 public struct Pending<Value: Sendable>: Sendable {
   let outcome: PendingOutcome<Value>
 
-  /// The outcome, as soon as there is one; any number of tasks may ask for it, any number of times.
+  /// The outcome, as soon as it is known. Any number of tasks may await it, any number of times.
   ///
-  /// Throws what the operation throws.
+  /// Throws the error of the operation.
   ///
-  /// *Cancellation*: cancelling a task that waits here cancels the operation, like ``cancel()``; it throws
-  /// `CancellationError`. Of a read, the bytes stay for the next one.
+  /// *Cancellation*: cancelling a task that waits here cancels the operation, like ``cancel()``, and throws
+  /// `CancellationError`. A cancelled read leaves its bytes for the next one.
   public var value: Value {
     get async throws { try await outcome.value() }
   }
 
-  /// Takes the operation back. Its value throws `CancellationError`, unless it was finished before.
+  /// Cancels the operation. Its value throws `CancellationError`, unless the operation was already finished.
   ///
-  /// A read leaves its bytes for the next one, and the reads enqueued behind it fail with `.precedingReadFailed`. A write
-  /// that has not begun is removed; one that has begun goes on, for it must not be torn.
+  /// A cancelled read leaves its bytes for the next one, and the reads enqueued behind it fail with `.precedingReadFailed`. A
+  /// write is removed if no byte of it was sent. Otherwise the rest is still sent, so that no message is cut off.
   ///
-  /// *Ordering*: it takes effect in its turn, behind the calls made before.
+  /// *Ordering*: it takes effect after the calls that were made before it.
   public func cancel() { outcome.submit { $0.cancel() } }
 }
 
-/// What the handle and the queue share, in the isolation domain of the stream.
+/// The state that the handle and the queue share, isolated to the stream's executor.
 actor PendingOutcome<Value: Sendable>: ReactorActor {
   nonisolated let executor: ReactorExecutor
   private var result: Result<Value, any Error>?
   private var waiters = Waiters<Value>()
-  /// Takes the operation out of its queue, as soon as it is in one.
+  /// Removes the operation from its queue. Set once the operation is queued.
   private var takeBack: (() -> Void)?
 
   init(_ executor: ReactorExecutor) { self.executor = executor }

@@ -1,25 +1,25 @@
 internal import EpollReactor
 
-// What waits in a stream's queues, for people who want to know what a connection hangs on. Nothing is kept for it but the time
-// of the loop's turn in which an operation had to wait; one that is done at once never gets that far.
+// The operations that wait in a stream's queues, to show what a connection is waiting for. The only extra state is the time of
+// the loop iteration in which an operation began to wait. An operation that is done at once does not record it.
 
 /// A read or a write that waits.
 public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
-  /// What is to be done.
+  /// The kinds of operations.
   public enum Kind: Hashable, Sendable {
-    /// Reading what there is.
+    /// Reading the bytes that are available.
     case readAny
-    /// Looking at what there is, as an array.
+    /// Copying the bytes that are available without consuming them.
     case peek
-    /// Looking at what there is, in place.
+    /// Borrowing the bytes that are available.
     case withBytes
-    /// Reading so many bytes.
+    /// Reading a number of bytes.
     case readExactly
     /// Reading through a delimiter.
     case readUntil
     /// Reading a line.
     case readLine
-    /// Reading a message with its length in front.
+    /// Reading a message with a length prefix.
     case readMessage
     /// Writing.
     case write
@@ -29,18 +29,18 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
     case flush
   }
 
-  /// What is to be done.
+  /// The kind of the operation.
   public let kind: Kind
-  /// What is to be done, in words: for example `read exactly 10 bytes`.
+  /// A description of the operation, for example `read exactly 10 bytes`.
   public let summary: String
-  /// How long ago it was called; `nil` for a write that was given up and whose rest is still being sent.
+  /// The time since the call; `nil` for a write that was abandoned and whose remaining bytes are still being sent.
   public let age: Duration?
-  /// The bytes that are done; those that arrived and that a read has not taken yet count.
+  /// The number of bytes done. For a read, this includes bytes that have arrived and that it has not taken yet.
   public let bytesDone: Int
-  /// The bytes that there will be, if that is known.
+  /// The number of bytes of the whole operation, if it is known.
   public let bytesTotal: Int?
 
-  /// One line for logs.
+  /// A description in one line, for logs.
   public var description: String {
     let bytes = "\(bytesDone)" + (bytesTotal.map { " of \($0)" } ?? "") + " bytes done"
     return "\(summary): \(bytes), " + (age.map { "for \($0)" } ?? "given up, its rest is being sent")
@@ -48,19 +48,19 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension StreamCore {
-  /// What waits, the reads first.
+  /// The operations that wait, reads first.
   var pendingOperations: [PendingOperation] {
     let now = registration.now
     var hasArrived = reads.queue.buffer.count
     let waitingReads = reads.queue.all.map { entry in
       let (kind, summary, total) = entry.kind.told
-      // What has arrived is there for the first one alone.
+      // The bytes that have arrived are only for the first read.
       let done = min(hasArrived, total ?? .max)
       hasArrived = 0
       return PendingOperation(
         kind: kind, summary: summary, age: age(of: entry.tag, now), bytesDone: done, bytesTotal: total)
     }
-    // All before these is sent, so they are the first.
+    // Everything before these is sent, so they come first.
     let flushes = (acknowledgementWait?.queue.all ?? []).map { flush in
       PendingOperation(
         kind: .flush, summary: Self.flushSummary, age: age(of: flush, now), bytesDone: 0, bytesTotal: nil)
@@ -82,7 +82,7 @@ extension StreamCore {
 }
 
 extension WriteQueue.Entry {
-  /// What it is, for people.
+  /// A description of the write.
   fileprivate var told: (kind: PendingOperation.Kind, summary: String) {
     if isFinish { return (.finishWriting, "finish writing") }
     if isFlush { return (.flush, StreamCore.flushSummary) }
@@ -91,7 +91,7 @@ extension WriteQueue.Entry {
 }
 
 extension ReadKind {
-  /// What it is, for people.
+  /// A description of the read.
   fileprivate var told: (kind: PendingOperation.Kind, summary: String, total: Int?) {
     switch self {
     case .any(let limit): (.readAny, "read up to \(limit) bytes", nil)

@@ -1,8 +1,8 @@
 import EpollReactor
 
-/// Those who wait for one thing, each of whom may give up.
+/// The calls that wait for one event. Each can be cancelled.
 struct Waiters<Value: Sendable> {
-  /// One who waits.
+  /// A call that waits.
   final class Waiter: Identified {
     let id: UInt64
     let suspension: Suspension
@@ -13,13 +13,13 @@ struct Waiters<Value: Sendable> {
       suspension = Suspension(place)
     }
 
-    /// Lets it go on; the first outcome counts.
+    /// Resumes the call. Only the first outcome counts.
     func resume(_ outcome: Result<Value, any Error>) {
       if self.outcome == nil { self.outcome = outcome }
       suspension.resume()
     }
 
-    /// What it was resumed with.
+    /// Returns the outcome that the call was resumed with.
     func result() throws -> Value {
       guard let outcome else { throw CancellationError() }
       return try outcome.get()
@@ -29,10 +29,10 @@ struct Waiters<Value: Sendable> {
   private var waiting = FIFO<Waiter>()
   private var nextID: UInt64 = 0
 
-  /// Whether nobody waits.
+  /// Whether no call waits.
   var isEmpty: Bool { waiting.isEmpty }
 
-  /// Adds one, who waits from now on.
+  /// Adds a call, which waits from now on.
   mutating func add(_ place: Place) -> Waiter {
     nextID += 1
     let waiter = Waiter(nextID, place)
@@ -40,15 +40,15 @@ struct Waiters<Value: Sendable> {
     return waiter
   }
 
-  /// Takes one out.
+  /// Removes a call.
   mutating func remove(_ id: UInt64) -> Waiter? {
     waiting.index(of: id).map { waiting.remove(at: $0) }
   }
 
-  /// Takes the one out that has waited longest.
+  /// Removes the call that has waited longest.
   mutating func takeFirst() -> Waiter? { waiting.popFirst() }
 
-  /// Takes all out, and lets each go on with the same outcome.
+  /// Removes all calls and resumes them with the same outcome.
   mutating func resumeAll(_ outcome: Result<Value, any Error>) {
     while let waiter = waiting.popFirst() { waiter.resume(outcome) }
   }

@@ -1,51 +1,51 @@
-// The write queue, a pure machine, the read queue's counterpart.
+// The write queue, a pure state machine, which corresponds to the read queue.
 //
-// State: the writes in the order of their calls, the first of which may be partly sent; whether the stream is up; the
-// error that ended it, if any.
+// State: the writes in the order of their calls, of which the first may be partly sent; whether the stream is open; the error
+// that ended it, if any.
 //
 // Invariants:
-// - Bytes leave in the order of the entries, and an entry's bytes leave without another's between them.
-// - Every entry leaves exactly once, in a `.finish` or `.acknowledge` step or through `remove`. Its tag may leave before, through
-//   `remove`: a write of which a part is sent is never torn, its bytes go on without anybody waiting for them; or through
-//   `abandon`, which never takes bytes back.
-// - `.begin` is said once of each entry, when it becomes the first of an open stream.
-// - No bytes are admitted behind a half-close; what is tried fails with `.closed`.
-// - `queuedBytes` is the sum of the unsent bytes of all entries, `queuedFileBytes` that of the entries that are files.
+// - Bytes are sent in the order of the entries. The bytes of two entries never mix.
+// - Every entry leaves exactly once, in a `.finish` or `.acknowledge` step or through `remove`. Its tag may leave earlier.
+//   `remove` does this for a write that is partly sent: the rest is still sent, although no call waits for it. `abandon` does
+//   this for any write, and never takes bytes back.
+// - `.begin` is returned once for each entry, when it becomes the first of an open stream.
+// - After a half-close no bytes are admitted; a later write fails with `.closed`.
+// - `queuedBytes` is the sum of the unsent bytes of all entries; `queuedFileBytes` is the part of it that is in files.
 
-/// The writes of one stream. `Tag` is what the owner of the machine keeps with each.
+/// The writes of one stream. `Tag` is what the owner of the queue stores with each write.
 struct WriteQueue<Tag> {
   typealias ID = UInt64
 
   enum Content {
-    /// Bytes to be sent in one piece or several.
+    /// Bytes in one or several pieces.
     case pieces([[UInt8]])
-    /// So many bytes of a file, from an offset on.
+    /// A number of bytes of a file, starting at an offset.
     case file(FileSource, from: Int, count: Int)
-    /// Bytes, and a descriptor that goes with the first of them.
+    /// Bytes, and a descriptor that is passed with the first byte.
     case passing([UInt8], PassedDescriptor)
-    /// No bytes: the peer is to acknowledge all before.
+    /// No bytes: waits until the peer has acknowledged everything before.
     case acknowledgement
     /// The half-close.
     case finish
   }
 
-  /// A write that waits. A class, so that the queue moves one word.
+  /// A write in the queue. A class, so that the queue moves only one word.
   final class Entry {
     let id: ID
     fileprivate var content: Content
-    /// The bytes of the entry.
+    /// The number of bytes of the entry.
     let total: Int
-    /// `nil` when nobody waits for it any more.
+    /// `nil` if no call waits for the write any more.
     fileprivate(set) var tag: Tag?
-    /// The bytes that the kernel took.
+    /// The number of bytes that the kernel took.
     fileprivate(set) var sent: Int
-    /// Of these, the bytes that were never queued: the pieces begin behind them.
+    /// The number of these bytes that were sent before the entry was queued. The pieces begin after them.
     fileprivate let sentBefore: Int
     fileprivate var isBegun = false
-    /// It is the half-close.
+    /// Whether this is the half-close.
     var isFinish: Bool { if case .finish = content { true } else { false } }
 
-    /// It waits for an acknowledgement.
+    /// Whether this waits for an acknowledgement.
     var isFlush: Bool { if case .acknowledgement = content { true } else { false } }
     fileprivate var isFile: Bool { if case .file = content { true } else { false } }
 
@@ -60,19 +60,19 @@ struct WriteQueue<Tag> {
   }
 
   enum Step {
-    /// The write left the queue with this result. No tag: nobody waits.
+    /// The write left the queue with this result. Without a tag, no call waits for it.
     case finish(Tag?, Result<Void, SocketError>)
-    /// The write is the first now: its time starts.
+    /// The write became the first, and its time starts.
     case begin(ID, Tag?)
-    /// All before is sent. It left the queue; its outcome comes with the peer's acknowledgement.
+    /// Everything before is sent. The entry left the queue; its outcome follows with the peer's acknowledgement.
     case acknowledge(ID, Tag?)
-    /// There are bytes to send: see `unsent`.
+    /// Send the bytes that `unsent` returns.
     case send
-    /// There are bytes of a file to send.
+    /// Send bytes of a file.
     case sendFile(FileSource, from: Int, count: Int)
-    /// A descriptor goes with the first of these bytes: send, then say `passed()` and `sent`.
+    /// A descriptor is passed with the first of these bytes: send them, then call `passed()` and `sent`.
     case pass([UInt8], PassedDescriptor)
-    /// All before the half-close is sent: shut the sending side down, then say `finished()`.
+    /// Everything before the half-close is sent: shut down the sending side, then call `finished()`.
     case shutDown
     /// Nothing to do.
     case idle
@@ -80,41 +80,41 @@ struct WriteQueue<Tag> {
 
   private var entries = FIFO<Entry>()
   private var refusal: SocketError?
-  /// The bytes that the transport had taken then, and not sent.
+  /// The bytes that the transport had taken and not sent when the queue was refused.
   private var heldBack = 0
   private(set) var isOpen = false
   private(set) var queuedBytes = 0
-  /// Of these, the bytes that are in files, and in no memory.
+  /// The part of `queuedBytes` that is in files, not in memory.
   private(set) var queuedFileBytes = 0
-  /// The writes that somebody waits for.
+  /// The number of writes that a call waits for.
   private(set) var waiting = 0
   /// A half-close was admitted.
   private(set) var isFinishing = false
   /// The half-close was carried out.
   private(set) var isFinished = false
   private var nextID: ID = 0
-  /// The pieces of the first entry that are sent as a whole, and the bytes sent of the next one.
+  /// The number of pieces of the first entry that are completely sent, and the number of bytes sent of the next piece.
   private var sentPieces = 0
   private var offset = 0
 
   /// The number of writes that wait.
   var count: Int { entries.count }
-  /// Whether none waits.
+  /// Whether the queue is empty.
   var isEmpty: Bool { entries.isEmpty }
-  /// Whether what comes now has its turn at once.
+  /// Whether a new write can be sent at once.
   var isFree: Bool { entries.isEmpty && !isFinishing }
-  /// Whether all that waits fails.
+  /// Whether all writes fail.
   var isRefusing: Bool { refusal != nil }
-  /// Whether the first write has begun, and nothing ends it.
+  /// Whether the first write has begun and the queue does not refuse.
   var isUnderWay: Bool { refusal == nil && entries.first?.isBegun == true }
   /// The first write.
   var first: Entry? { entries.first }
-  /// All writes that wait, in order.
+  /// All writes in the queue, in order.
   var all: [Entry] { entries.all }
 
   // MARK: Events
 
-  /// Puts a write at the end, of which `sent` bytes, not among the pieces, were sent without queueing.
+  /// Adds a write at the end. `sent` bytes of it, which are not in the pieces, were already sent without queueing.
   mutating func admit(_ content: Content, alreadySent sent: Int = 0, _ tag: Tag?) -> ID {
     nextID += 1
     var content = content
@@ -122,7 +122,7 @@ struct WriteQueue<Tag> {
     switch content {
     case .pieces(let pieces):
       count = pieces.reduce(0) { $0 + $1.count }
-      // Enough empty pieces would fill a gathered send, which then moves nothing, over and over.
+      // Remove empty pieces. If they filled a gathered send, it would transfer no bytes, again and again.
       if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
     case .file(_, from: _, let length):
       count = length
@@ -137,21 +137,21 @@ struct WriteQueue<Tag> {
     return nextID
   }
 
-  /// The stream is up.
+  /// The stream is open.
   mutating func open() { isOpen = true }
 
-  /// Fails all writes, those to come included.
+  /// Fails all writes, including later ones.
   ///
   /// - Parameters:
-  ///   - error: What they fail with.
-  ///   - heldBack: The bytes that the transport took and will never send: what is in them has not succeeded.
+  ///   - error: The error that they fail with.
+  ///   - heldBack: The number of bytes that the transport took and will never send. A write with such bytes has not succeeded.
   mutating func refuse(_ error: SocketError, heldBack: Int = 0) {
     if refusal != nil { return }
     refusal = error
     self.heldBack = heldBack
   }
 
-  /// The kernel took so many bytes of what `unsent` showed.
+  /// The kernel took this many of the bytes that `unsent` returned.
   mutating func sent(_ count: Int) {
     queuedBytes -= count
     var rest = count
@@ -164,12 +164,12 @@ struct WriteQueue<Tag> {
       rest -= part
       if index == 0 { advance(by: part) }
       if part < left || rest == 0 { return }
-      // The next entry is partly sent while this one waits to leave: its position is found when it becomes the first.
+      // The next entry may be partly sent before this one leaves. Its position is computed when it becomes the first.
       index += 1
     }
   }
 
-  /// The kernel took the first write's descriptor: what is left are bytes like others.
+  /// The kernel took the first write's descriptor. The remaining bytes are sent like any others.
   mutating func passed() {
     guard let first = entries.first, case .passing(let bytes, _) = first.content else { return }
     first.content = .pieces([bytes])
@@ -178,9 +178,9 @@ struct WriteQueue<Tag> {
   /// The sending side is shut down.
   mutating func finished() { isFinished = true }
 
-  /// Takes a write back: out of the queue if no byte of it is sent, otherwise only what is kept with it.
+  /// Removes a write if no byte of it is sent. Otherwise removes only its tag.
   ///
-  /// - Returns: What was kept with it and the bytes sent of it; `nil` if the write or its tag are gone already.
+  /// - Returns: The tag and the number of bytes sent; `nil` if the write or its tag is already gone.
   mutating func remove(_ id: ID) -> (tag: Tag, sent: Int)? {
     guard let index = entries.index(of: id), let tag = entries[index].tag.take() else { return nil }
     waiting -= 1
@@ -188,7 +188,7 @@ struct WriteQueue<Tag> {
     if case .finish = entries[index].content { return (tag, 0) }
     if sent > 0 { return (tag, sent) }
     if index == 0 {
-      // Behind one of no bytes, the next may be partly sent.
+      // An entry of no bytes may be first while the next one is partly sent.
       _ = leave()
     } else {
       forget(entries.remove(at: index))
@@ -196,24 +196,25 @@ struct WriteQueue<Tag> {
     return (tag, sent)
   }
 
-  /// Takes what is kept with a write, of which no byte need be sent: nobody waits for it any more, and its bytes go on.
+  /// Removes the tag of a write, whether or not bytes of it are sent. No call waits for the write any more, and its bytes are
+  /// still sent.
   ///
-  /// - Returns: What was kept with it; `nil` if it is gone already.
+  /// - Returns: The tag; `nil` if it is already gone.
   mutating func abandon(_ id: ID) -> Tag? {
     guard let index = entries.index(of: id), let tag = entries[index].tag.take() else { return nil }
     waiting -= 1
     return tag
   }
 
-  /// What is kept with a write.
+  /// Returns the tag of a write.
   func tag(of id: ID) -> Tag? { entries.index(of: id).flatMap { entries[$0].tag } }
 
   // MARK: Actions
 
-  /// What to do next; to be called until it is `.idle`, or `.send` and nothing can be sent.
+  /// Returns the next step. Call it until it returns `.idle`, or until it returns `.send` and nothing can be sent.
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
-    // What the kernel has taken as a whole has succeeded, though the stream broke before it left.
+    // A write that the kernel has taken completely has succeeded, even if the stream broke before the entry left the queue.
     if var refusal, first.total == 0 || first.sent < first.total || heldBack > 0 {
       refusal.bytesTransferred = first.sent
       return .finish(leave().tag, .failure(refusal))
@@ -250,7 +251,7 @@ struct WriteQueue<Tag> {
     return entry
   }
 
-  /// Moves the position in the first entry.
+  /// Advances the position in the first entry.
   private mutating func advance(by count: Int) {
     guard case .pieces(let pieces) = entries[0].content else { return }
     var rest = count
@@ -266,12 +267,12 @@ struct WriteQueue<Tag> {
     }
   }
 
-  /// The unsent bytes: pieces of the first write and of those behind it, so that one system call takes them all.
+  /// Returns the unsent bytes: pieces of the first write and of later ones, so that one system call can send them all.
   ///
   /// - Parameters:
-  ///   - maximumPieces: The most pieces.
-  ///   - maximumBytes: Pieces beyond this many bytes wait for the next call.
-  /// - Returns: The pieces, and how many bytes of the first of them are sent already.
+  ///   - maximumPieces: The largest number of pieces.
+  ///   - maximumBytes: The number of bytes after which no further write is added.
+  /// - Returns: The pieces, and the number of bytes of the first piece that are already sent.
   func unsent(maximumPieces: Int, maximumBytes: Int) -> (pieces: ArraySlice<[UInt8]>, offset: Int) {
     guard case .pieces(let pieces)? = entries.first?.content else { return ([], 0) }
     let rest = pieces[min(sentPieces, pieces.count)...].prefix(maximumPieces)

@@ -2,15 +2,15 @@ public import SocketSystem
 
 /// An open file that ``ByteStream/sendFile(_:range:timeout:progress:)`` sends from.
 ///
-/// It can be sent any number of times, to several streams at once, for its position is not used. It is closed when nobody
-/// holds it any more; a send that is under way does.
+/// It can be sent any number of times, also to several streams at once, because sending does not use the file's position. It is
+/// closed when the last reference is dropped; a send in progress keeps a reference.
 public final class FileSource: Sendable {
   let descriptor: OwnedDescriptor
 
   /// Opens a file: open(2), which may block.
   ///
-  /// - Parameter path: Where it is.
-  /// - Throws: ``SocketError``: what open(2) reports, `.invalidArgument` if it is no regular file.
+  /// - Parameter path: The path of the file.
+  /// - Throws: ``SocketError``: the error of open(2); `.invalidArgument` if it is not a regular file.
   public convenience init(path: String) throws {
     if path.utf8.contains(0) { throw SocketError.invalid("open", "a path has no NUL in it") }
     let descriptor: OwnedDescriptor
@@ -22,18 +22,18 @@ public final class FileSource: Sendable {
     try self.init(descriptor)
   }
 
-  /// Takes an open file over.
+  /// Takes ownership of an open file.
   ///
-  /// - Parameter descriptor: The file, open for reading.
-  /// - Throws: ``SocketError``: `.invalidArgument` if it is no regular file; it is closed then.
+  /// - Parameter descriptor: The file, open for reading. It is closed with this object, also if this initializer throws.
+  /// - Throws: ``SocketError``: `.invalidArgument` if it is not a regular file.
   public init(_ descriptor: consuming OwnedDescriptor) throws {
     self.descriptor = descriptor
     _ = try count
   }
 
-  /// The number of bytes that the file has now: fstat(2).
+  /// The current size of the file in bytes: fstat(2).
   ///
-  /// Throws ``SocketError`` if the file cannot be asked, or is no regular file.
+  /// Throws ``SocketError`` if fstat(2) fails or the file is not a regular file.
   public var count: Int {
     get throws {
       do throws(SystemError) {
@@ -45,7 +45,7 @@ public final class FileSource: Sendable {
     }
   }
 
-  /// The range if the file has it, or all there is.
+  /// Returns the range after checking that the file contains it; without a range, the whole file.
   func checked(_ range: Range<Int>?) throws -> Range<Int> {
     let count = try count
     guard let range else { return 0..<count }
@@ -58,9 +58,9 @@ public final class FileSource: Sendable {
 }
 
 extension StreamCore {
-  /// Sends a part of a file; false when nothing can be sent now.
+  /// Sends a part of a file. Returns `false` if nothing can be sent now.
   func send(_ file: FileSource, from offset: Int, count: Int) -> Bool {
-    // One share at a time, because reading the file may block.
+    // At most one share at a time, because reading the file may block.
     switch transport.send(file: file, from: offset, count: min(count, writes.share.bytes)) {
     case .transfer(let result): return note(sent: result)
     case .unreadable(let error): fileFailed(error)
@@ -68,12 +68,12 @@ extension StreamCore {
     return true
   }
 
-  /// The first write is of a file that cannot be read any more.
+  /// The file of the first write cannot be read any more.
   private func fileFailed(_ cause: SystemError?) {
     let error =
       cause.map { SocketError($0, operation: "sendFile") }
       ?? SocketError(.system, operation: "sendFile", detail: "the file has become shorter than what was to be sent")
-    // If nothing of it is sent, nothing is torn.
+    // If no byte of the file is sent, only this write fails. Otherwise the stream is broken.
     if let first = writes.queue.first, first.sent == 0, let (write, _) = writes.queue.remove(first.id) {
       return finish(write, .failure(error))
     }

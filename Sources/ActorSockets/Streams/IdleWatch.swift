@@ -1,18 +1,18 @@
 internal import EpollReactor
 
-// The idle timeout: a stream on which no byte moves for so long is ended.
+// The idle timeout ends a stream on which no byte moves for a given time.
 //
-// One deadline for each stream, which is not touched when bytes move: they are only noted. When it comes and something has
-// moved since it was armed, it is armed again for the instant at which the time is over, counted from the last move. So a busy
-// stream costs one look for each span of the timeout, and the end is exact.
+// Each stream has one deadline, which is not changed when bytes move: only the time of the move is recorded. When the deadline
+// is reached and bytes have moved since it was armed, it is armed again, counted from the last move. So a busy stream costs one
+// check for each span of the timeout, and the end is exact.
 //
-// A reactor that was held up may find the deadline before the calls that were made in time: they wait in its queue. So the end is
-// decided behind them (`StreamCore.endIfIdle`).
+// A reactor that was held up may reach the deadline before it runs calls that were made in time and that wait in its queue. So
+// the decision is made after those calls (`StreamCore.endIfIdle`).
 //
-// A stream with nothing left to send ends cleanly, so that a peer that was merely quiet finds the end of the stream. One whose
-// writes are stuck is reset.
+// A stream with nothing left to send ends cleanly, so that a peer that was merely silent finds the end of the stream. A stream
+// with unsent writes is reset.
 
-/// What a stream keeps for its idle timeout, if it has one.
+/// The state of a stream's idle timeout.
 final class IdleWatch {
   let limit: Duration
   private let registration: Registration
@@ -24,13 +24,13 @@ final class IdleWatch {
     self.registration = registration
   }
 
-  /// The stream was dropped, anywhere.
+  /// The stream may be dropped on any thread, so the deadline is disarmed on the reactor's.
   deinit {
     guard let deadline else { return }
     registration.reactor.submit { [registration] in registration.disarm(deadline) }
   }
 
-  /// The time begins.
+  /// Starts the timeout.
   func start() {
     activity = Activity(on: registration.reactor)
     arm()
@@ -39,7 +39,7 @@ final class IdleWatch {
   /// Bytes moved.
   func note() { activity?.note() }
 
-  /// Whether the time is over; otherwise, unless the watch was stopped, the deadline is armed again.
+  /// Whether the timeout has expired. If not, arms the deadline again, unless the watch was stopped.
   func isOver() -> Bool {
     if activity == nil { return false }
     stopDeadline()
@@ -63,7 +63,7 @@ final class IdleWatch {
 }
 
 extension StreamCore {
-  /// Bytes came.
+  /// Bytes were received.
   @inline(__always)
   func moved(received count: Int) {
     traffic.received += count
@@ -78,14 +78,14 @@ extension StreamCore {
   }
 
   func idleDeadlineReached() {
-    // Time that is moved by hand moves in a call, which has gone behind them itself.
+    // Manual time advances in a call, which has already run after the calls made in time.
     endIfIdle(hops: registration.hasManualTime ? 0 : 3)
   }
 
-  /// Ends the stream if no byte moved for too long, behind the calls that wait in the queue of the reactor.
+  /// Ends the stream if no byte moved for too long, after the calls that wait in the reactor's queue.
   ///
-  /// - Parameter hops: How many times it goes behind them: a task on the reactor that waits there may call an actor of the user's
-  ///   when it runs, and that one the stream.
+  /// - Parameter hops: The number of times that this job is queued again behind the waiting calls. A task that waits in the
+  ///   queue may call another actor, and that actor may call the stream.
   private func endIfIdle(hops: Int) {
     guard let idleWatch, idleWatch.isOver() else { return }
     if hops > 0, let owner {

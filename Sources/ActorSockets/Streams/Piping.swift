@@ -1,36 +1,37 @@
-// Moving what one stream brings to another.
+// Moving the bytes of one stream to another.
 //
-// One chunk at a time is in memory for each direction: the next one is read when the destination has taken the last, so a
-// slow reader holds a fast writer back, through the kernel's buffers on both sides. A chunk is one array, filled by the
-// read and sent from where it is.
+// Each direction holds at most one chunk in memory. The next chunk is read only when the destination has taken the last one. So
+// a slow reader slows down a fast writer, through the kernel's buffers on both sides. A chunk is one array, which the read
+// fills and the write sends without a copy.
 //
-// No byte that was read is lost: a chunk that is in the destination's queue stays there when its task is cancelled.
+// No byte that was read is lost: if the task is cancelled, a chunk in the destination's queue stays there.
 //
-// The loop has nothing of the user's in it and never blocks, so it runs on the reactor of its source, wherever it was
-// called from: between two sockets of one reactor no chunk changes threads.
+// The loop runs no code of the user and never blocks. So it runs on the reactor of its source, whatever executor the caller
+// uses. Between two sockets of one reactor, no chunk changes threads.
 
-/// Moves bytes from one stream to another until the source's end, and then finishes writing to the destination.
+/// Moves bytes from one stream to another until the source ends, and then finishes writing to the destination.
 ///
 /// ```swift
 /// let bytes = try await pipe(from: upload, to: storage)
 /// ```
 ///
-/// It holds at most one chunk in memory: nothing is read before the destination has taken what was read before. Neither
-/// stream is closed.
+/// At most one chunk is held in memory: nothing is read before the destination has taken the previous chunk. Neither stream is
+/// closed.
 ///
-/// *Errors* leave the destination without an end, for that would pass off a part as all of it; abort it, or write
-/// something else. A failure to read says `read` in ``SocketError/operation``, one to write `write` or `finishWriting`.
+/// *Errors* leave the destination without an end of stream, because otherwise its peer would take a part for the whole. Abort
+/// the destination, or write something else to it. The ``SocketError/operation`` of an error tells a failed read (`read`) from
+/// a failed write (`write` or `finishWriting`).
 ///
-/// *Cancellation* throws `CancellationError` and loses nothing: what was read is in the destination's queue and goes on in
-/// the background, and what was not read is still there. It may be called again.
+/// *Cancellation* throws `CancellationError` and loses nothing. The chunk that was read is in the destination's queue and is
+/// still sent; bytes that were not read remain in the source. `pipe` may be called again.
 ///
-/// *Ordering*: each chunk is a read and a write of its own among others of the same streams.
+/// *Ordering*: each chunk is one read and one write, in order with the other operations of the two streams.
 ///
 /// - Parameters:
-///   - source: Where the bytes come from. The moving runs on its reactor.
-///   - destination: Where they go. It may be on another reactor.
+///   - source: The stream to read from. The loop runs on its reactor.
+///   - destination: The stream to write to. It may be on another reactor.
 /// - Returns: The number of bytes moved.
-/// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+/// - Throws: ``SocketError``; `CancellationError` when the task is cancelled.
 @concurrent
 public func pipe(from source: some ByteStream, to destination: some ByteStream) async throws -> Int {
   switch await move(from: source, to: destination) {
@@ -39,7 +40,7 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
   }
 }
 
-/// Joins two streams: what each brings goes to the other, until both have ended.
+/// Moves bytes between two streams in both directions, until both have ended.
 ///
 /// ```swift
 /// // A TCP proxy.
@@ -51,19 +52,21 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
 /// }
 /// ```
 ///
-/// Each direction is a ``pipe(from:to:)``: the end of one is passed on and leaves the other alone. Neither stream is
-/// closed when both have ended.
+/// Each direction is a ``pipe(from:to:)``. The end of one direction is passed on and does not affect the other. Neither stream
+/// is closed when both directions have ended.
 ///
-/// *Errors*: if one stream breaks, what it brought before is passed on, and then both are aborted: its reset reaches the
-/// other peer. If it was ended because nothing moved for its ``Liveness/idleTimeout``, both are closed.
+/// *Errors*: if one stream breaks, the bytes received from it before are passed on, and then both streams are aborted, so that
+/// the other peer sees a reset. If a stream ended because of its ``Liveness/idleTimeout``, both are closed instead.
 ///
-/// *Cancellation* throws `CancellationError`, leaves both streams open and loses nothing, as ``pipe(from:to:)``.
+/// *Cancellation* throws `CancellationError`, leaves both streams open and loses nothing, like ``pipe(from:to:)``.
+///
+/// *Ordering*: each chunk is one read and one write, in order with the other operations of the two streams.
 ///
 /// - Parameters:
 ///   - first: One stream.
-///   - second: The other one.
-/// - Returns: The bytes that the first one brought, and those of the second.
-/// - Throws: ``SocketError`` of the stream that broke first, and `CancellationError` when the task is cancelled.
+///   - second: The other stream.
+/// - Returns: The number of bytes received from the first stream, and from the second.
+/// - Throws: ``SocketError`` of the stream that broke first; `CancellationError` when the task is cancelled.
 @concurrent @discardableResult
 public func relay(
   between first: some ByteStream, and second: some ByteStream
@@ -78,7 +81,8 @@ public func relay(
       case .ended(let count):
         if isFirst { counts.fromFirst = count } else { counts.fromSecond = count }
       case .destinationFailed(let error):
-        // It may have said why before it broke: the other direction finds the break behind that.
+        // The destination's peer may have sent a reason before the break. The other direction still reads it, and then finds
+        // the break.
         if failure == nil { failure = error }
       case .sourceFailed(let error):
         if failure == nil { failure = error }
@@ -92,33 +96,33 @@ public func relay(
   throw failure
 }
 
-/// Ends both streams of a relay because of one.
+/// Ends both streams of a relay after a failure of one.
 private func end(_ first: some ByteStream, _ second: some ByteStream, _ failure: any Error) async {
   async let firstEnds: Void = end(first, failure)
   await end(second, failure)
   await firstEnds
 }
 
-/// A stream on which nothing moved for too long had nothing to say: its peer finds the end. Anything else breaks a message
-/// off, and a reset tells so.
+/// After an idle timeout, no message is incomplete, so the peer sees the end of the stream. After any other failure a message
+/// may be incomplete, so the peer sees a reset.
 private func end(_ stream: some ByteStream, _ failure: any Error) async {
   let wasIdle = (failure as? SocketError).map { $0.code == .timedOut && $0.errno == 0 } ?? false
   if wasIdle, await stream.status.unsentBytes == 0 { await stream.close() } else { await stream.abort() }
 }
 
-/// How the moving of bytes came to its end.
+/// The outcome of one direction.
 private enum PipeOutcome: Sendable {
   case ended(Int)
   case sourceFailed(any Error)
   case destinationFailed(any Error)
 }
 
-/// What `pipe` does, and which side failed.
+/// Moves the bytes, and reports which side failed.
 private func move(from source: some ByteStream, to destination: some ByteStream) async -> PipeOutcome {
   await withTaskExecutorPreference(source.executor.reactor) {
     var moved = 0
     do {
-      // What an earlier one, which was cancelled, has left there: it must not become more each time.
+      // Wait for the chunk of an earlier, cancelled call, so that unsent chunks do not accumulate.
       try await destination.flush(until: .sent, timeout: nil)
     } catch {
       return .destinationFailed(error)
@@ -145,12 +149,12 @@ private func move(from source: some ByteStream, to destination: some ByteStream)
 }
 
 extension ByteStream {
-  /// Writes bytes that nobody else has. Cancellation, also before the call, stops the waiting alone: the bytes stay in the
+  /// Writes bytes that exist nowhere else. Cancellation, even before the call, only stops the wait; the bytes stay in the
   /// queue.
   fileprivate func writeForGood(_ bytes: [UInt8]) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try core.checkWritable()
-    // Through the queue, which sends at once, too, and where a part that is left over need not be copied.
+    // Through the queue: it also sends at once if possible, and it need not copy a remaining part.
     let operation = core.begin(.pieces([bytes]), nil, nil, place)
     if let suspension = operation.waiting {
       let id = operation.id

@@ -1,5 +1,5 @@
-// The reactor keeps a number, the tag, with each deadline. The tag says what the deadline is for. Each kind of handler has one
-// enum for its tags, so all its numbers are assigned in one place. A number that the enum does not know stops the program
+// The reactor stores a number, the tag, with each deadline. The tag says what the deadline is for. Each kind of handler has one
+// enum for its tags, so that all its numbers are assigned in one place. A number that the enum does not know stops the program
 // (`EventHandler`).
 
 /// The tags of a stream's deadlines.
@@ -35,7 +35,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
   }
 }
 
-/// The tags of the deadlines of a connection that has deadlines of its own besides those of its stream.
+/// The tags of the deadlines of a connection: those of its stream, and its own.
 package enum ConnectionDeadline<Own: RawRepresentable<UInt64> & Hashable & Sendable>: RawRepresentable, Hashable,
   Sendable
 {

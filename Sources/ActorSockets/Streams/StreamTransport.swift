@@ -1,71 +1,73 @@
 internal import EpollReactor
 package import SocketSystem
 
-/// What moves a stream's bytes: a socket, the other end of an in-memory pair, later an encrypted layer.
+/// The layer that moves a stream's bytes: a socket, the other end of an in-memory pair, or an encrypted layer.
 ///
-/// Everything is synchronous and on the reactor's thread. Nothing blocks: what cannot be done now is `.wouldBlock`, and
-/// the transport calls `StreamCore.transportIsReady()` when it is worth trying again.
+/// All methods are synchronous and called on the reactor's thread. They never block: a transfer that cannot be done now returns
+/// `.wouldBlock`, and the transport calls `StreamCore.transportIsReady()` when it is worth trying again.
 package protocol StreamTransport: AnyObject {
-  /// Whether bytes, the end or an error may wait: `receive` need not be tried otherwise.
+  /// Whether bytes, the end or an error may wait. If not, there is no need to call `receive`.
   var isReadable: Bool { get }
-  /// Says that the next transfer shall be tried although nothing announced it: there is no time to wait for an event.
+  /// Makes the next transfer be tried although no event announced it, because the operation has no time to wait for an event.
   func tryAnyway()
-  /// Moves bytes that arrived into the buffer; `.bytes(0)` is the end of the stream.
+  /// Moves received bytes into the buffer. `.bytes(0)` means the end of the stream.
   ///
   /// - Parameters:
-  ///   - buffer: Where they go.
-  ///   - wanted: The bytes that the first read still lacks; receiving more, up to one receive buffer, is welcome.
-  /// - Returns: How many bytes came, or why none did.
+  ///   - buffer: The buffer.
+  ///   - wanted: The number of bytes that the first read still lacks. The transport may receive more, up to one receive buffer.
+  /// - Returns: The number of bytes received, or why none were received.
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer
-  /// Shows bytes that arrived without copying them; `body` says how many it used up, the rest goes to the buffer.
+  /// Lends received bytes to a closure without copying them. `body` returns the number of bytes that it used; the others are
+  /// moved into the buffer.
   ///
   /// - Parameters:
-  ///   - limit: The most bytes to receive; no more than one receive buffer come in any case.
-  ///   - buffer: Where the rest goes.
-  ///   - body: Sees the bytes.
-  /// - Returns: How many bytes came, or why none did.
+  ///   - limit: The largest number of bytes to receive. At most one receive buffer is received in any case.
+  ///   - buffer: The buffer for the unused bytes.
+  ///   - body: Called with the bytes.
+  /// - Returns: The number of bytes received, or why none were received.
   func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer
   /// Sends bytes.
   func send(_ bytes: Span<UInt8>) -> Transfer
-  /// Sends the pieces, the first from `offset` on.
+  /// Sends the pieces, the first one starting at `offset`.
   func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer
-  /// Sends at most `count` bytes of a file, from `offset` on.
+  /// Sends at most `count` bytes of a file, starting at `offset`.
   func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer
-  /// Sends bytes, and a descriptor with the first of them.
+  /// Sends bytes, and passes a descriptor with the first byte.
   func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer
-  /// What a transfer failed with, where an error number does not say it.
+  /// The error of the last failed transfer, if an errno cannot express it.
   var failure: SocketError? { get }
-  /// The bytes that it took, in the form in which they are sent, and has not sent: a write is not done before they are.
+  /// The number of bytes, in the form in which they are sent, that the transport has taken and not sent. A write is done only
+  /// when they are sent.
   var heldBackBytes: Int { get }
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
-  /// The bytes that were sent and that the peer's side has not acknowledged; an end that was sent counts as one.
+  /// The number of sent bytes that the peer's side has not acknowledged. An end of stream that was sent counts as one byte.
   var unacknowledgedBytes: Int { get }
-  /// Whether there are no bytes to receive but the end of the stream or an error.
+  /// Whether nothing is left to receive except the end of the stream or an error.
   var isAtEnd: Bool { get }
-  /// What TCP knows of the connection; `nil` if it is none of TCP.
+  /// The state of the TCP connection; `nil` if the transport does not use TCP.
   var tcpInfo: TCPInfo? { get }
-  /// Lets go of everything once what was sent is safe.
+  /// Releases everything after the sent bytes are safe.
   ///
-  /// - Parameter done: Called when it is, unless that is at once.
-  /// - Returns: Whether it was at once.
+  /// - Parameter done: Called when everything is released, unless that happens at once.
+  /// - Returns: Whether everything was released at once.
   func close(_ done: @escaping @Sendable () -> Void) -> Bool
-  /// The peer has said, in the bytes that it sent, that no more come.
+  /// The layer above has learned from received bytes that the peer sends no more.
   func expectNoMore()
-  /// Lets go of everything now; the peer sees a reset.
+  /// Releases everything now; the peer sees a reset.
   func abort()
-  /// Whether the peer has said, in the bytes that it sent, that no more come: a reset after that is no failure of reads.
+  /// Whether the received bytes themselves said that no more follow. If so, a later reset does not fail reads.
   var hasFoundEnd: Bool { get }
-  /// The user has aborted: if the transport still closes by itself, that is to be over soon.
+  /// The user has aborted the stream. If the transport is still closing, it must finish soon.
   func hasten()
-  /// Somebody waits for the peer's end without reading: where no event tells it, it is looked for.
+  /// An operation waits for the peer's end without reading. If no event announces the end, the transport looks for it.
   func findEnd()
-  /// Lets go of everything now, of a stream that was not up yet.
+  /// Releases everything now, for a stream that was never open.
   func giveUp()
-  /// Whether the descriptor is still open after the transport was told to let go of it at once. The transport then calls
-  /// `StreamCore.transportIsGone()` when the descriptor is closed.
+  /// Whether the descriptor is still open after the transport was told to release everything at once. If so, the transport
+  /// calls `StreamCore.transportIsGone()` when the descriptor is closed.
   var isLettingGo: Bool { get }
-  /// The stream has ended for good: what waits for nobody is dropped.
+  /// The stream has ended permanently. Drops received data that no call can take any more.
   func discard()
 }
 
@@ -80,18 +82,18 @@ extension StreamTransport {
   package func giveUp() { abort() }
   package var isLettingGo: Bool { false }
 
-  /// What was sent is in the peer's buffer at once.
+  /// Sent bytes are in the peer's buffer at once.
   package var unacknowledgedBytes: Int { 0 }
 
-  /// Descriptors go through sockets alone.
+  /// Only sockets can pass descriptors.
   package func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer {
     .failed(SystemError(call: "sendmsg", errno: Errno.notSupported))
   }
 
   package func discard() {}
 
-  /// Where there is no socket that the kernel could send the file to, it is read in pieces. What was read and is not taken is
-  /// read again.
+  /// Without a socket that the kernel could send the file to, the file is read in pieces. Bytes that were read and not taken
+  /// are read again.
   package func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer {
     do throws(SystemError) {
       let bytes = try file.descriptor.read(from: offset, atMost: min(count, 65_536))

@@ -4,22 +4,22 @@ internal import SocketSystem
 // accept(2), "Error handling", and `DescriptorReserve`.
 //
 // A connection that was aborted before it was accepted is skipped. When descriptors or memory are short, the connection stays
-// in the backlog and no edge will announce it again, so the listener tries again by itself: after 10 ms, then twice as long
-// each time up to a second, and at once when a descriptor of its reactor is closed.
+// in the backlog and no edge announces it again. So the listener tries again after 10 ms, then doubles the delay each time up
+// to one second. It also tries again at once when a descriptor of its reactor is closed.
 //
-// If a connection was accepted with a descriptor of the reserve, descriptors are short, too. The connection has left the
-// backlog, so it can only be reset. From then on the listener checks before each accept whether there is room, and waiting
-// connections stay in the backlog. The listener stops checking when the backlog is empty. So a shortage costs one connection,
-// however long it lasts.
+// A connection that was accepted with a descriptor of the reserve also shows that descriptors are short. That connection has
+// left the backlog, so it can only be reset. From then on the listener checks before each accept whether there is room, and
+// waiting connections stay in the backlog. The listener stops checking when the backlog is empty. So a shortage costs one
+// connection, however long it lasts.
 //
 // In each iteration of the loop a listener accepts a limited share of the waiting connections, so that a flood of connections
 // does not hold up other sockets.
 
 struct AcceptPolicy {
   enum Verdict: Equatable {
-    /// Try the next one.
+    /// Skip this connection and accept the next one.
     case skip
-    /// Try again after so many nanoseconds.
+    /// Try again after this many nanoseconds.
     case backOff(Int64)
     /// The listener is broken.
     case fail
@@ -69,12 +69,12 @@ struct AcceptPolicy {
     switch errno {
     case Errno.connectionAborted, Errno.protocolError, Errno.noProtocolOption, Errno.networkDown,
       Errno.networkUnreachable, Errno.hostDown, Errno.hostUnreachable, Errno.timedOut, Errno.connectionReset:
-      // What Linux passes on from the connection, which is gone with it.
+      // Linux reports these errors from the aborted connection itself.
       return .skip
     case Errno.badDescriptor, Errno.invalidArgument, Errno.notSocket:
       return .fail
     default:
-      // Besides a shortage: EPERM and EACCES of a security module, and whatever else may come back at every call.
+      // A shortage, EPERM or EACCES from a security module, or any error that every call might return.
       return .backOff(nextDelay())
     }
   }

@@ -1,19 +1,22 @@
 internal import SocketSystem
 
-/// A stream socket from elsewhere, looked at and found fit to be taken over. Looking changes nothing about it: whoever is
-/// refused finds it as it was.
+/// An open stream socket that was checked and can be adopted. The check does not change the socket, so a socket that is refused
+/// is as it was before.
 struct AdoptableSocket {
-  /// What it is to be.
+  /// What the socket is adopted as.
   enum Role { case connection, listener }
 
-  /// Where it listens; of a connection, where the peer is.
+  /// A listener's own address, or a connection's remote address.
   let address: SocketAddress?
   let isTCP: Bool
   let socket: BorrowedDescriptor
 
-  /// Looks at a descriptor.
+  /// Checks a descriptor.
   ///
-  /// - Throws: `.notASocket`, or `.invalidArgument`; the sentence says what it is instead.
+  /// - Parameters:
+  ///   - number: The descriptor.
+  ///   - role: What the socket is adopted as.
+  /// - Throws: `.notASocket` or `.invalidArgument`. The description says what the descriptor is instead.
   init(_ number: Int32, as role: Role) throws(SocketError) {
     socket = BorrowedDescriptor(number)
     do {
@@ -32,7 +35,7 @@ struct AdoptableSocket {
     if role == .listener, address == nil { throw .invalid("adopt", "descriptor \(number) is of no family known here") }
   }
 
-  /// Takes it over: it does not block from here on, and child processes do not inherit it.
+  /// Takes ownership: makes the socket nonblocking and sets close-on-exec.
   func take() throws(SocketError) -> OwnedDescriptor {
     do throws(SystemError) {
       try socket.makeNonblocking()
@@ -42,7 +45,7 @@ struct AdoptableSocket {
     return OwnedDescriptor(owning: socket.number)
   }
 
-  /// What speaks against it, to stand behind its number.
+  /// Returns why the socket does not fit the role, phrased to follow "descriptor 5"; `nil` if it fits.
   private static func misfit(_ socket: BorrowedDescriptor, as role: Role) throws(SystemError) -> String? {
     guard try socket.isStream() else { return "is a socket for datagrams or packets, not for a stream of bytes" }
     let listens = try socket.get(.isListening) != 0
@@ -55,7 +58,7 @@ struct AdoptableSocket {
     }
   }
 
-  /// What a call's failure says of a descriptor.
+  /// Turns a failed system call into the error that adopting throws.
   private static func refusal(_ number: Int32, _ error: SystemError) -> SocketError {
     let (code, what): (SocketError.Code, String) =
       switch error.errno {

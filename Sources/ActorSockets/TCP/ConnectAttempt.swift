@@ -1,9 +1,9 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The tags of the deadlines of connecting.
+/// The tags of the deadlines that exist while connecting.
 package enum ConnectDeadline: UInt64, Sendable {
-  /// Connecting as a whole has timed out.
+  /// The whole of connecting has timed out.
   case connect
   /// The plan's next step is due.
   case nextAttempt
@@ -11,20 +11,20 @@ package enum ConnectDeadline: UInt64, Sendable {
   var tag: UInt64 { ConnectionDeadline.own(self).rawValue }
 }
 
-/// What a connection has only while it is connecting.
+/// The state that a connection has only while it is connecting.
 final class ConnectAttempt {
   let configuration: TCPConnection.Configuration
   let timeout: Timeout
   let started: Int64
-  /// Decides what to try, and when.
+  /// Decides which addresses to try, and when.
   var plan = HappyEyeballs(trying: [], attemptDelay: 0)
-  /// Where to connect from, if that was said.
+  /// The addresses to connect from, if the configuration sets a source.
   var sources: SourceAddresses?
-  /// The sockets that are under way, by their attempt's number.
+  /// The sockets that are connecting, by the number of their attempt.
   var sockets: [Int: ConnectingSocket] = [:]
-  /// For all of it together.
+  /// The deadline for connecting as a whole.
   var deadline: DeadlineKey?
-  /// For the next step of the plan.
+  /// The timer for the next step of the plan.
   var timer: DeadlineKey?
   /// The name that is being looked up.
   private(set) var name: String?
@@ -40,7 +40,7 @@ final class ConnectAttempt {
     self.started = started
   }
 
-  /// The connection was dropped, anywhere.
+  /// The connection may be dropped on any thread, so the deadlines are disarmed on the reactor's.
   deinit {
     for lookUp in lookUps { lookUp.cancel() }
     let deadlines = [deadline, timer].compactMap { $0 }
@@ -48,11 +48,11 @@ final class ConnectAttempt {
     registration.reactor.submit { [registration] in for deadline in deadlines { registration.disarm(deadline) } }
   }
 
-  /// Has a name looked up in each family that may be tried.
+  /// Starts looking a name up in each address family that may be tried.
   ///
   /// - Parameters:
   ///   - name: The name.
-  ///   - done: Called with each family's outcome, anywhere.
+  ///   - done: Called on any thread with the outcome of each family.
   func lookUp(_ name: String, _ done: @escaping @Sendable (AddressFamily, HostLookups.Outcome) -> Void) {
     self.name = name
     let resolver = configuration.resolver
@@ -61,7 +61,7 @@ final class ConnectAttempt {
     }
   }
 
-  /// Gives up all that is under way.
+  /// Stops everything that is in progress.
   func end() {
     for deadline in [deadline.take(), timer.take()] { if let deadline { registration.disarm(deadline) } }
     for lookUp in lookUps { lookUp.cancel() }
@@ -71,11 +71,11 @@ final class ConnectAttempt {
   }
 }
 
-/// One socket that is being connected, in the isolation of its connection. Several may be under way.
+/// One of the sockets that a connection tries to connect, in the isolation of its connection.
 actor ConnectingSocket: EventHandler {
   nonisolated let executor: ReactorExecutor
   nonisolated let attempt: HappyEyeballs.Attempt
-  /// Where it goes to: the attempt's address, on its interface.
+  /// The address to connect to: the attempt's address with its interface.
   nonisolated let destination: SocketAddress
   nonisolated let registration: Registration
   private weak let connection: TCPConnection?

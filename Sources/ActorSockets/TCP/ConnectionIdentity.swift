@@ -1,16 +1,16 @@
 internal import SocketSystem
 internal import Synchronization
 
-/// What any code may know of a connection at any time, without awaiting its actor.
+/// What any code can read of a connection at any time, without awaiting its actor.
 package struct ConnectionIdentity {
   var label: String?
   var localAddress: SocketAddress?
   var remoteAddress: SocketAddress?
 
-  /// Returns a number that no other connection of this process has, of any kind.
+  /// Returns a number that no other connection of this process has, whatever its type.
   package static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }
 
-  /// What guards those of all connections.
+  /// The lock that guards the identities of all connections.
   static let lock = Lock()
 
   private static let counter = Atomic<UInt64>(0)

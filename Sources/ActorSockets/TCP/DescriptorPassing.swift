@@ -3,30 +3,31 @@ public import SocketSystem
 
 // Passing descriptors through unix sockets.
 //
-// A descriptor that is sent is part of a write: it goes with the write's first byte, and is closed when the kernel has taken
-// it, or when the write fails or is taken back. One that arrives waits in the transport's inbox, which a connection has
-// only if it was told to; other connections receive without asking for descriptors, and the kernel closes what comes.
+// A descriptor to be sent is part of a write and goes with the write's first byte. It is closed when the kernel has taken it,
+// or when the write fails or is cancelled. A descriptor that arrives waits in the transport's inbox. A connection has an inbox
+// only if its configuration asks for one; other connections receive without asking for descriptors, and the kernel closes those
+// that arrive.
 
-/// A descriptor on its way into a socket; it is closed with the last reference.
+/// A descriptor that is being sent through a socket. It is closed when the last reference is dropped.
 package final class PassedDescriptor: Sendable {
   let descriptor: OwnedDescriptor
   init(_ descriptor: consuming OwnedDescriptor) { self.descriptor = descriptor }
 }
 
 extension TCPConnection {
-  /// Writes bytes, and passes a descriptor to the peer along with the first of them: sendmsg(2) with SCM_RIGHTS, unix(7).
+  /// Writes bytes, and passes a descriptor to the peer with the first byte: sendmsg(2) with SCM_RIGHTS, unix(7).
   ///
-  /// The connection must be one of a unix socket. The descriptor is closed in any case: here when the kernel has taken it,
-  /// for the peer's process then has one of its own, and otherwise when the write fails or is taken back.
+  /// The connection must be over a unix socket. The descriptor is always closed in this process: after the kernel has taken it,
+  /// because the peer then has its own, or when the write fails or is cancelled.
   ///
   /// *Cancellation*, timeouts and *ordering* are those of ``ByteStream/write(_:)-([UInt8])``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes, at least one.
-  ///   - descriptor: What to pass.
-  ///   - timeout: How long it may take; `nil` for any time.
-  /// - Throws: ``SocketError``: `.invalidArgument` if there are no bytes or the socket is no unix socket, `.limitExceeded` if
-  ///   too many descriptors are under way in the whole system already; and `CancellationError` when the task is cancelled.
+  ///   - descriptor: The descriptor to pass.
+  ///   - timeout: How long the write may take; `nil` for no limit.
+  /// - Throws: ``SocketError``: `.invalidArgument` if there are no bytes or the socket is not a unix socket, `.limitExceeded`
+  ///   if the kernel has too many descriptors in flight; `CancellationError` when the task is cancelled.
   public func write(
     _ bytes: [UInt8], passing descriptor: consuming OwnedDescriptor, timeout: Timeout? = nil
   ) async throws {
@@ -38,15 +39,16 @@ extension TCPConnection {
     try await finish(core.begin(.passing(bytes, passed), timeout, nil, place))
   }
 
-  /// Takes the first descriptor that came with the bytes received so far.
+  /// Takes the first waiting descriptor that the peer passed.
   ///
-  /// A connection receives descriptors if ``Configuration/pendingDescriptorLimit`` says so. They wait in the order in which
-  /// they came. One that came with the first byte of a message is here as soon as a read has brought that byte; it may be here
-  /// before, with bytes that were received and not read yet. All that wait are closed with the connection.
+  /// A connection receives descriptors only if ``Configuration/pendingDescriptorLimit`` is more than 0. They wait in the order
+  /// in which they arrived. A descriptor that came with the first byte of a message is available once a read has returned that
+  /// byte. It may be available earlier, with bytes that were received but not read yet. Closing the connection closes all
+  /// descriptors that wait.
   ///
   /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
-  /// - Returns: The descriptor, which is yours; `nil` if none waits.
+  /// - Returns: The descriptor, which the caller then owns; `nil` if none waits.
   public func takeDescriptor() -> OwnedDescriptor? {
     _ = claimPlaceNow()
     return takeFromInbox()
@@ -54,14 +56,14 @@ extension TCPConnection {
 }
 
 extension StreamCore {
-  /// Sends the first bytes of a write and a descriptor with them; false when nothing can be sent now.
+  /// Sends the first bytes of a write together with a descriptor. Returns `false` if nothing can be sent now.
   func pass(_ passed: PassedDescriptor, with bytes: [UInt8]) -> Bool {
     let result = transport.send(bytes.span, passing: passed)
     switch result {
     case .bytes:
       writes.queue.passed()
     case .failed(let error) where Self.concernsDescriptor(error.errno):
-      // Nothing was sent, and the connection is as it was.
+      // Nothing was sent, and the connection is still usable.
       guard let first = writes.queue.first, let (write, _) = writes.queue.remove(first.id) else { break }
       let failure =
         error.errno == Errno.notSupported

@@ -1,16 +1,16 @@
 internal import SocketSystem
 
-// Which addresses to try, and when: Happy Eyeballs version 2, RFC 8305, as a pure machine. Time comes in with the events.
+// Which addresses to try, and when: Happy Eyeballs version 2, RFC 8305, as a pure state machine. Each event carries the time.
 //
 // Invariants:
-// - The families of addresses take turns, the preferred one first (`firstFamilyCount` of it). Each address is tried once, but for
-//   a connection to itself and a full backlog, which are tried again.
-// - The first attempt begins as soon as the preferred family's addresses are known. If only the other's are, it waits for
-//   them for the resolution delay: 50 ms.
-// - A further attempt begins when the attempt delay has passed since the one before began, or at once when one fails. Those
-//   under way go on: the first that comes up wins, and whoever carries this out closes the others.
-// - Addresses may come in at any time before the end, and are then tried in their turn.
-// - It has failed when all addresses have, and no more can come. The error names every one with what became of it.
+// - The address families take turns, and the preferred one goes first with `firstFamilyCount` addresses. Each address is tried
+//   once. It is tried again only after a connection to itself or a full backlog.
+// - The first attempt begins as soon as the preferred family's addresses are known. If only the other family's are known, it
+//   waits for the preferred ones for the resolution delay: 50 ms.
+// - A further attempt begins when the attempt delay has passed since the previous one began, or at once when one fails. Earlier
+//   attempts continue. The first to connect wins, and the caller closes the others.
+// - Addresses may arrive at any time before the end, and are then tried in turn.
+// - Connecting has failed when every address has failed and no more can arrive. The error names each address and its failure.
 //
 //                    resolved                      succeeded
 //   awaiting ───────────────────▶ attempts ──────────────────▶ (the machine is dropped)
@@ -25,15 +25,15 @@ struct HappyEyeballs {
   }
 
   enum Step {
-    /// Begin this attempt, then ask again.
+    /// Begin this attempt, then call `next` again.
     case attempt(Attempt)
-    /// There is nothing to do before something happens or this instant comes.
+    /// Nothing to do until an event arrives or this instant is reached.
     case wait(until: Int64?)
-    /// All is lost.
+    /// Every attempt has failed, and no more addresses can arrive.
     case fail(SocketError)
   }
 
-  /// What is known of one family.
+  /// The state of one address family.
   private struct Family {
     let family: AddressFamily?
     var isAwaited: Bool
@@ -42,21 +42,21 @@ struct HappyEyeballs {
     var begun = 0
   }
 
-  /// How long the preferred family's addresses are waited for when the other's are there: RFC 8305, section 8.
+  /// How long to wait for the preferred family's addresses once the other family's are known: RFC 8305, section 8.
   static let resolutionDelay: Int64 = 50_000_000
-  /// Attempts begin no faster than that, unless they fail: RFC 8305, section 8.
+  /// The shortest time between the starts of two attempts, unless the first one fails: RFC 8305, section 8.
   static let shortestAttemptDelay: Int64 = 10_000_000
-  /// The most addresses of one family that are tried. A name server may send thousands.
+  /// The largest number of addresses of one family that are tried. A name server may send thousands.
   static let maximumAddresses = 32
-  /// How often an address is tried again at which the kernel connected the socket to itself.
+  /// How often an address is tried again after the kernel has connected a socket to itself there.
   static let maximumRepetitions = 3
-  /// How long it is waited for room in the backlog of a unix socket, at first and at most.
+  /// The first and the longest delay before a unix socket whose backlog is full is tried again.
   private static let backlogDelays: ClosedRange<Int64> = 1_000_000...100_000_000
 
   private let attemptDelay: Int64
   private let firstFamilyCount: Int
   private var families: [Family]
-  /// The families take turns: the place of the one whose turn it is not.
+  /// The index of the family that was tried last. The other family is next.
   private var lastFamily = 1
   private var resolutionEnd: Int64 = .max
   private var nextAttempt: Int64 = .min
@@ -66,14 +66,14 @@ struct HappyEyeballs {
   private var repetitions: [SocketAddress: Int] = [:]
   private var backlogDelay = HappyEyeballs.backlogDelays.lowerBound
 
-  /// A machine that waits for the addresses of a name, in each of the families that are preferred.
+  /// Creates a state machine that waits for the addresses of a name, in each family that may be tried.
   init(awaiting preference: AddressPreference, attemptDelay: Int64) {
     self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
     firstFamilyCount = preference.firstFamilyCount
     families = preference.families.map { Family(family: $0, isAwaited: true) }
   }
 
-  /// A machine that has all addresses there will be. They are preferred in the order in which they are given.
+  /// Creates a state machine that has all its addresses. Addresses and families are preferred in the order given.
   init(trying addresses: [SocketAddress], attemptDelay: Int64) {
     self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
     firstFamilyCount = 1
@@ -89,14 +89,14 @@ struct HappyEyeballs {
 
   // MARK: Events
 
-  /// The look-up of one family's addresses has come out.
+  /// The look-up of one family's addresses has ended.
   mutating func resolved(_ family: AddressFamily, _ outcome: Result<[SocketAddress], SocketError>, at now: Int64) {
     guard let index = families.firstIndex(where: { $0.family == family && $0.isAwaited }) else { return }
     families[index].isAwaited = false
     switch outcome {
     case .failure(let error): families[index].lookUpError = error
     case .success(let addresses):
-      // A resolver that brings the other family's addresses, too, is no reason to try what was not asked for.
+      // Ignore addresses of the other family: the caller did not ask for them.
       families[index].untried = Array(addresses.filter { $0.addressFamily == family }.prefix(Self.maximumAddresses))
     }
     if index > 0, !families[index].untried.isEmpty { resolutionEnd = instant(now, plus: Self.resolutionDelay) }
@@ -109,8 +109,8 @@ struct HappyEyeballs {
     nextAttempt = now
   }
 
-  /// An attempt has connected the socket to itself: RFC 9293, section 3.5. The kernel had chosen the very port that it was
-  /// to connect to. Another try gets another port.
+  /// An attempt has connected the socket to itself (RFC 9293, section 3.5), because the kernel chose the destination port as
+  /// the local port. Another try gets another port.
   mutating func connectedToItself(_ attempt: Attempt, at now: Int64) {
     let count = repetitions[attempt.address, default: 0] + 1
     repetitions[attempt.address] = count
@@ -120,7 +120,7 @@ struct HappyEyeballs {
       attempt, SocketError(.connectionRefused, operation: "connect", detail: detail, address: attempt.address), at: now)
   }
 
-  /// The backlog of a unix socket is full, and no event will tell when there is room.
+  /// The backlog of a unix socket is full, and no event will announce room.
   mutating func foundBacklogFull(_ attempt: Attempt, at now: Int64) {
     putBack(attempt, until: instant(now, plus: backlogDelay))
     backlogDelay = min(2 * backlogDelay, Self.backlogDelays.upperBound)
@@ -136,7 +136,7 @@ struct HappyEyeballs {
 
   // MARK: Actions
 
-  /// What to do next.
+  /// Returns the next action.
   mutating func next(at now: Int64) -> Step {
     guard let index = nextFamily else {
       if underWay.isEmpty, !families.contains(where: \.isAwaited) { return .fail(outcome) }
@@ -153,12 +153,12 @@ struct HappyEyeballs {
     return .attempt(attempt)
   }
 
-  /// When an address of this family may be tried, as far as the look-ups are concerned.
+  /// Returns when an address of this family may be tried, considering only the look-ups.
   private func mayBegin(_ index: Int) -> Int64 {
     index > 0 && families[0].isAwaited && nextID == 0 ? resolutionEnd : .min
   }
 
-  /// The family whose address is next.
+  /// The index of the family whose address is tried next; `nil` if no address is left.
   private var nextFamily: Int? {
     if families.isEmpty { return nil }
     if families[0].begun < firstFamilyCount, !families[0].untried.isEmpty { return 0 }
@@ -166,13 +166,13 @@ struct HappyEyeballs {
     return turns.first { !families[$0].untried.isEmpty }
   }
 
-  // MARK: What it comes to
+  // MARK: Outcome
 
-  /// What the failures come to.
+  /// The error when every attempt has failed.
   private var outcome: SocketError {
     if failures.isEmpty { return lookUpFailure }
     if failures.count == 1 { return failures[0] }
-    // That there was no way to some of them says less than what became of the others.
+    // "No route" says less than the failures of the other addresses, so those decide the code.
     let noWay: [SocketError.Code] = [.unreachable, .familyNotSupported, .addressNotAvailable]
     let codes = Set(failures.map(\.code))
     let telling = codes.subtracting(noWay)
@@ -182,16 +182,17 @@ struct HappyEyeballs {
       detail: "none of \(failures.count) addresses answered: \(Self.list(failures))", causes: failures)
   }
 
-  /// Why there was no address to try. A name server that did not answer may know some.
+  /// Why there was no address to try. A name server's failure is preferred to "not found", because that server may know
+  /// addresses.
   private var lookUpFailure: SocketError {
     let errors = families.compactMap(\.lookUpError)
     return errors.first { $0.code != .hostNotFound } ?? errors.first
       ?? SocketError(.hostNotFound, operation: "connect", detail: "there is no address to connect to")
   }
 
-  /// What it comes to when the time is over.
+  /// Returns the error for connecting that timed out.
   ///
-  /// - Parameter name: The name that is looked up, if any is.
+  /// - Parameter name: The name that is being looked up, if there is one.
   /// - Returns: The error.
   func timedOut(lookingUp name: String?) -> SocketError {
     let unanswered = underWay.map {

@@ -1,9 +1,9 @@
 internal import SocketSystem
 
-// How a connection notices that its peer is gone. The kernel does the probing and the counting of what is acknowledged; the
-// idle timeout is this package's own, see `Streams/IdleWatch.swift`.
+// How a connection detects that its peer is gone. The kernel sends the probes and counts unacknowledged bytes. The idle timeout
+// is implemented in `Streams/IdleWatch.swift`.
 
-/// How a connection finds out that its peer is gone.
+/// How a connection detects that its peer is gone.
 ///
 /// ```swift
 /// var configuration = TCPConnection.Configuration()
@@ -11,24 +11,25 @@ internal import SocketSystem
 /// configuration.liveness.idleTimeout = .seconds(300)
 /// ```
 ///
-/// A connection that ends so throws ``SocketError/Code-swift.struct/timedOut`` from what waits, and its report says
-/// ``CloseReport/Reason-swift.enum/timedOut``. Only the idle timeout concerns unix sockets, whose peers cannot vanish unnoticed.
+/// When a connection ends this way, its pending operations throw ``SocketError/Code-swift.struct/timedOut``, and its report
+/// says ``CloseReport/Reason-swift.enum/timedOut``. Only the idle timeout applies to unix sockets, because the kernel always
+/// reports the end of a local peer.
 public struct Liveness: Hashable, Sendable {
-  /// When a quiet connection is probed: keep-alive, RFC 9293, 3.8.4. The kernel counts in seconds and rounds up.
+  /// When a silent connection is probed: keep-alive, RFC 9293, section 3.8.4. Times are rounded up to whole seconds.
   public struct KeepAlive: Hashable, Sendable {
-    /// How long nothing is heard before the first probe: TCP_KEEPIDLE, 1 to 32,767 seconds.
+    /// The silence before the first probe: TCP_KEEPIDLE, 1 to 32,767 seconds.
     public var idle: Duration
     /// The time between two probes: TCP_KEEPINTVL, 1 to 32,767 seconds.
     public var interval: Duration
-    /// The probes without an answer after which the connection is ended: TCP_KEEPCNT, 1 to 127.
+    /// The number of unanswered probes after which the connection is ended: TCP_KEEPCNT, 1 to 127.
     public var count: Int
 
-    /// Probes, after two minutes of silence in vain unless told otherwise.
+    /// Creates keep-alive settings. The defaults end a connection after two minutes of silence.
     ///
     /// - Parameters:
-    ///   - idle: How long nothing is heard before the first probe.
+    ///   - idle: The silence before the first probe.
     ///   - interval: The time between two probes.
-    ///   - count: The probes without an answer after which the connection is ended.
+    ///   - count: The number of unanswered probes after which the connection is ended.
     public init(idle: Duration = .seconds(60), interval: Duration = .seconds(10), count: Int = 6) {
       self.idle = idle
       self.interval = interval
@@ -36,28 +37,29 @@ public struct Liveness: Hashable, Sendable {
     }
   }
 
-  /// Whether and when a quiet connection is probed; `nil` for never. On by default: after 60 seconds, every 10 seconds, 6
-  /// times, so that a peer that vanished is noticed in two minutes.
+  /// Whether and when a silent connection is probed; `nil` for never. On by default: after 60 seconds, then every 10 seconds, 6
+  /// times, so that a vanished peer is detected within two minutes.
   public var keepAlive: KeepAlive?
-  /// How long sent bytes may stay unacknowledged, or unsent because the peer does not read: TCP_USER_TIMEOUT. `nil` leaves it
-  /// to the system, which gives up a peer that acknowledges nothing after about a quarter of an hour, and waits for one that
-  /// does not read for as long as it answers.
+  /// How long sent bytes may stay unacknowledged, or unsent because the peer does not read: TCP_USER_TIMEOUT. With `nil` the
+  /// kernel decides: it ends the connection after about 15 minutes without an acknowledgement, and waits for a peer that does
+  /// not read as long as that peer answers probes.
   ///
-  /// Off by default, for it cannot tell a peer that vanished from one that takes its time with reading. If it is set, it decides
-  /// in place of ``KeepAlive/count`` when unanswered probes end the connection.
+  /// Off by default, because it cannot tell a vanished peer from one that reads slowly. If it is set, it replaces
+  /// ``KeepAlive/count`` in deciding when unanswered probes end the connection.
   public var unacknowledgedTimeout: Duration?
-  /// How long no byte may move in either direction; `nil`, the default, for any time.
+  /// How long a connection may pass without any byte in either direction; `nil`, the default, for no limit.
   ///
-  /// It counts from when the connection is up, is never early, and late by the turn of the reactor's loop in which the last byte
-  /// moved. A connection with nothing left to send ends cleanly; one whose writes are stuck is reset.
+  /// The time starts when the connection is established. The timeout never fires early; it may fire late by the duration of the
+  /// loop iteration in which the last byte moved. A connection with nothing left to send ends cleanly. A connection with unsent
+  /// writes is reset.
   public var idleTimeout: Duration?
 
-  /// The defaults, or what is given in their place.
+  /// Creates liveness settings, with the defaults for what is not given.
   ///
   /// - Parameters:
-  ///   - keepAlive: Whether and when a quiet connection is probed.
+  ///   - keepAlive: Whether and when a silent connection is probed.
   ///   - unacknowledgedTimeout: How long sent bytes may stay unacknowledged.
-  ///   - idleTimeout: How long no byte may move.
+  ///   - idleTimeout: How long a connection may pass without any byte.
   public init(
     keepAlive: KeepAlive? = KeepAlive(), unacknowledgedTimeout: Duration? = nil, idleTimeout: Duration? = nil
   ) {
@@ -66,10 +68,10 @@ public struct Liveness: Hashable, Sendable {
     self.idleTimeout = idleTimeout
   }
 
-  /// What the system does by itself: no probes, no idle timeout.
+  /// The kernel's own behaviour: no probes, no idle timeout.
   public static let off = Liveness(keepAlive: nil)
 
-  /// Sets what the kernel does of it.
+  /// Sets the options that the kernel implements.
   func apply(to socket: BorrowedDescriptor) throws(SocketError) {
     if let keepAlive {
       try socket.set(.keepAlive, to: true)

@@ -1,7 +1,7 @@
 internal import SocketSystem
 
-// How many connections each peer has, a pure count. A peer is an IPv4 address, or the /64 network of an IPv6 address: that much
-// anybody can have for himself. Unix sockets have no peers in this sense.
+// Counts the connections of each peer. A peer is an IPv4 address, or the /64 network of an IPv6 address, because one host
+// commonly has a whole /64. Unix sockets are not counted.
 
 struct PeerCounts {
   private enum Peer: Hashable {
@@ -17,29 +17,29 @@ struct PeerCounts {
     }
   }
 
-  /// The most connections of one peer; `nil` for any number, and then nothing is counted.
+  /// The largest number of connections per peer; `nil` for no limit, in which case nothing is counted.
   private let limit: Int?
   private var counts: [Peer: Int] = [:]
 
   init(limit: Int?) { self.limit = limit }
 
-  /// Whether there is a place for one more of this peer's.
+  /// Whether this peer may have another connection.
   func hasRoom(for address: SocketAddress?) -> Bool {
     guard let limit, let peer = Peer(address) else { return true }
     return counts[peer, default: 0] < limit
   }
 
-  /// A connection of this peer's began.
+  /// A connection of this peer began.
   mutating func enter(_ address: SocketAddress?) {
     if limit != nil, let peer = Peer(address) { counts[peer, default: 0] += 1 }
   }
 
-  /// A connection of this peer's has gone.
+  /// A connection of this peer ended.
   mutating func leave(_ address: SocketAddress?) {
     guard limit != nil, let peer = Peer(address), let count = counts[peer] else { return }
     counts[peer] = count > 1 ? count - 1 : nil
   }
 
-  /// How many peers there are: those without a connection leave nothing.
+  /// The number of peers that have connections.
   var peers: Int { counts.count }
 }

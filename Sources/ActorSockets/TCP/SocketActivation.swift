@@ -1,37 +1,38 @@
 internal import SocketSystem
 
-// Sockets that somebody else made and passed to this process at its start, as systemd does: sd_listen_fds(3).
+// Sockets that a parent process, such as systemd, created and passed to this process when it started: sd_listen_fds(3).
 //
-// - They are descriptors 3, 4 and so on: LISTEN_FDS says how many, LISTEN_FDNAMES what they are called, and LISTEN_PID for
-//   which process they are. A child process inherits the variables, but not the number of the process, so they are
-//   nothing to it: that is why they need not be removed. Nor could they be: nothing keeps unsetenv(3) from running beside
-//   a getenv(3) of another thread, and threads there are.
-// - The environment is read once, at the first call. A program that changes its environment itself, with setenv(3), does so
-//   before that, or before it has threads.
-// - All descriptors get close-on-exec then, as with sd_listen_fds(3): a child has no use for them. A program that replaces
-//   itself with execve(2) keeps its number, and so passes on an environment without these variables.
-// - Each descriptor is given out once. One that is not fit, for example for datagrams, is not touched otherwise.
+// - The sockets are descriptors 3, 4 and so on. LISTEN_FDS gives their number, LISTEN_FDNAMES their names, and LISTEN_PID the
+//   process that they are for. A child process inherits the variables but has another process ID, so it ignores them. Therefore
+//   they need not be removed. They also cannot be removed safely, because unsetenv(3) may run while another thread calls
+//   getenv(3).
+// - The environment is read once, at the first call. A program that changes its own environment with setenv(3) must do so
+//   before that, or before it starts threads.
+// - At that call all descriptors get close-on-exec, as with sd_listen_fds(3), because a child does not need them. A program
+//   that replaces itself with execve(2) keeps its process ID, so it must remove these variables from the environment that it
+//   passes on.
+// - Each descriptor is given out once. A descriptor that cannot be used, for example a datagram socket, is not changed further.
 
-/// What the environment says of the sockets that were passed to a process.
+/// What the environment says about the sockets that were passed to this process.
 struct SocketActivation: Equatable {
   struct Passed: Equatable {
     let number: Int32
     let name: String
   }
 
-  /// None if the process was not activated, or another one was.
+  /// Empty if the process was not activated, or if the variables are for another process.
   let sockets: [Passed]
 
-  /// More than anybody passes; what is beyond is a mistake, for which no memory is taken.
+  /// A larger number is treated as an error, before any memory is allocated for it.
   static let maximumCount = 4096
 
   /// Reads the variables.
   ///
   /// - Parameters:
-  ///   - processID: The process that asks.
-  ///   - first: The first descriptor; 3 but in tests.
-  ///   - variable: Finds a variable's value.
-  /// - Throws: `.invalidArgument` if they contradict themselves.
+  ///   - processID: The ID of the calling process.
+  ///   - first: The number of the first descriptor; always 3, except in tests.
+  ///   - variable: Returns the value of an environment variable.
+  /// - Throws: `.invalidArgument` if the variables are malformed or contradict each other.
   init(processID: Int32, first: Int32 = 3, variable: (String) -> String?) throws(SocketError) {
     guard let owner = variable("LISTEN_PID") else {
       sockets = []
@@ -62,7 +63,7 @@ struct SocketActivation: Equatable {
   }
 }
 
-/// The sockets that were passed to a process, each given out once. Any thread.
+/// The sockets that were passed to a process. Each is given out once. Safe to use from any thread.
 final class ActivatedSockets: Sendable {
   static let ofThisProcess = ActivatedSockets {
     () throws(SocketError) in
@@ -70,16 +71,20 @@ final class ActivatedSockets: Sendable {
   }
 
   private let read: @Sendable () throws(SocketError) -> SocketActivation
-  /// What was passed, and whether it is still here; `nil` before the first call.
+  /// Each socket that was passed, and whether it is still to be given out; `nil` before the first call.
   private let passed = Locked<[(socket: SocketActivation.Passed, isHere: Bool)]?>(nil)
 
-  /// - Parameter read: Reads the environment, at the first call.
+  /// Creates the list.
+  ///
+  /// - Parameter read: Reads the environment. Called once, at the first `take`.
   init(_ read: @escaping @Sendable () throws(SocketError) -> SocketActivation) { self.read = read }
 
-  /// Gives out listening stream sockets: those of a name, or all that are still here.
+  /// Gives out listening stream sockets: those with a name, or all that were not given out yet.
   ///
-  /// - Returns: The sockets; none if the process was not activated.
-  /// - Throws: `.invalidArgument` if there is none of that name, or one of that name is no such socket; then all stay.
+  /// - Parameter name: The name; `nil` for all.
+  /// - Returns: The sockets; empty if the process was not activated.
+  /// - Throws: `.invalidArgument` if no socket has this name, or if one with this name is not a listening stream socket. In
+  ///   both cases no socket is given out.
   func take(named name: String?) throws -> [AdoptableSocket] {
     try passed.withLock { passed in
       var sockets = try passed ?? begin()
@@ -95,7 +100,7 @@ final class ActivatedSockets: Sendable {
         do {
           taken[index] = try AdoptableSocket(sockets[index].socket.number, as: .listener)
         } catch {
-          // Without a name it is passed over: somebody else may ask for it.
+          // Without a name the socket is skipped: another call may ask for it by name.
           if name != nil { throw error }
         }
       }
@@ -104,7 +109,7 @@ final class ActivatedSockets: Sendable {
     }
   }
 
-  /// Reads the environment. Nothing is touched if it names what is not open.
+  /// Reads the environment. If it names a descriptor that is not open, no descriptor is changed.
   private func begin() throws(SocketError) -> [(socket: SocketActivation.Passed, isHere: Bool)] {
     let sockets = try read().sockets
     do throws(SystemError) {

@@ -1,7 +1,7 @@
 internal import EpollReactor
 public import SocketSystem
 
-/// A socket, lent to a closure that may look at it and change its options.
+/// A socket that a closure borrows to inspect it and to change its options.
 ///
 /// ```swift
 /// configuration.prepare = { socket in
@@ -9,30 +9,30 @@ public import SocketSystem
 /// }
 /// ```
 ///
-/// It cannot be kept: the socket is its connection's again when the closure returns.
+/// The closure cannot keep it: the connection uses the socket again when the closure returns.
 public struct SocketControl: ~Copyable {
   private let socket: BorrowedDescriptor
 
   init(_ socket: BorrowedDescriptor) { self.socket = socket }
 
-  /// The descriptor, for what this type does not do. Do not close it, and do not change whether it blocks.
+  /// The descriptor, for system calls that this type does not offer. Do not close it or change its blocking mode.
   public var fileDescriptor: Int32 { socket.number }
 
   /// Sets an option: setsockopt(2).
   ///
   /// - Parameters:
-  ///   - option: Which one.
-  ///   - value: Its new value.
-  /// - Throws: `.invalidArgument` for a value that the option cannot have, and what the kernel reports.
+  ///   - option: The option.
+  ///   - value: The new value.
+  /// - Throws: ``SocketError``: `.invalidArgument` if the option cannot have this value; otherwise the kernel's error.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(SocketError) {
     try socket.set(option, to: value)
   }
 
   /// Reads an option: getsockopt(2).
   ///
-  /// - Parameter option: Which one.
-  /// - Returns: Its value.
-  /// - Throws: What the kernel reports.
+  /// - Parameter option: The option.
+  /// - Returns: The current value.
+  /// - Throws: ``SocketError``: the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws(SocketError) -> Value { try socket.get(option) }
 }
 
@@ -69,43 +69,49 @@ extension TCPConnection {
   /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
-  ///   - option: Which one.
-  ///   - value: Its new value.
-  /// - Throws: `.closed` if there is no socket, not yet or not any more; `.invalidArgument` for a value that the option
-  ///   cannot have; what the kernel reports.
+  ///   - option: The option.
+  ///   - value: The new value.
+  /// - Throws: ``SocketError``: `.closed` if the connection has no socket, because it is still connecting or already closed;
+  ///   `.invalidArgument` if the option cannot have this value; otherwise the kernel's error.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
     try openSocket("set \(option.name)", claimPlaceNow()).set(option, to: value)
   }
 
   /// Reads an option of the socket: getsockopt(2).
   ///
-  /// - Parameter option: Which one.
-  /// - Returns: Its value.
-  /// - Throws: `.closed` if there is no socket, not yet or not any more; what the kernel reports.
+  /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter option: The option.
+  /// - Returns: The current value.
+  /// - Throws: ``SocketError``: `.closed` if the connection has no socket, because it is still connecting or already closed;
+  ///   otherwise the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try openSocket("get \(option.name)", claimPlaceNow()).get(option)
   }
 }
 
 extension TCPListener {
-  /// Sets an option of all its sockets: setsockopt(2). Connections that are made from now on begin with most of them.
+  /// Sets an option of all the listener's sockets: setsockopt(2). Connections that are established from now on inherit most
+  /// options.
   ///
   /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
-  ///   - option: Which one.
-  ///   - value: Its new value.
-  /// - Throws: `.closed` if the listener is closed; `.invalidArgument` for a value that the option cannot have; what the
-  ///   kernel reports.
+  ///   - option: The option.
+  ///   - value: The new value.
+  /// - Throws: ``SocketError``: `.closed` if the listener is closed; `.invalidArgument` if the option cannot have this value;
+  ///   otherwise the kernel's error.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
     for socket in try listeningSockets("set \(option.name)", claimPlaceNow()) { try socket.set(option, to: value) }
   }
 
-  /// Reads an option of its first socket: getsockopt(2).
+  /// Reads an option of the listener's first socket: getsockopt(2).
   ///
-  /// - Parameter option: Which one.
-  /// - Returns: Its value.
-  /// - Throws: `.closed` if the listener is closed; what the kernel reports.
+  /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter option: The option.
+  /// - Returns: The current value.
+  /// - Throws: ``SocketError``: `.closed` if the listener is closed; otherwise the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try listeningSockets("get \(option.name)", claimPlaceNow())[0].get(option)
   }

@@ -1,33 +1,35 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A stream socket as a stream's transport.
+/// The transport of a stream over a socket.
 ///
-/// Invariants, which are those of edge-triggered epoll:
-/// - `isReadable` and `isWritable` are true unless the kernel said otherwise and no edge came since. They start as true
-///   for writing, because a new connection has room, and false for reading, because registering reports what is there.
-/// - A receive that brought less than was asked for has drained a TCP socket, and the next arrival makes an edge. That
-///   holds only while nothing but bytes was announced: with the peer's end, an error or an urgent byte in the stream, and
-///   on other sockets always, receiving goes on until EAGAIN or 0.
+/// Invariants, which follow from edge-triggered epoll:
+/// - `isReadable` and `isWritable` are false only after a call found the socket drained or full and no event has arrived since.
+///   `isWritable` starts as true, because a new connection has room. `isReadable` starts as false, because registering reports
+///   what has already arrived.
+/// - A receive that returned less than was asked for has drained a TCP socket, and the next arrival raises an event. This holds
+///   only while nothing but bytes was announced. After the peer's end, an error or urgent data, and always on other sockets,
+///   receiving continues until EAGAIN or 0.
 final class SocketTransport: StreamTransport {
   private let registration: Registration
   private let executor: ReactorExecutor
-  /// Asked of the kernel when it is needed first, which is rare. Beside the other bytes, for the size of each transport.
+  /// Whether this is a unix socket. Looked up at first use, which is rare. Placed next to the other one-byte properties to keep
+  /// the transport small.
   private lazy var isUnix = (try? registration.socket?.localAddress())?.isUnix ?? false
   private(set) var isReadable = false
   private var isWritable = true
-  /// A short transfer says nothing about what is left.
+  /// A short transfer does not prove that the socket is drained or full: continue until EAGAIN or 0.
   private var goesOnToTheEnd = false
   /// A receive returned 0.
   private var hasEnded = false
-  /// The peer has said that it sends no more, if not by its end.
+  /// The layer above knows that the peer sends no more, although no receive has returned 0.
   private var expectsNoMore = false
-  /// What the last receive brought: the next one may well bring as much.
+  /// The size of the last receive, from which the size of the next one is estimated.
   private var lastCount = 0
   private var lingering: LingeringClose?
-  /// Where descriptors wait that a unix socket brought, if they are wanted.
+  /// Where descriptors received from a unix socket wait; `nil` if the configuration does not ask for them.
   var inbox: DescriptorInbox?
-  /// What there is only while connecting.
+  /// The state that exists only while connecting.
   var attempt: ConnectAttempt?
 
   init(_ registration: Registration, _ executor: ReactorExecutor) {
@@ -35,10 +37,10 @@ final class SocketTransport: StreamTransport {
     self.executor = executor
   }
 
-  /// Only a TCP socket tells by a short transfer that it is drained.
+  /// The socket is not TCP. Only a TCP socket shows by a short transfer that it is drained.
   func isNotTCP() { goesOnToTheEnd = true }
 
-  /// Takes an event in.
+  /// Records an event.
   func note(_ readiness: Readiness) {
     if readiness.contains(.writable) { isWritable = true }
     if readiness.contains(.readable) { isReadable = true }
@@ -63,7 +65,8 @@ final class SocketTransport: StreamTransport {
       if case .bytes(let count) = result { registration.withScratch(count) { buffer.append($0) } }
       return result
     }
-    // Much is received in place. The room grows with what has come, not with what is wanted.
+    // A large amount is received directly into the queue. Its room grows with the bytes that have arrived, not with those
+    // wanted.
     let asked = min(max(wanted, capacity), max(capacity, buffer.count))
     let result = buffer.append { storage in
       registration.socket?.receive(appendingTo: &storage, atMost: asked) ?? .bytes(0)
@@ -115,7 +118,7 @@ final class SocketTransport: StreamTransport {
   }
 
   func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer {
-    // Other sockets would send the bytes and say nothing.
+    // Other sockets would send the bytes and silently ignore the descriptor.
     if !isUnix { return .failed(SystemError(call: "sendmsg", errno: Errno.notSupported)) }
     if !isWritable { return .wouldBlock }
     return noteSent(registration.socket?.send(bytes, passing: passed.descriptor), asked: 0)
@@ -125,7 +128,7 @@ final class SocketTransport: StreamTransport {
     if !isWritable { return .transfer(.wouldBlock) }
     guard let socket = registration.socket else { return .transfer(noteSent(nil, asked: 0)) }
     let result = socket.send(file: file.descriptor, from: offset, count: count)
-    // A short one may be the file's doing: it goes on until EAGAIN.
+    // A short count may be caused by the file, so it does not show that the socket is full.
     if case .transfer(let transfer) = result { return .transfer(noteSent(transfer, asked: 0)) }
     return result
   }
@@ -134,7 +137,7 @@ final class SocketTransport: StreamTransport {
     switch result {
     case nil: return .failed(SystemError(call: "send", errno: Errno.notConnected))
     case .wouldBlock: isWritable = false
-    // The kernel marked the socket as waiting for room when it took only a part.
+    // After a partial send, the kernel has marked the socket as waiting for room and will raise an event.
     case .bytes(let count): if count < asked, !goesOnToTheEnd { isWritable = false }
     case .failed: break
     }
@@ -150,7 +153,7 @@ final class SocketTransport: StreamTransport {
     }
   }
 
-  /// Connecting is over, one way or the other.
+  /// Connecting has ended, with or without success.
   func endAttempt() { attempt.take()?.end() }
 
   /// Reads and clears the socket's pending error.
@@ -161,8 +164,8 @@ final class SocketTransport: StreamTransport {
 
   var tcpInfo: TCPInfo? { try? registration.socket?.tcpInfo() }
 
-  /// A unix socket puts what it takes into the peer's buffer: there is nothing on the way, and the kernel counts what is
-  /// not read.
+  /// A unix socket puts bytes directly into the peer's buffer, so none are in transit. The kernel's count would be of bytes
+  /// that the peer has not read.
   var unacknowledgedBytes: Int { isUnix ? 0 : registration.socket?.unacknowledgedBytes() ?? 0 }
 
   var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
@@ -170,7 +173,8 @@ final class SocketTransport: StreamTransport {
   func expectNoMore() { expectsNoMore = true }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {
-    // There is no input that closing could leave unread; of what came just now, no event has told yet.
+    // Nothing is left that closing could discard unread. Bytes may have arrived that no event has announced yet, so ask the
+    // kernel.
     let isDone = hasEnded || expectsNoMore && !isReadable && registration.socket?.receivableBytes() == 0
     if isDone || registration.socket == nil {
       registration.leave()
@@ -178,7 +182,7 @@ final class SocketTransport: StreamTransport {
     }
     let lingering = LingeringClose(registration, executor, done)
     self.lingering = lingering
-    // A TCP socket is no unix socket, and asking costs a system call: so ask only if the socket is not TCP.
+    // A TCP socket is not a unix socket, and asking costs a system call. So ask only if the socket is not TCP.
     let isUnix = goesOnToTheEnd && self.isUnix
     lingering.assumeIsolated { $0.begin(isUnix: isUnix) }
     return false
@@ -200,20 +204,21 @@ enum LingerDeadline: UInt64, Sendable {
   case limit
 }
 
-/// Closes a socket without destroying what was sent on it.
+/// Closes a socket without destroying the bytes that were sent on it.
 ///
-/// close(2) of a TCP socket with unread input makes the kernel send RST, and a peer that gets it may lose bytes that it has
-/// received but not read. So the sending side is shut down, and input is discarded until the peer finishes, or for 2 seconds.
+/// close(2) of a TCP socket with unread input makes the kernel send RST, and a peer that receives RST may lose bytes that it
+/// has received but not read. So the sending side is shut down, and input is discarded until the peer finishes, for at most 2
+/// seconds.
 ///
-/// On a unix socket close(2) destroys no byte that was sent, but with unread input it gives the peer ECONNRESET instead of the
-/// end of the stream. So both sides are shut down, after which the peer can send nothing more. Then the bytes that it had sent
-/// are discarded, which are at most as many as its send buffer holds. This does not wait for the peer.
+/// On a unix socket close(2) destroys no sent bytes, but with unread input it gives the peer ECONNRESET instead of the end of
+/// the stream. So both sides are shut down, after which the peer can send nothing more. Then the bytes that the peer had sent
+/// are discarded; its send buffer limits their number. This does not wait for the peer.
 actor LingeringClose: EventHandler {
   nonisolated let executor: ReactorExecutor
   private let registration: Registration
   private var done: (@Sendable () -> Void)?
   private var deadline: DeadlineKey?
-  /// The reactor refers to handlers weakly, and nobody else refers to this one.
+  /// Keeps this actor alive: the reactor refers to handlers weakly, and nothing else refers to this one.
   private var keepAlive: LingeringClose?
 
   private static let limit = 2_000_000_000 as Int64
@@ -237,7 +242,7 @@ actor LingeringClose: EventHandler {
   }
 
   func handle(_ readiness: Readiness) {
-    // The peer's acknowledgement of the end makes room, which is nobody's concern any more.
+    // The peer's acknowledgement makes the socket writable, which does not matter here.
     if readiness.rawValue != Readiness.writable.rawValue { discard() }
   }
   func deadlineReached(_ deadline: LingerDeadline) { finish() }
@@ -261,7 +266,7 @@ actor LingeringClose: EventHandler {
     done?()
   }
 
-  /// Stops; the registration is the caller's again.
+  /// Stops the lingering close. The caller owns the registration again.
   func cancel() {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     done = nil

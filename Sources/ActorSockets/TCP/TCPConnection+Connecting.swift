@@ -1,12 +1,13 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Connecting: the names are looked up, `HappyEyeballs` decides what to try, and each attempt has a socket and a registration
-// of its own. The first that is up hands its descriptor to the connection's registration; the others are closed.
+// Connecting: the resolver looks the name up, `HappyEyeballs` decides which address to try, and each attempt has its own socket
+// and registration. The first socket that connects hands its descriptor to the connection's registration; the others are
+// closed.
 
 extension TCPConnection {
   func begin(connectingTo endpoint: Endpoint) {
-    // It may have been closed before its turn came.
+    // The connection may have been closed before this job ran.
     guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
     attempt.deadline = registration.arm(
       at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: ConnectDeadline.connect.tag)
@@ -43,7 +44,7 @@ extension TCPConnection {
     proceed()
   }
 
-  /// Does what the plan says, until it says to wait.
+  /// Carries out the plan's actions until the plan says to wait.
   private func proceed() {
     while let attempt = transport.attempt {
       switch attempt.plan.next(at: registration.now) {
@@ -67,7 +68,7 @@ extension TCPConnection {
       do throws(SocketError) {
         try attempt.configuration.prepare(connecting: descriptor.socket, to: destination)
       } catch {
-        // The options or the closure refused: another address would not do better.
+        // The options or the closure refused the socket: another address would fail in the same way.
         return fail(error)
       }
       let isConnected: Bool
@@ -99,7 +100,7 @@ extension TCPConnection {
     }
   }
 
-  /// A socket with all that is set before connect(2).
+  /// Creates a socket with everything set that must be set before connect(2).
   private func makeSocket(
     for destination: SocketAddress, from source: SocketAddress?, _ configuration: Configuration
   ) throws(SocketError) -> OwnedDescriptor {
@@ -121,21 +122,21 @@ extension TCPConnection {
 
   private func bind(_ socket: BorrowedDescriptor, to source: SocketAddress) throws(SystemError) {
     if source.port == 0 {
-      // The kernel then chooses the port in connect(2), where one can serve for several destinations: ip(7).
+      // The kernel then chooses the port in connect(2), where one port can serve several destinations: ip(7).
       try? socket.set(.bindAddressNoPort, to: 1)
     } else if !source.isUnix {
-      // Attempts to several addresses come from the same port.
+      // Attempts to several addresses use the same local port.
       try socket.set(.reuseAddress, to: 1)
     }
     try socket.bind(to: source)
   }
 
-  /// A socket became ready: it is connected, or has failed.
+  /// A connecting socket became ready: it is connected, or it has failed.
   func settled(_ connecting: ConnectingSocket) {
     guard let attempt = transport.attempt, attempt.sockets[connecting.attempt.id] === connecting else { return }
     let number = (try? connecting.registration.socket?.get(.pendingError)) ?? 0
     if number == 0 {
-      // Not connected yet: this was no news.
+      // The socket is not connected yet: this event was spurious.
       guard (try? connecting.registration.socket?.remoteAddress()) != nil else { return }
       established(connecting, attempt)
     } else {
@@ -153,7 +154,7 @@ extension TCPConnection {
     connecting.registration.leave()
   }
 
-  /// A socket is connected: the connection takes it over.
+  /// A socket is connected. The connection takes over its descriptor.
   private func established(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
     let destination = connecting.destination
     let local = try? connecting.registration.socket?.localAddress()

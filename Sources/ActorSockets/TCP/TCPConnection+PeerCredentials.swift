@@ -2,17 +2,19 @@ internal import EpollReactor
 public import SocketSystem
 
 extension TCPConnection {
-  /// Who is at the other end of a unix socket: SO_PEERCRED, unix(7).
+  /// Returns the process, user and group at the other end of a unix socket: SO_PEERCRED, unix(7).
   ///
   /// ```swift
   /// guard try await connection.peerCredentials().userID == 1000 else { return }
   /// ```
   ///
-  /// They are those of the moment at which the peer connected, or began to listen.
+  /// The kernel recorded them when the peer called connect(2) or listen(2).
   ///
-  /// - Returns: The process, the user and the group.
-  /// - Throws: ``SocketError``: `.invalidArgument` for a connection over TCP, which has none, `.closed` if there is no
-  ///   descriptor.
+  /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Returns: The credentials of the peer.
+  /// - Throws: ``SocketError``: `.invalidArgument` for a connection over TCP, which has no credentials; `.closed` if the
+  ///   connection has no descriptor.
   public func peerCredentials() throws -> PeerCredentials {
     try withFileDescriptor { number in
       do throws(SystemError) {

@@ -2,7 +2,7 @@ public import EpollReactor
 public import SocketSystem
 internal import Synchronization
 
-/// A TCP connection: tcp(7). Also a connection of a unix stream socket, which behaves the same.
+/// A TCP connection, tcp(7), or a connection over a unix stream socket, which has the same interface.
 ///
 /// ```swift
 /// let connection = try await TCPConnection.connect(to: .host("example.com", port: 25))
@@ -10,63 +10,65 @@ internal import Synchronization
 /// try await connection.write(utf8: "EHLO me.example.org\r\n")
 /// ```
 ///
-/// What it can do is described at ``ByteStream``. Dropping the last reference acts as ``ByteStream/close()``; a suspended
-/// call and an enqueued operation keep it alive.
+/// ``ByteStream`` describes the operations. Dropping the last reference acts like ``ByteStream/close()``. A suspended call and
+/// an enqueued operation keep the connection alive.
 public actor TCPConnection: ByteStream {
-  /// What a connection can be told to do differently.
+  /// The settings of a connection.
   public struct Configuration: Sendable {
-    /// What happens when an operation times out.
+    /// What happens to the connection when an operation times out.
     public enum TimeoutAction: Hashable, Sendable {
-      /// The operation fails, the connection stays usable, and no byte is lost.
+      /// The operation fails. The connection stays usable, and no byte is lost.
       case keepOpen
-      /// The operation fails, and the connection closes as with ``ByteStream/close()``. Its report says
+      /// The operation fails, and the connection closes as by ``ByteStream/close()``. Its report says
       /// ``CloseReport/Reason-swift.enum/timedOut``.
       case close
     }
 
-    /// How long connecting may take, the look-up of the name and all addresses together. 30 seconds by default.
+    /// How long connecting may take in total, including the look-up of the name and the attempts to all addresses. 30 seconds
+    /// by default.
     public var connectTimeout: Duration = .seconds(30)
-    /// Which addresses of a name to connect to, and which of them first. All of them by default.
+    /// Which address families of a name are tried, and which goes first. Both by default, IPv6 first.
     public var addressPreference = AddressPreference.any
-    /// How long an attempt to connect may go on alone before the next address is tried beside it: RFC 8305, Connection
-    /// Attempt Delay. 250 milliseconds by default, at least 10.
+    /// How long to wait for an attempt to connect before the next address is tried in parallel: RFC 8305, Connection Attempt
+    /// Delay. 250 milliseconds by default, at least 10.
     public var attemptDelay: Duration = .milliseconds(250)
-    /// What finds the addresses of names. The system's by default.
+    /// Looks up the addresses of names. The system's resolver by default.
     public var resolver: any Resolver = SystemResolver()
-    /// Where to connect from: an address, an interface by its name, a port, or both: `.host("eth0", port: 8082)`. Port 0 is
-    /// any port. Left to the kernel by default.
+    /// Where to connect from: an address, the name of an interface, a port, or a combination, as in `.host("eth0", port:
+    /// 8082)`. Port 0 means any port. Chosen by the kernel by default.
     ///
-    /// It is the source address that is chosen so. The way that the bytes go is the routing table's; see ``device``.
+    /// This sets only the source address. The routing table still decides which way the packets take; see ``device``.
     public var source: Endpoint?
-    /// The name of the interface that everything goes through, whatever the routing table says: SO_BINDTODEVICE, socket(7).
-    /// None by default.
-    public var device: String?
-    /// How long ``ByteStream/close()`` may take to send what was written; then the connection is aborted. 30 seconds by
+    /// The name of the interface that all packets use, whatever the routing table says: SO_BINDTODEVICE, socket(7). Not set by
     /// default.
+    public var device: String?
+    /// How long ``ByteStream/close()`` may take to send the remaining bytes; after that the connection is aborted. 30 seconds
+    /// by default.
     public var closeTimeout: Duration = .seconds(30)
-    /// The bytes that may wait to be sent before ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. 1 MiB by default.
+    /// The largest number of bytes that may wait to be sent before ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. 1 MiB
+    /// by default.
     public var writeBudget = 1 << 20
-    /// Whether small writes are sent at once: TCP_NODELAY. On by default.
+    /// Whether small writes are sent without delay: TCP_NODELAY. On by default.
     public var noDelay = true
-    /// How it is found out that the peer is gone. Keep-alive is on by default, the rest is off.
+    /// How the connection detects that its peer is gone. Keep-alive is on by default; the other checks are off.
     public var liveness = Liveness()
-    /// Looks at each new socket, changes its options, or refuses it by throwing. None by default.
+    /// Inspects each new socket, changes its options, or refuses it by throwing. Not set by default.
     ///
-    /// It is called on the reactor's thread, so keep it short: before connect(2) for every socket that is tried, also of a
-    /// unix address, and for every accepted connection before it is handed out. If it throws, connecting ends with its error,
-    /// and an accepted connection is reset, after which accepting goes on. It is not called by
-    /// ``TCPConnection/adopt(fileDescriptor:configuration:reactor:)``.
+    /// The closure is called on the reactor's thread, so keep it short. It is called before connect(2) for every socket that is
+    /// tried, including unix sockets, and for every accepted connection before it is handed out. If it throws, connecting fails
+    /// with its error; an accepted connection is reset, and accepting continues.
+    /// ``TCPConnection/adopt(fileDescriptor:configuration:reactor:)`` does not call it.
     public var prepare: (@Sendable (borrowing SocketControl) throws -> Void)?
-    /// Whether the connection closes itself when the peer has finished and everything it sent was read. Off by default.
+    /// Whether the connection closes itself after the peer has finished and all its bytes were read. Off by default.
     public var closesOnEndOfStream = false
-    /// How many descriptors that the peer of a unix socket passed may wait for ``TCPConnection/takeDescriptor()``. With 0, the
-    /// default, none is received, and the kernel closes what comes. A peer that passes more than may wait has what is too
-    /// many closed, and reads behind the bytes that it came with throw `.limitExceeded`.
+    /// How many descriptors passed by the peer of a unix socket may wait for ``TCPConnection/takeDescriptor()``. With 0, the
+    /// default, the connection receives no descriptors, and the kernel closes those that arrive. If the peer passes too many,
+    /// the excess ones are closed, and reads after the bytes that they came with throw `.limitExceeded`.
     public var pendingDescriptorLimit = 0
-    /// What happens when an operation times out.
+    /// What happens to the connection when an operation times out. It stays open by default.
     public var onTimeout = TimeoutAction.keepOpen
 
-    /// The defaults.
+    /// Creates a configuration with the defaults.
     public init() {}
 
     fileprivate var inbox: DescriptorInbox? {
@@ -85,9 +87,9 @@ public actor TCPConnection: ByteStream {
 
   /// A number that no other connection of this process has, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
-  /// The isolation domain of the connection.
+  /// The executor that isolates the connection.
   public nonisolated let executor: ReactorExecutor
-  /// The queues, and what moves the bytes.
+  /// The state of the stream: its queues, and the code that moves the bytes.
   public let _core: _StreamCore
 
   private nonisolated let draining = Atomic<Bool>(false)
@@ -95,15 +97,15 @@ public actor TCPConnection: ByteStream {
   nonisolated let registration: Registration
   let transport: SocketTransport
 
-  // MARK: Making one
+  // MARK: Creating
 
-  /// Starts connecting and returns at once. Reads and writes queue until the connection is up; if it does not come up,
-  /// they throw why.
+  /// Starts connecting and returns at once. Reads and writes queue until the connection is established. If connecting fails,
+  /// they throw its error.
   ///
   /// - Parameters:
-  ///   - endpoint: Where to. The addresses of a name are tried as RFC 8305 says, and the first that answers is taken.
-  ///   - configuration: What to do differently.
-  ///   - reactor: Where the connection's code runs.
+  ///   - endpoint: Where to connect. The addresses of a name are tried as RFC 8305 says, and the first that connects is used.
+  ///   - configuration: The settings.
+  ///   - reactor: The reactor that runs the connection.
   public init(to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared) {
     self.init(
       connectingWith: configuration, timeout: .within(configuration.connectTimeout),
@@ -111,23 +113,23 @@ public actor TCPConnection: ByteStream {
     submit { $0.begin(connectingTo: endpoint) }
   }
 
-  /// Connects: connect(2), and the resolver's look-up for a name.
+  /// Connects: connect(2), after the resolver's look-up if the endpoint is a name.
   ///
-  /// The addresses of a name are tried as "Happy Eyeballs" says, RFC 8305: IPv6 and IPv4 in turns, the next one when one
-  /// fails or does not answer within ``Configuration/attemptDelay``. The first that answers is taken.
+  /// The addresses of a name are tried as in "Happy Eyeballs", RFC 8305: IPv6 and IPv4 alternate, and the next address is tried
+  /// when one fails or does not answer within ``Configuration/attemptDelay``. The first that connects is used.
   ///
   /// *Cancellation* stops connecting and throws `CancellationError`.
   ///
   /// - Parameters:
-  ///   - endpoint: Where to.
-  ///   - configuration: What to do differently.
-  ///   - timeout: How long it may take; `nil` for the configuration's 30 seconds.
-  ///   - reactor: Where the connection's code runs.
-  /// - Returns: The connection, which is up.
+  ///   - endpoint: Where to connect.
+  ///   - configuration: The settings.
+  ///   - timeout: How long connecting may take; `nil` for the configuration's ``Configuration/connectTimeout``.
+  ///   - reactor: The reactor that runs the connection.
+  /// - Returns: The connection, which is established.
   /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed`,
-  ///   `.interfaceNotFound` for a source or a device that this machine does not have, and so on. If several addresses were
-  ///   tried, its description names each with what became of it, and so do its
-  ///   ``SocketError/causes``. What ``Configuration/prepare`` throws, as it is.
+  ///   `.interfaceNotFound` if this machine does not have the source's interface or the device, and others. If several
+  ///   addresses were tried, its description names each address and its failure, and ``SocketError/causes`` holds the errors.
+  ///   An error that ``Configuration/prepare`` throws is thrown unchanged.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TCPConnection {
@@ -141,21 +143,21 @@ public actor TCPConnection: ByteStream {
       return connection
     } catch {
       await connection.abort()
-      // What `prepare` threw goes to the caller as it is.
+      // An error thrown by `prepare` reaches the caller unchanged.
       throw (error as? SocketError)?.underlyingError ?? error
     }
   }
 
-  /// Takes a connected stream socket over, which is closed with the connection.
+  /// Takes ownership of a connected stream socket. Closing the connection closes the socket.
   ///
   /// - Parameters:
-  ///   - fileDescriptor: The socket; nobody else may use or close it afterwards.
-  ///   - configuration: What to do differently.
-  ///   - reactor: Where the connection's code runs.
+  ///   - fileDescriptor: The socket. Do not use or close it afterwards.
+  ///   - configuration: The settings.
+  ///   - reactor: The reactor that runs the connection.
   /// - Returns: The connection.
-  /// - Throws: ``SocketError``: `.notASocket`, and `.invalidArgument` if it is closed, for datagrams, not connected, or
-  ///   listens. Then the descriptor stays the caller's. It is as it was, unless an option of the configuration could not be
-  ///   set.
+  /// - Throws: ``SocketError``: `.notASocket`, or `.invalidArgument` if the descriptor is closed, is not a stream socket, is
+  ///   not connected, or listens. The caller then still owns the descriptor. Its socket is unchanged, unless an option of the
+  ///   configuration could not be set.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
@@ -165,7 +167,7 @@ public actor TCPConnection: ByteStream {
       try found.take(), remote: found.address, isTCP: found.isTCP, configuration: configuration, reactor: reactor)
   }
 
-  /// A connection that accept4(2) or the caller brought, with its options set.
+  /// Creates a connection from an accepted or adopted socket whose options are set.
   init(
     _ descriptor: consuming OwnedDescriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
     configuration: Configuration, reactor: Reactor
@@ -200,7 +202,8 @@ public actor TCPConnection: ByteStream {
   }
 
   deinit {
-    // What is isolated is out of reach here, and the last reference may go anywhere: the reactor closes the descriptor.
+    // Isolated state is out of reach here, and the last reference may be dropped on any thread. So the reactor closes the
+    // descriptor.
     if !registration.needsToLeave { return }
     let isUnix = identity.withLock { ($0.localAddress ?? $0.remoteAddress)?.isUnix ?? false }
     registration.reactor.submit { [registration, executor] in
@@ -213,50 +216,52 @@ public actor TCPConnection: ByteStream {
     }
   }
 
-  // MARK: Knowing it
+  // MARK: Identity
 
-  /// A name of your choice, for logs.
+  /// A name for logs, which the program may set.
   public nonisolated var label: String? {
     get { identity.withLock { $0.label } }
     set { identity.withLock { $0.label = newValue } }
   }
 
-  /// This side's address, once there is one: getsockname(2).
+  /// The local address, once there is one: getsockname(2).
   public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
 
-  /// The peer's address, once connected: getpeername(2). A peer that came over IPv4 has an IPv4 address, also on a
-  /// listener for both families.
+  /// The address of the peer, once connected: getpeername(2). A peer that connected over IPv4 has an IPv4 address, even if the
+  /// listener serves both families.
   public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
 
-  /// Whether it runs over IPv4.
+  /// Whether the connection uses IPv4.
   public nonisolated var isIPv4: Bool { remoteAddress?.isIPv4 ?? false }
 
-  /// Whether it runs over IPv6.
+  /// Whether the connection uses IPv6.
   public nonisolated var isIPv6: Bool { remoteAddress?.isIPv6 ?? false }
 
-  /// Whether the listener that serves this connection stops: finish what is under way, and take nothing new.
+  /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work.
   public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-  /// One line for logs: number, label, addresses. ``ByteStream/status`` adds the rest.
+  /// A description in one line, for logs: the number, the label and the addresses. ``ByteStream/status`` has more.
   public nonisolated var description: String {
     "TCPConnection \(ObservedConnection(id, identity.withLock { $0 }))"
   }
 
-  /// Lends the descriptor, for what this class does not do.
+  /// Calls a closure with the descriptor, for system calls that this class does not offer.
   ///
-  /// Do not close it, and do not change whether it blocks.
+  /// Do not close the descriptor or change its blocking mode.
   ///
-  /// - Parameter body: Gets the number; it is the connection's until the closure returns.
-  /// - Returns: What the closure returns.
-  /// - Throws: `.closed` if there is none, and what the closure throws.
+  /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter body: Called with the descriptor, which is valid until the closure returns.
+  /// - Returns: The closure's result.
+  /// - Throws: ``SocketError``: `.closed` if the connection has no descriptor; whatever the closure throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     try body(openSocket("withFileDescriptor", claimPlaceNow()).number)
   }
 
-  /// The socket for a call of the user's, if there is one.
+  /// Returns the socket for a public operation that has claimed its place.
   func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor { try borrowSocket(operation) }
 
-  /// Returns the socket, for the layer above. Call it on the reactor's thread only.
+  /// Returns the socket for the layer above. Call this on the reactor's thread only.
   package nonisolated func borrowSocket(_ operation: String) throws -> BorrowedDescriptor {
     guard let socket = registration.socket else {
       throw SocketError(.closed, operation: operation, detail: "the connection has no descriptor")
@@ -271,10 +276,10 @@ public actor TCPConnection: ByteStream {
 
 extension TCPConnection: CustomStringConvertible {}
 
-// MARK: - Beginning
+// MARK: - Starting
 
 extension TCPConnection {
-  /// Enters the reactor; false if it cannot, and everything has failed.
+  /// Registers with the reactor. Returns `false` if that fails; all operations have then failed.
   func enter() -> Bool {
     core.setOwner(self)
     do {

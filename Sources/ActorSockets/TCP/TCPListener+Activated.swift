@@ -8,17 +8,17 @@ extension TCPListener {
   /// if listeners.isEmpty { listeners = [try TCPListener.bind(to: .port(7777))] }
   /// ```
   ///
-  /// Each socket is given out once. The environment is read at the first call and not changed: `LISTEN_PID` names this
-  /// process, and so child processes have no use for it. Sockets that are not for streams, or do not listen, are passed
-  /// over, and stay as they are, except that no child process inherits them.
+  /// Each socket is given out once. The environment is read at the first call and is not changed: `LISTEN_PID` names this
+  /// process, so child processes ignore it. A socket that is not a stream socket or does not listen is skipped. It is not
+  /// changed, except that child processes do not inherit it.
   ///
   /// - Parameters:
   ///   - name: The name of the sockets (`FileDescriptorName=` in the unit); `nil` for all that were not given out yet.
-  ///   - configuration: What to do differently; see ``adopt(fileDescriptor:configuration:reactor:)``.
-  ///   - reactor: Where the listeners' code runs, and that of their connections.
-  /// - Returns: A listener for each socket, in systemd's order; none if this process was not activated so.
-  /// - Throws: ``SocketError``: `.invalidArgument` if no socket has the name, or one that has it was taken before or is
-  ///   no listening stream socket, and if the environment contradicts itself.
+  ///   - configuration: The settings; see ``adopt(fileDescriptor:configuration:reactor:)``.
+  ///   - reactor: The reactor that runs the listeners and their connections.
+  /// - Returns: A listener for each socket, in systemd's order; an empty array if systemd passed no sockets to this process.
+  /// - Throws: ``SocketError``: `.invalidArgument` if no socket has the name, if a socket with the name was taken before or is
+  ///   not a listening stream socket, or if the variables contradict each other.
   public static func activated(
     named name: String? = nil, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> [TCPListener] {

@@ -2,26 +2,27 @@ public import EpollReactor
 internal import SocketSystem
 
 extension TCPListener {
-  /// Takes over a stream socket that listens already, which is closed with the listener.
+  /// Takes ownership of a stream socket that already listens. Closing the listener closes the socket.
   ///
-  /// It no longer blocks from here on, also in other processes that share it. Of the configuration, what is about
-  /// connections counts; the rest was decided when the socket was made. The file of a unix socket is not removed on closing:
-  /// it belongs to whoever made it.
+  /// The socket becomes nonblocking, also in other processes that share it. Of the configuration, only the settings of
+  /// connections apply, because the others were decided when the socket was created. Closing the listener does not remove the
+  /// file of a unix socket, because the creator of the socket owns the file.
   ///
   /// - Parameters:
-  ///   - fileDescriptor: The socket; nobody else may use or close it afterwards.
-  ///   - configuration: What to do differently.
-  ///   - reactor: Where the listener's code runs, and that of its connections.
+  ///   - fileDescriptor: The socket. Do not use or close it afterwards.
+  ///   - configuration: The settings.
+  ///   - reactor: The reactor that runs the listener and its connections.
   /// - Returns: The listener.
-  /// - Throws: ``SocketError``: `.notASocket`, and `.invalidArgument` if it is closed, for datagrams, or does not listen.
-  ///   Then the descriptor stays the caller's. It is as it was, unless an option of the configuration could not be set.
+  /// - Throws: ``SocketError``: `.notASocket`, or `.invalidArgument` if the descriptor is closed, is not a stream socket, or
+  ///   does not listen. The caller then still owns the descriptor. Its socket is unchanged, unless an option of the
+  ///   configuration could not be set.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
     try adopt(AdoptableSocket(fileDescriptor, as: .listener), configuration, reactor)
   }
 
-  /// Takes over a socket that was looked at.
+  /// Takes ownership of a socket that was checked.
   static func adopt(
     _ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor
   ) throws(SocketError) -> TCPListener {

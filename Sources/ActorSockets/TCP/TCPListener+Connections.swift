@@ -1,24 +1,26 @@
 extension TCPListener {
-  /// The connections, one for each pass of a `for` loop; the loop ends when the listener is closed.
+  /// The connections, one for each iteration of a `for` loop. The loop ends when the listener is closed.
   ///
   /// ```swift
   /// for try await connection in listener.connections { … }
   /// ```
   public nonisolated var connections: Connections { Connections(listener: self) }
 
-  /// The connections of a listener, accepted as they are asked for.
+  /// The connections of a listener. Each is accepted when the loop asks for it.
   public struct Connections: AsyncSequence, AsyncIteratorProtocol, Sendable {
     fileprivate let listener: TCPListener
 
-    /// Begins to iterate.
+    /// Returns an iterator over the connections.
     ///
     /// - Returns: The iterator.
     public func makeAsyncIterator() -> Connections { self }
 
-    /// Accepts the next connection.
+    /// Accepts the next connection, as ``TCPListener/accept()`` does.
+    ///
+    /// *Cancellation* and *ordering* are those of ``TCPListener/accept()``.
     ///
     /// - Returns: The connection; `nil` when the listener is closed.
-    /// - Throws: What broke the listener, and `CancellationError` when the task is cancelled.
+    /// - Throws: ``SocketError`` with what broke the listener; `CancellationError` when the task is cancelled.
     public func next() async throws -> TCPConnection? {
       do {
         return try await listener.accept()
@@ -27,11 +29,13 @@ extension TCPListener {
       }
     }
 
-    /// Accepts the next connection from any isolation.
+    /// Accepts the next connection, called from any isolation.
+    ///
+    /// *Cancellation* and *ordering* are those of ``TCPListener/accept()``.
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The connection; `nil` when the listener is closed.
-    /// - Throws: What broke the listener, and `CancellationError` when the task is cancelled.
+    /// - Throws: ``SocketError`` with what broke the listener; `CancellationError` when the task is cancelled.
     public func next(isolation actor: isolated (any Actor)?) async throws -> TCPConnection? { try await next() }
   }
 }

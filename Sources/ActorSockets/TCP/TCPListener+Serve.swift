@@ -3,103 +3,102 @@ internal import SocketSystem
 
 /// Where the handlers of a listener's connections run.
 public enum HandlerExecutor: Hashable, Sendable {
-  /// On Swift's pool of threads: a handler may compute, and blocks nobody's sockets.
+  /// On Swift's pool of threads. A handler may compute or block without holding up any socket.
   ///
-  /// The handlers prefer the ``WorkerPool``, unless the task that serves is of low priority when it begins to.
+  /// The handlers prefer the ``WorkerPool``, unless the task that calls `serve` has a priority below medium at that time.
   case pool
-  /// On the reactor's thread: no change of threads between a handler and its connection, which is the fastest for short
-  /// answers. A handler that blocks stalls every socket of the reactor.
+  /// On the reactor's thread. A handler and its connection then run on the same thread, which is fastest for short answers. A
+  /// handler that blocks stalls every socket of the reactor.
   case reactor
 }
 
-/// How much a server takes on.
+/// How many connections a server handles at a time.
 public struct ServeLimits: Hashable, Sendable {
-  /// The most connections at a time; further ones wait in the kernel's backlog.
+  /// The largest number of connections at a time. Further ones wait in the kernel's backlog.
   ///
   /// The default is 10,000, or fewer if the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)): then it
-  /// is 64 less than RLIMIT_NOFILE, or half of RLIMIT_NOFILE if that is more. One half of the descriptors that this leaves is
-  /// for what the program opens; the other half is the reserve that ``TCPListener/accept()`` describes. A higher number of
-  /// connections does not use up the reserve.
+  /// is RLIMIT_NOFILE minus 64, or half of RLIMIT_NOFILE if that is more. Half of the remaining descriptors are for what the
+  /// program opens; the other half is the reserve that ``TCPListener/accept()`` describes. A larger number of connections does
+  /// not use up the reserve.
   public var connections: Int
-  /// The most connections of one peer at a time; further ones are reset. A peer is an IPv4 address, or the /64 network of an
-  /// IPv6 address. `nil`, the default, for any number: behind one address there may be many people, or a proxy.
+  /// The largest number of connections of one peer at a time. Further ones are reset. A peer is an IPv4 address, or the /64
+  /// network of an IPv6 address. `nil`, the default, for no limit: many people, or a proxy, may share one address.
   public var connectionsPerPeer: Int?
 
-  /// Limits.
+  /// Creates limits.
   ///
   /// - Parameters:
-  ///   - connections: The most connections at a time, at least 1; `nil` for the default.
-  ///   - connectionsPerPeer: The most connections of one peer at a time, at least 1; `nil` for any number.
+  ///   - connections: The largest number of connections at a time, at least 1; `nil` for the default.
+  ///   - connectionsPerPeer: The largest number of connections of one peer at a time, at least 1; `nil` for no limit.
   public init(connections: Int? = nil, connectionsPerPeer: Int? = nil) {
     self.connections = connections ?? min(10_000, DescriptorReserve.refresh().connections)
     self.connectionsPerPeer = connectionsPerPeer
   }
 }
 
-/// How long handlers may go on when a server stops.
+/// How long handlers may continue when a server stops.
 public struct Drain: Hashable, Sendable {
   let nanoseconds: Int64
 
-  /// Handlers have so much time to end; then they are cancelled and their connections aborted.
+  /// Gives the handlers this long to end; after that they are cancelled and their connections aborted.
   ///
   /// - Parameter duration: The time.
   /// - Returns: The drain.
   public static func within(_ duration: Duration) -> Drain { Drain(nanoseconds: duration.clampedNanoseconds) }
 
-  /// Handlers are cancelled and their connections aborted at once.
+  /// Cancels the handlers and aborts their connections at once.
   public static var immediately: Drain { Drain(nanoseconds: 0) }
 }
 
-/// What a server did.
+/// The numbers of connections that a server accepted, finished and refused.
 public struct ServeReport: Hashable, Sendable {
   /// The connections that were accepted.
   public var accepted = 0
-  /// Of these, the ones whose handler returned.
+  /// The accepted connections whose handler returned.
   public var finished = 0
-  /// The ones whose handler threw an error.
+  /// The accepted connections whose handler threw an error.
   public var failed = 0
-  /// The ones that were aborted because they were not done when the drain was over.
+  /// The accepted connections that were aborted because their handlers had not ended when the drain was over.
   public var aborted = 0
-  /// The ones that were reset at once, because their peer had too many, because descriptors were short (see
-  /// ``TCPListener/accept()``), or because ``TCPConnection/Configuration/prepare`` refused them. They do not count as
-  /// accepted.
+  /// The connections that were reset at once: their peer had too many, descriptors were short (see ``TCPListener/accept()``),
+  /// or ``TCPConnection/Configuration/prepare`` refused them. They do not count as accepted.
   public var refused = 0
 
-  /// Nothing done yet.
+  /// Creates a report with all counts at 0.
   public init() {}
 }
 
 extension TCPListener {
-  /// What `serve` keeps.
+  /// The state of `serve`.
   struct Server {
     var isServing = false
-    /// It was drained before it was served: `serve` has nothing to do.
+    /// The listener was drained before it was served, so `serve` returns at once.
     var wasDrained = false
     var isDraining = false
     var report = ServeReport()
     var limits = ServeLimits(connections: 1)
-    /// The reactors that connections are handed to, in turns; none for the listener's own.
+    /// The reactors that connections are handed to in turn; empty to use the listener's own.
     var reactors: [Reactor] = []
     private var nextReactor = 0
-    /// The connections whose handlers are at work, or about to be.
+    /// The connections whose handlers run, or are about to.
     var active: [UInt64: TCPConnection] = [:]
     var peers = PeerCounts(limit: nil)
-    /// How many connections have no handler any more and are being closed; they take up places too.
+    /// The number of connections whose handler has ended and which are being closed. They still count toward the limit.
     var closing = 0
-    /// The accepting loop awaits a connection, or has one that is not among the active ones yet.
+    /// The accepting loop awaits a connection, or has one that is not in `active` yet.
     var isAccepting = false
     /// For each socket, the number of connections that have waited in the kernel since before the drain began.
     var backlog: [Int] = []
     var drainDeadline: DeadlineKey?
     var drainEnd: Int64 = .max
     var isOverdue = false
-    /// The accepting loop, waiting for a free place or for the end of the drain.
+    /// The accepting loop, which waits for room or for the end of the drain.
     var waiter: Suspension?
 
-    /// All places are taken.
+    /// The number of connections has reached the limit.
     var isFull: Bool { active.count + closing + (isAccepting ? 1 : 0) >= limits.connections }
 
-    /// Whether a drain is under way and connections still wait that waited when it began.
+    /// Whether the drain still has to accept connections that waited when it began.
     var hasBacklog: Bool { backlog.contains { $0 > 0 } }
 
     /// Whether a connection of the listener's socket with this index may be accepted.
@@ -107,12 +106,12 @@ extension TCPListener {
       !isDraining || backlog.indices.contains(index) && backlog[index] > 0
     }
 
-    /// A connection of the listener's socket with this index was accepted, or has gone.
+    /// A connection of the listener's socket with this index was accepted, or is gone.
     mutating func tookConnection(of index: Int) {
       if backlog.indices.contains(index) { backlog[index] -= 1 }
     }
 
-    /// The reactor whose turn it is to get a connection.
+    /// Returns the reactor for the next connection, in turn; `nil` for the listener's own.
     mutating func takeReactor() -> Reactor? {
       if reactors.isEmpty { return nil }
       defer { nextReactor = (nextReactor + 1) % reactors.count }
@@ -120,51 +119,55 @@ extension TCPListener {
     }
   }
 
-  /// Serves connections, each with a task of its own, until the task is cancelled or ``drain(within:)`` is called.
+  /// Serves connections, each in its own task, until the calling task is cancelled or ``drain(within:)`` is called.
   ///
-  /// A handler that returns closes its connection; one that throws aborts it, and concerns no other.
+  /// When a handler returns, its connection is closed. When a handler throws, its connection is aborted; other connections are
+  /// not affected.
   ///
-  /// *Cancellation* begins the drain. ``TCPConnection/isDraining`` becomes true, and the handlers go on, shielded from the
-  /// cancellation. Connections that wait in the kernel when the drain begins are served, too, as places become free. When
-  /// all of them are accepted or the drain is over, the listener is closed, which resets the connections that came during the
-  /// drain. (For a unix socket the kernel does not say how many connections wait: those that come during the drain are served,
-  /// too, up to the length of the backlog.) Handlers that are not done when the drain is over are cancelled, and their
-  /// connections aborted; `serve` returns when the last handler has ended.
+  /// *Cancellation* begins the drain. ``TCPConnection/isDraining`` becomes true, and the handlers continue, shielded from the
+  /// cancellation. Connections that wait in the kernel when the drain begins are also served, as room becomes available. When
+  /// all of them are accepted or the drain is over, the listener is closed, which resets the connections that arrived during
+  /// the drain. (For a unix socket the kernel does not report how many connections wait. So connections that arrive during the
+  /// drain are also served, up to the length of the backlog.) When the drain is over, the remaining handlers are cancelled and
+  /// their connections aborted. `serve` returns when the last handler has ended.
+  ///
+  /// *Ordering*: it takes its place among the listener's calls in the order in which they were made.
   ///
   /// - Parameters:
   ///   - place: Where the handlers run.
-  ///   - limits: How much to take on.
-  ///   - drain: How long handlers may go on when the server stops.
-  ///   - reactors: How many reactors the connections are spread over, 1 to 256: the listener's own, and new ones. With more
-  ///     than one, several cores do the work of the sockets; they are handed out in turns.
+  ///   - limits: How many connections to handle at a time.
+  ///   - drain: How long handlers may continue when the server stops.
+  ///   - reactors: The number of reactors that share the connections, 1 to 256: the listener's own, and new ones. With more
+  ///     than one, several cores do the work of the sockets. Connections are assigned to the reactors in turn.
   ///   - handler: Serves one connection.
-  /// - Returns: What was done.
-  /// - Throws: `.invalidArgument` if the listener is being served already or the limits make no sense, `.closed` if
-  ///   it is closed, and otherwise what broke the listener, after draining.
+  /// - Returns: The numbers of connections that were accepted, finished and refused.
+  /// - Throws: ``SocketError``: `.invalidArgument` if the listener is already being served or a limit is out of range;
+  ///   `.closed` if the listener is closed; otherwise the error that broke the listener, after draining.
   @discardableResult
   public func serve(
     on place: HandlerExecutor = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),
     reactors: Int = 1, handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
   ) async throws -> ServeReport {
-    // They are of high priority.
+    // The workers have a high priority, so a task of low priority does not use them.
     let workers: (any TaskExecutor)? = Task.currentPriority < .medium ? nil : WorkerPool.shared
     return try await serve(
       choosing: { place == .reactor ? $0.executor.reactor : workers }, limits: limits, drain: drain, reactors: reactors,
       handler: handler)
   }
 
-  /// Serves connections as ``serve(on:limits:drain:reactors:handler:)`` does, and chooses for each where its handler runs.
+  /// Serves connections like ``serve(on:limits:drain:reactors:handler:)``, and chooses an executor for each handler.
+  ///
+  /// *Cancellation* and *ordering* are those of ``serve(on:limits:drain:reactors:handler:)``.
   ///
   /// - Parameters:
-  ///   - executor: Called on the reactor's thread when a connection is accepted, with its addresses known. It returns the
-  ///     executor that the handler prefers, for example `connection.executor.reactor`, ``WorkerPool/shared``, or `nil` for
-  ///     none, which is Swift's pool.
-  ///   - limits: How much to take on.
-  ///   - drain: How long handlers may go on when the server stops.
-  ///   - reactors: How many reactors the connections are spread over, 1 to 256.
+  ///   - executor: Called on the reactor's thread for each accepted connection, whose addresses are known. Returns the executor
+  ///     that the handler prefers, for example `connection.executor.reactor` or ``WorkerPool/shared``; `nil` for Swift's pool.
+  ///   - limits: How many connections to handle at a time.
+  ///   - drain: How long handlers may continue when the server stops.
+  ///   - reactors: The number of reactors that share the connections, 1 to 256.
   ///   - handler: Serves one connection.
-  /// - Returns: What was done.
-  /// - Throws: What the other one throws.
+  /// - Returns: The numbers of connections that were accepted, finished and refused.
+  /// - Throws: The errors of ``serve(on:limits:drain:reactors:handler:)``.
   @discardableResult
   public func serve(
     choosing executor: @escaping @Sendable (TCPConnection) -> (any TaskExecutor)?, limits: ServeLimits = .init(),
@@ -179,7 +182,7 @@ extension TCPListener {
     server.limits = limits
     server.peers = PeerCounts(limit: limits.connectionsPerPeer)
     if reactors > 1 { server.reactors = [self.executor.reactor] + (1..<reactors).map { _ in Reactor() } }
-    // A task of its own, so that cancelling the caller does not cancel the handlers.
+    // A separate task, so that cancelling the caller does not cancel the handlers.
     let tree = Task { try await serveTree(executor, drain, handler) }
     return try await withTaskCancellationHandler {
       try await tree.value
@@ -201,15 +204,15 @@ extension TCPListener {
     }
   }
 
-  /// Stops serving: accepts only connections that already wait, and gives the handlers this long to end. See
-  /// ``serve(on:limits:drain:reactors:handler:)``, which returns then.
+  /// Stops serving: accepts only the connections that already wait, and gives the handlers this long to end. Then
+  /// ``serve(on:limits:drain:reactors:handler:)``, which describes the drain, returns.
   ///
-  /// A listener that is drained before it is served has nothing to do: `serve` returns at once.
+  /// If the listener is drained before it is served, it is closed, and `serve` returns at once.
   ///
-  /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the listener's isolation it takes effect at once, ahead
-  /// of calls that wait in the queue.
+  /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the listener's isolation it takes effect at once,
+  /// ahead of calls that wait in the queue.
   ///
-  /// - Parameter duration: How long the handlers may go on. Of several drains, the earliest end counts.
+  /// - Parameter duration: How long the handlers may continue. If several drains are requested, the earliest end counts.
   public func drain(within duration: Duration) {
     _ = claimPlaceNow()
     if !server.isServing {
@@ -225,11 +228,12 @@ extension TCPListener {
   ) async throws -> ServeReport {
     var failure: (any Error)?
     await PoolDescriptors.areOpen()
-    // A throwing group, although no child throws: the other kind wraps each child twice, in frames that idle with it.
+    // A throwing group, although no child throws, because a group that does not throw wraps each child in two more frames,
+    // which stay allocated while the child is idle.
     try await withThrowingDiscardingTaskGroup { group in
       do {
         while let connection = try await nextToServe() {
-          // No preference is the pool: this task has none that a child could inherit.
+          // No preference means the pool, because this task has no preference that a child could inherit.
           group.addTask(executorPreference: place(connection)) { () async throws -> Void in
             await self.run(handler, connection)
           }
@@ -249,7 +253,7 @@ extension TCPListener {
     return server.report
   }
 
-  /// The next connection, as soon as there is a place for it; `nil` when the server stops.
+  /// Returns the next connection once there is room for it; `nil` when the server stops.
   private func nextToServe() async throws -> TCPConnection? {
     while server.isFull, !server.isDraining || server.hasBacklog { await nextChange(claimPlaceNow()).suspend() }
     if server.isDraining, !server.hasBacklog {
@@ -265,7 +269,7 @@ extension TCPListener {
     }
   }
 
-  /// Counts a connection in.
+  /// Records an accepted connection.
   private func enlist(_ connection: TCPConnection) -> TCPConnection {
     server.report.accepted += 1
     server.active[connection.id] = connection
@@ -274,7 +278,7 @@ extension TCPListener {
     return connection
   }
 
-  /// Inlined: each frame counts in what an idle connection takes.
+  /// Inlined, because each frame adds to the memory of an idle connection.
   @inline(__always)
   private nonisolated func run(
     _ handler: @concurrent @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
@@ -292,22 +296,22 @@ extension TCPListener {
     submit { $0.closed(connection) }
   }
 
-  /// A handler has ended; a connection that was aborted before is counted as that already.
+  /// A handler has ended. A connection that was aborted was already removed and counted.
   private func handlerEnded(_ connection: TCPConnection, _ count: (inout ServeReport) -> Void) {
     if server.active.removeValue(forKey: connection.id) != nil { count(&server.report) }
     server.closing += 1
     wakeServer()
   }
 
-  /// The connection of a handler that has ended is gone, or left to itself because the drain is over.
+  /// The connection of a handler that has ended is closed, or closes on its own because the drain is over.
   private func closed(_ connection: TCPConnection) {
     server.closing -= 1
     server.peers.leave(connection.remoteAddress)
     wakeServer()
   }
 
-  /// Begins to wait until something changes. Check what it waits for just before, in the same job: the runtime may suspend a task
-  /// at any `await`.
+  /// Begins to wait for the next change. Check the condition just before, in the same job, because the runtime may suspend a
+  /// task at any `await`.
   private func nextChange(_ place: Place) -> Suspension {
     let waiter = Suspension(place)
     server.waiter = waiter
@@ -316,8 +320,8 @@ extension TCPListener {
 
   private func wakeServer() { server.waiter.take()?.resume() }
 
-  /// Starts the time that the handlers have to end. From here on, only connections that already wait are accepted. For their
-  /// peers these connections are established, and closing the listener would reset them.
+  /// Starts the drain. From here on, only connections that already wait are accepted. Their peers consider them established,
+  /// and closing the listener would reset them.
   private func beginDrain(_ drain: Drain) {
     guard server.isServing else { return }
     if !server.isDraining, drain.nanoseconds > 0 { server.backlog = waitingConnections() }

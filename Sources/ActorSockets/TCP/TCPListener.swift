@@ -1,7 +1,7 @@
 public import EpollReactor
 public import SocketSystem
 
-/// Sockets that listen for connections: listen(2), accept4(2).
+/// One or more sockets that listen for connections: listen(2), accept4(2).
 ///
 /// ```swift
 /// let listener = try TCPListener.bind(to: .port(7777))
@@ -10,50 +10,50 @@ public import SocketSystem
 /// }
 /// ```
 ///
-/// Connections are taken from the kernel only as they are asked for; others wait in its backlog. Dropping the last
-/// reference closes it.
+/// The listener accepts a connection only when the program asks for one; others wait in the kernel's backlog. Dropping the last
+/// reference closes the listener.
 public actor TCPListener: ReactorActor {
-  /// What a listener can be told to do differently.
+  /// The settings of a listener.
   public struct Configuration: Sendable {
-    /// The connections that the kernel keeps ready to be accepted: listen(2). It cuts the number to
+    /// The number of connections that may wait in the kernel to be accepted: listen(2). The kernel reduces it to
     /// `/proc/sys/net/core/somaxconn`.
     public var backlog: Int32 = 4096
-    /// Whether to bind although connections of an earlier listener are in TIME_WAIT: SO_REUSEADDR. On by default.
+    /// Whether to bind even if connections of an earlier listener are in TIME_WAIT: SO_REUSEADDR. On by default.
     public var reuseAddress = true
-    /// Whether several listeners share the port, each of them with this on and of the same user: SO_REUSEPORT, socket(7). The
-    /// kernel spreads the connections over them. Off by default.
+    /// Whether several listeners may share the port: SO_REUSEPORT, socket(7). All of them must turn this on and belong to the
+    /// same user. The kernel distributes the connections among them. Off by default.
     public var reusePort = false
-    /// The permission bits of the file of a unix socket, for example `0o660`; connecting needs the right to write. `nil`
-    /// leaves them to the umask, and is the default. The file has no others at any time. Abstract names have none.
+    /// The permission bits of a unix socket's file, for example `0o660`. Connecting requires write permission. With `nil`, the
+    /// default, the umask decides. The file never has other permissions, not even briefly. Abstract names have no permissions.
     public var permissions: UInt16?
-    /// Whether a listener for all addresses leaves IPv4 alone: IPV6_V6ONLY. Off by default.
+    /// Whether a listener on all addresses accepts IPv6 only: IPV6_V6ONLY. Off by default.
     public var ipv6Only = false
-    /// What the accepted connections do differently.
+    /// The settings of accepted connections.
     public var connection = TCPConnection.Configuration()
 
-    /// The defaults.
+    /// Creates a configuration with the defaults.
     public init() {}
   }
 
-  /// The isolation domain of the listener.
+  /// The executor that isolates the listener.
   public nonisolated let executor: ReactorExecutor
-  /// Where it listens; port 0 is replaced by the port that the kernel chose: getsockname(2).
+  /// The addresses that it listens on, with the port that the kernel chose in place of port 0: getsockname(2).
   public nonisolated let localAddresses: [SocketAddress]
 
   nonisolated let sockets: [Registration]
-  /// For deadlines, which outlive the sockets.
+  /// For deadlines, which exist longer than the sockets.
   nonisolated let registration: Registration
-  /// What to remove when it is closed, once: afterwards the path is a successor's.
+  /// The file to remove when the listener is closed. It is removed once, because afterwards another listener may use the path.
   private var unixSocket: UnixSocketFile?
   private let configuration: Configuration
-  /// What accepted connections are; not every stream over IP is TCP.
+  /// Whether accepted connections are TCP. Not every stream socket over IP is TCP.
   private let isTCP: Bool
-  /// Connections may wait that came before the options of the configuration were set, and have not got them.
+  /// The backlog may hold connections that arrived before the options were set and so did not inherit them.
   private var hasOldBacklog: Bool
   private var policy = AcceptPolicy()
-  /// Connections may wait: an event came, and accept4(2) has not said otherwise since.
+  /// Connections may wait: an event arrived, and accept4(2) has not found the backlog empty since.
   private var mayAccept = true
-  /// Whose turn it is to be asked first.
+  /// The index of the socket to try first.
   private var nextSocket = 0
   private var retry: DeadlineKey?
   private var waiters = Waiters<TCPConnection>()
@@ -61,24 +61,24 @@ public actor TCPListener: ReactorActor {
   /// The state of `serve`.
   var server = Server()
 
-  // MARK: Making one
+  // MARK: Creating
 
-  /// Begins to listen: socket(2), bind(2), listen(2).
+  /// Starts to listen: socket(2), bind(2), listen(2).
   ///
   /// `.port(n)` listens on every address of both families, or of IPv4 where there is no IPv6.
   ///
-  /// The file of a unix socket is removed when the listener is closed. One that a program left behind when it was killed
-  /// is replaced; one that any program has open is not, nor is anything else. Anyone who may read the directory
-  /// can keep a stale socket from being replaced: a service best has a directory of its own.
+  /// The file of a unix socket is removed when the listener is closed. A stale socket file, left behind by a program that was
+  /// killed, is replaced. A socket file that a program has open is not replaced, and neither is any other file. Anyone who may
+  /// read the directory can prevent a stale socket from being replaced, so give a service its own directory.
   ///
   /// - Parameters:
   ///   - endpoint: What to listen on; port 0 for a free one.
-  ///   - configuration: What to do differently.
-  ///   - reactor: Where the listener's code runs, and that of its connections.
+  ///   - configuration: The settings.
+  ///   - reactor: The reactor that runs the listener and its connections.
   /// - Returns: The listener.
-  /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a
-  ///   name that is none of this machine; of a unix socket `.notASocket` if the path is something else's, and
-  ///   `.pathNotFound` if there is no such directory.
+  /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a name that
+  ///   is not of this machine; for a unix socket `.notASocket` if the path names another kind of file, and `.pathNotFound` if
+  ///   the directory does not exist.
   public static func bind(
     to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
@@ -120,7 +120,7 @@ public actor TCPListener: ReactorActor {
         let isAlone = configuration.ipv6Only || address != .ipv6(.any, port: address.port ?? 0)
         try descriptor.socket.set(.ipv6Only, to: isAlone ? 1 : 0)
       }
-      // Accepted connections begin with the options of the listening socket, those in its backlog included.
+      // Accepted connections inherit the options of the listening socket, including those that wait in its backlog.
       if !address.isUnix { try configuration.connection.setOptions(of: descriptor.socket) }
       try descriptor.socket.bind(to: address)
       try descriptor.socket.listen(backlog: configuration.backlog)
@@ -129,12 +129,12 @@ public actor TCPListener: ReactorActor {
     } catch let error as SystemError {
       throw SocketError(error, operation: "listen on", address: address)
     } catch {
-      // Nothing but an option throws anything else.
+      // Only setting an option throws an error of another type.
       throw error as? SocketError ?? .invalid("listen on", "\(error)")
     }
   }
 
-  /// A listener with sockets that listen already.
+  /// Creates a listener from sockets that already listen.
   init(
     _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration,
     _ executor: ReactorExecutor, isTCP: Bool = true, isAdopted: Bool = false, file: UnixSocketFile? = nil
@@ -176,22 +176,22 @@ public actor TCPListener: ReactorActor {
 
   /// Waits for a connection: accept4(2).
   ///
-  /// A connection that its peer has reset while it waited is returned like any other, as accept4(2) does on Linux; its first
-  /// read throws `.connectionReset`.
+  /// A connection that its peer reset while it waited is returned like any other, because accept4(2) on Linux does the same.
+  /// Its first read throws `.connectionReset`.
   ///
-  /// The highest descriptors that the process may have are a reserve for the rest of the program: 32, or a quarter of
-  /// RLIMIT_NOFILE if that is less. The first connection that would use one of them is reset. Those behind it wait in the
+  /// The highest descriptors that the process may have are reserved for the rest of the program: 32, or a quarter of
+  /// RLIMIT_NOFILE if that is less. The first connection that would use one of them is reset. Later connections wait in the
   /// kernel, and `accept` waits until there is room again.
   ///
-  /// Calls in a loop do not hold up other sockets: a listener accepts at most 32 connections in one iteration of the reactor's
-  /// loop.
+  /// Calling `accept` in a loop does not hold up other sockets: a listener accepts at most 32 connections in one iteration of
+  /// the reactor's loop.
   ///
-  /// *Cancellation* takes the call back; a connection that would have been its goes to the next call.
-  /// *Ordering*: the calls get the connections in the order in which they were made.
+  /// *Cancellation* takes back the call; the connection that it would have returned goes to the next call. *Ordering*: calls
+  /// get connections in the order in which the calls were made.
   ///
   /// - Returns: The connection.
-  /// - Throws: ``SocketError``: `.closed` when the listener is closed or drains, `.reactorShutDown`, or what broke the
-  ///   listener; `CancellationError` when the task is cancelled.
+  /// - Throws: ``SocketError``: `.closed` when the listener is closed or drains, `.reactorShutDown`, or the error that broke
+  ///   the listener; `CancellationError` when the task is cancelled.
   public func accept() async throws -> TCPConnection {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if server.isDraining, failure == nil { throw Self.closed }
@@ -212,8 +212,8 @@ public actor TCPListener: ReactorActor {
     return try waiter.result()
   }
 
-  /// Stops listening: close(2). Calls that wait throw `.closed`; accepted connections are not touched, but those in the
-  /// kernel's backlog are reset.
+  /// Stops listening: close(2). Waiting calls throw `.closed`. Accepted connections are not affected; those in the kernel's
+  /// backlog are reset.
   ///
   /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
   public func close() {
@@ -231,7 +231,7 @@ public actor TCPListener: ReactorActor {
   private func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
     for step in sockets.indices {
-      // In turns, so that a flood on one address does not shut the others out.
+      // The sockets take turns, so that a flood of connections on one address does not starve the others.
       let index = (nextSocket + step) % sockets.count
       taking: while server.mayTakeConnection(of: index), let socket = sockets[index].socket {
         if !policy.takeShare(of: registration.tick) {
@@ -299,7 +299,7 @@ public actor TCPListener: ReactorActor {
     }
   }
 
-  /// Makes the connection, unless its peer has too many or the configuration's `prepare` refuses it: then it is reset.
+  /// Creates the connection. Resets it instead if its peer has too many connections or `prepare` refuses it.
   private func handOut(_ accepted: consuming BorrowedDescriptor.Accepted) -> TCPConnection? {
     let peer = accepted.peer
     let descriptor = accepted.take()
@@ -308,7 +308,7 @@ public actor TCPListener: ReactorActor {
       return nil
     }
     do throws(SocketError) {
-      // They could be set on the listening socket.
+      // The same options were set on the listening socket, so errors are not expected here.
       if hasOldBacklog, isTCP { try? configuration.connection.setOptions(of: descriptor.socket) }
       try configuration.connection.prepare(handingOut: descriptor.socket)
     } catch {
@@ -323,18 +323,20 @@ public actor TCPListener: ReactorActor {
   /// Closes a connection so that its peer sees a reset (on TCP).
   private static func refuse(_ descriptor: consuming OwnedDescriptor) { try? descriptor.socket.resetOnClose() }
 
-  /// The number of connections that wait in the kernel for each socket; if the kernel does not say, the most that can wait.
+  /// Returns the number of connections that wait in the kernel, for each socket; the largest possible number if the kernel does
+  /// not say.
   func waitingConnections() -> [Int] {
     sockets.map { $0.socket?.waitingConnections(atMost: Int(configuration.backlog) + 1) ?? 0 }
   }
 
-  /// Connections may wait although no event has said so yet; calls that wait get them first.
+  /// Connections may wait although no event has announced them yet. Waiting calls get them first.
   func lookForConnections() {
     mayAccept = true
     serveWaiters()
   }
 
-  /// Descriptors or memory are short: no edge will tell when that changes.
+  /// Descriptors or memory are short, and no edge announces when that changes. So try again after a delay, or when a descriptor
+  /// is closed.
   private func tryAgain(after delay: Int64) {
     for socket in sockets { socket.awaitClosedDescriptor() }
     if retry != nil { return }

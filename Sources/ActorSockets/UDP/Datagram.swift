@@ -1,15 +1,15 @@
 public import SocketSystem
 
-/// A datagram that arrived, or is to be sent: bytes that travel together, or not at all.
+/// A datagram that arrived, or that is to be sent. Its bytes are delivered together, or not at all.
 public struct Datagram: Sendable {
-  /// The bytes; none is a datagram, too.
+  /// The bytes. An empty array is a valid datagram.
   public var bytes: [UInt8]
-  /// Where it came from, or goes to. `nil` for one from a unix socket without a name, and for one that goes to the peer that
-  /// the endpoint is connected to.
+  /// The address that it came from, or that it goes to. `nil` for a received datagram whose sender, a unix socket, has no name,
+  /// and for a datagram that goes to the connected peer.
   public var remoteAddress: SocketAddress?
-  /// Whether it was longer than the endpoint receives: then these are its first bytes.
+  /// Whether the datagram was longer than the endpoint receives. If so, `bytes` holds only its beginning.
   public internal(set) var isTruncated = false
-  /// What few datagrams have.
+  /// What few datagrams have, kept out of line so that the others stay small.
   private var box: Box?
 
   private final class Box: Sendable {
@@ -29,21 +29,21 @@ public struct Datagram: Sendable {
     }
   }
 
-  /// A datagram to be sent.
+  /// Creates a datagram to be sent.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
-  ///   - remoteAddress: Where it goes; `nil` for the peer that the endpoint is connected to.
+  ///   - remoteAddress: The destination; `nil` for the connected peer.
   public init(_ bytes: [UInt8], to remoteAddress: SocketAddress? = nil) {
     self.bytes = bytes
     self.remoteAddress = remoteAddress
   }
 
-  /// A datagram to be sent, of text in UTF-8.
+  /// Creates a datagram to be sent, with text in UTF-8.
   ///
   /// - Parameters:
   ///   - text: The text.
-  ///   - remoteAddress: Where it goes; `nil` for the peer that the endpoint is connected to.
+  ///   - remoteAddress: The destination; `nil` for the connected peer.
   public init(utf8 text: String, to remoteAddress: SocketAddress? = nil) {
     self.init(Array(text.utf8), to: remoteAddress)
   }
@@ -60,7 +60,7 @@ public struct Datagram: Sendable {
     }
   }
 
-  /// What goes along with it, if anything does.
+  /// The metadata; `nil` if there is none.
   var metadata: DatagramMetadata? { box?.metadata }
 
   private mutating func change(_ body: (inout DatagramMetadata) -> Void) {
@@ -77,51 +77,52 @@ public struct Datagram: Sendable {
     }
   }
 
-  /// The address of this machine that it was sent to, perhaps a group's; of one to be sent, the address that it comes from,
-  /// `nil` for the one that the routing table names. Received with ``UDPEndpoint/Metadata/localAddress``.
+  /// The local address of the datagram. For a received datagram: the address that it was sent to, which may be a multicast
+  /// group; `nil` unless ``UDPEndpoint/Metadata/localAddress`` is requested. For one to be sent: the source address; `nil` for
+  /// the one that the kernel chooses from the routing table.
   public var localAddress: IPAddress? {
     get { box?.metadata.localAddress }
     set { change { $0.localAddress = newValue } }
   }
 
-  /// The index of the interface that it came through, or is to go through; 0 for any. Received with
+  /// The index of the interface that the datagram came through, or is to be sent through; 0 for any. Received with
   /// ``UDPEndpoint/Metadata/localAddress``.
   public var interfaceIndex: UInt32 {
     get { box?.metadata.interface ?? 0 }
     set { change { $0.interface = newValue } }
   }
 
-  /// How routers were asked to treat it, or are to be asked, and whether they were congested (ECN, RFC 3168). Received with
-  /// ``UDPEndpoint/Metadata/trafficClass``.
+  /// The traffic class, which tells routers how to treat the datagram, and whether they were congested (ECN, RFC 3168).
+  /// Received with ``UDPEndpoint/Metadata/trafficClass``.
   public var trafficClass: TrafficClass? {
     get { box?.metadata.trafficClass.map { TrafficClass(rawValue: $0) } }
     set { change { $0.trafficClass = newValue?.rawValue } }
   }
 
-  /// How many routers it might still have passed, or may pass: the time to live of IPv4, the hop limit of IPv6. Received with
+  /// The number of routers that the datagram may still pass: the time to live of IPv4, the hop limit of IPv6. Received with
   /// ``UDPEndpoint/Metadata/hopLimit``.
   public var hopLimit: UInt8? {
     get { box?.metadata.hopLimit }
     set { change { $0.hopLimit = newValue } }
   }
 
-  /// When the kernel received it, since 1970 began, on the clock of the machine. Received with
+  /// When the kernel received the datagram, as the time since the start of 1970 (UTC) on the machine's clock. Received with
   /// ``UDPEndpoint/Metadata/timestamp``.
   public var timestamp: Duration? { box?.metadata.timestamp }
 
-  /// Who sent it through a unix socket: SCM_CREDENTIALS, unix(7). `nil` unless ``UDPEndpoint/Metadata/peerCredentials`` is
-  /// asked for.
+  /// The credentials of the sender on a unix socket: SCM_CREDENTIALS, unix(7). `nil` unless
+  /// ``UDPEndpoint/Metadata/peerCredentials`` is requested.
   ///
-  /// The credentials are the process, its real user and its real group at the moment of sending;
-  /// ``TCPConnection/peerCredentials()`` has the effective user and group instead. The kernel vouches for them: a process needs
-  /// CAP_SYS_ADMIN, CAP_SETUID or CAP_SETGID to send other credentials than its own.
+  /// They are the process, its real user and its real group at the moment of sending. ``TCPConnection/peerCredentials()`` has
+  /// the effective user and group instead. The kernel checks them: a process needs CAP_SYS_ADMIN, CAP_SETUID or CAP_SETGID to
+  /// send other credentials than its own.
   public var peerCredentials: PeerCredentials? { box?.metadata.peerCredentials }
 
-  /// Whether some of its descriptors were closed on arrival, because they were more than
-  /// ``UDPEndpoint/Configuration/descriptorsPerDatagram`` or more than this process may have. The first ones are kept.
+  /// Whether some of its descriptors were closed on arrival, because they exceeded
+  /// ``UDPEndpoint/Configuration/descriptorsPerDatagram`` or the number that this process may have. The first ones are kept.
   public var lacksDescriptors: Bool { box?.lacksDescriptors ?? false }
 
-  /// What a filter has noted about it.
+  /// A value that a filter has attached to the datagram.
   public var annotation: (any Sendable)? {
     get { box?.annotation }
     set {
@@ -129,13 +130,13 @@ public struct Datagram: Sendable {
     }
   }
 
-  /// A datagram back to where this one came from.
+  /// Creates a datagram that replies to this one.
   ///
-  /// It comes from the address that this one was sent to, if that is known (``UDPEndpoint/Metadata/localAddress``) and no
-  /// group: on a machine with several addresses, the peer expects it from there.
+  /// The reply goes to the sender of this datagram. It comes from the address that this one was sent to, if that is known
+  /// (``UDPEndpoint/Metadata/localAddress``) and not a multicast group, because the peer expects the reply from that address.
   ///
-  /// - Parameter bytes: Its bytes.
-  /// - Returns: The datagram.
+  /// - Parameter bytes: The bytes of the reply.
+  /// - Returns: The reply.
   public func reply(_ bytes: [UInt8]) -> Datagram {
     var reply = Datagram(bytes, to: remoteAddress)
     guard let metadata = box?.metadata, metadata.localAddress != nil else { return reply }
@@ -148,11 +149,11 @@ public struct Datagram: Sendable {
 }
 
 extension Datagram {
-  /// What belongs to a datagram that is looked at in place.
+  /// What is known about a datagram whose bytes are borrowed.
   public struct Header: Hashable, Sendable {
-    /// Where it came from; `nil` for a unix socket without a name.
+    /// The address that it came from; `nil` if the sender is a unix socket without a name.
     public let remoteAddress: SocketAddress?
-    /// Whether it was longer than the endpoint receives: then these are its first bytes.
+    /// Whether the datagram was longer than the endpoint receives. If so, the borrowed bytes are only its beginning.
     public let isTruncated: Bool
 
     init(_ remoteAddress: SocketAddress?, isTruncated: Bool) {
@@ -163,7 +164,7 @@ extension Datagram {
 }
 
 extension Datagram: CustomStringConvertible {
-  /// One line for logs, without the bytes.
+  /// A description in one line, for logs, without the bytes.
   public var description: String {
     let peer = remoteAddress.map { " \($0)" } ?? ""
     return "\(bytes.count) byte\(bytes.count == 1 ? "" : "s")\(peer)\(isTruncated ? ", truncated" : "")"

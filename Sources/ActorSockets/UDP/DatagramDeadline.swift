@@ -3,7 +3,7 @@ package enum DatagramDeadline: RawRepresentable, Hashable, Sendable {
   case receive(UInt64)
   case send(UInt64)
   case close
-  /// It is time to try to send again: there was no room, and no event tells when there is.
+  /// It is time to try to send again after a shortage whose end no event announces.
   case retry
 
   package var rawValue: UInt64 {

@@ -1,14 +1,14 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The sockets of an endpoint, bound.
+/// The bound sockets of an endpoint.
 struct DatagramSockets {
   private(set) var registrations: [Registration] = []
   private(set) var addresses: [SocketAddress] = []
   private(set) var kinds: [UDPEndpoint.SocketKind] = []
   private(set) var file: UnixSocketFile?
 
-  /// Binds what an endpoint stands for.
+  /// Binds a socket for each address that the endpoint resolves to.
   init(_ endpoint: Endpoint, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor) throws(SocketError) {
     if let permissions = configuration.permissions, permissions > 0o777 {
       throw .invalid("bind", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
@@ -60,12 +60,12 @@ struct DatagramSockets {
     } catch let error as SystemError {
       throw SocketError(error, operation: "bind to", address: address)
     } catch {
-      // Nothing but an option throws anything else.
+      // Only setting an option throws an error of another type.
       throw error as? SocketError ?? .invalid("bind", "\(error)")
     }
   }
 
-  /// Binds to a path, to an abstract name, or to one that the kernel chooses.
+  /// Binds to a path, to an abstract name, or to an abstract name that the kernel chooses.
   private mutating func bindUnix(
     _ path: UnixPath?, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor
   ) throws(SocketError) {
@@ -93,7 +93,7 @@ struct DatagramSockets {
 }
 
 extension Endpoint {
-  /// The addresses to bind to.
+  /// Returns the addresses to bind to.
   fileprivate func bindAddresses(_ preference: AddressPreference) throws(SocketError) -> [SocketAddress] {
     if case .host("", let port) = self, preference == .ipv4Only { return [.ipv4(.any, port: port)] }
     let addresses = try listenAddresses("bind")

@@ -4,14 +4,14 @@
 //     └──────── close(), the sockets broke, the reactor shut down ───────────────▲
 //
 // - `open`: operations are admitted.
-// - `closing`: no operation is admitted, receives have failed, and the sends that wait are carried out.
+// - `closing`: no operation is admitted, receives have failed, and the waiting sends are carried out.
 // - `closed`: every operation has its outcome, and the descriptors are closed.
 //
 // Invariants:
 // - Phases only move to the right.
 // - Handles are released as often as they were created.
 
-/// The life of one endpoint.
+/// The phases of one endpoint.
 struct EndpointLifecycle {
   private enum Phase {
     case open
@@ -20,18 +20,18 @@ struct EndpointLifecycle {
   }
 
   private var phase = Phase.open
-  /// The `enqueueSend` handles whose sends have no outcome yet. They keep the endpoint alive.
+  /// The number of `enqueueSend` handles whose sends have no outcome yet. They keep the endpoint alive.
   private(set) var handles = 0
 
-  /// The endpoint was closed on this side.
+  /// The error for an endpoint that the program closed.
   static var closed: SocketError { SocketError(.closed, operation: "", detail: "the endpoint is closed") }
 
-  /// Why the endpoint is closed, `nil` if it is not.
+  /// Why the endpoint is closed; `nil` if it is not.
   var failure: SocketError? {
     if case .closed(let error) = phase { error } else { nil }
   }
 
-  /// Why no operation is admitted, `nil` if operations are. Inlined: a call would copy the error.
+  /// Why no operation is admitted; `nil` if operations are admitted. Inlined, because a call would copy the error.
   @inline(__always)
   var refusal: SocketError? {
     switch phase {
@@ -52,14 +52,14 @@ struct EndpointLifecycle {
 
   /// The endpoint is to close when all sends are done.
   ///
-  /// - Returns: Whether that begins now.
+  /// - Returns: Whether closing begins now.
   mutating func closeRequested() -> Bool {
     guard case .open = phase else { return false }
     phase = .closing
     return true
   }
 
-  /// The endpoint ends, whatever the cause.
+  /// The endpoint ends, for any reason.
   ///
   /// - Returns: Whether it was not closed before.
   mutating func end(_ error: SocketError) -> Bool {

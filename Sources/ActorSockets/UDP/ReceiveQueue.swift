@@ -1,34 +1,36 @@
-// Who waits for datagrams, and which were fetched for nobody: a pure machine. It knows neither sockets nor clocks.
+// The calls that wait for datagrams, and the datagrams that were fetched ahead of calls: a pure state machine. It knows neither
+// sockets nor clocks.
 //
-// Datagrams are fetched only when somebody waits and none is left of those fetched before; one system call may bring more than
-// were asked for, and the rest is for the calls to come. So at most one batch is ever fetched ahead, and not asking is pausing.
+// Datagrams are fetched only when a call waits and no fetched datagram is left. One system call may return more datagrams than
+// the call asked for; the others are kept for later calls. So at most one batch is fetched ahead, and a program pauses
+// receiving by making no call.
 //
 // Invariants:
-// - Calls get datagrams in the order in which they were made, and datagrams are given out in the order in which they came.
-// - A call that leaves (cancelled, timed out) takes no datagram with it.
-// - A call that looks at datagrams in place has the turn from `look` to `endBorrow`, and nobody else gets any meanwhile.
-// - Each call leaves once: by `finish`, by `endBorrow`, or by `remove`.
+// - Calls get datagrams in the order in which they were made, and datagrams are given out in the order in which they arrived.
+// - A call that is removed (cancelled, timed out) takes no datagram with it.
+// - A call that borrows datagrams has exclusive access from `look` to `endBorrow`; no other call gets a datagram in between.
+// - Each call leaves exactly once: by `finish`, by `endBorrow`, or by `remove`.
 
-/// The queue of an endpoint's receives. `Tag` is who wants them.
+/// The queue of an endpoint's receives. `Tag` identifies the caller.
 struct ReceiveQueue<Tag> {
   /// What to do next.
   enum Step {
-    /// Nothing, until something changes.
+    /// Nothing to do until something changes.
     case idle
-    /// A call is the first now: its time starts.
+    /// A call became the first in the queue, and its time starts.
     case begin(UInt64, Tag)
-    /// Receive, and say what `arrived`; if nothing does, ask again when that may have changed.
+    /// Receive, then report the datagrams by `arrived`. If nothing arrived, ask again when that may have changed.
     case fetch
-    /// A call has its datagrams.
+    /// A call gets its datagrams and leaves.
     case finish(Tag, [Datagram])
-    /// A call may look at what there is.
+    /// A call may borrow the datagrams that are available.
     case look(UInt64, Tag)
   }
 
   private struct Entry: Identified {
     let id: UInt64
     let tag: Tag
-    /// The most datagrams; 0 to look at them.
+    /// The largest number of datagrams; 0 for a call that borrows them.
     let limit: Int
     var hasBegun = false
   }
@@ -38,55 +40,55 @@ struct ReceiveQueue<Tag> {
   private var nextID: UInt64 = 0
   private var isBorrowed = false
 
-  /// How many calls wait.
+  /// The number of calls that wait.
   var count: Int { waiting.count }
-  /// How many datagrams were fetched ahead.
+  /// The number of datagrams that were fetched ahead.
   var fetchedCount: Int { fetched.count }
-  /// Nobody would be overtaken by a call that is made now.
+  /// Whether a new call would overtake no other call.
   var isFree: Bool { waiting.isEmpty && !isBorrowed }
-  /// The number of the call that is first.
+  /// The number of the first call.
   var firstID: UInt64? { waiting.first?.id }
-  /// Who made a call.
+  /// Returns the tag of a call.
   func tag(of id: UInt64) -> Tag? { waiting.index(of: id).map { waiting[$0].tag } }
-  /// All who wait, in order.
+  /// The numbers of all waiting calls, in order.
   var ids: [UInt64] { waiting.all.map(\.id) }
 
-  /// Adds a call, behind the others.
+  /// Adds a call to the end of the queue.
   ///
   /// - Parameters:
-  ///   - limit: The most datagrams; 0 to look at them.
-  ///   - tag: Who makes it.
-  /// - Returns: Its number.
+  ///   - limit: The largest number of datagrams; 0 for a call that borrows them.
+  ///   - tag: Identifies the caller.
+  /// - Returns: The number of the call.
   mutating func admit(upTo limit: Int, _ tag: Tag) -> UInt64 {
     nextID += 1
     waiting.append(Entry(id: nextID, tag: tag, limit: limit))
     return nextID
   }
 
-  /// Datagrams were received, behind those fetched before.
+  /// Adds received datagrams behind those fetched earlier.
   mutating func arrived(_ datagrams: some Sequence<Datagram>) {
     for datagram in datagrams { fetched.append(datagram) }
   }
 
-  /// Drops those that were fetched and that nobody is to get any more.
+  /// Drops the fetched datagrams that are no longer wanted.
   mutating func keepFetched(_ isWanted: (Datagram) -> Bool) {
     _ = fetched.removeAll(from: 0) { !isWanted($0) }
   }
 
-  /// Takes the first of those that were fetched.
+  /// Takes the first fetched datagram.
   mutating func takeFetched() -> Datagram? { fetched.popFirst() }
 
-  /// Takes the first of them, several.
+  /// Takes the first fetched datagrams, up to a limit.
   mutating func takeFetched(upTo limit: Int) -> [Datagram] {
     var datagrams: [Datagram] = []
     while datagrams.count < limit, let datagram = fetched.popFirst() { datagrams.append(datagram) }
     return datagrams
   }
 
-  /// What to do next.
+  /// Returns the next step.
   ///
   /// - Parameter mayFetch: Whether there may be something to receive.
-  /// - Returns: What to do.
+  /// - Returns: The step.
   mutating func step(mayFetch: Bool) -> Step {
     guard !isBorrowed, let first = waiting.first else { return .idle }
     if !first.hasBegun {
@@ -103,19 +105,19 @@ struct ReceiveQueue<Tag> {
     return .finish(first.tag, takeFetched(upTo: first.limit))
   }
 
-  /// The look is over: the call leaves, or waits for more in its place.
+  /// Ends a borrow. The call leaves, or keeps its place and waits for more datagrams.
   mutating func endBorrow(_ id: UInt64, isDone: Bool) {
     isBorrowed = false
     if isDone { _ = remove(id) }
   }
 
-  /// A call that is alone looks at once, without having waited.
+  /// Begins a borrow for a call that did not have to wait.
   mutating func beginBorrow() { isBorrowed = true }
 
-  /// Takes a call out.
+  /// Removes a call.
   mutating func remove(_ id: UInt64) -> Tag? { waiting.index(of: id).map { waiting.remove(at: $0).tag } }
 
-  /// Takes all out who are not looking.
+  /// Removes all calls.
   mutating func removeAll() -> [Tag] {
     var tags: [Tag] = []
     while let entry = waiting.popFirst() { tags.append(entry.tag) }

@@ -1,44 +1,44 @@
 internal import SocketSystem
 
-// What waits to be sent by an endpoint: a pure machine. It knows neither sockets nor clocks.
+// What waits to be sent by an endpoint: a pure state machine. It knows neither sockets nor clocks.
 //
-// An entry is a call: one or several datagrams, a datagram for a name that is being looked up, or a change of the peer.
+// An entry is one call: one or several datagrams, a datagram for a name that is being looked up, or a change of the peer.
 //
 //                  resolve
 //   looking up ────────────▶ ready ──▶ (each of its datagrams sent or failed) ──▶ done
 //
 // Invariants:
-// - Entries are done in the order in which they were admitted: one whose name is not known yet holds up those behind it,
-//   and its time, if it starts with the operation, starts when it is the first.
-// - A datagram that cannot be sent concerns no other one. Its error is kept until its entry is done.
-// - An entry that is removed takes with it what is not sent; no datagram is ever half sent.
-// - Each entry leaves once: by `finish`, or by `remove`.
+// - Entries finish in the order in which they were admitted. An entry whose name is not resolved yet holds up later entries. If
+//   its timeout starts with the operation, the time starts when the entry becomes the first.
+// - If a datagram cannot be sent, only that datagram fails. Its error is kept until its entry is done.
+// - Removing an entry removes the datagrams that are not sent yet. A datagram is never partly sent.
+// - Each entry leaves exactly once: by `finish`, or by `remove`.
 
-/// The queue of an endpoint's sends. `Tag` is who wants them.
+/// The queue of an endpoint's sends. `Tag` identifies the caller.
 struct SendQueue<Tag> {
-  /// What an entry is to do.
+  /// What an entry does.
   enum Content {
-    /// Send these.
+    /// Send these datagrams.
     case datagrams([Datagram])
-    /// Send this one, to an address that is being looked up.
+    /// Send this datagram to an address that is being looked up.
     case lookingUp(Datagram)
-    /// Get another peer, whose address is being looked up.
+    /// Connect to another peer, whose address is being looked up.
     case lookingUpPeer
-    /// Get another peer, one of these.
+    /// Connect to another peer, at one of these addresses.
     case peer([SocketAddress])
-    /// There is no address.
+    /// Fail: there is no address.
     case failed(SocketError)
   }
 
   /// What to do next.
   enum Step {
-    /// Nothing, until something changes.
+    /// Nothing to do until something changes.
     case idle
-    /// An entry is the first now: its time starts.
+    /// An entry became the first in the queue, and its time starts.
     case begin(UInt64, Tag)
-    /// Send what `unsent` gives, then say `sent` or `failed`.
+    /// Send the datagrams that `unsent` returns, then call `sent` or `failed`.
     case send
-    /// Connect to one of these, then say `connected`.
+    /// Connect to one of these addresses, then call `connected`.
     case connect([SocketAddress])
     /// An entry is done.
     case finish(Tag, Result<Void, any Error>)
@@ -48,30 +48,30 @@ struct SendQueue<Tag> {
     let id: UInt64
     let tag: Tag
     var content: Content
-    /// Its failures are those of a batch, also if it has one datagram only.
+    /// Its failures are reported as those of a batch, even if it has only one datagram.
     let isBatch: Bool
     var hasBegun = false
-    /// The datagrams that are sent, or have failed.
+    /// The number of datagrams that were sent or have failed.
     var done = 0
     var failures: [DatagramBatchError.Failure] = []
   }
 
   private var entries = FIFO<Entry>()
   private var nextID: UInt64 = 0
-  /// The bytes that wait.
+  /// The number of bytes that wait.
   private(set) var queuedBytes = 0
 
   var isEmpty: Bool { entries.isEmpty }
-  /// How many calls wait.
+  /// The number of entries that wait.
   var count: Int { entries.count }
   /// The number of the first entry.
   var firstID: UInt64? { entries.first?.id }
-  /// Who wants an entry.
+  /// Returns the tag of an entry.
   func tag(of id: UInt64) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
 
-  /// Puts an entry at the end.
+  /// Adds an entry to the end of the queue.
   ///
-  /// - Returns: Its number.
+  /// - Returns: The number of the entry.
   mutating func admit(_ content: Content, isBatch: Bool = false, _ tag: Tag) -> UInt64 {
     nextID += 1
     entries.append(Entry(id: nextID, tag: tag, content: content, isBatch: isBatch))
@@ -79,7 +79,7 @@ struct SendQueue<Tag> {
     return nextID
   }
 
-  /// The addresses of an entry's name are known, or why there are none. One that was removed is no matter.
+  /// Takes the result of a look-up. Does nothing if the entry was removed.
   mutating func resolve(_ id: UInt64, _ addresses: Result<[SocketAddress], SocketError>) {
     guard let index = entries.index(of: id) else { return }
     entries.change(index) { entry in
@@ -97,13 +97,13 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// The datagram of an entry whose name is being looked up.
+  /// Returns the datagram of an entry whose name is being looked up.
   func datagram(ofName id: UInt64) -> Datagram? {
     guard let index = entries.index(of: id), case .lookingUp(let datagram) = entries[index].content else { return nil }
     return datagram
   }
 
-  /// What is sent once the name is known; `nil` if a filter drops it.
+  /// Sets the datagram to send once the name is known; `nil` if a filter dropped it.
   mutating func resolve(_ id: UInt64, to datagram: Datagram?) {
     guard let index = entries.index(of: id) else { return }
     let old = entries[index].content.bytes
@@ -111,7 +111,7 @@ struct SendQueue<Tag> {
     queuedBytes += entries[index].content.bytes - old
   }
 
-  /// What to do next; to be carried out before it is asked again.
+  /// Returns the next step. The caller must carry it out before it asks again.
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
     if !first.hasBegun {
@@ -136,7 +136,7 @@ struct SendQueue<Tag> {
     return .finish(first.tag, result)
   }
 
-  /// The datagrams that are to be sent next, up to something else that has to be done before.
+  /// Returns the datagrams to send next, up to the first entry that needs another step.
   ///
   /// Mutating, so that nothing is copied.
   mutating func unsent(atMost limit: Int) -> ArraySlice<Datagram> {
@@ -149,7 +149,7 @@ struct SendQueue<Tag> {
     return unsent
   }
 
-  /// So many of the first datagrams are sent.
+  /// The first `count` datagrams were sent.
   mutating func sent(_ count: Int) {
     var left = count
     for index in 0..<entries.count where left > 0 {
@@ -162,7 +162,7 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// The first datagram cannot be sent.
+  /// The first datagram could not be sent.
   mutating func failed(_ error: SocketError) {
     for index in 0..<entries.count {
       guard case .datagrams(let datagrams) = entries[index].content else { return }
@@ -177,7 +177,7 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// There is another peer now, or there is not.
+  /// Connecting to another peer succeeded or failed.
   mutating func connected(_ outcome: Result<Void, SocketError>) {
     entries.change(0) {
       switch outcome {
@@ -187,9 +187,9 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// Takes an entry out.
+  /// Removes an entry.
   ///
-  /// - Returns: Who wanted it, and how many bytes of it are sent.
+  /// - Returns: The tag of the entry and the number of its bytes that were sent; `nil` if there is no such entry.
   mutating func remove(_ id: UInt64) -> (tag: Tag, sentBytes: Int)? {
     guard let index = entries.index(of: id) else { return nil }
     let entry = entries.remove(at: index)
@@ -205,7 +205,7 @@ struct SendQueue<Tag> {
     return (entry.tag, sent)
   }
 
-  /// Takes all out.
+  /// Removes all entries.
   mutating func removeAll() -> [Tag] {
     queuedBytes = 0
     var tags: [Tag] = []
@@ -224,29 +224,30 @@ extension SendQueue.Content {
   }
 }
 
-/// Some of the datagrams of one `send` could not be sent; the others are.
+/// An error for a batch of which some datagrams could not be sent. The other datagrams were sent.
 public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
-  /// One that could not be sent.
+  /// A datagram that could not be sent.
   public struct Failure: Sendable {
-    /// Which one, by its place in the array.
+    /// The index of the datagram in the array.
     public let index: Int
-    /// Why.
+    /// Why it could not be sent.
     public let error: SocketError
   }
 
-  /// How many were sent.
+  /// The number of datagrams that were sent.
   public let sent: Int
-  /// The others, in order; at least one.
+  /// The datagrams that could not be sent, in order; at least one.
   public let failures: [Failure]
 
-  /// The same of an array of which only the datagrams at these places were sent; of all of them if there are none.
+  /// Returns this error with indices of the array that the caller passed. `places` maps the indices of the filtered array to
+  /// those; it is empty if there is no filter.
   func renumbered(_ places: [Int]) -> DatagramBatchError {
     if places.isEmpty { return self }
     let renumbered = failures.map { Failure(index: places[$0.index], error: $0.error) }
     return DatagramBatchError(sent: sent, failures: renumbered)
   }
 
-  /// One sentence, with the first failure.
+  /// A description in one sentence, with the first failure.
   public var description: String {
     let first = failures.first.map { ": number \($0.index + 1), \($0.error)" } ?? ""
     return "\(failures.count) of \(failures.count + sent) datagrams could not be sent\(first)"

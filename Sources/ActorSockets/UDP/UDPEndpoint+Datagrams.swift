@@ -2,37 +2,43 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension UDPEndpoint {
-  /// The datagrams that arrive, for as long as the endpoint is open.
+  /// The datagrams that arrive, until the endpoint is closed.
   ///
   /// ```swift
   /// for try await datagram in endpoint.datagrams { … }
   /// ```
   ///
-  /// Each turn of the loop receives one, and nothing is received in between: not asking is pausing, and what comes meanwhile
-  /// waits in the kernel's buffer, as long as there is room. What is reported about a peer does not end the loop, but goes to the
-  /// next ``send(_:timeout:)-([UInt8],_)`` and to ``errors``. Several loops share the datagrams.
+  /// Each iteration of the loop receives one datagram. A program pauses receiving by not asking for the next one; datagrams
+  /// that arrive meanwhile wait in the kernel's buffer as long as there is room. Errors reported about a peer do not end the
+  /// loop. They go to the next ``send(_:timeout:)-([UInt8],_)`` and to ``errors``. Several loops share the datagrams.
   public nonisolated var datagrams: Datagrams { Datagrams(endpoint: self) }
 
-  /// The datagrams of an endpoint, received as they are asked for.
+  /// The datagrams of an endpoint. Each is received when the loop asks for it.
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
     fileprivate let endpoint: UDPEndpoint
 
-    /// Begins to iterate.
+    /// Returns an iterator over the datagrams.
     ///
     /// - Returns: The iterator.
     public func makeAsyncIterator() -> Datagrams { self }
 
     /// Receives the next datagram.
     ///
+    /// *Cancellation* and *ordering* are those of ``UDPEndpoint/receive(timeout:)``.
+    ///
     /// - Returns: The datagram; `nil` when the endpoint is closed.
-    /// - Throws: What broke the endpoint, and `CancellationError` when the task is cancelled; no datagram is lost then.
+    /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
+    ///   lost.
     public func next() async throws -> Datagram? { try await next(isolation: #isolation) }
 
-    /// Receives the next datagram, from any isolation.
+    /// Receives the next datagram, called from any isolation.
+    ///
+    /// *Cancellation* and *ordering* are those of ``UDPEndpoint/receive(timeout:)``.
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The datagram; `nil` when the endpoint is closed.
-    /// - Throws: What broke the endpoint, and `CancellationError` when the task is cancelled.
+    /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
+    ///   lost.
     public func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
       do {
         return try await endpoint.receiveNext()
@@ -42,36 +48,35 @@ extension UDPEndpoint {
     }
   }
 
-  // MARK: Figures
+  // MARK: Metrics
 
-  /// What an endpoint has done.
+  /// What an endpoint has counted since it was created, and the lengths of its queues.
   public struct Metrics: Hashable, Sendable {
-    /// The datagrams received, those that a filter dropped included.
+    /// The datagrams received, including those that a filter dropped.
     public var datagramsReceived: UInt64 = 0
-    /// The bytes in them.
+    /// The bytes of the received datagrams.
     public var bytesReceived: UInt64 = 0
-    /// Those of them that were longer than the endpoint receives.
+    /// The received datagrams that were longer than the endpoint receives.
     public var datagramsTruncated: UInt64 = 0
-    /// The datagrams that the kernel has taken.
+    /// The datagrams that the kernel has accepted for sending.
     public var datagramsSent: UInt64 = 0
-    /// The bytes in them.
+    /// The bytes of the sent datagrams.
     public var bytesSent: UInt64 = 0
     /// The datagrams that filters dropped, in either direction.
     public var datagramsFiltered: UInt64 = 0
-    /// The datagrams that the kernel has dropped, because nobody had received those before, or because they were damaged:
-    /// SO_MEMINFO.
+    /// The datagrams that the kernel has dropped, because its buffer was full or because they were damaged: SO_MEMINFO.
     public var datagramsDropped: UInt64 = 0
     /// The sends that wait.
     public var pendingSends = 0
     /// The receives that wait.
     public var pendingReceives = 0
-    /// The datagrams that were fetched for nobody yet.
+    /// The datagrams that were fetched before a call asked for them.
     public var fetchedAhead = 0
   }
 
-  /// What it has done so far.
+  /// The metrics of the endpoint at this moment.
   ///
-  /// *Ordering*: in the endpoint's isolation it says what is so now, without the calls that wait in the reactor's queue.
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public var metrics: Metrics {
     _ = claimPlaceNow()
     var metrics = Metrics()
@@ -88,7 +93,7 @@ extension UDPEndpoint {
     return metrics
   }
 
-  /// What is counted.
+  /// The counters behind the metrics.
   struct Counts {
     private(set) var datagramsReceived: UInt64 = 0
     private(set) var bytesReceived: UInt64 = 0
@@ -96,7 +101,7 @@ extension UDPEndpoint {
     private(set) var datagramsSent: UInt64 = 0
     private(set) var bytesSent: UInt64 = 0
     var filtered: UInt64 = 0
-    /// What the kernel had dropped when the sockets were closed.
+    /// The number of datagrams that the kernel had dropped when the sockets were closed.
     var droppedAtEnd: UInt64?
 
     mutating func received(_ count: Int, isTruncated: Bool) {

@@ -3,32 +3,31 @@ public import SocketSystem
 
 // Passing descriptors with datagrams of unix sockets: unix(7), SCM_RIGHTS.
 //
-// A datagram shares its descriptors with all its copies. A send takes them out of the datagram at the call, so that they have one
-// owner from then on: the entry in the queue of sends. They are closed when the kernel has taken the datagram, or with the
-// entry when the send fails or is taken back. Received descriptors belong to the datagram that they came with, and are closed
-// with it.
+// A datagram shares its descriptors with all its copies. A send moves them out of the datagram at the call, so that from then
+// on the entry in the send queue is their only owner. They are closed when the kernel has taken the datagram, or with the entry
+// when the send fails or is cancelled. Received descriptors belong to the datagram that they came with, and are closed with it.
 
 extension Datagram {
   /// Passes a descriptor along when the datagram is sent: sendmmsg(2) with SCM_RIGHTS, unix(7).
   ///
-  /// The endpoint that sends it must have a unix socket. At most 253 descriptors go with a datagram; they arrive in the order
-  /// in which they were added. The descriptors go with the first send of the datagram or of a copy of it. That send always
-  /// closes this process's copies: after the kernel has taken the datagram, or when the send fails or is taken back. If the
-  /// datagram is never sent, its descriptors are closed with its last copy.
+  /// The endpoint that sends it must have a unix socket. At most 253 descriptors go with a datagram, and they arrive in the
+  /// order in which they were added. The descriptors go with the first send of the datagram or of a copy of it. That send
+  /// always closes this process's copies: after the kernel has taken the datagram, or when the send fails or is cancelled. If
+  /// the datagram is never sent, its descriptors are closed with its last copy.
   ///
-  /// - Parameter descriptor: What to pass.
+  /// - Parameter descriptor: The descriptor to pass.
   public mutating func pass(_ descriptor: consuming OwnedDescriptor) {
     let bundle = descriptors ?? DescriptorBundle()
     bundle.append(descriptor)
     descriptors = bundle
   }
 
-  /// Takes the next of the descriptors that came with the datagram, in the order in which they were passed.
+  /// Takes the next descriptor that came with the datagram, in the order in which they were passed.
   ///
-  /// An endpoint receives descriptors if ``UDPEndpoint/Configuration/descriptorsPerDatagram`` says so. Copies of a datagram share
-  /// its descriptors. Descriptors that are not taken are closed with its last copy.
+  /// An endpoint receives descriptors only if ``UDPEndpoint/Configuration/descriptorsPerDatagram`` is more than 0. Copies of a
+  /// datagram share its descriptors. Descriptors that are not taken are closed with its last copy.
   ///
-  /// - Returns: The descriptor, which is yours; `nil` if no descriptor is left.
+  /// - Returns: The descriptor, which the caller then owns; `nil` if no descriptor is left.
   public func takeDescriptor() -> OwnedDescriptor? { descriptors?.takeFirst() }
 
   /// Returns a copy to be sent, and moves the descriptors to it: all other copies lose them.
@@ -41,22 +40,22 @@ extension Datagram {
 }
 
 extension UDPEndpoint {
-  /// Sends a datagram, and passes a descriptor to its receiver: sendmmsg(2) with SCM_RIGHTS, unix(7). Returns when the kernel has
-  /// taken the datagram.
+  /// Sends a datagram, and passes a descriptor to its receiver: sendmmsg(2) with SCM_RIGHTS, unix(7). Returns when the kernel
+  /// has taken the datagram.
   ///
   /// The endpoint must have a unix socket. The send always closes this process's copy of the descriptor: after the kernel has
-  /// taken the datagram, or when the send fails or is taken back. ``Datagram/pass(_:)`` passes several descriptors.
+  /// taken the datagram, or when the send fails or is cancelled. ``Datagram/pass(_:)`` passes several descriptors.
   ///
-  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
+  /// *Cancellation* and *ordering* are those of ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
-  ///   - bytes: The bytes; an empty array is a datagram, too.
-  ///   - descriptor: What to pass.
-  ///   - address: Where to; `nil` for the peer that the endpoint is connected to.
-  ///   - timeout: How long it may wait for room; `nil` for no timeout.
-  /// - Throws: `.invalidArgument` if the socket is not a unix socket; `.limitExceeded` if too many descriptors are already
-  ///   under way in the whole system; what ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws; `CancellationError` when the
-  ///   task is cancelled.
+  ///   - bytes: The bytes; an empty array is a valid datagram.
+  ///   - descriptor: The descriptor to pass.
+  ///   - address: The destination; `nil` for the connected peer.
+  ///   - timeout: How long it may wait for room; `nil` for no limit.
+  /// - Throws: ``SocketError``: `.invalidArgument` if the socket is not a unix socket; `.limitExceeded` if the kernel has too
+  ///   many descriptors in flight; the errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``; `CancellationError` when the task
+  ///   is cancelled.
   public func send(
     _ bytes: [UInt8], passing descriptor: consuming OwnedDescriptor, to address: SocketAddress? = nil,
     timeout: Timeout? = nil
@@ -68,7 +67,7 @@ extension UDPEndpoint {
     if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
   }
 
-  /// Returns the descriptors of a datagram to be sent through one of the sockets, `nil` if it has none. Throws if the socket
+  /// Returns the descriptors of a datagram to be sent through one of the sockets; `nil` if it has none. Throws if the socket
   /// cannot pass them.
   func checked(_ descriptors: DescriptorBundle?, through index: Int) throws(SocketError) -> DescriptorBundle? {
     guard let descriptors else { return nil }

@@ -2,45 +2,50 @@ internal import EpollReactor
 public import SocketSystem
 
 extension UDPEndpoint {
-  /// An error that somebody on the way reported about a datagram: ICMP, RFC 792, RFC 4443; ip(7), IP_RECVERR.
+  /// An error that a host or router reported about a sent datagram: ICMP, RFC 792, RFC 4443; ip(7), IP_RECVERR.
   public struct ErrorReport: Sendable, CustomStringConvertible {
-    /// What it is, and where the datagram went (``SocketError/address``): `.connectionRefused` if nobody listens there,
-    /// `.unreachable` if there is no way, `.limitExceeded` if it was too large for a part of the way.
+    /// The error, with the datagram's destination in ``SocketError/address``: `.connectionRefused` if no socket receives there,
+    /// `.unreachable` if there is no route, `.limitExceeded` if the datagram was too large for a part of the path.
     public let error: SocketError
-    /// Who reported it: the destination, or a router. `nil` if it is not known.
+    /// The host or router that reported it; `nil` if it is not known.
     public let reporter: IPAddress?
-    /// The most bytes of a packet, with its headers, that pass, if the datagram was larger.
+    /// If the datagram was too large: the largest packet that can pass, in bytes and including its headers; otherwise `nil`.
     public let largestPacket: Int?
 
-    /// One line for logs.
+    /// A description in one line, for logs.
     public var description: String { "\(error)" + (reporter.map { ", reported by \($0)" } ?? "") }
   }
 
-  /// What is reported about datagrams that were sent, for as long as the endpoint is open.
+  /// The errors reported about datagrams that were sent, until the endpoint is closed.
   ///
   /// ```swift
   /// for await report in endpoint.errors { log("\(report)") }
   /// ```
   ///
-  /// The last 64 wait for those who ask; each is given out once. An endpoint without a peer tells of them nowhere else, for they
-  /// may be about anything that it sent.
+  /// The endpoint keeps the last 64 reports until they are read, and gives out each report once. An endpoint without a peer
+  /// reports these errors only here, because they may concern any datagram that it has sent.
   public nonisolated var errors: Errors { Errors(endpoint: self) }
 
-  /// What is reported about the datagrams of an endpoint.
+  /// The reports about the datagrams of an endpoint.
   public struct Errors: AsyncSequence, AsyncIteratorProtocol, Sendable {
     fileprivate let endpoint: UDPEndpoint
 
-    /// Begins to iterate.
+    /// Returns an iterator over the reports.
     ///
     /// - Returns: The iterator.
     public func makeAsyncIterator() -> Errors { self }
 
     /// Waits for the next report.
     ///
+    /// *Cancellation* ends the sequence; no report is lost. *Ordering*: loops that wait get the reports in the order in which
+    /// they asked.
+    ///
     /// - Returns: The report; `nil` when the endpoint is closed or the task is cancelled.
     public func next() async -> ErrorReport? { try? await endpoint.nextErrorReport() }
 
-    /// Waits for the next report, from any isolation.
+    /// Waits for the next report, called from any isolation.
+    ///
+    /// *Cancellation* and *ordering* are those of ``next()``.
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The report; `nil` when the endpoint is closed or the task is cancelled.
@@ -62,15 +67,15 @@ extension UDPEndpoint {
 
   /// Empties the error queues of the sockets.
   ///
-  /// - Returns: How many errors there were.
+  /// - Returns: The number of errors that were in them.
   @discardableResult
   func takeReportedErrors() -> Int {
     var count = 0
-    // A unix socket has no error queue, and would give a datagram away instead.
+    // A unix socket has no error queue; reading it would take a datagram instead.
     for (index, registration) in sockets.enumerated() where kinds[index] != .unix {
       guard let socket = registration.socket else { continue }
       var ofSocket = 0
-      // As many as the kernel may keep; a flood of them must not hold the others up.
+      // At most 64 at a time, so that a flood of errors does not hold up other sockets.
       while ofSocket < 64, let entry = socket.takeReportedError() {
         ofSocket += 1
         let failure = SocketError(
@@ -79,14 +84,14 @@ extension UDPEndpoint {
           errno: entry.errno, address: entry.destination)
         report(failure, from: entry.reporter, largestPacket: entry.largestPacket)
       }
-      // What the kernel would otherwise tell the next call, whatever that is for.
+      // Clears the pending error, because the kernel would otherwise report it from the next call on this socket.
       if ofSocket > 0 { _ = try? socket.get(.pendingError) }
       count += ofSocket
     }
     return count
   }
 
-  /// Tells of an error: those who ask for errors, and of one about the peer the next call.
+  /// Passes an error to `errors`, and, if the endpoint has a peer, to the next call.
   func report(_ error: SocketError, from reporter: IPAddress?, largestPacket: Int? = nil) {
     errorReports.add(ErrorReport(error: error, reporter: reporter, largestPacket: largestPacket))
     guard peer != nil else { return }
@@ -95,12 +100,12 @@ extension UDPEndpoint {
   }
 }
 
-/// The reports that nobody has asked for yet.
+/// The reports that were not read yet.
 struct ErrorReports {
   private var waiting = FIFO<UDPEndpoint.ErrorReport>()
   var waiters = Waiters<UDPEndpoint.ErrorReport>()
 
-  /// How many wait; of more, the oldest goes.
+  /// The largest number of reports that wait. When another one arrives, the oldest is dropped.
   static var limit: Int { 64 }
 
   mutating func add(_ report: UDPEndpoint.ErrorReport) {

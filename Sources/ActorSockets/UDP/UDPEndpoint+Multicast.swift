@@ -1,21 +1,21 @@
 internal import EpollReactor
 public import SocketSystem
 
-/// A network interface, by its name, its index or one of its addresses.
+/// A network interface, identified by its name, its index or one of its addresses.
 public enum InterfaceSelector: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-  /// By its name, for example `eth0`.
+  /// The name, for example `eth0`.
   case name(String)
-  /// By its index: if_nametoindex(3).
+  /// The index: if_nametoindex(3).
   case index(UInt32)
-  /// By one of its addresses.
+  /// One of the addresses.
   case address(IPAddress)
 
-  /// An address if the text is one, otherwise a name.
+  /// Creates an address selector if the text is an IP address, otherwise a name selector.
   ///
   /// - Parameter text: The text.
   public init(_ text: String) { self = IPAddress(text).map { .address($0) } ?? .name(text) }
 
-  /// An address if the text is one, otherwise a name.
+  /// Creates an address selector if the text is an IP address, otherwise a name selector.
   public init(stringLiteral text: String) { self.init(text) }
 
   /// The name, the number or the address.
@@ -27,7 +27,7 @@ public enum InterfaceSelector: Hashable, Sendable, ExpressibleByStringLiteral, C
     }
   }
 
-  /// The index of the interface, which this machine has.
+  /// Returns the index of the interface. Throws if this machine has no such interface.
   func found() throws(SocketError) -> UInt32 {
     do throws(SystemError) {
       let interfaces = try NetworkInterface.all()
@@ -49,41 +49,49 @@ public enum InterfaceSelector: Hashable, Sendable, ExpressibleByStringLiteral, C
 }
 
 extension UDPEndpoint {
-  /// Joins a group: its datagrams to this endpoint's port arrive from now on. RFC 3678, ip(7), ipv6(7).
+  /// Joins a multicast group. Its datagrams to this endpoint's port arrive from now on: RFC 3678, ip(7), ipv6(7).
   ///
-  /// Groups are received by an endpoint for all addresses, or by one that is bound to the group itself. Several programs of a
-  /// machine receive the same group and port with ``Configuration/reuseAddress``. Groups that other sockets of the machine have
-  /// joined do not come: IP_MULTICAST_ALL is off. Of an IPv6 group Linux gives an endpoint that joined it on one interface also
-  /// what comes through another one that has a member.
+  /// The endpoint must be bound to all addresses or to the group itself. Several programs on a machine can receive the same
+  /// group and port with ``Configuration/reuseAddress``. Groups that only other sockets of the machine have joined are not
+  /// received, because IP_MULTICAST_ALL is off. For an IPv6 group that was joined on one interface, Linux also delivers the
+  /// group's datagrams from another interface if any socket has joined the group there.
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
-  ///   - group: The group; its scope (`ff02::1%eth0`) names an interface, too.
-  ///   - interface: The interface; `nil` for the one that the routing table names.
-  ///   - source: The only host whose datagrams are wanted; `nil` for any. To want several, join once for each.
-  /// - Throws: `.invalidArgument` if it is no group, `.alreadyJoined`, `.interfaceNotFound`, `.familyNotSupported`, `.closed`,
-  ///   `.limitExceeded` for more groups than the system allows (`net.ipv4.igmp_max_memberships`).
+  ///   - group: The group. Its scope (`ff02::1%eth0`) also selects an interface.
+  ///   - interface: The interface; `nil` for the one that the routing table selects.
+  ///   - source: The only host whose datagrams are wanted; `nil` for any. To receive from several hosts, join once for each.
+  /// - Throws: ``SocketError``: `.invalidArgument` if the address is not a multicast group, `.alreadyJoined`,
+  ///   `.interfaceNotFound`, `.familyNotSupported`, `.closed`, `.limitExceeded` for more groups than the system allows
+  ///   (`net.ipv4.igmp_max_memberships`).
   public func join(_ group: IPAddress, on interface: InterfaceSelector? = nil, source: IPAddress? = nil) throws {
     try changeMembership(joins: true, group, interface, source, claimPlaceNow())
   }
 
-  /// Leaves a group, with the arguments that it was joined with.
+  /// Leaves a multicast group that was joined with the same arguments.
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
   ///   - group: The group.
   ///   - interface: The interface.
   ///   - source: The host whose datagrams are no longer wanted.
-  /// - Throws: `.notJoined`, and what ``join(_:on:source:)`` throws.
+  /// - Throws: ``SocketError``: `.notJoined`, and the errors of ``join(_:on:source:)`` except `.alreadyJoined` and
+  ///   `.limitExceeded`.
   public func leave(_ group: IPAddress, on interface: InterfaceSelector? = nil, source: IPAddress? = nil) throws {
     try changeMembership(joins: false, group, interface, source, claimPlaceNow())
   }
 
-  /// Chooses the interface that datagrams to groups go out of.
+  /// Sets the interface through which datagrams to multicast groups are sent.
   ///
-  /// How far they go and whether members on this machine get them are options: ``SocketOption/multicastTimeToLive``,
-  /// ``SocketOption/multicastLoopback``.
+  /// Two options control how far they go, and whether members on this machine receive them:
+  /// ``SocketOption/multicastTimeToLive`` and ``SocketOption/multicastLoopback``.
   ///
-  /// - Parameter interface: The interface; `nil` for the one that the routing table names.
-  /// - Throws: `.interfaceNotFound`, `.closed`.
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter interface: The interface; `nil` for the one that the routing table selects.
+  /// - Throws: ``SocketError``: `.interfaceNotFound`, `.closed`, or the kernel's error.
   public func setMulticastInterface(_ interface: InterfaceSelector?) throws {
     _ = try openSocket("setMulticastInterface", claimPlaceNow())
     let index = try interface?.found() ?? 0
@@ -131,7 +139,7 @@ extension UDPEndpoint {
     let (code, detail): (SocketError.Code, String)
     switch error.errno {
     case Errno.addressInUse, Errno.addressNotAvailable, Errno.invalidArgument:
-      // The numbers differ with the family, and with whether there is a source.
+      // The kernel's errno depends on the family, and on whether there is a source.
       (code, detail) =
         operation == "join"
         ? (.alreadyJoined, "the endpoint is in the group \(group)\(there) already")

@@ -2,19 +2,21 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension UDPEndpoint {
-  /// Connects the endpoint to a peer: connect(2). Nothing is sent for it.
+  /// Connects the endpoint to a peer: connect(2). No datagram is sent for this.
   ///
-  /// From then on datagrams go to the peer alone and are received from the peer alone, and what is reported about it is thrown
-  /// by the next call. A second call changes the peer.
+  /// From then on, the endpoint sends only to the peer and receives only from the peer, and the next call throws an error that
+  /// is reported about the peer. Another call changes the peer.
   ///
-  /// *Cancellation* takes it back, unless it is done. *Ordering*: sends called before are sent before, sends called after wait
-  /// for it.
+  /// *Cancellation* takes back the call, unless it is already done. *Ordering*: sends that were called earlier leave earlier;
+  /// sends that are called later wait for this call.
   ///
   /// - Parameters:
-  ///   - endpoint: Whom to. Of several addresses of a name, the first that there is a way to.
-  ///   - timeout: How long looking up a name may take. 30 seconds by default.
-  /// - Throws: `.hostNotFound`, `.resolverFailed`, `.unreachable`, `.familyNotSupported`, `.timedOut`, `.closed`, and of a unix
-  ///   socket `.connectionRefused`, `.pathNotFound`, `.notASocket`, `.permissionDenied`.
+  ///   - endpoint: The peer. Of several addresses of a name, the first that can be reached is used.
+  ///   - timeout: How long the call may take, including the look-up of a name and the wait for earlier sends. 30 seconds by
+  ///     default; `nil` for no limit.
+  /// - Throws: ``SocketError``: `.hostNotFound`, `.resolverFailed`, `.unreachable`, `.familyNotSupported`, `.timedOut`,
+  ///   `.closed`; for a unix socket also `.connectionRefused`, `.pathNotFound`, `.notASocket`, `.permissionDenied`;
+  ///   `CancellationError` when the task is cancelled.
   public func connect(to endpoint: Endpoint, timeout: Timeout? = .within(.seconds(30))) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
@@ -31,14 +33,14 @@ extension UDPEndpoint {
     try await finish(operation)
   }
 
-  /// connect(2) to the first of the addresses that there is a way to.
+  /// Calls connect(2) with each address until one succeeds.
   func connectNow(to addresses: [SocketAddress]) -> Result<Void, SocketError> {
     var failure: SocketError?
     for address in addresses {
       do throws(SocketError) {
         let (index, destination) = try socketIndex(for: address)
         guard let socket = sockets[index].socket else {
-          // It went when the endpoint got a peer of the other family.
+          // The socket was closed when the endpoint was connected to a peer of the other family.
           throw SocketError(
             .familyNotSupported, operation: "connect", detail: "the endpoint has had a peer of another family",
             address: address)
@@ -57,7 +59,7 @@ extension UDPEndpoint {
           }
           throw SocketError(error, operation: "connect", address: address)
         }
-        // As the kernel spells it from now on, with the scope of a link-local address.
+        // The address as the kernel now reports it, with the scope of a link-local address.
         let peer = (try? socket.remoteAddress())?.unmapped ?? address
         connected(index, peer, (try? socket.localAddress())?.unmapped)
         return .success(())
@@ -68,8 +70,8 @@ extension UDPEndpoint {
     return .failure(failure ?? SocketError(.hostNotFound, operation: "connect"))
   }
 
-  /// A connected socket keeps the address that it sends from, which may be no way to another peer. Without a peer it is free
-  /// again, and without the port that the kernel chose for it.
+  /// A connected socket keeps its source address, from which another peer may be unreachable. Disconnecting clears that
+  /// address, and also the port if the kernel chose it, so the socket is bound again.
   private func leavePeer(_ socket: BorrowedDescriptor, _ index: Int) throws(SystemError) {
     if peer == nil || kinds[index] == .unix { return }
     try socket.disconnect()
@@ -80,7 +82,7 @@ extension UDPEndpoint {
     peer = address
     connectedSocket = index
     reportedError = nil
-    // What the others have got is from somebody else, and so may be what this one has got before.
+    // The other sockets cannot receive from the peer. Datagrams fetched earlier may come from other senders.
     for (other, socket) in sockets.enumerated() where other != index { socket.leave() }
     receives.queue.keepFetched { $0.remoteAddress == address }
     identity.withLock {
@@ -89,9 +91,10 @@ extension UDPEndpoint {
     }
   }
 
-  // MARK: Where datagrams go
+  // MARK: Routing
 
-  /// Which socket sends to an address, and how that socket's family spells it; to the peer, without an address.
+  /// Returns the socket that sends to an address, and the address in the form that this socket's family needs; `nil` as the
+  /// destination means the connected peer.
   func route(_ address: SocketAddress?) throws(SocketError) -> (index: Int, destination: SocketAddress?) {
     guard let address else {
       guard let connectedSocket else {
@@ -112,7 +115,7 @@ extension UDPEndpoint {
     let address = address.unmapped
     if address.port == 0 { throw .invalid("send", "port 0 is nobody's: \(address)") }
     if case .unix(let path) = address, path.isUnnamed { throw .invalid("send", "a socket without a name is nobody's") }
-    // The one whose scope fits; without one, any of its family.
+    // The socket with the matching scope; otherwise any socket of the family.
     var found: Int?
     for index in kinds.indices where kinds[index].reaches(address) {
       if sockets.count == 1 || localAddresses[index].isLoopback == address.isLoopback {
@@ -132,21 +135,21 @@ extension UDPEndpoint {
     return (found, .ipv6(IPv6Address(mapped: ipv4), port: port))
   }
 
-  /// The first address that one of the sockets reaches, or the first of all.
+  /// Returns the first address that one of the sockets can reach; if there is none, the first address.
   func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
     addresses.first { address in kinds.contains { $0.reaches(address.unmapped) } } ?? addresses.first
   }
 
   // MARK: Names
 
-  /// Finds out what a user's endpoint stands for.
+  /// Resolves an endpoint that the user passed into addresses, or into a name to look up.
   func target(_ endpoint: Endpoint, _ operation: String) throws(SocketError) -> Endpoint.Target {
     let target = try endpoint.connectTarget(operation)
     guard case .addresses(let addresses) = target else { return target }
     return .addresses(try configuration.addressPreference.sorted(addresses))
   }
 
-  /// Looks a name up for an entry of the queue of sends.
+  /// Looks up a name for an entry of the send queue.
   func lookUp(_ name: String, _ port: UInt16, for id: UInt64) {
     let resolver = configuration.resolver
     let families = configuration.addressPreference.families.filter { family in
@@ -162,7 +165,7 @@ extension UDPEndpoint {
     lookUps[id] = nil
     if case .success(let addresses) = addresses, var datagram = sends.queue.datagram(ofName: id) {
       datagram.remoteAddress = addresses.first
-      // The filter is not to be asked within the queue, for it may send.
+      // The filter is not called within the queue, because it may send.
       sends.queue.resolve(id, to: filtered(datagram))
     } else {
       sends.queue.resolve(id, addresses)
@@ -180,7 +183,7 @@ extension UDPEndpoint.SocketKind {
     }
   }
 
-  /// Whether it sends to addresses of a family.
+  /// Whether a socket of this kind sends to addresses of a family.
   func serves(_ family: AddressFamily) -> Bool {
     switch self {
     case .dual: true
@@ -192,7 +195,7 @@ extension UDPEndpoint.SocketKind {
 }
 
 extension Resolver {
-  /// The addresses of a name in several families, in their order.
+  /// Returns the addresses of a name in several families, in the order of the families.
   fileprivate func addresses(
     of name: String, families: [AddressFamily]
   ) async -> Result<[SocketAddress], SocketError> {

@@ -2,68 +2,69 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension UDPEndpoint {
-  /// The most datagrams that are fetched with one call.
+  /// The largest number of datagrams fetched by one system call.
   static var fetchSize: Int { 32 }
-  /// The datagrams that a filter may drop before others on the reactor have their turn.
+  /// The number of datagrams that a filter may drop before other sockets of the reactor run.
   private static var dropsPerTurn: Int { 256 }
 
   // MARK: Calls
 
   /// Receives the next datagram: recvmmsg(2).
   ///
-  /// *Cancellation* takes the call back; a datagram that would have been its goes to the next call.
-  /// *Ordering*: the calls get the datagrams in the order in which they were made.
+  /// *Cancellation* takes back the call; the datagram that it would have returned goes to the next call. *Ordering*: calls get
+  /// datagrams in the order in which the calls were made.
   ///
-  /// - Parameter timeout: How long to wait.
-  /// - Returns: The datagram; one without any bytes is one.
-  /// - Throws: `.timedOut`, `.closed`, `.reactorShutDown`; when connected, also what was reported about the peer, for example
-  ///   `.connectionRefused`, after which the endpoint lives on.
+  /// - Parameter timeout: How long to wait; `nil` for no limit.
+  /// - Returns: The datagram, which may be empty.
+  /// - Throws: ``SocketError``: `.timedOut`, `.closed`, `.reactorShutDown`; when connected, also an error reported about the
+  ///   peer, for example `.connectionRefused`, after which the endpoint stays usable; `CancellationError` when the task is
+  ///   cancelled.
   public func receive(timeout: Timeout? = nil) async throws -> Datagram {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if let datagram = try takeNow(hearsErrors: true, place) { return datagram }
     return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: true, place))
   }
 
-  /// Receives the next datagram of a loop, which does not hear of what is reported.
+  /// Receives the next datagram for a loop, which does not get reported errors.
   func receiveNext() async throws -> Datagram {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if let datagram = try takeNow(hearsErrors: false, place) { return datagram }
     return try await receiveOne(begin(upTo: 1, nil, hearsErrors: false, place))
   }
 
-  /// Receives what there is, several datagrams at once.
+  /// Receives the datagrams that are available, up to a limit.
   ///
-  /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
+  /// *Cancellation* and *ordering* are those of ``receive(timeout:)``.
   ///
   /// - Parameters:
-  ///   - limit: The most datagrams, at least 1.
-  ///   - timeout: How long to wait for the first.
-  /// - Returns: The datagrams, at least one, in the order in which they came.
-  /// - Throws: What ``receive(timeout:)`` throws, `.invalidArgument` for a limit below 1.
+  ///   - limit: The largest number of datagrams, at least 1.
+  ///   - timeout: How long to wait for the first datagram; `nil` for no limit.
+  /// - Returns: The datagrams, at least one, in the order in which they arrived.
+  /// - Throws: The errors of ``receive(timeout:)``; `.invalidArgument` for a limit below 1.
   public func receive(upTo limit: Int, timeout: Timeout? = nil) async throws -> [Datagram] {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     let place = if let place = claimPlace() { place } else { await requeue() }
     var datagrams = try takeNow(upTo: limit, hearsErrors: true, place)
-    // What comes after the waiting is for those who have called meanwhile.
+    // A call that has waited takes no further datagrams: later calls may wait for them.
     if datagrams.isEmpty { return try await receive(begin(upTo: limit, timeout, hearsErrors: true, place)) }
     while datagrams.count < limit, let more = takeMore(upTo: limit - datagrams.count) { datagrams += more }
     return datagrams
   }
 
-  /// Looks at datagrams where they were received, without copies: the closure is called once for each.
+  /// Lends datagrams to a closure without copying them. The closure is called once for each datagram.
   ///
-  /// It is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams. Descriptors that
-  /// came with them are closed.
+  /// The closure is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams.
+  /// Descriptors that came with them are closed.
   ///
-  /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
+  /// *Cancellation* and *ordering* are those of ``receive(timeout:)``.
   ///
   /// - Parameters:
-  ///   - limit: The most datagrams, 1 to 32.
-  ///   - timeout: How long to wait for the first.
-  ///   - body: Looks at the bytes of one, and hears what belongs to it. If it throws, the datagrams behind the one that it was
-  ///     called for go to the next call.
-  /// - Returns: How many it has looked at, at least one.
-  /// - Throws: What the closure throws, what ``receive(timeout:)`` throws, `.invalidArgument` for a limit below 1.
+  ///   - limit: The largest number of datagrams, 1 to 32.
+  ///   - timeout: How long to wait for the first datagram; `nil` for no limit.
+  ///   - body: Called with the bytes and the header of one datagram. If it throws, the datagrams after that one go to the next
+  ///     call.
+  /// - Returns: The number of datagrams that the closure was called with, at least one.
+  /// - Throws: Whatever the closure throws; the errors of ``receive(timeout:)``; `.invalidArgument` for a limit below 1.
   @discardableResult
   public func withDatagrams(
     upTo limit: Int = 32, timeout: Timeout? = nil,
@@ -76,7 +77,7 @@ extension UDPEndpoint {
     }
   }
 
-  /// Looks at datagrams where they were received, and may answer them on the spot.
+  /// Lends datagrams to a closure, which may answer them immediately.
   ///
   /// ```swift
   /// try await endpoint.withDatagrams { endpoint, bytes, header in
@@ -84,14 +85,16 @@ extension UDPEndpoint {
   /// }
   /// ```
   ///
-  /// As `withDatagrams`, but that the closure is in the endpoint's isolation.
+  /// Works like the other `withDatagrams`, except that the closure runs in the endpoint's isolation.
+  ///
+  /// *Cancellation* and *ordering* are those of ``receive(timeout:)``.
   ///
   /// - Parameters:
-  ///   - limit: The most datagrams, 1 to 32.
-  ///   - timeout: How long to wait for the first.
-  ///   - body: Gets the endpoint, looks at the bytes of one datagram, and hears what belongs to it.
-  /// - Returns: How many it has looked at, at least one.
-  /// - Throws: What `withDatagrams` throws.
+  ///   - limit: The largest number of datagrams, 1 to 32.
+  ///   - timeout: How long to wait for the first datagram; `nil` for no limit.
+  ///   - body: Called with the endpoint, and with the bytes and the header of one datagram.
+  /// - Returns: The number of datagrams that the closure was called with, at least one.
+  /// - Throws: The errors of the other `withDatagrams`.
   @discardableResult
   public func withDatagrams(
     upTo limit: Int = 32, timeout: Timeout? = nil,
@@ -105,9 +108,9 @@ extension UDPEndpoint {
     }
   }
 
-  // MARK: At once
+  // MARK: Without waiting
 
-  /// Takes a datagram that is there, if nobody waits before.
+  /// Takes a datagram that is available, if no earlier call waits.
   private func takeNow(hearsErrors: Bool, _ place: Place) throws -> Datagram? {
     guard try mayTake(hearsErrors: hearsErrors) else { return nil }
     if let datagram = receives.queue.takeFetched() { return datagram }
@@ -117,7 +120,7 @@ extension UDPEndpoint {
     return datagrams.first
   }
 
-  /// Takes datagrams that are there, if nobody waits before.
+  /// Takes datagrams that are available, if no earlier call waits.
   private func takeNow(upTo limit: Int, hearsErrors: Bool, _ place: Place) throws -> [Datagram] {
     guard try mayTake(hearsErrors: hearsErrors) else { return [] }
     if receives.queue.fetchedCount > 0 { return receives.queue.takeFetched(upTo: limit) }
@@ -132,7 +135,7 @@ extension UDPEndpoint {
     return true
   }
 
-  /// What more there is, if nobody waits for it; `nil` if there is none.
+  /// Returns further datagrams that are available, if no call waits for them; `nil` if there are none.
   private func takeMore(upTo limit: Int) -> [Datagram]? {
     guard receives.queue.isFree else { return nil }
     let datagrams =
@@ -153,7 +156,7 @@ extension UDPEndpoint {
   // MARK: Waiting
 
   private func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool, _ place: Place) throws -> Operation {
-    // What the fetch before has found.
+    // The preceding fetch may have found a reported error.
     if hearsErrors { try throwReportedError() }
     if let refusal { throw refusal.during("receive") }
     let operation = Operation(
@@ -162,7 +165,7 @@ extension UDPEndpoint {
     operation.id = receives.queue.admit(upTo: limit, operation)
     operation.armIfWithin(registration, DatagramDeadline.receive(operation.id))
     pumpReceives()
-    // What was reported before somebody wanted to hear of it, perhaps by the receiving just now.
+    // An error may have been reported before any call wanted it, possibly by the receive just now.
     tellReceivers()
     prepareToSuspend(operation, place)
     return operation
@@ -186,7 +189,7 @@ extension UDPEndpoint {
   }
 
   private func cancelReceive(_ id: UInt64) {
-    // One that has the turn goes on with it.
+    // A call that is borrowing continues.
     guard let operation = receives.queue.tag(of: id), operation.outcome == nil else { return }
     _ = receives.queue.remove(id)
     finish(operation, .failure(CancellationError()))
@@ -195,25 +198,25 @@ extension UDPEndpoint {
 
   func expireReceive(_ id: UInt64) {
     guard let operation = receives.queue.tag(of: id) else { return }
-    // One that has the turn may still find something.
+    // A call that is borrowing may still find a datagram.
     operation.isOverdue = operation.outcome != nil
     if operation.isOverdue {
       operation.deadline = nil
       return
     }
     if operation.extend(registration, DatagramDeadline.receive(id), done: 0) { return }
-    // The closure that was asked for more time may have closed the endpoint.
+    // The timeout's closure may have closed the endpoint.
     guard receives.queue.remove(id) != nil else { return }
     finish(operation, .failure(SocketError(.timedOut, operation: "receive")))
     pumpReceives()
   }
 
-  /// Nothing will be received any more, or nobody is to.
+  /// Fails all receives, because the endpoint no longer receives.
   func failReceives(_ error: SocketError) {
     for operation in receives.queue.removeAll() where operation.outcome == nil { finish(operation, .failure(error)) }
   }
 
-  /// What was reported is for the first who wants to hear of it.
+  /// Gives a reported error to the first call that wants one.
   func tellReceivers() {
     guard let error = reportedError else { return }
     for id in receives.queue.ids {
@@ -227,7 +230,7 @@ extension UDPEndpoint {
     }
   }
 
-  // MARK: Carrying out what the queue says
+  // MARK: Carrying out the queue's steps
 
   func pumpReceives() {
     if !receives.beginPump(registration.tick) { return }
@@ -257,19 +260,19 @@ extension UDPEndpoint {
 
   /// Ends the first receive if it has no time to wait.
   ///
-  /// - Returns: Whether it did. Then the receives behind it may begin.
+  /// - Returns: Whether it did. Then later receives may begin.
   private func expireImmediateReceive() -> Bool {
     guard let id = receives.takeImmediate() else { return false }
     expireReceive(id)
     return true
   }
 
-  /// Fetches a batch of at most 32; empty if nothing came of it, for now or for this turn.
+  /// Fetches a batch of at most 32 datagrams; empty if nothing is available, or if this share is used up.
   private func fetch(upTo limit: Int) -> [Datagram] {
     var dropped = 0
     var datagrams: [Datagram] = []
     for step in sockets.indices {
-      // In turns, so that a flood on one address does not shut the others out.
+      // The sockets take turns, so that a flood of datagrams on one address does not starve the others.
       let index = (nextSocket + step) % sockets.count
       while mayReceive[index] {
         guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
@@ -281,7 +284,7 @@ extension UDPEndpoint {
           }
         }
         if !datagrams.isEmpty { return datagrams }
-        // A flood of those that are dropped must not hold the others up.
+        // A flood of dropped datagrams must not hold up other sockets.
         dropped += count
         if dropped >= Self.dropsPerTurn {
           registration.reschedule()
@@ -292,9 +295,9 @@ extension UDPEndpoint {
     return []
   }
 
-  /// recvmmsg(2) on one socket; `nil` when nothing waits there.
+  /// Calls recvmmsg(2) on one socket; returns `nil` when nothing waits there.
   private func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
-    // An error that is reported fails one call, whatever that is.
+    // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for _ in 0..<4 {
       guard let socket = sockets[index].socket, let batch = registration.datagramBatch else { break }
       let size = configuration.receiveSize
@@ -303,7 +306,7 @@ extension UDPEndpoint {
           from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
           descriptors: configuration.descriptorsPerDatagram)
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
-          // Less than there is room for: nothing is left. What comes from now on is an event.
+          // Fewer than there is room for: the socket is drained, and the next arrival raises an event.
           mayReceive[index] = false
         } else {
           registration.whileBatchIsRead { tellDropped() }
@@ -321,7 +324,7 @@ extension UDPEndpoint {
     return nil
   }
 
-  /// One of a batch; `nil` if it is dropped.
+  /// Creates one datagram of a batch; `nil` if it is dropped.
   private func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
     let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
     let address = batch.address(number)?.unmapped
@@ -343,24 +346,24 @@ extension UDPEndpoint {
     address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
   }
 
-  /// Whether one of a batch was longer than it may be.
+  /// Whether a datagram of a batch was longer than the configuration allows.
   private func isTruncated(_ number: Int, of batch: DatagramBatch, from address: SocketAddress?) -> Bool {
     batch.isTruncated(number) || batch.length(number) > maximumSize(from: address)
   }
 
-  /// It came before the endpoint was connected, from somebody else than its peer.
+  /// Whether the datagram arrived before the endpoint was connected, from a sender other than its peer.
   private func isStranger(_ address: SocketAddress?) -> Bool {
     peer != nil && address != peer
   }
 
-  // MARK: Looking
+  // MARK: Borrowing
 
   private enum Look {
     case done(Int)
     case waiting(Operation)
   }
 
-  /// Looks at once, if nobody waits before and something is there; otherwise the call waits from now on.
+  /// Borrows at once if no earlier call waits and a datagram is available; otherwise adds the call to the queue.
   private func beginBorrow(
     upTo limit: Int, _ timeout: Timeout?, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Look {
@@ -373,17 +376,17 @@ extension UDPEndpoint {
     return .waiting(try begin(upTo: 0, timeout, hearsErrors: true, place))
   }
 
-  /// Looks as soon as it is the call's turn and something is there.
+  /// Borrows as soon as the call is the first and a datagram is available.
   private func look(
     _ operation: Operation, upTo limit: Int, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) async throws -> Int {
     while true {
       _ = try await receive(operation)
-      // The turn is ours until the look is over, whatever happened meanwhile.
+      // This call has exclusive access until the borrow ends, whatever happened meanwhile.
       var isDone = true
       defer { endBorrow(operation, isDone: isDone) }
       if let count = try look(upTo: limit, body) { return count }
-      // Who closed it has taken the call out of the queue.
+      // Closing the endpoint has removed this call from the queue.
       if let refusal { throw refusal.during("receive") }
       try throwReportedError()
       isDone = false
@@ -393,7 +396,7 @@ extension UDPEndpoint {
     }
   }
 
-  /// Calls the closure for what is there; `nil` if nothing is.
+  /// Calls the closure with each available datagram; returns `nil` if there is none.
   private func look(
     upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Int? {
@@ -441,7 +444,7 @@ extension UDPEndpoint {
 }
 
 extension SystemError {
-  /// The socket itself is of no use any more: no other call will do better.
+  /// The socket itself is unusable: every other call would fail, too.
   var isOfSocket: Bool {
     [Errno.badDescriptor, Errno.notSocket, Errno.invalidArgument, Errno.notConnected].contains(errno)
   }

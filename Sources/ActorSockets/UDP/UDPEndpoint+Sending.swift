@@ -4,55 +4,57 @@ public import SocketSystem
 extension UDPEndpoint {
   static var firstRetryDelay: Int64 { 1_000_000 }
   private static var longestRetryDelay: Int64 { 100_000_000 }
-  /// What a send counts at least in the budget: an empty datagram takes memory, too.
+  /// The smallest number of bytes that a send counts in the budget, because an empty datagram takes memory, too.
   private static var leastCharge: Int { 256 }
 
   // MARK: Calls
 
-  /// Sends a datagram to the peer that the endpoint is connected to: send(2). Returns when the kernel has taken it.
+  /// Sends a datagram to the connected peer: send(2). Returns when the kernel has taken the datagram.
   ///
-  /// *Cancellation* takes it back, unless the kernel has it already.
-  /// *Ordering*: datagrams leave in the order of the calls.
+  /// *Cancellation* takes back the datagram, unless the kernel already has it. *Ordering*: datagrams leave in the order of the
+  /// calls.
   ///
   /// - Parameters:
-  ///   - bytes: The bytes; none is a datagram, too.
-  ///   - timeout: How long it may wait for room.
-  /// - Throws: `.notConnected` if there is no peer; `.limitExceeded` if it is too long; what was reported about the peer, for
-  ///   example `.connectionRefused`; `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`. The endpoint lives on.
+  ///   - bytes: The bytes; an empty array is a valid datagram.
+  ///   - timeout: How long it may wait for room; `nil` for no limit.
+  /// - Throws: ``SocketError``: `.notConnected` if there is no peer; `.limitExceeded` if the datagram is too long; an error
+  ///   reported about the peer, for example `.connectionRefused`; `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`;
+  ///   `CancellationError` when the task is cancelled. The endpoint stays usable.
   public func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     if let operation = try sending(Datagram(bytes), timeout, place) { try await finish(operation) }
   }
 
-  /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken it.
+  /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken the datagram.
   ///
-  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
+  /// *Cancellation* and *ordering* are those of ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
-  ///   - bytes: The bytes; none is a datagram, too.
-  ///   - address: Where to.
-  ///   - timeout: How long it may wait for room.
-  /// - Throws: `.invalidArgument` for port 0, and for another address than that of the peer if there is one; `.limitExceeded`
-  ///   if it is too long; `.familyNotSupported` for IPv6 of an endpoint for IPv4, and the reverse; `.scopeMissing`,
-  ///   `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`. The endpoint lives on.
+  ///   - bytes: The bytes; an empty array is a valid datagram.
+  ///   - address: The destination.
+  ///   - timeout: How long it may wait for room; `nil` for no limit.
+  /// - Throws: ``SocketError``: `.invalidArgument` for port 0, and for an address other than the connected peer's;
+  ///   `.limitExceeded` if the datagram is too long; `.familyNotSupported` if the endpoint does not use the address's family;
+  ///   `.scopeMissing`, `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`; `CancellationError` when the task is
+  ///   cancelled. The endpoint stays usable.
   public func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     if let operation = try sending(Datagram(bytes, to: address), timeout, place) { try await finish(operation) }
   }
 
-  /// Sends a datagram to a name, or to whatever else an endpoint is. Returns when the kernel has taken it.
+  /// Sends a datagram to an endpoint, which may be a name. Returns when the kernel has taken the datagram.
   ///
-  /// The look-up of the name begins at once; sends behind it wait for it, so its timeout is theirs to fear.
+  /// The look-up of a name begins at once. Later sends wait until the look-up has finished or has timed out.
   ///
-  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
+  /// *Cancellation* and *ordering* are those of ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
-  ///   - bytes: The bytes; none is a datagram, too.
-  ///   - endpoint: Where to. Of several addresses of a name, the first that this endpoint reaches.
-  ///   - timeout: How long it may wait for the name and for room.
-  /// - Throws: What ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws for an address, `.hostNotFound`, `.resolverFailed`.
+  ///   - bytes: The bytes; an empty array is a valid datagram.
+  ///   - endpoint: The destination. Of several addresses of a name, the first that this endpoint can reach is used.
+  ///   - timeout: How long it may wait for the look-up and for room; `nil` for no limit.
+  /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``; `.hostNotFound`, `.resolverFailed`.
   public func send(_ bytes: [UInt8], to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
@@ -71,14 +73,15 @@ extension UDPEndpoint {
     }
   }
 
-  /// Sends a datagram with all that belongs to it: where it goes, where it comes from, the traffic class, the hop limit.
+  /// Sends a datagram with its metadata: destination, source address, traffic class, hop limit. Returns when the kernel has
+  /// taken it.
   ///
-  /// *Cancellation* and *Ordering* as ``send(_:timeout:)-([UInt8],_)``.
+  /// *Cancellation* and *ordering* are those of ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
   ///   - datagram: The datagram, for example a ``Datagram/reply(_:)``.
-  ///   - timeout: How long it may wait for room.
-  /// - Throws: What ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)`` throw.
+  ///   - timeout: How long it may wait for room; `nil` for no limit.
+  /// - Throws: The errors of ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)``.
   public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
     let datagram = datagram.claimingDescriptors()
     let place = if let place = claimPlace() { place } else { await requeue() }
@@ -86,15 +89,18 @@ extension UDPEndpoint {
     if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
   }
 
-  /// Sends several datagrams, with as few system calls as possible: sendmmsg(2). Returns when the kernel has taken them.
+  /// Sends several datagrams with as few system calls as possible: sendmmsg(2). Returns when the kernel has taken them.
   ///
-  /// One that cannot be sent does not keep the others from being sent. *Cancellation* takes those back that the kernel has not
-  /// got yet. *Ordering*: they leave in their order, and nobody else's come in between.
+  /// If one datagram cannot be sent, the others are still sent.
+  ///
+  /// *Cancellation* takes back the datagrams that the kernel does not have yet. *Ordering*: the datagrams leave in their order,
+  /// and no datagram of another call leaves between them.
   ///
   /// - Parameters:
   ///   - datagrams: The datagrams.
-  ///   - timeout: How long all of them may wait for room.
-  /// - Throws: ``DatagramBatchError`` if some could not be sent; `.timedOut`, `.closed`.
+  ///   - timeout: How long the whole batch may wait for room; `nil` for no limit.
+  /// - Throws: ``DatagramBatchError`` if some could not be sent; ``SocketError``: `.timedOut`, `.closed`; `CancellationError`
+  ///   when the task is cancelled.
   public func send(_ datagrams: [Datagram], timeout: Timeout? = nil) async throws {
     let passes = datagrams.contains { $0.descriptors != nil }
     let datagrams = passes ? datagrams.map { $0.claimingDescriptors() } : datagrams
@@ -108,21 +114,21 @@ extension UDPEndpoint {
     do {
       try await finish(operation)
     } catch let error as DatagramBatchError {
-      // By their places in what the caller gave.
+      // Report the failures by their indices in the caller's array.
       throw error.renumbered(places)
     }
   }
 
-  /// Sends a datagram, in its place behind all calls made before, without waiting for it.
+  /// Enqueues a datagram behind all earlier sends, and returns without waiting for it.
   ///
-  /// *Ordering*: the order of the calls is that of the datagrams, also from code that is not isolated. Dropping the handle drops
-  /// the outcome alone.
+  /// *Cancellation*: dropping the handle only drops the outcome; the datagram is still sent. *Ordering*: datagrams leave in the
+  /// order of the calls, also when the calls come from code outside of the endpoint's isolation.
   ///
   /// - Parameters:
   ///   - datagram: The datagram.
-  ///   - timeout: How long it may wait for room.
-  /// - Returns: The outcome to come: what ``send(_:timeout:)-([UInt8],_)`` throws, and `.limitExceeded` if more bytes wait already
-  ///   than ``Configuration/sendBudget``.
+  ///   - timeout: How long it may wait for room; `nil` for no limit.
+  /// - Returns: A handle for the outcome: the errors of ``send(_:timeout:)-([UInt8],_)``, and `.limitExceeded` if the datagram
+  ///   would exceed ``Configuration/sendBudget``.
   @discardableResult
   public nonisolated func enqueueSend(_ datagram: Datagram, timeout: Timeout? = nil) -> Pending<Void> {
     let datagram = datagram.claimingDescriptors()
@@ -132,19 +138,20 @@ extension UDPEndpoint {
     return Pending(outcome: outcome)
   }
 
-  /// Sends a datagram if that can be done at once, without waiting: sendto(2). For code that is in the endpoint's isolation, as
-  /// the closure of `withDatagrams` is.
+  /// Sends a datagram only if that is possible without waiting: sendto(2). For code in the endpoint's isolation, for example
+  /// the closure of `withDatagrams`.
   ///
-  /// A send filter does not see it.
+  /// A send filter does not see the datagram.
   ///
   /// *Ordering*: it takes effect at once, ahead of calls that wait in the reactor's queue. If the same code called
   /// ``enqueueSend(_:timeout:)`` just before, that datagram leaves after this one.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
-  ///   - address: Where to; `nil` for the peer that the endpoint is connected to.
-  /// - Returns: Whether it was sent: not if others wait before it, or if there is no room.
-  /// - Throws: What ``send(_:to:timeout:)-(_,SocketAddress,_)`` throws.
+  ///   - address: The destination; `nil` for the connected peer.
+  /// - Returns: `true` if it was sent; `false` if other sends wait or there is no room.
+  /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``, and `.notConnected` if there is neither an address
+  ///   nor a peer.
   @discardableResult
   public func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress? = nil) throws -> Bool {
     _ = claimPlaceNow()
@@ -155,7 +162,7 @@ extension UDPEndpoint {
     return try transmit(bytes, index, destination)
   }
 
-  // MARK: At once
+  // MARK: Without waiting
 
   private func checkSendable() throws {
     if let refusal { throw refusal.during("send") }
@@ -169,7 +176,7 @@ extension UDPEndpoint {
       detail: "\(count) bytes are more than the \(configuration.maximumSendSize) that are to be sent at a time")
   }
 
-  /// Sends a datagram, at once if that is possible; otherwise it waits. `nil` if nothing is left to do.
+  /// Sends a datagram at once if that is possible; otherwise queues it. Returns `nil` if nothing is left to do.
   func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
     try checkSendable()
     guard let datagram = filtered(datagram) else { return nil }
@@ -189,7 +196,7 @@ extension UDPEndpoint {
     return operation
   }
 
-  /// What the filter leaves of a datagram.
+  /// Returns the datagram as the filter leaves it; `nil` if the filter drops it.
   func filtered(_ datagram: Datagram) -> Datagram? {
     guard let sendFilter else { return datagram }
     var datagram = datagram
@@ -198,7 +205,7 @@ extension UDPEndpoint {
     return nil
   }
 
-  /// What it leaves of several, and the places of these; none if all are there.
+  /// Returns the datagrams that the filter passes, and their indices in the argument; no indices if there is no filter.
   private func filtered(_ datagrams: [Datagram]) -> ([Datagram], places: [Int]) {
     if sendFilter == nil { return (datagrams, []) }
     var (kept, places): ([Datagram], [Int]) = ([], [])
@@ -210,9 +217,9 @@ extension UDPEndpoint {
     return (kept, places)
   }
 
-  /// sendto(2); false if there is no room.
+  /// Calls sendto(2); returns `false` if there is no room.
   private func transmit(_ bytes: Span<UInt8>, _ index: Int, _ destination: SocketAddress?) throws(SocketError) -> Bool {
-    // An error that is reported fails one call, whatever that is.
+    // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for attempt in 0..<4 {
       guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "send") }
       switch socket.send(bytes, to: destination) {
@@ -237,22 +244,23 @@ extension UDPEndpoint {
     return false
   }
 
-  /// Only somebody else's refusal can fail a send that has no peer; its entry of the error queue may be a moment late.
+  /// Whether a refusal belongs to an earlier datagram, since the endpoint has no peer. Its entry may arrive in the error queue
+  /// slightly later.
   private func isStale(_ error: SystemError) -> Bool {
     peer == nil && error.errno == Errno.connectionRefused && kinds[0] != .unix
   }
 
-  /// Room to send is short: an event or a deadline will tell when to try again.
+  /// There is no room to send. An event or a deadline says when to try again.
   private func waitToSend(_ index: Int) {
     mustWaitToSend = true
-    // An endpoint that is not connected hears nothing of the room that another unix socket has, and none does of the room that
-    // an interface has.
+    // No event announces room in the buffer of another unix socket unless this one is connected to it, nor room in an
+    // interface's queue. So a deadline tries again.
     if retry != nil { return }
     retry = registration.arm(at: instant(registration.now, plus: retryDelay), tag: DatagramDeadline.retry.rawValue)
     retryDelay = min(retryDelay * 2, Self.longestRetryDelay)
   }
 
-  /// What a failed send means.
+  /// Creates the error for a failed send.
   private func failure(_ error: SystemError, _ address: SocketAddress?, _ count: Int) -> SocketError {
     switch error.errno {
     case Errno.messageTooLong:
@@ -269,7 +277,7 @@ extension UDPEndpoint {
         .system, operation: "send", detail: "the socket there is not for datagrams", errno: error.errno,
         address: address)
     default:
-      // What the path of a unix socket is told about is the same as in connecting.
+      // For the path of a unix socket, the errors mean the same as in connect(2).
       SocketError(
         SystemError(call: address?.isUnix == true ? "connect" : error.call, errno: error.errno), operation: "send",
         address: address)
@@ -288,7 +296,7 @@ extension UDPEndpoint {
     return operation
   }
 
-  /// Waits for a send that has begun.
+  /// Waits for the outcome of a send that has begun.
   func finish(_ operation: Operation) async throws {
     if let suspension = operation.waiting {
       let id = operation.id
@@ -339,7 +347,7 @@ extension UDPEndpoint {
     pumpSends()
   }
 
-  // MARK: Carrying out what the queue says
+  // MARK: Carrying out the queue's steps
 
   func pumpSends() {
     if !sends.beginPump(registration.tick) { return }
@@ -347,12 +355,13 @@ extension UDPEndpoint {
       sends.endPump()
       settle()
     }
-    // Each pump has a share: what one has sent is finished before it stops, so that nothing which the kernel has can be taken back.
+    // Each pump has a share. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
+    // has cannot be taken back.
     sends.renewShare()
     while true {
       switch sends.queue.step() {
       case .idle:
-        // A name takes its time, and somebody has none.
+        // The look-up has not finished, and the first send may have no time to wait.
         if !expireImmediateSend() { return }
       case .begin(let id, let operation):
         sends.isImmediate = operation.begin(registration, DatagramDeadline.send(id))
@@ -377,9 +386,9 @@ extension UDPEndpoint {
     return true
   }
 
-  /// Sends the first datagrams of the queue, those that one socket sends, with one call; 0 if nothing can be sent now.
+  /// Sends the first datagrams of the queue that use the same socket, with one system call.
   ///
-  /// - Returns: How many are sent, or have failed.
+  /// - Returns: The number of datagrams that were sent or have failed; 0 if nothing can be sent now.
   private func sendQueued(attempts: Int = 3) -> Int {
     guard let batch = registration.datagramBatch else {
       sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
@@ -402,7 +411,7 @@ extension UDPEndpoint {
             datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors)
         else {
           if chosen != nil { break }
-          // No batch has room for it.
+          // It does not fit even into an empty batch.
           let error = SystemError(call: "sendmmsg", errno: Errno.messageTooLong)
           sends.queue.failed(failure(error, address, datagram.bytes.count))
           return 1
@@ -411,7 +420,7 @@ extension UDPEndpoint {
         if let descriptors { passed.append((batch.count - 1, descriptors)) }
         chosen = index
       } catch {
-        // Those before it are sent first.
+        // Send the earlier datagrams first.
         if chosen != nil { break }
         sends.queue.failed(error)
         return 1
@@ -430,7 +439,7 @@ extension UDPEndpoint {
         retryDelay = Self.firstRetryDelay
         sends.queue.sent(sent)
         counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
-        // The kernel has copies by now. Close them here, since the entry may wait until its other datagrams are sent.
+        // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
         for (place, descriptors) in passed where place < sent { descriptors.closeAll() }
       }
       return sent
@@ -441,7 +450,7 @@ extension UDPEndpoint {
       }
       if takeReportedErrors() > 0 || attempts > 0 && isStale(error) {
         guard let reported = reportedError.take() else {
-          // The call has failed for an error that was reported before, and is of no other consequence.
+          // The call failed because of an error that was reported earlier. Only repeat the call.
           if attempts > 0 { return sendQueued(attempts: attempts - 1) }
           registration.reschedule()
           return 0
@@ -456,6 +465,6 @@ extension UDPEndpoint {
 }
 
 extension SystemError {
-  /// There is no room now, in a buffer or on an interface.
+  /// Whether there is temporarily no room, in a buffer or on an interface.
   fileprivate var isShortage: Bool { errno == Errno.noBuffers || errno == Errno.noMemory }
 }

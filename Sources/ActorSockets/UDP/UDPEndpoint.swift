@@ -1,7 +1,8 @@
 public import EpollReactor
 public import SocketSystem
 
-/// A place that datagrams are sent from and received at: udp(7). Also one of a unix datagram socket, which behaves the same.
+/// An endpoint that sends and receives datagrams over UDP, udp(7), or over a unix datagram socket, which has the same
+/// interface.
 ///
 /// ```swift
 /// let endpoint = try UDPEndpoint.bind(to: .port(5353))
@@ -10,64 +11,66 @@ public import SocketSystem
 /// }
 /// ```
 ///
-/// Sends leave in the order in which they were called, and receives get datagrams in that order, too. Nothing is received that
-/// nobody asks for, but that one system call may bring up to 32 datagrams, which wait for the calls to come.
+/// Datagrams leave in the order in which the sends were called, and receives get datagrams in the order in which they were
+/// called. The endpoint receives only when a call asks for a datagram. One system call may return up to 32 datagrams; those
+/// that were not asked for wait for later calls.
 ///
-/// An endpoint for all addresses serves IPv4 and IPv6. Dropping the last reference closes it; a suspended call and an enqueued
-/// send keep it alive.
+/// An endpoint on all addresses serves IPv4 and IPv6. Dropping the last reference closes the endpoint. A suspended call and an
+/// enqueued send keep it alive.
 public actor UDPEndpoint: ReactorActor {
-  // The state, all of it touched on the reactor's thread:
+  // The state, which is only used on the reactor's thread:
   //
-  // - `sockets`: mostly one; several where the endpoint it was bound to stands for several addresses. `mayReceive` says of each
-  //   whether something may wait: an event came, and receiving has not found the end since.
-  // - `receives` and `sends`: the queues, which decide; `pumpReceives` and `pumpSends` carry out what they say.
-  // - `peer`: connect(2) was called. Then nothing goes elsewhere, and nothing from elsewhere is given out.
-  // - `lifecycle`: whether it is closed, and why. Sends and receives have failed then, and the descriptors are closed.
+  // - `sockets`: usually one; several if the endpoint was bound to several addresses. For each, `mayReceive` says whether a
+  //   datagram may wait: an event arrived, and receiving has not drained the socket since.
+  // - `receives` and `sends`: the queues, which decide. `pumpReceives` and `pumpSends` carry out their steps.
+  // - `peer`: set after connect(2). Then the endpoint sends only to the peer, and gives out only datagrams from the peer.
+  // - `lifecycle`: whether the endpoint is closed, and why. Once it is closed, sends and receives have failed, and the
+  //   descriptors are closed.
   //
-  // Errors that somebody on the way reports (ICMP) are told by the kernel in two ways: in the socket's error queue, with all that
-  // is known of them, and as the failure of the next call, whatever that is for. The queue is what counts here: a call that
-  // fails is repeated when the queue had something in it. See `takeReportedErrors`.
+  // The kernel reports an ICMP error in two ways: in the socket's error queue, with all details, and as the failure of the next
+  // call on the socket, whichever it is. The endpoint uses the queue. A call that fails is repeated if the queue had an entry.
+  // See `takeReportedErrors`.
 
   /// A number that no other endpoint or connection of this process has, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
-  /// The isolation domain of the endpoint.
+  /// The executor that isolates the endpoint.
   public nonisolated let executor: ReactorExecutor
-  /// Where it is bound; port 0 is replaced by the port that the kernel chose: getsockname(2).
+  /// The addresses that it is bound to, with the port that the kernel chose in place of port 0: getsockname(2).
   public nonisolated let localAddresses: [SocketAddress]
 
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let sockets: [Registration]
   nonisolated let kinds: [SocketKind]
-  /// For deadlines, which outlive the sockets.
+  /// For deadlines, which exist longer than the sockets.
   nonisolated let registration: Registration
   let configuration: Configuration
   var receiveFilter: Filter?
   var sendFilter: Filter?
 
-  // As in `StreamCore`: not checked where every operation would pay for it.
+  // As in `StreamCore`: exclusivity is not checked here, because every operation would pay for the check.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   var receives = Lane<ReceiveQueue<Operation>>()
   var mayReceive: [Bool]
-  /// The socket that is asked first.
+  /// The index of the socket to try first.
   var nextSocket = 0
 
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   var sends = Lane<SendQueue<Operation>>()
-  /// There is no room to send now; an event or `retry` tells when that may have changed.
+  /// There is no room to send. An event or `retry` says when that may have changed.
   var mustWaitToSend = false
   var retry: DeadlineKey?
   var retryDelay = UDPEndpoint.firstRetryDelay
   var lookUps: [UInt64: Task<Void, Never>] = [:]
-  /// Keeps the endpoint alive while sends are under way that no call waits for.
+  /// Keeps the endpoint alive while enqueued sends are unfinished.
   private var keepAlive: UDPEndpoint?
 
   var peer: SocketAddress?
   var connectedSocket: Int?
-  /// What was reported about the peer, for the next call.
+  /// An error that was reported about the peer, for the next call.
   var reportedError: SocketError?
   var errorReports = ErrorReports()
 
@@ -75,37 +78,38 @@ public actor UDPEndpoint: ReactorActor {
   private var closeDeadline: DeadlineKey?
   private var closedWaiters = Waiters<Void>()
   var counts = Counts()
-  /// Who hears of what was dropped.
+  /// The observer that is told about dropped datagrams.
   private let observer: (any ReactorObserver)?
   private var droppedAndTold: UInt64 = 0
 
-  /// What it is made of, as seen from the addresses that it reaches.
+  /// The kind of a socket, by the addresses that it can reach.
   enum SocketKind {
     case ipv4
     case ipv6
-    /// An IPv6 socket that serves IPv4, too.
+    /// An IPv6 socket that also serves IPv4.
     case dual
     case unix
   }
 
-  // MARK: Making one
+  // MARK: Creating
 
-  /// Makes an endpoint: socket(2), bind(2).
+  /// Creates an endpoint: socket(2), bind(2).
   ///
-  /// `.port(n)` is every address of both families, or of IPv4 where there is no IPv6; `.host("localhost", port: n)` the loopback
-  /// addresses; `.host("eth0", port: n)` those of an interface. `.unix(path: "")` is an abstract name that the kernel chooses, so
-  /// that others can answer.
+  /// `.port(n)` means every address of both families, or of IPv4 where there is no IPv6. `.host("localhost", port: n)` means
+  /// the loopback addresses, and `.host("eth0", port: n)` those of an interface. `.unix(path: "")` is an abstract name that the
+  /// kernel chooses, so that peers can reply.
   ///
-  /// The file of a unix socket is removed when the endpoint is closed. One that a program left behind when it was killed is
-  /// replaced; one that any program has open is not, nor is anything else.
+  /// The file of a unix socket is removed when the endpoint is closed. A stale socket file, left behind by a program that was
+  /// killed, is replaced. A socket file that a program has open is not replaced, and neither is any other file.
   ///
   /// - Parameters:
   ///   - endpoint: Where to receive; port 0, the default, for a free one.
-  ///   - configuration: What to do differently.
-  ///   - reactor: Where the endpoint's code runs.
+  ///   - configuration: The settings.
+  ///   - reactor: The reactor that runs the endpoint.
   /// - Returns: The endpoint.
-  /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a name that is
-  ///   none of this machine; of a unix socket `.notASocket` if the path is something else's, and `.pathNotFound`.
+  /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a name that
+  ///   is not of this machine; for a unix socket `.notASocket` if the path names another kind of file, and `.pathNotFound` if
+  ///   the directory does not exist.
   public static func bind(
     to endpoint: Endpoint = .port(0), configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> UDPEndpoint {
@@ -113,17 +117,17 @@ public actor UDPEndpoint: ReactorActor {
     return UDPEndpoint(made, configuration, reactor)
   }
 
-  /// Makes an endpoint on a free port, and connects it.
+  /// Creates an endpoint on a free port, and connects it.
   ///
-  /// *Cancellation* ends the look-up, and closes what was made.
+  /// *Cancellation* stops the look-up and closes the endpoint.
   ///
   /// - Parameters:
-  ///   - endpoint: Where to.
-  ///   - configuration: What to do differently.
-  ///   - timeout: How long looking up a name may take.
-  ///   - reactor: Where the endpoint's code runs.
-  /// - Returns: The endpoint.
-  /// - Throws: What ``bind(to:configuration:reactor:)`` and ``connect(to:timeout:)`` throw.
+  ///   - endpoint: The peer.
+  ///   - configuration: The settings.
+  ///   - timeout: How long the look-up of a name may take; `nil` for no limit.
+  ///   - reactor: The reactor that runs the endpoint.
+  /// - Returns: The connected endpoint.
+  /// - Throws: The errors of ``bind(to:configuration:reactor:)`` and ``connect(to:timeout:)``.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = .within(.seconds(30)),
     reactor: Reactor = .shared
@@ -141,7 +145,8 @@ public actor UDPEndpoint: ReactorActor {
     localAddresses = made.addresses
     kinds = made.kinds
     file = made.file
-    // Closures are kept where closing lets go of them: they may hold whoever holds the endpoint.
+    // Closing must be able to release these closures, because they may hold a reference to the endpoint. So the configuration
+    // is kept without them.
     self.configuration = configuration.withoutClosures
     receiveFilter = configuration.receiveFilter
     sendFilter = configuration.sendFilter
@@ -155,7 +160,7 @@ public actor UDPEndpoint: ReactorActor {
     submit { $0.begin() }
   }
 
-  /// What to remove when it is closed, once: afterwards the path is a successor's.
+  /// The file to remove when the endpoint is closed. It is removed once, because afterwards another endpoint may use the path.
   private var file: UnixSocketFile?
 
   deinit {
@@ -179,35 +184,35 @@ public actor UDPEndpoint: ReactorActor {
     }
   }
 
-  // MARK: What is known of it
+  // MARK: Identity
 
   /// A name for logs.
   public nonisolated var label: String? { identity.withLock { $0.label } }
-  /// Where it is bound, the first of ``localAddresses``; when it is connected, the address that its datagrams come from.
+  /// The local address: the first of ``localAddresses``; when connected, the address that datagrams are sent from.
   public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
-  /// Whom it is connected to.
+  /// The address of the connected peer; `nil` if there is none.
   public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
-  /// Whether it has a peer.
+  /// Whether the endpoint is connected to a peer.
   public nonisolated var isConnected: Bool { remoteAddress != nil }
-  /// Whether it sends and receives IPv4 datagrams.
+  /// Whether the endpoint sends and receives IPv4 datagrams.
   public nonisolated var isIPv4: Bool {
     remoteAddress?.isIPv4 ?? kinds.contains { $0 == .ipv4 || $0 == .dual }
   }
-  /// Whether it sends and receives IPv6 datagrams.
+  /// Whether the endpoint sends and receives IPv6 datagrams.
   public nonisolated var isIPv6: Bool {
     remoteAddress?.isIPv6 ?? kinds.contains { $0 == .ipv6 || $0 == .dual }
   }
-  /// Whether it is closed.
+  /// Whether the endpoint is closed. It is still `false` while ``close(after:within:)`` waits.
   ///
-  /// *Ordering*: in the endpoint's isolation it says what is so now, without the calls that wait in the reactor's queue.
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public var isClosed: Bool {
     _ = claimPlaceNow()
     return lifecycle.isClosed
   }
 
-  // MARK: The sockets
+  // MARK: Sockets
 
-  /// A socket that is there, or why there is none.
+  /// Returns an open socket, the connected one if there is one. Throws if the endpoint is closed.
   func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     if let failure = lifecycle.failure { throw failure.during(operation) }
     guard let socket = sockets[connectedSocket ?? 0].socket else {
@@ -216,57 +221,62 @@ public actor UDPEndpoint: ReactorActor {
     return socket
   }
 
-  /// All sockets that are there.
+  /// Returns all open sockets.
   func openSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
     _ = try openSocket(operation, place)
     return sockets.compactMap(\.socket)
   }
 
-  /// Lends the descriptor to a closure, on the reactor's thread. Of several, the connected or the first one.
+  /// Calls a closure with the descriptor, on the reactor's thread. If there are several, it is the connected or the first one.
   ///
-  /// - Parameter body: Gets the number; it must not close it, nor keep it.
-  /// - Returns: What the closure returns.
-  /// - Throws: What the closure throws, `.closed` if the endpoint is closed.
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed.
+  /// - Returns: The closure's result.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; whatever the closure throws.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     try body(openSocket("withFileDescriptor", claimPlaceNow()).number)
   }
 
-  /// Sets an option of all its sockets: setsockopt(2).
+  /// Sets an option of all the endpoint's sockets: setsockopt(2).
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
-  ///   - option: Which one.
-  ///   - value: Its new value.
-  /// - Throws: `.closed`; `.invalidArgument` for a value that the option cannot have; what the kernel reports.
+  ///   - option: The option.
+  ///   - value: The new value.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; `.invalidArgument` if the option cannot have this value;
+  ///   otherwise the kernel's error.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
     for socket in try openSockets("set \(option.name)", claimPlaceNow()) { try socket.set(option, to: value) }
   }
 
-  /// Reads an option of its first socket: getsockopt(2).
+  /// Reads an option of the endpoint's connected or first socket: getsockopt(2).
   ///
-  /// - Parameter option: Which one.
-  /// - Returns: Its value.
-  /// - Throws: `.closed`; what the kernel reports.
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter option: The option.
+  /// - Returns: The current value.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; otherwise the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try openSocket("get \(option.name)", claimPlaceNow()).get(option)
   }
 
-  /// Sets what looks at datagrams that arrive from now on, or nothing. Those that were fetched already have been looked at.
+  /// Sets or removes the filter for datagrams that arrive from now on. It does not see datagrams that were already fetched.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
-  /// - Parameter filter: The filter.
+  /// - Parameter filter: The filter; `nil` for none.
   public func setReceiveFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
     receiveFilter = filter
   }
 
-  /// Sets what looks at datagrams that are sent from now on, or nothing.
+  /// Sets or removes the filter for datagrams that are sent from now on.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
-  /// - Parameter filter: The filter.
+  /// - Parameter filter: The filter; `nil` for none.
   public func setSendFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
     sendFilter = filter
@@ -274,8 +284,8 @@ public actor UDPEndpoint: ReactorActor {
 
   // MARK: Closing
 
-  /// Closes it at once: close(2). Calls that wait, and sends that were enqueued, throw `.closed`; datagrams that were fetched
-  /// already can still be received.
+  /// Closes the endpoint at once: close(2). Waiting calls and enqueued sends throw `.closed`. Datagrams that were already
+  /// fetched can still be received.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public func close() {
@@ -283,20 +293,21 @@ public actor UDPEndpoint: ReactorActor {
     end(EndpointLifecycle.closed)
   }
 
-  /// What closing waits for.
+  /// What ``close(after:within:)`` waits for.
   public enum CloseCondition: Hashable, Sendable {
-    /// The sends that were called or enqueued before.
+    /// The sends that were called or enqueued earlier.
     case pendingSends
   }
 
-  /// Closes it when what waits is done. From now on nothing is taken, and receives that wait throw `.closed`.
+  /// Closes the endpoint after its pending sends are done. From now on no call is accepted, and waiting receives throw
+  /// `.closed`.
   ///
-  /// *Cancellation* only ends the wait; closing continues. *Ordering*: it waits for the sends that are called before it, and sends
-  /// that are called after it throw `.closed`.
+  /// *Cancellation* only ends the wait; closing continues. *Ordering*: it waits for the sends that are called before it, and
+  /// sends that are called after it throw `.closed`.
   ///
   /// - Parameters:
   ///   - condition: What to wait for.
-  ///   - limit: How long at most; then it is closed as by ``close()``.
+  ///   - limit: The longest time to wait; then the endpoint is closed as by ``close()``.
   public func close(after condition: CloseCondition, within limit: Duration = .seconds(30)) async {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if lifecycle.isClosed { return }
@@ -318,16 +329,16 @@ public actor UDPEndpoint: ReactorActor {
     settle()
   }
 
-  /// Why no operation is admitted, `nil` if operations are.
+  /// Why no operation is admitted; `nil` if operations are admitted.
   var refusal: SocketError? { lifecycle.refusal }
 
-  /// Looks after what depends on an empty queue of sends, and on handles.
+  /// Closes the endpoint if it is closing and all sends are done, and keeps it alive while handles exist.
   func settle() {
     if lifecycle.isClosing, sends.queue.isEmpty { end(EndpointLifecycle.closed) }
     keepAlive = lifecycle.handles > 0 ? self : nil
   }
 
-  /// The end of it, whatever the cause.
+  /// Closes the endpoint, for any reason.
   func end(_ error: SocketError) {
     if !lifecycle.end(error) { return }
     tellDropped()
@@ -347,12 +358,12 @@ public actor UDPEndpoint: ReactorActor {
     registration.leave()
   }
 
-  /// How many datagrams the kernel has dropped.
+  /// The number of datagrams that the kernel has dropped.
   var dropped: UInt64 {
     counts.droppedAtEnd ?? sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
   }
 
-  /// Tells the observer what was dropped since the last time.
+  /// Tells the observer how many datagrams were dropped since the last call.
   func tellDropped() {
     guard let observer else { return }
     let dropped = dropped
@@ -367,7 +378,7 @@ public actor UDPEndpoint: ReactorActor {
     if operation.finish(registration, outcome) { lifecycle.handleReleased() }
   }
 
-  /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
+  /// Creates the operation's suspension, unless the operation is already finished.
   func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
     operation.suspension = Suspension(place)
@@ -405,6 +416,6 @@ extension UDPEndpoint: EventHandler {
 }
 
 extension UDPEndpoint: CustomStringConvertible {
-  /// One line for logs: number, label, addresses.
+  /// A description in one line, for logs: the number, the label and the addresses.
   public nonisolated var description: String { ObservedConnection(id, identity.withLock { $0 }).description }
 }

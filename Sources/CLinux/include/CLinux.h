@@ -1,8 +1,9 @@
-// The calls of Linux that `import Glibc` does not bring: epoll, eventfd, accept4, and a few of the C library.
+// Functions of Linux and of the C library that Swift's Glibc module lacks, or that are easier to call through C: epoll,
+// eventfd, accept4 and others.
 //
-// This header is imported into Swift next to Glibc's own module, so it includes no system header at all and never
-// defines _GNU_SOURCE: either would declare types such as `fd_set` a second time. What needs them lives in CLinux.c.
-// Every function returns what its system call returns, with -errno in place of -1, so that no caller reads `errno`.
+// Swift imports this header next to Glibc's own module. So the header includes no system header and never defines _GNU_SOURCE,
+// because either would declare types such as `fd_set` a second time. Code that needs them is in CLinux.c. Unless stated
+// otherwise, a function returns what its system call returns, with -errno instead of -1, so that no caller reads `errno`.
 
 #ifndef CLINUX_H
 #define CLINUX_H
@@ -11,7 +12,7 @@
 
 #include "CLinuxDatagrams.h"
 
-/// One readiness report: the event mask, and the token the descriptor was registered with.
+/// One event: the event mask, and the token that the descriptor was registered with
 typedef struct {
   uint64_t token;
   uint32_t events;
@@ -32,18 +33,19 @@ int clinux_epoll_create(void);
 int clinux_epoll_add(int epoll, int fd, uint32_t events, uint64_t token);
 /// epoll_ctl(EPOLL_CTL_MOD), edge-triggered
 int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token);
-/// epoll_wait; at most 256 events a call, whatever `capacity` says
+/// epoll_wait(2); returns at most 256 events per call, even if `capacity` is larger
 int clinux_epoll_wait(int epoll, clinux_event *_Nonnull events, int capacity, int timeout_milliseconds);
 
 /// eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
 int clinux_eventfd_create(void);
-/// Adds one to the counter.
+/// Adds 1 to the counter
 int clinux_eventfd_signal(int fd);
 
-/// accept4(SOCK_CLOEXEC | SOCK_NONBLOCK); `address` is a struct sockaddr_storage, `length` its size and then the address's
+/// accept4(SOCK_CLOEXEC | SOCK_NONBLOCK); `address` is a struct sockaddr_storage; `length` is its size, and then the size of
+/// the address
 int clinux_accept(int fd, void *_Nonnull address, uint32_t *_Nonnull length);
 
-/// open(O_PATH | O_NOFOLLOW | O_CLOEXEC): the file itself, whatever it is, without opening it
+/// open(O_PATH | O_NOFOLLOW | O_CLOEXEC): refers to the file, of any kind, without opening it
 int clinux_open_path(const char *_Nonnull path);
 
 /// recv(2) without flags
@@ -51,8 +53,8 @@ long clinux_recv(int fd, void *_Nullable buffer, unsigned long count);
 /// send(2) with MSG_NOSIGNAL
 long clinux_send(int fd, const void *_Nullable bytes, unsigned long count);
 
-/// What TCP knows of a connection, as far as it is of use: tcp(7), TCP_INFO. Times are in microseconds. A field that the
-/// kernel does not have, because it is older, is UINT64_MAX.
+/// The state of a TCP connection: tcp(7), TCP_INFO. Times are in microseconds. Of the 64-bit fields, those that an older kernel
+/// does not report are UINT64_MAX.
 typedef struct {
   uint8_t state;
   uint32_t round_trip, round_trip_variation;
@@ -61,20 +63,20 @@ typedef struct {
   uint64_t bytes_acknowledged, bytes_received, unsent_bytes, minimum_round_trip, delivery_rate;
 } clinux_tcp_info;
 
-/// getsockopt(2) of TCP_INFO
+/// getsockopt(2) with TCP_INFO
 int clinux_get_tcp_info(int fd, clinux_tcp_info *_Nonnull info);
 
-/// The most descriptors that the kernel lets one message carry: SCM_MAX_FD
+/// The largest number of descriptors that the kernel allows in one message: SCM_MAX_FD
 enum { CLINUX_MAXIMUM_DESCRIPTORS = 253 };
 
-/// sendmsg(2) with MSG_NOSIGNAL and SCM_RIGHTS: the descriptor goes with the first of the bytes
+/// sendmsg(2) with MSG_NOSIGNAL and SCM_RIGHTS; the descriptor is passed with the first byte
 long clinux_send_descriptor(int fd, const void *_Nonnull bytes, unsigned long count, int descriptor);
-/// recvmsg(2) with MSG_CMSG_CLOEXEC. `descriptors` has room for CLINUX_MAXIMUM_DESCRIPTORS; `received` says how many came, and
-/// `truncated` is 1 if the kernel dropped some for want of room in the process's table.
+/// recvmsg(2) with MSG_CMSG_CLOEXEC. `descriptors` has room for CLINUX_MAXIMUM_DESCRIPTORS; `received` is set to the number
+/// that arrived. `truncated` is set to 1 if the kernel dropped some because the process had no room for them.
 long clinux_receive_descriptors(int fd, void *_Nullable buffer, unsigned long count, int *_Nonnull descriptors,
                                 int *_Nonnull received, int *_Nonnull truncated);
 
-/// sendfile(2) from `offset` on, which leaves the file's own position alone
+/// sendfile(2) starting at `offset`; does not change the file's own position
 long clinux_sendfile(int fd, int file, long offset, unsigned long count);
 /// pread(2)
 long clinux_pread(int file, void *_Nullable buffer, unsigned long count, long offset);
@@ -82,17 +84,17 @@ long clinux_pread(int file, void *_Nullable buffer, unsigned long count, long of
 /// memmem(3)
 const uint8_t *_Nullable clinux_memmem(const uint8_t *_Nonnull bytes, unsigned long count, const uint8_t *_Nonnull pattern,
                                        unsigned long pattern_count);
-/// strerrordesc_np(3): static text, or NULL for an unknown number
+/// strerrordesc_np(3): static text, or NULL for an unknown errno
 const char *_Nullable clinux_error_text(int error);
 /// pthread_setname_np(3) for the calling thread
 void clinux_name_thread(const char *_Nonnull name);
 
-/// The processors that the calling thread may use, sched_getaffinity(2); 1 if that cannot be told
+/// The number of processors that the calling thread may use, sched_getaffinity(2); 1 if it is not known
 int clinux_usable_processors(void);
 
-/// The object at this place of the calling thread, 0 or 1; NULL to begin with
+/// The object in slot 0 or 1 of the calling thread; NULL at first
 void *_Nullable clinux_thread_object(int place);
-/// Puts an object at this place of the calling thread, 0 or 1, or takes it away
+/// Stores an object in slot 0 or 1 of the calling thread, or NULL to clear the slot
 void clinux_set_thread_object(int place, void *_Nullable object);
 
 #endif
