@@ -41,7 +41,7 @@ struct SwiftEcho {
       choosing: { connection in
         if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
         return options.place == .pool ? WorkerPool.shared : connection.executor.reactor
-      }, limits: ServeLimits(connections: mostConnections), reactors: reactors
+      }, limits: TCPListener.ServeLimits(connections: mostConnections), reactors: reactors
     ) { connection in
       switch options.mode {
       case .echo where options.place == .pool: try await answer(connection)
@@ -83,7 +83,7 @@ private func discard(_ connection: TCPConnection) async throws {
 /// What the command line asks for.
 struct Options {
   /// Where the handlers run.
-  let place: HandlerExecutor
+  let place: TCPListener.HandlerExecutor
   let mode: StreamMode
   let reactors: Int
   /// Each reactor has a listener of its own, at the same port.

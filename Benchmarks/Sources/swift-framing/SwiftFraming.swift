@@ -24,7 +24,8 @@ struct SwiftFraming {
         swift-framing --mode lines|messages [--on reactor|pool] \
         [--form string|array|string-batch|array-batch|scoped] [PORT]
         """)
-    let place: HandlerExecutor = arguments.take("--on", or: .pool) { ["reactor": .reactor, "pool": .pool][$0] }
+    let places: [String: TCPListener.HandlerExecutor] = ["reactor": .reactor, "pool": .pool]
+    let place = arguments.take("--on", or: .pool) { places[$0] }
     let mode = arguments.take("--mode", or: Mode.lines)
     let form = arguments.take("--form", or: Form.array)
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: arguments.port()))

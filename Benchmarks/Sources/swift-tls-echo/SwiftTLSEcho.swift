@@ -56,7 +56,7 @@ struct Options {
   let key: String
   let mode: Mode
   /// Where the handlers run.
-  let place: HandlerExecutor
+  let place: TCPListener.HandlerExecutor
   /// 0 lets the kernel choose.
   let port: UInt16
 

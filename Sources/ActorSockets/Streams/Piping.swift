@@ -56,7 +56,7 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
 /// is closed when both directions have ended.
 ///
 /// *Errors*: if one stream breaks, the bytes received from it before are passed on, and then both streams are aborted, so that
-/// the other peer sees a reset. If a stream ended because of its ``Liveness/idleTimeout``, both are closed instead.
+/// the other peer sees a reset. If a stream ended because of its ``TCPConnection/Liveness/idleTimeout``, both are closed instead.
 ///
 /// *Cancellation* throws `CancellationError`, leaves both streams open and loses nothing, like ``pipe(from:to:)``.
 ///

@@ -212,8 +212,8 @@ public actor TCPListener: ReactorActor {
     return try waiter.result()
   }
 
-  /// Stops listening: close(2). Waiting calls throw `.closed`. Accepted connections are not affected; those in the kernel's
-  /// backlog are reset.
+  /// Stops listening: close(2). It is not `async`, because there is nothing to wait for. Waiting calls throw `.closed`. Accepted
+  /// connections are not affected; those in the kernel's backlog are reset.
   ///
   /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
   public func close() {

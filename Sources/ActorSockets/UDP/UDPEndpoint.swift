@@ -202,7 +202,7 @@ public actor UDPEndpoint: ReactorActor {
   public nonisolated var isIPv6: Bool {
     remoteAddress?.isIPv6 ?? kinds.contains { $0 == .ipv6 || $0 == .dual }
   }
-  /// Whether the endpoint is closed. It is still `false` while ``close(after:within:)`` waits.
+  /// Whether the endpoint is closed. It is still `false` while ``closeAfterPendingSends(within:)`` waits.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public var isClosed: Bool {
@@ -284,19 +284,13 @@ public actor UDPEndpoint: ReactorActor {
 
   // MARK: Closing
 
-  /// Closes the endpoint at once: close(2). Waiting calls and enqueued sends throw `.closed`. Datagrams that were already
-  /// fetched can still be received.
+  /// Closes the endpoint at once: close(2). It is not `async`, because there is nothing to wait for. Waiting calls and enqueued
+  /// sends throw `.closed`. Datagrams that were already fetched can still be received.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public func close() {
     _ = claimPlaceNow()
     end(EndpointLifecycle.closed)
-  }
-
-  /// What ``close(after:within:)`` waits for.
-  public enum CloseCondition: Hashable, Sendable {
-    /// The sends that were called or enqueued earlier.
-    case pendingSends
   }
 
   /// Closes the endpoint after its pending sends are done. From now on no call is accepted, and waiting receives throw
@@ -305,10 +299,8 @@ public actor UDPEndpoint: ReactorActor {
   /// *Cancellation* only ends the wait; closing continues. *Ordering*: it waits for the sends that are called before it, and
   /// sends that are called after it throw `.closed`.
   ///
-  /// - Parameters:
-  ///   - condition: What to wait for.
-  ///   - limit: The longest time to wait; then the endpoint is closed as by ``close()``.
-  public func close(after condition: CloseCondition, within limit: Duration = .seconds(30)) async {
+  /// - Parameter limit: The longest time to wait; then the endpoint is closed as by ``close()``.
+  public func closeAfterPendingSends(within limit: Duration = .seconds(30)) async {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if lifecycle.isClosed { return }
     beginClosing(limit)

@@ -44,7 +44,7 @@ struct ListenOptions: Equatable {
   var mode = Mode.join
   /// Whether `--once` was given.
   var once = false
-  var place = HandlerExecutor.pool
+  var place = TCPListener.HandlerExecutor.pool
   /// The most connections at a time.
   var maximumConnections: Int?
   /// The most time to wait for the first connection.
@@ -207,7 +207,7 @@ extension Command {
     return .bind(try endpoint(text, after: first.map { _ in .port(0) }))
   }
 
-  private static func place(_ text: String) throws(Failure) -> HandlerExecutor {
+  private static func place(_ text: String) throws(Failure) -> TCPListener.HandlerExecutor {
     switch text {
     case "pool": return .pool
     case "reactor": return .reactor

@@ -62,7 +62,7 @@ struct Listen {
     } abort: {
       for listener in listeners { await listener.drain(within: .zero) }
     } _: {
-      try await withThrowingTaskGroup(of: ServeReport.self) { group in
+      try await withThrowingTaskGroup(of: TCPListener.ServeReport.self) { group in
         for listener in listeners { group.addTask { try await serveAll(of: listener, context, service) } }
         return try await group.reduce(into: []) { $0.append($1) }
       }
@@ -79,8 +79,9 @@ struct Listen {
 
   private func serveAll(
     of listener: TCPListener, _ context: TLSContext?, _ service: any Service
-  ) async throws -> ServeReport {
-    let limits = options.maximumConnections.map { ServeLimits(connections: $0) } ?? ServeLimits()
+  ) async throws -> TCPListener.ServeReport {
+    let limits =
+      options.maximumConnections.map { TCPListener.ServeLimits(connections: $0) } ?? TCPListener.ServeLimits()
     let (tls, idleTimeout) = (options.tls, options.idleTimeout)
     guard let context else {
       return try await listener.serve(on: options.place, limits: limits) {

@@ -77,10 +77,11 @@ final class OurServer: Sendable {
   let port: UInt16
   let sessions: Notes<TLSSession>
   let failures: Notes<any Error>
-  private let task: Task<ServeReport, any Error>
+  private let task: Task<TCPListener.ServeReport, any Error>
 
   private init(
-    _ port: UInt16, _ sessions: Notes<TLSSession>, _ failures: Notes<any Error>, _ task: Task<ServeReport, any Error>
+    _ port: UInt16, _ sessions: Notes<TLSSession>, _ failures: Notes<any Error>,
+    _ task: Task<TCPListener.ServeReport, any Error>
   ) {
     self.port = port
     self.sessions = sessions
@@ -108,7 +109,7 @@ final class OurServer: Sendable {
   deinit { task.cancel() }
 
   @discardableResult
-  func stop() async throws -> ServeReport {
+  func stop() async throws -> TCPListener.ServeReport {
     task.cancel()
     return try await task.value
   }

@@ -214,7 +214,7 @@ import Testing
     try await within("all calls return") {
       let endpoint = try DatagramTransport.ipv4.bind()
       #expect(try await Self.cancelled { await endpoint.errors.makeAsyncIterator().next() } == nil)
-      try await Self.cancelled { await endpoint.close(after: .pendingSends) }
+      try await Self.cancelled { await endpoint.closeAfterPendingSends() }
       #expect(await endpoint.isClosed)
       let connected = try DatagramTransport.ipv4.bind()
       await expectCancellation {

@@ -162,7 +162,7 @@ import Testing
                 case 10: try await endpoint.connect(to: .address(isLong ? dead : other))
                 case 11: try await endpoint.send(bytes, to: dead, timeout: timeout)
                 case 12: try await endpoint.send(bytes, to: .host("x.example", port: 9), timeout: timeout)
-                default: await endpoint.close(after: .pendingSends, within: .microseconds(500))
+                default: await endpoint.closeAfterPendingSends(within: .microseconds(500))
                 }
               } catch {}
             }
@@ -175,7 +175,7 @@ import Testing
           task.cancel()
         }
         if Bool.random(using: &random) { spin(Int64.random(in: 0..<500_000, using: &random)) }
-        if round % 7 == 0 { await one.close(after: .pendingSends, within: .milliseconds(1)) } else { await one.close() }
+        if round % 7 == 0 { await one.closeAfterPendingSends(within: .milliseconds(1)) } else { await one.close() }
         await two.close()
         for task in tasks { await task.value }
         let metrics = await one.metrics

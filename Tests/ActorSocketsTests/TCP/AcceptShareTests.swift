@@ -71,8 +71,10 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerExecutor.pool, .reactor])
-  func `A connection's byte is found before a flood in the backlog is accepted`(place: HandlerExecutor) async throws {
+  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
+  func `A connection's byte is found before a flood in the backlog is accepted`(place: TCPListener.HandlerExecutor)
+    async throws
+  {
     try await within("all are accepted") {
       let scene = try await Scene()
       let isServed = Gate()
@@ -97,7 +99,7 @@ import Testing
       let scene = try await Scene()
       let isServed = Gate()
       let serving = Task {
-        try await scene.listener.serve(limits: ServeLimits(connectionsPerPeer: 1)) { connection in
+        try await scene.listener.serve(limits: TCPListener.ServeLimits(connectionsPerPeer: 1)) { connection in
           isServed.open()
           _ = try await connection.read()
         }

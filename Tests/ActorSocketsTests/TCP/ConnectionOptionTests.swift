@@ -71,13 +71,13 @@ import Testing
     try await within("all calls return") {
       var configuration = TCPListener.Configuration()
       for (liveness, noDelay, expected) in [
-        (Liveness(), true, Settings(true, true, 60, 10, 6, .zero)),
+        (TCPConnection.Liveness(), true, Settings(true, true, 60, 10, 6, .zero)),
         (
-          Liveness(
+          TCPConnection.Liveness(
             keepAlive: .init(idle: .seconds(7), interval: .seconds(3), count: 2), unacknowledgedTimeout: .seconds(9)),
           true, Settings(true, true, 7, 3, 2, .seconds(9))
         ),
-        (Liveness.off, false, nil),
+        (TCPConnection.Liveness.off, false, nil),
       ] {
         configuration.connection.liveness = liveness
         configuration.connection.noDelay = noDelay

@@ -11,7 +11,7 @@ import Testing
   private struct Scene {
     let time = ManualTime()
     let listener: TCPListener
-    let serving: Task<ServeReport, any Error>
+    let serving: Task<TCPListener.ServeReport, any Error>
     let served: RawSocket
 
     init(on endpoint: Endpoint = .address(.ipv4(.loopback, port: 0))) async throws {
@@ -19,7 +19,8 @@ import Testing
       self.listener = listener
       let isServed = Gate()
       serving = Task {
-        try await listener.serve(limits: ServeLimits(connections: 1), drain: .within(.seconds(100))) { connection in
+        try await listener.serve(limits: TCPListener.ServeLimits(connections: 1), drain: .within(.seconds(100))) {
+          connection in
           isServed.open()
           let line = try await connection.read(until: .lf)
           #expect(connection.isDraining)

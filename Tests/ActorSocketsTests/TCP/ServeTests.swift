@@ -19,7 +19,7 @@ import Testing
       let reactor = Reactor()
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
       let serving = Task(executorPreference: reactor) {
-        try await listener.serve(on: .pool, limits: ServeLimits(connections: 1)) { _ in }
+        try await listener.serve(on: .pool, limits: TCPListener.ServeLimits(connections: 1)) { _ in }
       }
       for _ in 0..<300 {
         let client = try RawSocket.connected(to: listener.localAddresses[0])
@@ -31,8 +31,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerExecutor.pool, .reactor])
-  func `A thousand connections are served at once`(place: HandlerExecutor) async throws {
+  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
+  func `A thousand connections are served at once`(place: TCPListener.HandlerExecutor) async throws {
     try await within("all are answered", seconds: 120) {
       let (listener, address) = try bind()
       let serving = Task {
@@ -73,7 +73,7 @@ import Testing
       let (listener, address) = try bind()
       let active = Locked((now: 0, most: 0))
       let serving = Task {
-        try await listener.serve(limits: ServeLimits(connections: 3)) { connection in
+        try await listener.serve(limits: TCPListener.ServeLimits(connections: 3)) { connection in
           active.withLock {
             $0.now += 1
             $0.most = max($0.most, $0.now)
@@ -96,8 +96,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerExecutor.pool, .reactor])
-  func `A handler that throws concerns its own connection alone`(place: HandlerExecutor) async throws {
+  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
+  func `A handler that throws concerns its own connection alone`(place: TCPListener.HandlerExecutor) async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
       let serving = Task {
@@ -151,9 +151,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
   func `When the drain is over, handlers are cancelled and their connections aborted`(
-    place: HandlerExecutor
+    place: TCPListener.HandlerExecutor
   ) async throws {
     try await within("it drains") {
       let time = ManualTime()
@@ -224,9 +224,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerExecutor.pool, .reactor], [true, false])
+  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor], [true, false])
   func `Handlers run where they should, wherever serve was called`(
-    place: HandlerExecutor, fromReactor: Bool
+    place: TCPListener.HandlerExecutor, fromReactor: Bool
   ) async throws {
     try await within("all are answered") {
       let reactor = Reactor()
@@ -260,7 +260,7 @@ import Testing
     try await within("all calls return") {
       let (listener, address) = try bind()
       await expectError(.invalidArgument) {
-        try await listener.serve(limits: ServeLimits(connections: 0)) { _ in }
+        try await listener.serve(limits: TCPListener.ServeLimits(connections: 0)) { _ in }
       }
       let isServed = Gate()
       let serving = Task { try await listener.serve { _ in isServed.open() } }
@@ -323,7 +323,7 @@ import Testing
         return try await listener.serve { _ in Issue.record("somebody was served") }
       }
       serving.cancel()
-      #expect(try await serving.value == ServeReport())
+      #expect(try await serving.value == TCPListener.ServeReport())
     }
   }
 }

@@ -25,7 +25,7 @@ import Testing
     try await within("all are answered") {
       let (listener, address) = try bind()
       let serving = Task {
-        try await listener.serve(limits: ServeLimits(connectionsPerPeer: 2)) { connection in
+        try await listener.serve(limits: TCPListener.ServeLimits(connectionsPerPeer: 2)) { connection in
           for try await chunk in connection.chunks { try await connection.write(chunk) }
         }
       }
@@ -87,8 +87,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [HandlerExecutor.pool, .reactor])
-  func `Several reactors share the connections evenly`(place: HandlerExecutor) async throws {
+  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
+  func `Several reactors share the connections evenly`(place: TCPListener.HandlerExecutor) async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
       let seen = Locked<[ObjectIdentifier: Int]>([:])
@@ -191,8 +191,10 @@ import Testing
   }
 
   /// One connection for each request, as fast as they come, while the server stops.
-  @Test(arguments: [HandlerExecutor.pool, .reactor], [1, 2])
-  func `A drain under load loses no request that was accepted`(place: HandlerExecutor, reactors: Int) async throws {
+  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor], [1, 2])
+  func `A drain under load loses no request that was accepted`(place: TCPListener.HandlerExecutor, reactors: Int)
+    async throws
+  {
     try await within("all is answered", seconds: 120) {
       for round in 0..<5 {
         let (listener, address) = try bind()

@@ -8,7 +8,8 @@ import Testing
 struct VanishedPeerTests {
   private static let address = SocketAddress.ipv4(IPv4Address(rawValue: 0xc000_0202), port: 7777)
 
-  private static func quick(_ change: (inout Liveness) -> Void = { _ in }) -> TCPConnection.Configuration {
+  private static func quick(_ change: (inout TCPConnection.Liveness) -> Void = { _ in }) -> TCPConnection.Configuration
+  {
     var configuration = TCPConnection.Configuration()
     configuration.liveness.keepAlive = .init(idle: .seconds(1), interval: .seconds(1), count: 2)
     change(&configuration.liveness)

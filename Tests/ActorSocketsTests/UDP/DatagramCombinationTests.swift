@@ -60,7 +60,7 @@ import Testing
       let slow = Task.immediate { try await server.send([1], to: .host("slow.example", port: 9)) }
       let first = Task.immediate {
         try await server.withDatagrams(upTo: 1) { _, _ in
-          Task.immediate { await server.close(after: .pendingSends) }
+          Task.immediate { await server.closeAfterPendingSends() }
         }
       }
       let second = Task.immediate { try await server.withDatagrams(upTo: 1) { _, _ in } }

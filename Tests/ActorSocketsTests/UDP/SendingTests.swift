@@ -139,8 +139,8 @@ import Testing
       let (other, server, there, sent) = try await Self.stuck()
       let last = Task.immediate { try await other.send([200], to: there) }
       let receiving = Task.immediate { try await other.receive() }
-      let closing = Task.immediate { await other.close(after: .pendingSends) }
-      let given = Task.immediate { await other.close(after: .pendingSends) }
+      let closing = Task.immediate { await other.closeAfterPendingSends() }
+      let given = Task.immediate { await other.closeAfterPendingSends() }
       given.cancel()
       await given.value
       await expectError(.closed) { _ = try await receiving.value }
@@ -159,7 +159,7 @@ import Testing
       let time = ManualTime()
       let (client, full, address, _) = try await Self.stuck(on: time.reactor)
       let waiting = Task.immediate { try await client.send([1], to: address) }
-      let closing = Task.immediate { await client.close(after: .pendingSends, within: .seconds(5)) }
+      let closing = Task.immediate { await client.closeAfterPendingSends(within: .seconds(5)) }
       await time.advance(by: .seconds(5))
       await closing.value
       await expectError(.closed) { try await waiting.value }

@@ -1,7 +1,7 @@
 import ActorSocketsTLS
 
 /// A server that goes over to TLS when it is told to, and a client that tells it to.
-func encryptedRoundTrip(_ place: HandlerExecutor) async throws {
+func encryptedRoundTrip(_ place: TCPListener.HandlerExecutor) async throws {
   let identity = try TLSIdentity.selfSigned(for: ["release.test"])
   let serverContext = try TLSContext(TLSConfiguration(identity: identity, applicationProtocols: ["lines"]))
   let clientContext = try TLSContext(

@@ -1,0 +1,72 @@
+internal import SocketSystem
+
+// What `serve` can be told, and what it reports.
+
+extension TCPListener {
+  /// Where the handlers of a listener's connections run.
+  public enum HandlerExecutor: Hashable, Sendable {
+    /// On Swift's pool of threads. A handler may compute or block without holding up any socket.
+    ///
+    /// The handlers prefer the ``WorkerPool``, unless the task that calls `serve` has a priority below medium at that time.
+    case pool
+    /// On the reactor's thread. A handler and its connection then run on the same thread, which is fastest for short answers. A
+    /// handler that blocks stalls every socket of the reactor.
+    case reactor
+  }
+
+  /// How many connections a server handles at a time.
+  public struct ServeLimits: Hashable, Sendable {
+    /// The largest number of connections at a time. Further ones wait in the kernel's backlog.
+    ///
+    /// The default is 10,000, or fewer if the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)): then it
+    /// is RLIMIT_NOFILE minus 64, or half of RLIMIT_NOFILE if that is more. Half of the remaining descriptors are for what the
+    /// program opens; the other half is the reserve that ``TCPListener/accept()`` describes. A larger number of connections does
+    /// not use up the reserve.
+    public var connections: Int
+    /// The largest number of connections of one peer at a time. Further ones are reset. A peer is an IPv4 address, or the /64
+    /// network of an IPv6 address. `nil`, the default, for no limit: many people, or a proxy, may share one address.
+    public var connectionsPerPeer: Int?
+
+    /// Creates limits.
+    ///
+    /// - Parameters:
+    ///   - connections: The largest number of connections at a time, at least 1; `nil` for the default.
+    ///   - connectionsPerPeer: The largest number of connections of one peer at a time, at least 1; `nil` for no limit.
+    public init(connections: Int? = nil, connectionsPerPeer: Int? = nil) {
+      self.connections = connections ?? min(10_000, DescriptorReserve.refresh().connections)
+      self.connectionsPerPeer = connectionsPerPeer
+    }
+  }
+
+  /// How long handlers may continue when a server stops.
+  public struct Drain: Hashable, Sendable {
+    let nanoseconds: Int64
+
+    /// Gives the handlers this long to end; after that they are cancelled and their connections aborted.
+    ///
+    /// - Parameter duration: The time.
+    /// - Returns: The drain.
+    public static func within(_ duration: Duration) -> Drain { Drain(nanoseconds: duration.clampedNanoseconds) }
+
+    /// Cancels the handlers and aborts their connections at once.
+    public static var immediately: Drain { Drain(nanoseconds: 0) }
+  }
+
+  /// The numbers of connections that a server accepted, finished and refused.
+  public struct ServeReport: Hashable, Sendable {
+    /// The connections that were accepted.
+    public var accepted = 0
+    /// The accepted connections whose handler returned.
+    public var finished = 0
+    /// The accepted connections whose handler threw an error.
+    public var failed = 0
+    /// The accepted connections that were aborted because their handlers had not ended when the drain was over.
+    public var aborted = 0
+    /// The connections that were reset at once: their peer had too many, descriptors were short (see ``TCPListener/accept()``),
+    /// or ``TCPConnection/Configuration/prepare`` refused them. They do not count as accepted.
+    public var refused = 0
+
+    /// Creates a report with all counts at 0.
+    public init() {}
+  }
+}
