@@ -57,7 +57,7 @@ public protocol ReactorObserver: Sendable {
   ///   - error: The error that the operations throw.
   func handshakeFailed(_ connection: ObservedConnection, _ error: any Error)
 
-  /// The kernel has dropped datagrams of an endpoint, because the program received them too slowly. The reactor checks this
+  /// The kernel has dropped datagrams of an endpoint, because the program received them too slowly. The endpoint checks this
   /// when a receive returns a full batch, and when the endpoint is closed.
   ///
   /// - Parameters:

@@ -27,7 +27,8 @@ extension TCPConnection {
   ///   - descriptor: The descriptor to pass.
   ///   - timeout: How long the write may take; `nil` for no limit.
   /// - Throws: ``SocketError``: `.invalidArgument` if there are no bytes or the socket is not a unix socket, `.limitExceeded`
-  ///   if the kernel has too many descriptors in flight; `CancellationError` when the task is cancelled.
+  ///   if the process's user has more descriptors in flight than RLIMIT_NOFILE allows; `CancellationError` when the task is
+  ///   cancelled.
   public func write(
     _ bytes: [UInt8], passing descriptor: consuming OwnedDescriptor, timeout: Timeout? = nil
   ) async throws {

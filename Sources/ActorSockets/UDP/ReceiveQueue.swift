@@ -13,7 +13,7 @@
 
 /// The queue of an endpoint's receives. `Tag` identifies the caller.
 struct ReceiveQueue<Tag> {
-  /// What to do next.
+  /// The next step.
   enum Step {
     /// Nothing to do until something changes.
     case idle

@@ -30,7 +30,7 @@ struct SendQueue<Tag> {
     case failed(SocketError)
   }
 
-  /// What to do next.
+  /// The next step.
   enum Step {
     /// Nothing to do until something changes.
     case idle

@@ -53,9 +53,9 @@ extension UDPEndpoint {
   ///   - descriptor: The descriptor to pass.
   ///   - address: The destination; `nil` for the connected peer.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
-  /// - Throws: ``SocketError``: `.invalidArgument` if the socket is not a unix socket; `.limitExceeded` if the kernel has too
-  ///   many descriptors in flight; the errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``; `CancellationError` when the task
-  ///   is cancelled.
+  /// - Throws: ``SocketError``: `.invalidArgument` if the socket is not a unix socket; `.limitExceeded` if the process's user
+  ///   has more descriptors in flight than RLIMIT_NOFILE allows; the errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``;
+  ///   `CancellationError` when the task is cancelled.
   public func send(
     _ bytes: [UInt8], passing descriptor: consuming OwnedDescriptor, to address: SocketAddress? = nil,
     timeout: Timeout? = nil
