@@ -20,7 +20,7 @@ extension TCPConnection {
   /// The connection must be over a unix socket. The descriptor is always closed in this process: after the kernel has taken it,
   /// because the peer then has its own, or when the write fails or is cancelled.
   ///
-  /// *Cancellation*, timeouts and *ordering* are those of ``ByteStream/write(_:)-([UInt8])``.
+  /// *Cancellation*, timeouts and *ordering* are those of ``ByteStream/write(_:timeout:progress:)``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes, at least one.
