@@ -86,7 +86,7 @@ public final class StreamCore {
   /// There may be something to receive or room to send.
   package func transportIsReady() {
     if let layer = carriedLayer { return layer.carrierIsReady() }
-    if !pumpLoneRead() { pumpReads() }
+    pumpReads()
     if !writes.queue.isEmpty { pumpWrites() }
   }
 
