@@ -4,9 +4,6 @@ internal import SocketSystem
 extension UDPEndpoint {
   /// The most datagrams that are fetched with one call.
   static var fetchSize: Int { 32 }
-  /// The datagrams that a filter may drop before others on the reactor have their turn.
-  private static var dropsPerTurn: Int { 256 }
-
   // MARK: Calls
 
   /// Receives the next datagram: recvmmsg(2).
@@ -50,61 +47,6 @@ extension UDPEndpoint {
     return datagrams
   }
 
-  /// Looks at datagrams where they were received, without copies: the closure is called once for each.
-  ///
-  /// It is called on the reactor's thread, so keep it short. A receive filter does not see these datagrams. Descriptors that
-  /// came with them are closed.
-  ///
-  /// *Cancellation* and *Ordering* as ``receive(timeout:)``.
-  ///
-  /// - Parameters:
-  ///   - limit: The most datagrams, 1 to 32.
-  ///   - timeout: How long to wait for the first.
-  ///   - body: Looks at the bytes of one, and hears what belongs to it. If it throws, the datagrams behind the one that it was
-  ///     called for go to the next call.
-  /// - Returns: How many it has looked at, at least one.
-  /// - Throws: What the closure throws, what ``receive(timeout:)`` throws, `.invalidArgument` for a limit below 1.
-  @discardableResult
-  public func withDatagrams(
-    upTo limit: Int = 32, timeout: Timeout? = nil,
-    _ body: (_ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
-  ) async throws -> Int {
-    let place = if let place = claimPlace() { place } else { await requeue() }
-    switch try beginBorrow(upTo: limit, timeout, place, body) {
-    case .done(let count): return count
-    case .waiting(let operation): return try await look(operation, upTo: limit, place, body)
-    }
-  }
-
-  /// Looks at datagrams where they were received, and may answer them on the spot.
-  ///
-  /// ```swift
-  /// try await endpoint.withDatagrams { endpoint, bytes, header in
-  ///   try endpoint.sendNow(bytes, to: header.remoteAddress)
-  /// }
-  /// ```
-  ///
-  /// As `withDatagrams`, but that the closure is in the endpoint's isolation.
-  ///
-  /// - Parameters:
-  ///   - limit: The most datagrams, 1 to 32.
-  ///   - timeout: How long to wait for the first.
-  ///   - body: Gets the endpoint, looks at the bytes of one datagram, and hears what belongs to it.
-  /// - Returns: How many it has looked at, at least one.
-  /// - Throws: What `withDatagrams` throws.
-  @discardableResult
-  public func withDatagrams(
-    upTo limit: Int = 32, timeout: Timeout? = nil,
-    _ body: @Sendable (_ endpoint: isolated UDPEndpoint, _ bytes: Span<UInt8>, _ header: Datagram.Header) throws -> Void
-  ) async throws -> Int {
-    let place = if let place = claimPlace() { place } else { await requeue() }
-    switch try beginBorrow(upTo: limit, timeout, place, { bytes, header in try body(self, bytes, header) }) {
-    case .done(let count): return count
-    case .waiting(let operation):
-      return try await look(operation, upTo: limit, place) { bytes, header in try body(self, bytes, header) }
-    }
-  }
-
   // MARK: At once
 
   /// Takes a datagram that is there, if nobody waits before.
@@ -125,7 +67,7 @@ extension UDPEndpoint {
     return fetch(upTo: limit)
   }
 
-  private func mayTake(hearsErrors: Bool) throws -> Bool {
+  func mayTake(hearsErrors: Bool) throws -> Bool {
     try Task.checkCancellation()
     guard receives.queue.isFree else { return false }
     if hearsErrors { try throwReportedError() }
@@ -152,7 +94,7 @@ extension UDPEndpoint {
 
   // MARK: Waiting
 
-  private func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool, _ place: Place) throws -> Operation {
+  func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool, _ place: Place) throws -> Operation {
     // What the fetch before has found.
     if hearsErrors { try throwReportedError() }
     if let refusal { throw refusal.during("receive") }
@@ -169,7 +111,7 @@ extension UDPEndpoint {
   }
 
   /// Waits for the outcome of a receive that has begun.
-  private func receive(_ operation: Operation) async throws -> [Datagram] {
+  func receive(_ operation: Operation) async throws -> [Datagram] {
     if let suspension = operation.waiting {
       let id = operation.id
       await wait(for: suspension) { submit { $0.cancelReceive(id) } }
@@ -262,187 +204,5 @@ extension UDPEndpoint {
     guard let id = receives.takeImmediate() else { return false }
     expireReceive(id)
     return true
-  }
-
-  /// Fetches a batch of at most 32; empty if nothing came of it, for now or for this turn.
-  private func fetch(upTo limit: Int) -> [Datagram] {
-    var dropped = 0
-    var datagrams: [Datagram] = []
-    for step in sockets.indices {
-      // In turns, so that a flood on one address does not shut the others out.
-      let index = (nextSocket + step) % sockets.count
-      while mayReceive[index] {
-        guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
-        nextSocket = index + 1
-        datagrams.reserveCapacity(count)
-        registration.whileBatchIsRead {
-          for number in 0..<count {
-            if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
-          }
-        }
-        if !datagrams.isEmpty { return datagrams }
-        // A flood of those that are dropped must not hold the others up.
-        dropped += count
-        if dropped >= Self.dropsPerTurn {
-          registration.reschedule()
-          return []
-        }
-      }
-    }
-    return []
-  }
-
-  /// recvmmsg(2) on one socket; `nil` when nothing waits there.
-  private func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
-    // An error that is reported fails one call, whatever that is.
-    for _ in 0..<4 {
-      guard let socket = sockets[index].socket, let batch = registration.datagramBatch else { break }
-      let size = configuration.receiveSize
-      do throws(SystemError) {
-        let count = try batch.receive(
-          from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
-          descriptors: configuration.descriptorsPerDatagram)
-        if count < min(limit, DatagramBatch.capacity(forSize: size)) {
-          // Less than there is room for: nothing is left. What comes from now on is an event.
-          mayReceive[index] = false
-        } else {
-          registration.whileBatchIsRead { tellDropped() }
-        }
-        return count > 0 ? (batch, count) : nil
-      } catch {
-        if error.isOfSocket {
-          end(SocketError(error, operation: "receive", address: localAddresses.first))
-          return nil
-        }
-        if takeReportedErrors() == 0 { report(SocketError(error, operation: "receive"), from: nil) }
-      }
-    }
-    mayReceive[index] = false
-    return nil
-  }
-
-  /// One of a batch; `nil` if it is dropped.
-  private func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
-    let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
-    let address = batch.address(number)?.unmapped
-    let (descriptors, lacksDescriptors) = receivedDescriptors(number, of: batch)
-    var datagram = Datagram(
-      received: batch.bytes(number, atMost: maximumSize(from: address)), from: address,
-      isTruncated: isTruncated(number, of: batch, from: address), metadata, descriptors,
-      lacksDescriptors: lacksDescriptors)
-    counts.received(batch.length(number), isTruncated: datagram.isTruncated)
-    if isStranger(address) { return nil }
-    if let receiveFilter, receiveFilter(&datagram) == .drop {
-      counts.filtered += 1
-      return nil
-    }
-    return datagram
-  }
-
-  private func maximumSize(from address: SocketAddress?) -> Int {
-    address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
-  }
-
-  /// Whether one of a batch was longer than it may be.
-  private func isTruncated(_ number: Int, of batch: DatagramBatch, from address: SocketAddress?) -> Bool {
-    batch.isTruncated(number) || batch.length(number) > maximumSize(from: address)
-  }
-
-  /// It came before the endpoint was connected, from somebody else than its peer.
-  private func isStranger(_ address: SocketAddress?) -> Bool {
-    peer != nil && address != peer
-  }
-
-  // MARK: Looking
-
-  private enum Look {
-    case done(Int)
-    case waiting(Operation)
-  }
-
-  /// Looks at once, if nobody waits before and something is there; otherwise the call waits from now on.
-  private func beginBorrow(
-    upTo limit: Int, _ timeout: Timeout?, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
-  ) throws -> Look {
-    if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
-    if try mayTake(hearsErrors: true) {
-      receives.queue.beginBorrow()
-      defer { endBorrow(nil, isDone: true) }
-      if let count = try look(upTo: limit, body) { return .done(count) }
-    }
-    return .waiting(try begin(upTo: 0, timeout, hearsErrors: true, place))
-  }
-
-  /// Looks as soon as it is the call's turn and something is there.
-  private func look(
-    _ operation: Operation, upTo limit: Int, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
-  ) async throws -> Int {
-    while true {
-      _ = try await receive(operation)
-      // The turn is ours until the look is over, whatever happened meanwhile.
-      var isDone = true
-      defer { endBorrow(operation, isDone: isDone) }
-      if let count = try look(upTo: limit, body) { return count }
-      // Who closed it has taken the call out of the queue.
-      if let refusal { throw refusal.during("receive") }
-      try throwReportedError()
-      isDone = false
-      operation.outcome = nil
-      prepareToSuspend(operation, place)
-      if operation.isOverdue { expireReceive(operation.id) }
-    }
-  }
-
-  /// Calls the closure for what is there; `nil` if nothing is.
-  private func look(
-    upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
-  ) throws -> Int? {
-    var count = 0
-    while count < limit, let datagram = receives.queue.takeFetched() {
-      count += 1
-      try body(datagram.bytes.span, Datagram.Header(datagram.remoteAddress, isTruncated: datagram.isTruncated))
-    }
-    if count > 0 { return count }
-    for step in sockets.indices {
-      let index = (nextSocket + step) % sockets.count
-      while refusal == nil, mayReceive[index] {
-        guard let (batch, received) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
-        nextSocket = index + 1
-        try registration.whileBatchIsRead {
-          for number in 0..<received {
-            let address = batch.address(number)?.unmapped
-            let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, from: address))
-            counts.received(batch.length(number), isTruncated: header.isTruncated)
-            // The closure does not get the descriptors that came with the datagram: they are closed.
-            _ = receivedDescriptors(number, of: batch)
-            if isStranger(address) { continue }
-            count += 1
-            do {
-              try batch.withBytes(number) { bytes in
-                try body(bytes.extracting(first: maximumSize(from: address)), header)
-              }
-            } catch {
-              receives.queue.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
-              throw error
-            }
-          }
-        }
-        if count > 0 { return count }
-      }
-    }
-    return nil
-  }
-
-  private func endBorrow(_ operation: Operation?, isDone: Bool) {
-    if isDone, let deadline = operation?.deadline.take() { registration.disarm(deadline) }
-    receives.queue.endBorrow(operation?.id ?? 0, isDone: isDone)
-    pumpReceives()
-  }
-}
-
-extension SystemError {
-  /// The socket itself is of no use any more: no other call will do better.
-  var isOfSocket: Bool {
-    [Errno.badDescriptor, Errno.notSocket, Errno.invalidArgument, Errno.notConnected].contains(errno)
   }
 }
