@@ -1,25 +1,46 @@
-// The read queue, a pure machine. It serves TCP, TLS and in-memory streams; it never calls the kernel, reads a clock or
-// suspends. Bytes and requests go in; `step()` says what to do next, and is called until it has nothing more to say.
+// The read queue, a pure machine. It serves TCP, TLS and in-memory streams. It never calls the kernel, reads a clock or suspends.
+// Bytes and reads go in. `step()` says what to do next; the owner calls it until it says `.idle`, or asks for bytes and there are
+// none to receive.
 //
-// State: the bytes that arrived (`buffer`), the reads in the order of their calls (`entries`), how the bytes end
-// (`ending`), whether the stream is up (`isOpen`).
+// State: the bytes that arrived (`arrived`), the reads in the order of their calls (`entries`), whether reads get outcomes at all
+// (`phase`), and how far the first read has come (`firstRead`).
+//
+// The first read is the only one that the queue works on:
+//
+//     .notBegun ── step: begin ───▶ .waiting ── step: finish ───────────▶ leaves
+//         │                          │  ▲  │
+//         │                lendEarly │  │  │ step: finish with a borrow
+//         │                          ▼  │  │
+//         │                     .lending│  │
+//         │         step: finish │      │ endBorrow: waits for more bytes
+//         │                      ▼      │  ▼
+//         └── lend ────────────▶ .borrowing ── endBorrow: is done ─────▶ leaves
+//
+// - When the first read leaves, the next one is the first, and has not begun.
+// - `admitSpare` moves a read that can only wait for its first byte to `.waiting` by itself: no step says that it has begun.
+// - `remove` and a refusal take the first read out of every state but `.borrowing`. A read that borrows leaves through `endBorrow`
+//   only, because its body may be looking at the bytes.
 //
 // Invariants:
-// - Only the first entry is looked at. It takes bytes only when it can be finished, so a read that goes away before
-//   leaves all its bytes for the next one.
-// - Every entry leaves exactly once: in a `.finish` step, or through `remove`.
-// - `.begin` is said once of each entry, when it becomes the first of an open stream, unless its admission has said so.
-// - A delimiter is searched for only in bytes that were not searched before for the same entry.
-// - `.receive` is said only while an entry wants bytes: nothing is read from the kernel that no read asked for.
-// - An entry that has the turn (`withBytes`) blocks the others until `endBorrow`.
-// - When a read fails or is taken back, the enqueued ones behind it fail too: they would parse the wrong bytes.
+// - Only the first read is evaluated. It takes bytes only when it can be finished, so a read that is removed before leaves all its
+//   bytes to the next one.
+// - Every entry leaves exactly once: in a `.finish` step, or through `finishAny`, `remove` or `endBorrow`.
+// - `.begin` is said once of each read, unless `admitSpare` or `lend` has begun it.
+// - `.receive` and `.receiveAny` are said only while a read wants bytes: nothing is received from the kernel that no read asked
+//   for.
+// - While a read borrows the buffer, no other read gets bytes.
+// - When a read fails or is removed, the enqueued reads behind it fail too: they would parse the wrong bytes.
 
-/// How the bytes of a stream end.
-enum StreamEnding {
-  /// The peer finished.
-  case endOfStream
-  /// The connection broke.
-  case failed(SocketError)
+/// How far the first read of a queue has come. The reads behind it have not begun.
+enum FirstRead: CaseIterable {
+  /// It has not begun, or there is none.
+  case notBegun
+  /// It has begun, and waits for bytes.
+  case waiting
+  /// It has begun. In the next step it borrows the buffer, although the buffer is empty: its owner receives the bytes itself.
+  case lending
+  /// It borrows the buffer, until `endBorrow`.
+  case borrowing
 }
 
 /// The reads of one stream. `Tag` is what the owner of the machine keeps with each.
@@ -30,14 +51,10 @@ struct ReadQueue<Tag> {
   final class Entry {
     fileprivate(set) var id: ID
     fileprivate(set) var kind: ReadKind
-    /// Made by an `enqueue…` method: it relies on the reads before it.
+    /// Whether an `enqueue…` method made it: then it relies on the reads before it.
     let isEnqueued: Bool
-    fileprivate var isBegun = false
-    /// It may look at the bytes; nobody else does meanwhile.
-    fileprivate var isBorrowing = false
-    /// It gets the turn before there are bytes.
-    fileprivate var getsTurn = false
     let tag: Tag
+    /// The bytes that were searched for the end of what it asks for.
     fileprivate var searched = 0
 
     fileprivate init(id: ID, kind: ReadKind, isEnqueued: Bool, tag: Tag) {
@@ -48,47 +65,66 @@ struct ReadQueue<Tag> {
     }
   }
 
+  /// What the owner does next.
   enum Step {
-    /// The read left the queue with this result.
+    /// The read left the queue with this result. A read whose outcome is a borrow stays in the queue until `endBorrow`.
     case finish(Entry, Result<ReadOutcome, SocketError>)
-    /// The read is the first now: its time starts.
+    /// The read has become the first of an open stream: its time starts.
     case begin(ID, Tag)
-    /// The first read has so many bytes and waits for more; at least so many more may be received for it.
+    /// The first read has `have` bytes and lacks `wanted` more. Receive into the buffer (`lendBuffer`).
     case receive(ID, have: Int, wanted: Int)
-    /// Nothing to do.
+    /// The first read takes whatever arrives next, and the buffer is empty. Receive elsewhere, and offer the bytes (`finishAny`).
+    case receiveAny(ID)
+    /// There is nothing to do.
     case idle
   }
 
-  private(set) var buffer = ByteQueue()
-  private(set) var ending: StreamEnding?
-  private(set) var isOpen = false
+  /// Whether reads get outcomes.
+  private enum Phase {
+    /// Not yet: the stream is not up.
+    case opening
+    /// They do, in their order.
+    case open
+    /// They all fail with this error.
+    case refusing(SocketError)
+  }
+
+  private var arrived = ReadBuffer()
+  private var phase = Phase.opening
+  private(set) var firstRead = FirstRead.notBegun
   private var entries = FIFO<Entry>()
-  /// Reads that fail because of one before them; each leaves in the next steps.
+  /// Reads that fail because a read before them did. Each leaves in one of the next steps.
   private var failedByPredecessor = FIFO<Entry>()
-  /// The entries made by an `enqueue…` method.
+  /// The number of entries that an `enqueue…` method made.
   private var enqueuedCount = 0
-  /// Why all that waits fails, if so.
-  private(set) var refusal: SocketError?
   private var nextID: ID = 0
-  /// A line ended with a carriage return: a line feed that comes next belongs to it.
-  private var dropsLineFeed = false
-  /// An entry that has left, with its tag, to be used again: most reads are alone, one after the other.
+  /// An entry that has left, with its tag, for the next read: most streams have one read at a time.
   private var spare: Entry?
 
+  /// The bytes that no read has taken.
+  @inline(__always)
+  var buffer: ByteQueue { arrived.bytes }
+  /// How the bytes end; `nil` while more may arrive.
+  @inline(__always)
+  var ending: StreamEnding? { arrived.ending }
   /// The number of reads that wait.
   var count: Int { entries.count }
-  /// Whether all that waits fails.
-  var isRefusing: Bool { refusal != nil }
   /// The first read.
   var first: Entry? { entries.first }
   /// All reads that wait, in order.
   var all: [Entry] { entries.all }
-  /// The bytes that the read whose turn it is has seen already.
-  var borrowHasSeen: Int {
-    if case .borrow(let seen)? = entries.first?.kind { seen } else { 0 }
-  }
+  /// Why all reads fail, `nil` if they do not.
+  var refusal: SocketError? { if case .refusing(let error) = phase { error } else { nil } }
+  /// Whether all reads fail.
+  @inline(__always)
+  var isRefusing: Bool { if case .refusing = phase { true } else { false } }
+  @inline(__always)
+  private var isOpen: Bool { if case .open = phase { true } else { false } }
 
-  // MARK: Events
+  /// Returns what the owner keeps with a read, `nil` if it is not in the queue.
+  func tag(of id: ID) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
+
+  // MARK: Reads
 
   /// Puts a read at the end.
   mutating func admit(_ kind: ReadKind, isEnqueued: Bool, _ tag: Tag) -> ID {
@@ -101,200 +137,46 @@ struct ReadQueue<Tag> {
   /// Keeps an entry that has left, and that nothing else refers to, for `admitSpare`.
   mutating func keep(_ entry: Entry) { spare = entry }
 
-  /// Puts a read at the end whose entry has been used before.
+  /// Puts a read at the end, in the entry that `keep` has kept: no allocation is needed.
   ///
-  /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for the first byte. Then
-  ///   it has begun, and no step is needed before that byte comes.
+  /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for its first byte. Then
+  ///   it has begun, and no step is needed before that byte arrives.
   mutating func admitSpare(_ kind: ReadKind) -> (entry: Entry, waits: Bool)? {
     guard let entry = spare.take() else { return nil }
     nextID += 1
     entry.id = nextID
     entry.kind = kind
     entry.searched = 0
-    entry.isBegun = false
-    entry.isBorrowing = false
-    entry.getsTurn = false
     entries.append(entry)
     if entry.isEnqueued { enqueuedCount += 1 }
-    guard isOpen, entries.count == 1, isIdle else { return (entry, false) }
+    guard isOpen, entries.count == 1, arrived.isAwaitingBytes, failedByPredecessor.isEmpty else {
+      return (entry, false)
+    }
     switch kind {
     case .any, .borrow(moreThan: 0):
-      entry.isBegun = true
+      firstRead = .waiting
       return (entry, true)
     default: return (entry, false)
     }
   }
 
-  /// There are no bytes, no end, and no failures to tell.
-  @inline(__always)
-  private var isIdle: Bool {
-    buffer.isEmpty && ending == nil && refusal == nil && failedByPredecessor.isEmpty && !dropsLineFeed
-  }
-
-  /// The stream is up.
-  mutating func open() { isOpen = true }
-
-  /// Bytes arrived.
-  mutating func received(_ bytes: Span<UInt8>) {
-    buffer.append(bytes)
-    dropLineFeed()
-  }
-
-  /// Lends the buffer, for something to be received into it; nothing else may happen until it is given back.
-  mutating func lendBuffer() -> ByteQueue {
-    var lent = ByteQueue()
-    swap(&lent, &buffer)
-    return lent
-  }
-
-  /// Takes the buffer back, with what was received into it.
-  mutating func giveBack(_ lent: consuming ByteQueue) {
-    buffer = lent
-    dropLineFeed()
-  }
-
-  private mutating func dropLineFeed() {
-    guard dropsLineFeed, !buffer.isEmpty else { return }
-    dropsLineFeed = false
-    if buffer[0] == 10 { buffer.drop(1) }
-  }
-
-  /// No more bytes will arrive. The first ending stays.
-  mutating func end(_ ending: StreamEnding) {
-    if self.ending == nil { self.ending = ending }
-  }
-
-  /// Fails all reads, those to come included. The bytes stay for `takeBuffered`.
-  mutating func refuse(_ error: SocketError) {
-    if refusal == nil { refusal = error }
-  }
-
-  /// Takes a read out, unless it is gone or has the turn, and dooms the enqueued ones behind it.
+  /// Takes a read out, unless it has left or borrows the buffer. The enqueued reads behind it fail.
   mutating func remove(_ id: ID) -> Entry? {
-    guard let index = entries.index(of: id), !entries[index].isBorrowing else { return nil }
+    guard let index = entries.index(of: id), index > 0 || firstRead != .borrowing else { return nil }
     let entry = leave(index)
-    doomEnqueued(from: index)
+    failEnqueued(from: index)
     return entry
   }
 
-  /// What is kept with a read.
-  func tag(of id: ID) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
-
-  /// Takes all bytes out that nobody has taken.
-  mutating func takeBuffered() -> [UInt8] {
-    if let first = entries.first {
-      first.searched = 0
-      // What a look has seen is gone: it sees whatever comes.
-      if case .borrow = first.kind { first.kind = .borrow(moreThan: 0) }
-    }
-    return buffer.take(buffer.count)
-  }
-
-  /// Gives the turn to the first read although no bytes are there, for it receives them itself.
-  ///
-  /// - Returns: Whether the read is one that wants the turn; then the next step finishes it.
-  mutating func lendEarly(_ id: ID) -> Bool {
-    // The line feed that belongs to a line before must be dropped before anybody sees it.
-    guard !dropsLineFeed, let first = entries.first, first.id == id, case .borrow(moreThan: 0) = first.kind else {
-      return false
-    }
-    first.getsTurn = true
-    return true
-  }
-
-  /// Whether a read that came now would have the turn if there were bytes. Inlined, for a call would copy the queue.
-  @inline(__always)
-  var isFree: Bool { isOpen && entries.isEmpty && failedByPredecessor.isEmpty && refusal == nil && !dropsLineFeed }
-
-  /// Gives the turn to the read that was admitted to a free queue. No step says that it has begun, nor that it has the turn.
-  ///
-  /// - Returns: Its entry.
-  mutating func lend() -> Entry? {
-    guard let first = entries.first else { return nil }
-    first.isBegun = true
-    first.isBorrowing = true
-    return first
-  }
-
-  /// The read that had the turn gives it back.
-  ///
-  /// - Parameters:
-  ///   - id: The read.
-  ///   - consumed: The bytes that it used up, from the front of the buffer.
-  ///   - seen: If it is not finished: the number of bytes it has seen without success.
-  ///   - failed: It failed; the enqueued reads behind it fail too.
-  /// - Returns: What was kept with it, if it is finished.
-  mutating func endBorrow(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
-    guard let entry = entries.first, entry.id == id, entry.isBorrowing else { return nil }
-    buffer.drop(consumed)
-    if let seen {
-      entry.kind = .borrow(moreThan: seen)
-      entry.isBorrowing = false
-      entry.getsTurn = false
-      return nil
-    }
-    let tag = leave(0).tag
-    if failed { doomEnqueued(from: 0) }
-    return tag
-  }
-
-  /// Whether the only read is one of what there is, which waits for the first byte. Inlined, for a call would copy the queue.
-  @inline(__always)
-  var isWaitingForAny: Bool {
-    guard entries.count == 1, isIdle, let first = entries.first, first.isBegun, case .any = first.kind else {
-      return false
-    }
-    return true
-  }
-
-  /// Takes out the only read, of which `isWaitingForAny` is true, if so many bytes are not too many for it. It has them
-  /// as its outcome: what `received` and two steps would come to.
-  mutating func finishAny(_ count: Int) -> Entry? {
-    guard case .any(let limit)? = entries.first?.kind, count <= limit else { return nil }
-    return leave(0)
-  }
-
-  // MARK: Actions
-
-  /// What to do next; to be called until it is `.idle`, or `.receive` and there is nothing to receive.
-  mutating func step() -> Step {
-    if let entry = failedByPredecessor.popFirst() {
-      return .finish(entry, .failure(SocketError(.precedingReadFailed, operation: "read")))
-    }
-    guard let first = entries.first, !first.isBorrowing else { return .idle }
-    if let refusal { return .finish(leave(0), .failure(refusal)) }
-    if !isOpen { return .idle }
-    if !first.isBegun {
-      first.isBegun = true
-      return .begin(first.id, first.tag)
-    }
-    if first.getsTurn {
-      first.isBorrowing = true
-      return .finish(first, .success(.borrow))
-    }
-    switch evaluate(first.kind, &first.searched) {
-    case .done(.borrow):
-      first.isBorrowing = true
-      return .finish(first, .success(.borrow))
-    case .done(let outcome):
-      return .finish(leave(0), .success(outcome))
-    case .failed(let error):
-      let entry = leave(0)
-      doomEnqueued(from: 0)
-      return .finish(entry, .failure(error))
-    case .needs(let wanted):
-      return .receive(first.id, have: buffer.count, wanted: wanted)
-    }
-  }
-
   private mutating func leave(_ index: Int) -> Entry {
+    if index == 0 { firstRead = .notBegun }
     let entry = entries.remove(at: index)
     if entry.isEnqueued { enqueuedCount -= 1 }
     return entry
   }
 
-  private mutating func doomEnqueued(from index: Int) {
-    // Counted, so that calls that are cancelled one after the other do not each look at all the others.
+  private mutating func failEnqueued(from index: Int) {
+    // Counted, because calls that are cancelled one after the other would otherwise each go through all the others.
     if enqueuedCount == 0 { return }
     for entry in entries.removeAll(from: index, where: \.isEnqueued) {
       enqueuedCount -= 1
@@ -302,189 +184,144 @@ struct ReadQueue<Tag> {
     }
   }
 
-  // MARK: What a read makes of the bytes
+  // MARK: The stream
 
-  private enum Verdict {
-    case done(ReadOutcome)
-    case failed(SocketError)
-    case needs(Int)
+  /// Notes that the stream is up.
+  mutating func open() { if case .opening = phase { phase = .open } }
+
+  /// Fails all reads, including later ones. The first refusal stays. The bytes stay for `takeBuffered`.
+  mutating func refuse(_ error: SocketError) { if !isRefusing { phase = .refusing(error) } }
+
+  /// Appends bytes that arrived.
+  mutating func received(_ bytes: Span<UInt8>) { arrived.append(bytes) }
+
+  /// Moves the buffer out, so that the owner receives into it. Nothing else may happen until `giveBack`.
+  mutating func lendBuffer() -> ByteQueue { arrived.lend() }
+
+  /// Moves the buffer back in, with the bytes that were received into it.
+  mutating func giveBack(_ lent: consuming ByteQueue) { arrived.giveBack(lent) }
+
+  /// Notes that no more bytes will arrive. The first ending stays.
+  mutating func end(_ ending: StreamEnding) { arrived.end(ending) }
+
+  /// Takes all bytes that no read has taken.
+  mutating func takeBuffered() -> [UInt8] {
+    if let first = entries.first {
+      first.searched = 0
+      // The bytes that a borrow has seen leave the buffer: it sees any byte that arrives.
+      if case .borrow = first.kind { first.kind = .borrow(moreThan: 0) }
+    }
+    return arrived.takeAll()
   }
 
-  /// What is at the front of the buffer, of something that has an end.
-  private enum Front {
-    /// A frame of so many bytes, of which these are wanted.
-    case frame(length: Int, content: Range<Int>)
-    /// It is not, or not yet.
-    case none(Verdict)
+  // MARK: Steps
+
+  /// Says what to do next.
+  mutating func step() -> Step {
+    if let entry = failedByPredecessor.popFirst() {
+      return .finish(entry, .failure(SocketError(.precedingReadFailed, operation: "read")))
+    }
+    guard let first = entries.first, firstRead != .borrowing else { return .idle }
+    switch phase {
+    case .opening: return .idle
+    case .open: break
+    case .refusing(let error): return .finish(leave(0), .failure(error))
+    }
+    switch firstRead {
+    case .notBegun:
+      firstRead = .waiting
+      return .begin(first.id, first.tag)
+    case .lending:
+      firstRead = .borrowing
+      return .finish(first, .success(.borrow))
+    case .waiting, .borrowing: break
+    }
+    if arrived.isAwaitingBytes, case .any(let limit) = first.kind, limit > 0 { return .receiveAny(first.id) }
+    return evaluate(first)
   }
 
-  private mutating func evaluate(_ kind: ReadKind, _ searched: inout Int) -> Verdict {
-    switch kind {
-    case .any(let limit):
-      if !buffer.isEmpty { return .done(.bytes(buffer.take(min(limit, buffer.count)))) }
-      return limit == 0 ? .done(.bytes([])) : missing(1, orEnd: true)
-    case .peek(let limit):
-      return buffer.isEmpty ? missing(1, orEnd: true) : .done(.bytes(Array(buffer.prefix(limit))))
-    case .borrow(let seen):
-      if buffer.count > seen { return .done(.borrow) }
-      // At the end the reader looks once more, and may find that what is left is all it will get.
-      return ending == nil ? .needs(1) : .done(.borrow)
-    case .batch(let kind):
-      if case .line = kind {
-        return evaluateBatch(of: kind, &searched, ReadOutcome.lines) { $0.takeText($1, $2, of: kind) }
-      }
-      return evaluateBatch(of: kind, &searched, ReadOutcome.messages) { $0.take($1, $2, of: kind) }
-    case .exactly, .until, .line, .message:
-      switch front(kind, &searched) {
-      case .frame(let length, let content): return .done(.bytes(take(length, content, of: kind)))
-      case .none(let verdict): return verdict
-      }
+  /// Finishes the first read if its bytes have arrived or it fails.
+  private mutating func evaluate(_ first: Entry) -> Step {
+    switch arrived.evaluate(first.kind, &first.searched) {
+    case .done(.borrow):
+      firstRead = .borrowing
+      return .finish(first, .success(.borrow))
+    case .done(let outcome):
+      return .finish(leave(0), .success(outcome))
+    case .failed(let error):
+      let entry = leave(0)
+      failEnqueued(from: 0)
+      return .finish(entry, .failure(error))
+    case .needs(let wanted):
+      return .receive(first.id, have: buffer.count, wanted: wanted)
     }
   }
 
-  /// The most frames of a batch, and the most bytes but for its last frame: what is taken apart at a stroke keeps the others
-  /// waiting.
-  private static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
+  /// Finishes the read of a `.receiveAny` step with bytes that never enter the buffer.
+  ///
+  /// - Parameter count: The number of bytes that arrived.
+  /// - Returns: Its entry; `nil` if it asks for fewer bytes. Then the bytes belong in the buffer.
+  mutating func finishAny(_ count: Int) -> Entry? {
+    guard case .any(let limit)? = entries.first?.kind, count <= limit else { return nil }
+    return leave(0)
+  }
+}
 
-  // `takeFrame` takes a frame out, unless it is not what it should be.
+// MARK: - Borrowing
+
+extension ReadQueue {
+  /// The number of bytes that the first read saw when it last borrowed the buffer.
+  var borrowHasSeen: Int {
+    if case .borrow(let seen)? = entries.first?.kind { seen } else { 0 }
+  }
+
+  /// Whether a borrow that is admitted now would have the buffer at once if there were bytes. Inlined, because a call would copy
+  /// the queue.
   @inline(__always)
-  private mutating func evaluateBatch<Frame>(
-    of kind: ReadKind, _ searched: inout Int, _ outcome: ([Frame]) -> ReadOutcome,
-    _ takeFrame: (inout Self, _ length: Int, _ content: Range<Int>) -> Frame?
-  ) -> Verdict {
-    var batch: [Frame] = []
-    var total = 0
-    while batch.count < Self.largestBatch.frames, total < Self.largestBatch.bytes {
-      switch front(kind, &searched) {
-      case .none(let verdict):
-        return batch.isEmpty ? verdict : .done(outcome(batch))
-      case .frame(let length, let content):
-        searched = 0
-        if let frame = takeFrame(&self, length, content) {
-          batch.append(frame)
-          total += length
-        } else {
-          // It fails by itself: those before it must not be lost with it.
-          return .done(batch.isEmpty ? .bytes(take(length, content, of: kind)) : outcome(batch))
-        }
-      }
+  var isFree: Bool { isOpen && entries.isEmpty && failedByPredecessor.isEmpty && !arrived.dropsLineFeed }
+
+  /// Lends the buffer to the read that was admitted to a free queue. No step says that it has begun, nor that it borrows.
+  ///
+  /// - Returns: Its entry.
+  mutating func lend() -> Entry? {
+    guard let first = entries.first else { return nil }
+    firstRead = .borrowing
+    return first
+  }
+
+  /// Lends the empty buffer to the first read, in the next step, if it waits for its first bytes: it receives them itself.
+  ///
+  /// - Returns: Whether it is such a read.
+  mutating func lendEarly(_ id: ID) -> Bool {
+    // The line feed of a line that was read must be dropped before anybody sees it.
+    guard firstRead == .waiting, !arrived.dropsLineFeed, let first = entries.first, first.id == id,
+      case .borrow(moreThan: 0) = first.kind
+    else {
+      return false
     }
-    return .done(outcome(batch))
+    firstRead = .lending
+    return true
   }
 
-  /// Takes a line out, unless it is not UTF-8.
-  private mutating func takeText(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> String? {
-    let text = buffer.withBytes { try? String(copying: UTF8Span(validating: $0.extracting(content))) }
-    guard let text else { return nil }
-    noteEnding(of: kind, length)
-    buffer.drop(length)
-    return text
-  }
-
-  /// A line is about to be taken out. Whether a line feed belongs to it is not known before it comes.
-  private mutating func noteEnding(of kind: ReadKind, _ length: Int) {
-    if case .line(.any, _) = kind, length == buffer.count, buffer[length - 1] == 13 { dropsLineFeed = true }
-  }
-
-  /// Takes a frame out.
-  private mutating func take(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> [UInt8] {
-    noteEnding(of: kind, length)
-    if content.lowerBound > 0 { buffer.drop(content.lowerBound) }
-    let bytes = buffer.take(content.count)
-    if length > content.upperBound { buffer.drop(length - content.upperBound) }
-    return bytes
-  }
-
-  private func front(_ kind: ReadKind, _ searched: inout Int) -> Front {
-    switch kind {
-    case .exactly(let length, let orEnd):
-      return buffer.count >= length
-        ? .frame(length: length, content: 0..<length) : .none(missing(length - buffer.count, orEnd: orEnd))
-    case .until(let delimiter, let maximum, let orEnd):
-      return delimited(delimiter.bytes, maximum, &searched, orEnd: orEnd) { found, length in
-        .frame(length: found + length, content: 0..<found + length)
-      }
-    case .line(.lf, let maximum):
-      return delimited(Delimiter.lf.bytes, maximum, &searched, orEnd: true) { found, length in
-        let end = found > 0 && buffer[found - 1] == 13 ? found - 1 : found
-        return .frame(length: found + length, content: 0..<end)
-      }
-    case .line(.crlf, let maximum):
-      return delimited(Delimiter.crlf.bytes, maximum, &searched, orEnd: true) { found, length in
-        .frame(length: found + length, content: 0..<found)
-      }
-    case .line(.any, let maximum):
-      return anyLine(maximum, &searched)
-    case .message(let prefix, let maximum):
-      return message(prefix, maximum)
-    case .any, .peek, .borrow, .batch:
-      return .none(.needs(1))
+  /// Ends a borrow.
+  ///
+  /// - Parameters:
+  ///   - id: The read.
+  ///   - consumed: The number of bytes that it used up, from the front of the buffer.
+  ///   - seen: If it is not done: the number of bytes that it has seen. It borrows again when there are more.
+  ///   - failed: Whether it failed. Then the enqueued reads behind it fail too.
+  /// - Returns: What the owner keeps with it, if it is done.
+  mutating func endBorrow(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
+    guard firstRead == .borrowing, let entry = entries.first, entry.id == id else { return nil }
+    arrived.drop(consumed)
+    if let seen {
+      entry.kind = .borrow(moreThan: seen)
+      firstRead = .waiting
+      return nil
     }
-  }
-
-  /// More bytes are needed; the end of the stream may have come instead.
-  private func missing(_ count: Int, orEnd endIsNoError: Bool) -> Verdict {
-    switch ending {
-    case nil: .needs(count)
-    case .failed(let error): .failed(error.during("read"))
-    case .endOfStream:
-      endIsNoError && buffer.isEmpty
-        ? .done(.endOfStream)
-        : .failed(SocketError(.endOfStream, operation: "read", bytesTransferred: buffer.count))
-    }
-  }
-
-  private func delimited(
-    _ delimiter: [UInt8], _ maximum: Int, _ searched: inout Int, orEnd: Bool,
-    _ frame: (_ found: Int, _ length: Int) -> Front
-  ) -> Front {
-    // The last bytes that were searched may be the beginning of a delimiter.
-    let start = searched - (delimiter.count - 1)
-    if let found = buffer.firstIndex(of: delimiter, from: start, before: maximum) {
-      return frame(found, delimiter.count)
-    }
-    searched = buffer.count
-    return .none(buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: orEnd))
-  }
-
-  private func anyLine(_ maximum: Int, _ searched: inout Int) -> Front {
-    let limit = min(maximum, buffer.count)
-    // Searched in growing parts: to look for the one through all there is, when the other is near, would be done for each line.
-    var part = 256
-    while searched < limit {
-      let end = min(limit, searched + part)
-      let lineFeed = buffer.firstIndex(of: [10], from: searched, before: end)
-      let carriageReturn = buffer.firstIndex(of: [13], from: searched, before: lineFeed ?? end)
-      if let found = carriageReturn ?? lineFeed {
-        let isPair = carriageReturn != nil && found + 1 < buffer.count && buffer[found + 1] == 10
-        return .frame(length: found + (isPair ? 2 : 1), content: 0..<found)
-      }
-      searched = end
-      part *= 2
-    }
-    return .none(buffer.count >= maximum ? tooLong(maximum) : missing(1, orEnd: true))
-  }
-
-  private func tooLong(_ maximum: Int) -> Verdict {
-    .failed(
-      SocketError(
-        .limitExceeded, operation: "read", detail: "no end of the message within the maximum of \(maximum) bytes"))
-  }
-
-  private func message(_ prefix: LengthPrefix, _ maximum: Int) -> Front {
-    if buffer.count < prefix.width { return .none(missing(prefix.width - buffer.count, orEnd: true)) }
-    guard let length = prefix.payloadLength(buffer.prefix(prefix.width)), length <= maximum else {
-      return .none(
-        .failed(
-          SocketError(
-            .limitExceeded, operation: "read",
-            detail: "the message's length prefix is not a length of at most \(maximum) bytes")))
-    }
-    // With a maximum near `Int.max`, a peer may announce a length that overflows here. No machine has that much memory.
-    let (total, overflows) = prefix.width.addingReportingOverflow(length)
-    if overflows { return .none(tooLong(maximum)) }
-    if buffer.count < total { return .none(missing(total - buffer.count, orEnd: false)) }
-    return .frame(length: total, content: prefix.width..<total)
+    let tag = leave(0).tag
+    if failed { failEnqueued(from: 0) }
+    return tag
   }
 }
 

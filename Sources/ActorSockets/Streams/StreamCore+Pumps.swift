@@ -31,30 +31,10 @@ extension StreamCore {
       case .receive(let id, let have, let wanted):
         if have == 0, transport.isReadable, reads.queue.lendEarly(id) { continue }
         if !receive(wanted: wanted), !expireImmediateRead() { return }
+      case .receiveAny:
+        if !receiveAny(), !expireImmediateRead() { return }
       }
     }
-  }
-
-  /// Does what `pumpReads` does, in fewer steps, if the only read is one of what there is and bytes have arrived for it. That is
-  /// the usual case.
-  ///
-  /// - Returns: Whether it was so.
-  func pumpLoneRead() -> Bool {
-    guard !reads.isPumping, reads.queue.isWaitingForAny else { return false }
-    reads.share.renew(registration.tick, ReadQueue<Operation>.share)
-    if reads.share.isSpent { return false }
-    var arrived = ByteQueue()
-    let result = transport.receive(into: &arrived, wanted: 1)
-    guard case .bytes(let count) = result, count > 0, let entry = reads.queue.finishAny(count) else {
-      reads.queue.giveBack(arrived)
-      _ = note(received: result)
-      return false
-    }
-    _ = note(received: result)
-    reads.share.use(operations: 1)
-    finish(entry, .bytes(arrived.take(count)))
-    settle()
-    return true
   }
 
   /// Receives once for the first read; false when nothing can be received now.
@@ -63,6 +43,22 @@ extension StreamCore {
     let result = transport.receive(into: &buffer, wanted: wanted)
     reads.queue.giveBack(buffer)
     return note(received: result)
+  }
+
+  /// Receives once for a first read that takes whatever arrives: the bytes go to the read without entering the buffer.
+  ///
+  /// - Returns: Whether something was received; not if nothing can be received now.
+  private func receiveAny() -> Bool {
+    var arrived = ByteQueue()
+    let result = transport.receive(into: &arrived, wanted: 1)
+    guard case .bytes(let count) = result, count > 0, let entry = reads.queue.finishAny(count) else {
+      reads.queue.giveBack(arrived)
+      return note(received: result)
+    }
+    _ = note(received: result)
+    reads.share.use(operations: 1)
+    finish(entry, .bytes(arrived.take(count)))
+    return true
   }
 
   private func note(received result: Transfer) -> Bool {

@@ -88,7 +88,7 @@ public final class _StreamCore {
   /// There may be something to receive or room to send.
   package func transportIsReady() {
     if let layer = carriedLayer { return layer.carrierIsReady() }
-    if !pumpLoneRead() { pumpReads() }
+    pumpReads()
     if !writes.queue.isEmpty { pumpWrites() }
   }
 

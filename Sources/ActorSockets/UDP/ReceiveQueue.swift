@@ -24,7 +24,7 @@ struct ReceiveQueue<Tag> {
     /// A call gets its datagrams and leaves.
     case finish(Tag, [Datagram])
     /// A call may borrow the datagrams that are available.
-    case look(UInt64, Tag)
+    case borrow(UInt64, Tag)
   }
 
   private struct Entry: Identified {
@@ -98,7 +98,7 @@ struct ReceiveQueue<Tag> {
     if fetched.isEmpty, !mayFetch { return .idle }
     if first.limit == 0 {
       isBorrowed = true
-      return .look(first.id, first.tag)
+      return .borrow(first.id, first.tag)
     }
     if fetched.isEmpty { return .fetch }
     _ = waiting.popFirst()

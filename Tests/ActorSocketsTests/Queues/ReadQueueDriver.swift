@@ -45,6 +45,8 @@ struct ReadDriver {
   private(set) var wanted: Int?
   /// What the queue says it has for the first read.
   private(set) var have: Int?
+  /// The first read takes whatever arrives.
+  private(set) var takesAny = false
   /// The queue went on saying things without an end.
   private(set) var neverRests = false
 
@@ -59,6 +61,7 @@ struct ReadDriver {
   mutating func pump() {
     wanted = nil
     have = nil
+    takesAny = false
     for _ in 0..<1_000_000 {
       switch queue.step() {
       case .idle:
@@ -66,6 +69,9 @@ struct ReadDriver {
       case .receive(_, let have, let wanted):
         self.have = have
         self.wanted = wanted
+        return
+      case .receiveAny:
+        (have, wanted, takesAny) = (0, 1, true)
         return
       case .begin(_, let tag):
         begun.append(tag)
@@ -88,7 +94,7 @@ struct ReadDriver {
     pump()
   }
 
-  /// Gives bytes to the read that waits for any, if they are not too many for it.
+  /// Gives bytes to the first read, which takes whatever arrives, if they are not too many for it.
   mutating func finishAny(_ bytes: [UInt8]) -> Bool {
     guard let entry = queue.finishAny(bytes.count) else { return false }
     finished.append(Finished(entry.tag, .bytes(bytes)))

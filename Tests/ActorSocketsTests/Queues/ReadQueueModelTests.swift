@@ -136,7 +136,7 @@ private struct ReadPair {
     switch pick(3) {
     case 0:
       driver.queue.received(bytes.span)
-    case 1 where !bytes.isEmpty && driver.queue.isWaitingForAny && driver.finishAny(bytes):
+    case 1 where !bytes.isEmpty && driver.takesAny && driver.finishAny(bytes):
       break
     default:
       var lent = driver.queue.lendBuffer()

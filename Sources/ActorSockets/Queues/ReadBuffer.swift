@@ -1,0 +1,299 @@
+// The bytes of a stream that no read has taken yet, and what a read finds at their front. A pure machine: it never calls the
+// kernel, reads a clock or suspends. `ReadQueue` decides whose read it is; `ReadBuffer` says what that read gets.
+//
+// Invariants:
+// - A read takes bytes only when it gets its outcome. A read that must wait, or that fails because of its limit, leaves every byte
+//   in the buffer. The exception is a line whose carriage return ended the buffer: a line feed that arrives next belongs to it.
+// - A delimiter is searched for only in bytes that were not searched before for the same read.
+// - While the next line feed is to be dropped, the buffer is empty.
+
+/// How the bytes of a stream end.
+enum StreamEnding {
+  /// The peer finished.
+  case endOfStream
+  /// The connection broke.
+  case failed(SocketError)
+}
+
+/// The bytes of a stream that no read has taken yet, and what follows them.
+struct ReadBuffer {
+  /// What follows the bytes in the buffer.
+  private enum Continuation {
+    /// More bytes may arrive.
+    case bytes
+    /// More bytes may arrive. If a line feed is the first of them, it belongs to a line that was read.
+    case bytesAfterCarriageReturn
+    /// No more bytes will arrive.
+    case ending(StreamEnding)
+  }
+
+  /// What a read gets.
+  enum Verdict {
+    case done(ReadOutcome)
+    case failed(SocketError)
+    /// It must wait for at least this number of bytes.
+    case needs(Int)
+  }
+
+  /// The bytes.
+  private(set) var bytes = ByteQueue()
+  private var continuation = Continuation.bytes
+
+  /// How the bytes end; `nil` while more may arrive.
+  @inline(__always)
+  var ending: StreamEnding? { if case .ending(let ending) = continuation { ending } else { nil } }
+
+  /// Whether there is nothing but bytes to wait for: the buffer is empty, and whatever arrives is for the next read.
+  @inline(__always)
+  var isAwaitingBytes: Bool {
+    guard bytes.isEmpty, case .bytes = continuation else { return false }
+    return true
+  }
+
+  /// Whether a line feed that arrives next belongs to a line that was read. No read may see it.
+  @inline(__always)
+  var dropsLineFeed: Bool { if case .bytesAfterCarriageReturn = continuation { true } else { false } }
+
+  // MARK: Events
+
+  /// Appends bytes that arrived.
+  mutating func append(_ arrived: Span<UInt8>) {
+    bytes.append(arrived)
+    dropLineFeed()
+  }
+
+  /// Moves the bytes out, so that the owner receives into them. Nothing else may happen until `giveBack`.
+  mutating func lend() -> ByteQueue {
+    var lent = ByteQueue()
+    swap(&lent, &bytes)
+    return lent
+  }
+
+  /// Moves the bytes back in, with those that arrived.
+  mutating func giveBack(_ lent: consuming ByteQueue) {
+    bytes = lent
+    dropLineFeed()
+  }
+
+  private mutating func dropLineFeed() {
+    guard dropsLineFeed, !bytes.isEmpty else { return }
+    continuation = .bytes
+    if bytes[0] == 10 { bytes.drop(1) }
+  }
+
+  /// Notes that no more bytes will arrive. The first ending stays.
+  mutating func end(_ ending: StreamEnding) {
+    if case .ending = continuation { return }
+    continuation = .ending(ending)
+  }
+
+  /// Drops bytes at the front that a borrow used up.
+  mutating func drop(_ count: Int) { bytes.drop(count) }
+
+  /// Takes all bytes.
+  mutating func takeAll() -> [UInt8] { bytes.take(bytes.count) }
+
+  // MARK: What a read gets
+
+  /// Finds out what a read gets, and takes its bytes out if it gets any.
+  ///
+  /// - Parameters:
+  ///   - kind: What it asks for.
+  ///   - searched: The number of bytes that were searched before for the same read.
+  /// - Returns: What it gets, or how many bytes it must wait for.
+  mutating func evaluate(_ kind: ReadKind, _ searched: inout Int) -> Verdict {
+    switch kind {
+    case .any(let limit):
+      if !bytes.isEmpty { return .done(.bytes(bytes.take(min(limit, bytes.count)))) }
+      return limit == 0 ? .done(.bytes([])) : missing(1, orEnd: true)
+    case .peek(let limit):
+      return bytes.isEmpty ? missing(1, orEnd: true) : .done(.bytes(Array(bytes.prefix(limit))))
+    case .borrow(let seen):
+      if bytes.count > seen { return .done(.borrow) }
+      // At the end the body runs once more, although there is nothing new. It may take the bytes that are left as they are.
+      return ending == nil ? .needs(1) : .done(.borrow)
+    case .batch(let kind):
+      if case .line = kind {
+        return evaluateBatch(of: kind, &searched, ReadOutcome.lines) { $0.takeText($1, $2, of: kind) }
+      }
+      return evaluateBatch(of: kind, &searched, ReadOutcome.messages) { $0.take($1, $2, of: kind) }
+    case .exactly, .until, .line, .message:
+      switch front(kind, &searched) {
+      case .frame(let length, let content): return .done(.bytes(take(length, content, of: kind)))
+      case .none(let verdict): return verdict
+      }
+    }
+  }
+
+  /// The largest batch: its frames, and its bytes without those of its last frame. A larger one would hold up other sockets.
+  private static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
+
+  /// Takes out as many frames as there are, at least one. `takeFrame` returns `nil` for a frame that is not valid text, and then
+  /// takes nothing.
+  @inline(__always)
+  private mutating func evaluateBatch<Frame>(
+    of kind: ReadKind, _ searched: inout Int, _ outcome: ([Frame]) -> ReadOutcome,
+    _ takeFrame: (inout Self, _ length: Int, _ content: Range<Int>) -> Frame?
+  ) -> Verdict {
+    var batch: [Frame] = []
+    var total = 0
+    while batch.count < Self.largestBatch.frames, total < Self.largestBatch.bytes {
+      switch front(kind, &searched) {
+      case .none(let verdict):
+        return batch.isEmpty ? verdict : .done(outcome(batch))
+      case .frame(let length, let content):
+        searched = 0
+        if let frame = takeFrame(&self, length, content) {
+          batch.append(frame)
+          total += length
+        } else {
+          // The invalid frame gets a batch to itself, so that the frames before it are not lost with its error.
+          return .done(batch.isEmpty ? .bytes(take(length, content, of: kind)) : outcome(batch))
+        }
+      }
+    }
+    return .done(outcome(batch))
+  }
+
+  /// Takes a line out, unless it is not UTF-8.
+  private mutating func takeText(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> String? {
+    let text = bytes.withBytes { try? String(copying: UTF8Span(validating: $0.extracting(content))) }
+    guard let text else { return nil }
+    noteEnding(of: kind, length)
+    bytes.drop(length)
+    return text
+  }
+
+  /// Takes a frame out.
+  private mutating func take(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> [UInt8] {
+    noteEnding(of: kind, length)
+    if content.lowerBound > 0 { bytes.drop(content.lowerBound) }
+    let taken = bytes.take(content.count)
+    if length > content.upperBound { bytes.drop(length - content.upperBound) }
+    return taken
+  }
+
+  /// Notes that a line is about to be taken out. If its carriage return is the last byte that has arrived, its line feed may
+  /// follow.
+  private mutating func noteEnding(of kind: ReadKind, _ length: Int) {
+    guard case .line(.any, _) = kind, length == bytes.count, bytes[length - 1] == 13, case .bytes = continuation else {
+      return
+    }
+    continuation = .bytesAfterCarriageReturn
+  }
+}
+
+// MARK: - Frames
+
+extension ReadBuffer {
+  /// What is at the front of the buffer, for a read of something that has an end.
+  private enum Front {
+    /// A complete frame: its length, and the bytes of it that the reader gets.
+    case frame(length: Int, content: Range<Int>)
+    /// No frame, or not yet.
+    case none(Verdict)
+  }
+
+  /// Finds the frame at the front of the buffer.
+  private func front(_ kind: ReadKind, _ searched: inout Int) -> Front {
+    switch kind {
+    case .exactly(let length, let orEnd):
+      return bytes.count >= length
+        ? .frame(length: length, content: 0..<length) : .none(missing(length - bytes.count, orEnd: orEnd))
+    case .until(let delimiter, let maximum, let orEnd):
+      return delimited(delimiter.bytes, maximum, &searched, orEnd: orEnd) { found, length in
+        .frame(length: found + length, content: 0..<found + length)
+      }
+    case .line(.lf, let maximum):
+      return delimited(Delimiter.lf.bytes, maximum, &searched, orEnd: true) { found, length in
+        let end = found > 0 && bytes[found - 1] == 13 ? found - 1 : found
+        return .frame(length: found + length, content: 0..<end)
+      }
+    case .line(.crlf, let maximum):
+      return delimited(Delimiter.crlf.bytes, maximum, &searched, orEnd: true) { found, length in
+        .frame(length: found + length, content: 0..<found)
+      }
+    case .line(.any, let maximum):
+      return anyLine(maximum, &searched)
+    case .message(let prefix, let maximum):
+      return message(prefix, maximum)
+    case .any, .peek, .borrow, .batch:
+      return .none(.needs(1))
+    }
+  }
+
+  /// Says what becomes of a read that lacks bytes: it waits, or it hears of the end of the stream.
+  ///
+  /// - Parameters:
+  ///   - count: The number of bytes that are missing.
+  ///   - endIsNoError: Whether the read may find the end of the stream in place of its first byte.
+  /// - Returns: What it gets, or how many bytes it must wait for.
+  private func missing(_ count: Int, orEnd endIsNoError: Bool) -> Verdict {
+    switch ending {
+    case nil: .needs(count)
+    case .failed(let error): .failed(error.during("read"))
+    case .endOfStream:
+      endIsNoError && bytes.isEmpty
+        ? .done(.endOfStream)
+        : .failed(SocketError(.endOfStream, operation: "read", bytesTransferred: bytes.count))
+    }
+  }
+
+  /// Finds a frame that a delimiter ends.
+  private func delimited(
+    _ delimiter: [UInt8], _ maximum: Int, _ searched: inout Int, orEnd: Bool,
+    _ frame: (_ found: Int, _ length: Int) -> Front
+  ) -> Front {
+    // The last bytes of the previous search may be the beginning of a delimiter.
+    let start = searched - (delimiter.count - 1)
+    if let found = bytes.firstIndex(of: delimiter, from: start, before: maximum) {
+      return frame(found, delimiter.count)
+    }
+    searched = bytes.count
+    return .none(bytes.count >= maximum ? tooLong(maximum) : missing(1, orEnd: orEnd))
+  }
+
+  /// Finds a line that a line feed, a carriage return, or both end.
+  private func anyLine(_ maximum: Int, _ searched: inout Int) -> Front {
+    let limit = min(maximum, bytes.count)
+    // Searched in growing parts. A search for one of the two through the whole buffer would be repeated for each line, even when
+    // the other one is near.
+    var part = 256
+    while searched < limit {
+      let end = min(limit, searched + part)
+      let lineFeed = bytes.firstIndex(of: [10], from: searched, before: end)
+      let carriageReturn = bytes.firstIndex(of: [13], from: searched, before: lineFeed ?? end)
+      if let found = carriageReturn ?? lineFeed {
+        let isPair = carriageReturn != nil && found + 1 < bytes.count && bytes[found + 1] == 10
+        return .frame(length: found + (isPair ? 2 : 1), content: 0..<found)
+      }
+      searched = end
+      part *= 2
+    }
+    return .none(bytes.count >= maximum ? tooLong(maximum) : missing(1, orEnd: true))
+  }
+
+  /// The failure of a read whose maximum holds no whole frame.
+  private func tooLong(_ maximum: Int) -> Verdict {
+    .failed(
+      SocketError(
+        .limitExceeded, operation: "read", detail: "no end of the message within the maximum of \(maximum) bytes"))
+  }
+
+  /// Finds a message that has its length in front.
+  private func message(_ prefix: LengthPrefix, _ maximum: Int) -> Front {
+    if bytes.count < prefix.width { return .none(missing(prefix.width - bytes.count, orEnd: true)) }
+    guard let length = prefix.payloadLength(bytes.prefix(prefix.width)), length <= maximum else {
+      return .none(
+        .failed(
+          SocketError(
+            .limitExceeded, operation: "read",
+            detail: "the message's length prefix is not a length of at most \(maximum) bytes")))
+    }
+    // With a maximum near `Int.max`, a peer may announce a length that overflows here. No machine has that much memory.
+    let (total, overflows) = prefix.width.addingReportingOverflow(length)
+    if overflows { return .none(tooLong(maximum)) }
+    if bytes.count < total { return .none(missing(total - bytes.count, orEnd: false)) }
+    return .frame(length: total, content: prefix.width..<total)
+  }
+}

@@ -1,0 +1,105 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// Fetches datagrams from the kernel, and decides what happens to each.
+
+extension UDPEndpoint {
+  /// The number of datagrams that a filter may drop before other sockets of the reactor run.
+  private static var dropsPerShare: Int { 256 }
+
+  /// Fetches a batch of at most 32 datagrams; empty if nothing is available, or if this share is used up.
+  func fetch(upTo limit: Int) -> [Datagram] {
+    var dropped = 0
+    var datagrams: [Datagram] = []
+    for step in sockets.indices {
+      // The sockets take turns, so that a flood of datagrams on one address does not starve the others.
+      let index = (nextSocket + step) % sockets.count
+      while mayReceive[index] {
+        guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
+        nextSocket = index + 1
+        datagrams.reserveCapacity(count)
+        registration.whileBatchIsRead {
+          for number in 0..<count {
+            if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
+          }
+        }
+        if !datagrams.isEmpty { return datagrams }
+        // A flood of dropped datagrams must not hold up other sockets.
+        dropped += count
+        if dropped >= Self.dropsPerShare {
+          registration.reschedule()
+          return []
+        }
+      }
+    }
+    return []
+  }
+
+  /// Calls recvmmsg(2) on one socket; returns `nil` when nothing waits there.
+  func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
+    // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
+    for _ in 0..<4 {
+      guard let socket = sockets[index].socket, let batch = registration.datagramBatch else { break }
+      let size = configuration.receiveSize
+      do throws(SystemError) {
+        let count = try batch.receive(
+          from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
+          descriptors: configuration.descriptorsPerDatagram)
+        if count < min(limit, DatagramBatch.capacity(forSize: size)) {
+          // Fewer than there is room for: the socket is drained, and the next arrival raises an event.
+          mayReceive[index] = false
+        } else {
+          registration.whileBatchIsRead { tellDropped() }
+        }
+        return count > 0 ? (batch, count) : nil
+      } catch {
+        if error.isOfSocket {
+          end(SocketError(error, operation: "receive", address: localAddresses.first))
+          return nil
+        }
+        if takeReportedErrors() == 0 { report(SocketError(error, operation: "receive"), from: nil) }
+      }
+    }
+    mayReceive[index] = false
+    return nil
+  }
+
+  /// Creates one datagram of a batch; `nil` if it is dropped.
+  func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
+    let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
+    let address = batch.address(number)?.unmapped
+    let (descriptors, lacksDescriptors) = receivedDescriptors(number, of: batch)
+    var datagram = Datagram(
+      received: batch.bytes(number, atMost: maximumSize(from: address)), from: address,
+      isTruncated: isTruncated(number, of: batch, from: address), metadata, descriptors,
+      lacksDescriptors: lacksDescriptors)
+    counts.received(batch.length(number), isTruncated: datagram.isTruncated)
+    if isStranger(address) { return nil }
+    if let receiveFilter, receiveFilter(&datagram) == .drop {
+      counts.filtered += 1
+      return nil
+    }
+    return datagram
+  }
+
+  func maximumSize(from address: SocketAddress?) -> Int {
+    address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
+  }
+
+  /// Whether a datagram of a batch was longer than the configuration allows.
+  func isTruncated(_ number: Int, of batch: DatagramBatch, from address: SocketAddress?) -> Bool {
+    batch.isTruncated(number) || batch.length(number) > maximumSize(from: address)
+  }
+
+  /// Whether the datagram arrived before the endpoint was connected, from a sender other than its peer.
+  func isStranger(_ address: SocketAddress?) -> Bool {
+    peer != nil && address != peer
+  }
+}
+
+extension SystemError {
+  /// The socket itself is unusable: every other call would fail, too.
+  var isOfSocket: Bool {
+    [Errno.badDescriptor, Errno.notSocket, Errno.invalidArgument, Errno.notConnected].contains(errno)
+  }
+}

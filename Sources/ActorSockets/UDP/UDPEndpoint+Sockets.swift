@@ -1,0 +1,75 @@
+public import SocketSystem
+
+// The sockets of an endpoint: their descriptors, their options and their filters.
+
+extension UDPEndpoint {
+  /// Returns the connected socket, or the first one. Throws why there is none.
+  func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
+    if let failure = lifecycle.failure { throw failure.during(operation) }
+    guard let socket = sockets[connectedSocket ?? 0].socket else {
+      throw EndpointLifecycle.closed.during(operation)
+    }
+    return socket
+  }
+
+  /// Returns all open sockets.
+  func openSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
+    _ = try openSocket(operation, place)
+    return sockets.compactMap(\.socket)
+  }
+
+  /// Calls a closure with the descriptor, on the reactor's thread. If there are several, it is the connected or the first one.
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed.
+  /// - Returns: The closure's result.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; whatever the closure throws.
+  public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
+    try body(openSocket("withFileDescriptor", claimPlaceNow()).number)
+  }
+
+  /// Sets an option of all the endpoint's sockets: setsockopt(2).
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameters:
+  ///   - option: The option.
+  ///   - value: The new value.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; `.invalidArgument` if the option cannot have this value;
+  ///   otherwise the kernel's error.
+  public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
+    for socket in try openSockets("set \(option.name)", claimPlaceNow()) { try socket.set(option, to: value) }
+  }
+
+  /// Reads an option of the endpoint's connected or first socket: getsockopt(2).
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter option: The option.
+  /// - Returns: The current value.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; otherwise the kernel's error.
+  public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
+    try openSocket("get \(option.name)", claimPlaceNow()).get(option)
+  }
+
+  /// Sets or removes the filter for datagrams that arrive from now on. It does not see datagrams that were already fetched.
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter filter: The filter; `nil` for none.
+  public func setReceiveFilter(_ filter: Filter?) {
+    _ = claimPlaceNow()
+    receiveFilter = filter
+  }
+
+  /// Sets or removes the filter for datagrams that are sent from now on.
+  ///
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter filter: The filter; `nil` for none.
+  public func setSendFilter(_ filter: Filter?) {
+    _ = claimPlaceNow()
+    sendFilter = filter
+  }
+}
