@@ -85,7 +85,7 @@ struct ShortageTests {
     }
     await server.kill(SIGTERM)
     #expect(try await server.exitStatus() == 0)
-    #expect(await server.errors.text.contains("connections were refused"))
+    #expect(await server.errors.whole.contains("connections were refused"))
   }
 
   @Test(.needs(.strace), arguments: ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "ECONNABORTED", "EPROTO"])

@@ -93,6 +93,6 @@ extension Program {
   /// Waits for its end, which must be a good one.
   fileprivate func succeeds() async throws {
     let status = try await exitStatus()
-    if status != 0 { throw Overdue(description: "\(self) ended with \(status): \(await errors.text)") }
+    if status != 0 { throw Overdue(description: "\(self) ended with \(status): \(await errors.whole)") }
   }
 }

@@ -18,7 +18,7 @@ import Testing
         queue.arrived(kernel.prefix(batch).map { Datagram([$0]) })
         kernel.removeFirst(min(batch, kernel.count))
       case .finish(let tag, let datagrams): got.append((tag, datagrams.flatMap(\.bytes)))
-      case .look(let id, _): return id
+      case .borrow(let id, _): return id
       }
     }
   }
