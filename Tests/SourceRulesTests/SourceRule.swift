@@ -92,6 +92,16 @@ extension SourceRule {
       return [Violation(line: limit + 1, message: "\(file.lines.count) lines: more than one idea?")]
     }
   }
+
+  static func functionLength(atMost limit: Int) -> SourceRule {
+    SourceRule { file in
+      file.lines.indices.compactMap { index in
+        guard file.lines[index].beginsFunction, file.hasBody(at: index) else { return nil }
+        let count = file.member(at: index).count
+        return count <= limit ? nil : Violation(line: index + 1, message: "\(count) lines do not fit on a screen")
+      }
+    }
+  }
 }
 
 extension SourceFile.Line {
@@ -144,6 +154,14 @@ extension SourceFile.Line {
 }
 
 extension SourceFile {
+  /// Whether the function that begins at a line has a body: a requirement of a protocol has none.
+  fileprivate func hasBody(at index: Int) -> Bool {
+    let signature = lines[index...].prefix {
+      $0.indentation > lines[index].indentation || $0.isContinuation || $0.code == lines[index].code
+    }
+    return signature.contains { $0.code.contains("{") }
+  }
+
   /// The lines of a member that begins at a line.
   fileprivate func member(at index: Int) -> ClosedRange<Int> {
     let level = lines[index].indentation

@@ -98,6 +98,19 @@ import Testing
     #expect(lines(.length(atMost: 2), "a", "b", "c") == [3])
   }
 
+  @Test func `A function is too long from its first line on, and requirements have no length`() {
+    let short = ["func a() {", "  b()", "}"]
+    let long = ["func a(", "  b: Int", ") {", "  c()", "}"]
+    let requirements = [
+      "protocol A {", "  func a()", "  func b()", "  func c()", "}", "extension A {", "  func d() {", "  }", "}",
+    ]
+    #expect(lines(.functionLength(atMost: 3), short.joined(separator: "\n")) == [])
+    #expect(lines(.functionLength(atMost: 2), short.joined(separator: "\n")) == [1])
+    #expect(lines(.functionLength(atMost: 4), (short + long).joined(separator: "\n")) == [4])
+    #expect(lines(.functionLength(atMost: 2), requirements.joined(separator: "\n")) == [])
+    #expect(lines(.functionLength(atMost: 2), "deinit { a() }", "b", "c") == [])
+  }
+
   private func lines(_ rule: SourceRule, _ lines: String...) -> [Int] { self.lines(rule, lines) }
 
   private func lines(_ rule: SourceRule, _ lines: [String]) -> [Int] {

@@ -60,7 +60,12 @@ import Testing
 
   @Test(arguments: SourceFile.sources)
   func `A file holds one idea`(file: SourceFile) {
-    check(file, .length(atMost: 500))
+    check(file, .length(atMost: 400))
+  }
+
+  @Test(arguments: SourceFile.sources)
+  func `A function fits on a screen`(file: SourceFile) {
+    check(file, .functionLength(atMost: 50))
   }
 
   @Test(arguments: SourceFile.tests)

@@ -81,15 +81,57 @@ extension UDPEndpoint {
       sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
       return 1
     }
-    batch.clear()
-    var chosen: Int?
-    var first: (address: SocketAddress?, count: Int) = (nil, 0)
+    let gathered: Gathered
+    do throws(SocketError) {
+      guard let found = try gather(into: batch) else { return 0 }
+      gathered = found
+    } catch {
+      sends.queue.failed(error)
+      return 1
+    }
+    guard let socket = sockets[gathered.index].socket else {
+      sends.queue.failed(lifecycle.failure?.during("send") ?? SocketError(.closed, operation: "send"))
+      return 1
+    }
+    do throws(SystemError) {
+      let sent = try batch.send(on: socket)
+      if sent == 0 {
+        waitToSend(gathered.index)
+      } else {
+        retryDelay = Self.firstRetryDelay
+        sends.queue.sent(sent)
+        counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
+        // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
+        for (place, descriptors) in gathered.passed where place < sent { descriptors.closeAll() }
+      }
+      return sent
+    } catch {
+      return sendFailed(error, gathered, attempts: attempts)
+    }
+  }
+
+  /// The datagrams in a batch, which one socket sends.
+  private struct Gathered {
+    /// The index of the socket.
+    let index: Int
+    /// The peer and the number of bytes of the first datagram.
+    let first: (address: SocketAddress?, count: Int)
+    /// The descriptors that go with a datagram, and its place in the batch.
     var passed: [(place: Int, descriptors: DescriptorBundle)] = []
+  }
+
+  /// Puts the first datagrams of the queue that use the same socket into a batch.
+  ///
+  /// - Returns: What is in the batch; `nil` if the queue is empty.
+  /// - Throws: Why the first datagram cannot be sent.
+  private func gather(into batch: DatagramBatch) throws(SocketError) -> Gathered? {
+    batch.clear()
+    var gathered: Gathered?
     for datagram in sends.queue.unsent(atMost: DatagramBatch.capacity) {
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
         let (index, destination) = try route(datagram.remoteAddress)
-        if let chosen, chosen != index { break }
+        if let gathered, gathered.index != index { break }
         let address = destination?.unmapped ?? peer
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
         let descriptors = try checked(datagram.descriptors, through: index)
@@ -97,57 +139,41 @@ extension UDPEndpoint {
           batch.add(
             datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors)
         else {
-          if chosen != nil { break }
+          if gathered != nil { break }
           // It does not fit even into an empty batch.
-          let error = SystemError(call: "sendmmsg", errno: Errno.messageTooLong)
-          sends.queue.failed(failure(error, address, datagram.bytes.count))
-          return 1
+          throw failure(SystemError(call: "sendmmsg", errno: Errno.messageTooLong), address, datagram.bytes.count)
         }
-        if chosen == nil { first = (address, datagram.bytes.count) }
-        if let descriptors { passed.append((batch.count - 1, descriptors)) }
-        chosen = index
+        if gathered == nil { gathered = Gathered(index: index, first: (address, datagram.bytes.count)) }
+        if let descriptors { gathered?.passed.append((batch.count - 1, descriptors)) }
       } catch {
         // Send the earlier datagrams first.
-        if chosen != nil { break }
-        sends.queue.failed(error)
-        return 1
+        if gathered != nil { break }
+        throw error
       }
     }
-    guard let chosen else { return 0 }
-    guard let socket = sockets[chosen].socket else {
-      sends.queue.failed(lifecycle.failure?.during("send") ?? SocketError(.closed, operation: "send"))
-      return 1
+    return gathered
+  }
+
+  /// Handles the failure of a batch's system call.
+  ///
+  /// - Returns: The number of datagrams that were sent or have failed; 0 if nothing can be sent now.
+  private func sendFailed(_ error: SystemError, _ gathered: Gathered, attempts: Int) -> Int {
+    if error.isShortage {
+      waitToSend(gathered.index)
+      return 0
     }
-    do throws(SystemError) {
-      let sent = try batch.send(on: socket)
-      if sent == 0 {
-        waitToSend(chosen)
-      } else {
-        retryDelay = Self.firstRetryDelay
-        sends.queue.sent(sent)
-        counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
-        // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
-        for (place, descriptors) in passed where place < sent { descriptors.closeAll() }
-      }
-      return sent
-    } catch {
-      if error.isShortage {
-        waitToSend(chosen)
+    if takeReportedErrors() > 0 || attempts > 0 && isStale(error) {
+      guard let reported = reportedError.take() else {
+        // The call failed because of an error that was reported earlier. Only repeat the call.
+        if attempts > 0 { return sendQueued(attempts: attempts - 1) }
+        registration.reschedule()
         return 0
       }
-      if takeReportedErrors() > 0 || attempts > 0 && isStale(error) {
-        guard let reported = reportedError.take() else {
-          // The call failed because of an error that was reported earlier. Only repeat the call.
-          if attempts > 0 { return sendQueued(attempts: attempts - 1) }
-          registration.reschedule()
-          return 0
-        }
-        sends.queue.failed(reported.during("send"))
-      } else {
-        sends.queue.failed(failure(error, first.address, first.count))
-      }
-      return 1
+      sends.queue.failed(reported.during("send"))
+    } else {
+      sends.queue.failed(failure(error, gathered.first.address, gathered.first.count))
     }
+    return 1
   }
 }
 
