@@ -110,7 +110,12 @@ extension SourceFile {
     return (text ?? "").split(separator: "\n").map(String.init).filter { !$0.hasPrefix("#") }
   }()
 
-  var absolutePath: String { Self.root.appending(path: path).path(percentEncoded: false) }
+  var absolutePath: String { Self.absolutePath(of: path) }
+
+  static func absolutePath(of path: String) -> String { root.appending(path: path).path(percentEncoded: false) }
+
+  /// Whether the repository has a file or a folder.
+  static func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: absolutePath(of: path)) }
 
   /// Every Swift file below a folder of the repository; those of builds are left out.
   private static func all(in folder: String) -> [SourceFile] {
@@ -124,5 +129,13 @@ extension SourceFile {
       else { return nil }
       return SourceFile(path: "\(folder)/\(name)", text: String(decoding: bytes, as: UTF8.self))
     }
+  }
+}
+
+extension DocumentationPage {
+  /// A page of this repository; `nil` if there is none.
+  init?(ofRepository path: String) {
+    guard let text = try? String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8) else { return nil }
+    self.init(path: path, text: text)
   }
 }

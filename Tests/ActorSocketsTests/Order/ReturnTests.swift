@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 // Where a caller goes on after a call: where it was. An optimised build has its own ways to get that wrong, see
-// Docs/Architecture.md, so this is worth its time in `make check` above all.
+// Docs/Toolchain.md, so this is worth its time in `make check` above all.
 
 @Suite struct ReturnTests {
   @Test(arguments: Transport.allCases)
