@@ -70,9 +70,6 @@ public final class Reactor: TaskExecutor {
     loop.jobs.push(.call(body, of: nil))
   }
 
-  /// Nanoseconds on the clock of the deadlines. Any thread.
-  package var now: Int64 { loop.now }
-
   /// Moves a manual clock on.
   ///
   /// - Parameters:

@@ -44,7 +44,8 @@ extension UDPEndpoint {
     // An endpoint that is not connected hears nothing of the room that another unix socket has, and none does of the room that
     // an interface has.
     if retry != nil { return }
-    retry = registration.arm(at: instant(registration.now, plus: retryDelay), tag: DatagramDeadline.retry.rawValue)
+    retry = registration.arm(
+      at: instant(registration.reactor.now, plus: retryDelay), tag: DatagramDeadline.retry.rawValue)
     retryDelay = min(retryDelay * 2, Self.longestRetryDelay)
   }
 
@@ -76,7 +77,7 @@ extension UDPEndpoint {
   ///
   /// - Returns: How many are sent, or have failed.
   func sendQueued(attempts: Int = 3) -> Int {
-    guard let batch = registration.datagramBatch else {
+    guard let batch = registration.reactor.datagramBatch else {
       sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
       return 1
     }
