@@ -45,7 +45,8 @@ package final class EventLoop: @unchecked Sendable {
   var deadlines = DeadlineHeap<Deadline>()
   /// The sockets that have asked for another share.
   var rescheduled: [Registration] = []
-  var waitingForRoom: [Registration] = []
+  /// The sockets that have asked to hear when a descriptor is closed.
+  var awaitingClosedDescriptor: [Registration] = []
   /// What happened in this iteration and gets its time when it ends.
   var activities: [Activity] = []
   /// Memory to receive into.
@@ -320,7 +321,7 @@ package final class EventLoop: @unchecked Sendable {
     while let index = fetched.popFirst() {
       let (token, readiness) = events[index]
       if token == Self.wakeToken { continue }
-      event { registrations[token]?.dispatch(readiness, token: token) }
+      event { registrations[token]?.dispatch(readiness) }
       if jobEnds() >= end { break }
     }
     if fetched.isEmpty {
@@ -363,10 +364,10 @@ package final class EventLoop: @unchecked Sendable {
 
   /// A descriptor number became free: whoever ran out of them may try again.
   func descriptorClosed() {
-    if waitingForRoom.isEmpty { return }
-    let waiting = waitingForRoom
-    waitingForRoom = []
-    for registration in waiting { registration.takeRoom() }
+    if awaitingClosedDescriptor.isEmpty { return }
+    let waiting = awaitingClosedDescriptor
+    awaitingClosedDescriptor = []
+    for registration in waiting { registration.descriptorWasClosed() }
   }
 
   /// Ends every socket.

@@ -70,9 +70,6 @@ public final class Reactor: TaskExecutor {
     loop.jobs.push(.call(body, of: nil))
   }
 
-  /// The time on the clock of the deadlines, in nanoseconds. Safe to read from any thread.
-  package var now: Int64 { loop.now }
-
   /// Advances a manual clock.
   ///
   /// - Parameters:

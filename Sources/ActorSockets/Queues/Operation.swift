@@ -86,7 +86,7 @@ extension Operation {
   /// - Returns: Whether the timeout is zero.
   func begin(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) -> Bool {
     guard let timeout, timeout.start == .operation else { return false }
-    start = registration.now
+    start = registration.reactor.now
     if timeout.nanoseconds == 0 { return true }
     deadline = registration.arm(at: instant(start, plus: timeout.nanoseconds), tag: tag.rawValue)
     return false
@@ -98,7 +98,7 @@ extension Operation {
   func extend(_ registration: Registration, _ tag: some RawRepresentable<UInt64>, done: Int) -> Bool {
     deadline = nil
     guard let extend = timeout?.extend else { return false }
-    let now = registration.now
+    let now = registration.reactor.now
     guard let more = extend(.nanoseconds(now - start), done), more > .zero else { return false }
     deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: tag.rawValue)
     return true

@@ -50,7 +50,7 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
 extension StreamCore {
   /// The operations that wait, reads first.
   var pendingOperations: [PendingOperation] {
-    let now = registration.now
+    let now = registration.reactor.now
     var hasArrived = reads.queue.buffer.count
     let waitingReads = reads.queue.all.map { entry in
       let (kind, summary, total) = entry.kind.told

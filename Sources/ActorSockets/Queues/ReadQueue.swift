@@ -7,7 +7,7 @@
 //
 // The first read is the only one that the queue works on:
 //
-//     .notBegun ── step: begin ───▶ .waiting ── step: finish ───────────▶ leaves
+//     .notBegun ── step: begin ───▶ .waiting ── step: finish, finishAny ▶ leaves
 //         │                          │  ▲  │
 //         │                lendEarly │  │  │ step: finish with a borrow
 //         │                          ▼  │  │
@@ -17,7 +17,7 @@
 //         └── lend ────────────▶ .borrowing ── endBorrow: is done ─────▶ leaves
 //
 // - When the first read leaves, the next one is the first, and has not begun.
-// - `admitSpare` moves a read that can only wait for its first byte to `.waiting` by itself: no step says that it has begun.
+// - `admitSpare` also moves a read from `.notBegun` to `.waiting` if it can only wait for its first byte. No step says so.
 // - `remove` and a refusal take the first read out of every state but `.borrowing`. A read that borrows leaves through `endBorrow`
 //   only, because its body may be looking at the bytes.
 //
@@ -25,9 +25,8 @@
 // - Only the first read is evaluated. It takes bytes only when it can be finished, so a read that is removed before leaves all its
 //   bytes to the next one.
 // - Every entry leaves exactly once: in a `.finish` step, or through `finishAny`, `remove` or `endBorrow`.
-// - `.begin` is said once of each read, unless `admitSpare` or `lend` has begun it.
-// - `.receive` and `.receiveAny` are said only while a read wants bytes: nothing is received from the kernel that no read asked
-//   for.
+// - `step` says `.begin` once for each read, unless `admitSpare` or `lend` has begun it.
+// - `step` says `.receive` or `.receiveAny` only while a read wants bytes: nothing is received that no read asked for.
 // - While a read borrows the buffer, no other read gets bytes.
 // - When a read fails or is removed, the enqueued reads behind it fail too: they would parse the wrong bytes.
 

@@ -43,7 +43,7 @@ final class IdleWatch {
   func isOver() -> Bool {
     if activity == nil { return false }
     stopDeadline()
-    if end <= registration.now { return true }
+    if end <= registration.reactor.now { return true }
     arm()
     return false
   }
@@ -57,7 +57,7 @@ final class IdleWatch {
     if let deadline = deadline.take() { registration.disarm(deadline) }
   }
 
-  private var end: Int64 { instant(activity?.last ?? registration.now, plus: limit.clampedNanoseconds) }
+  private var end: Int64 { instant(activity?.last ?? registration.reactor.now, plus: limit.clampedNanoseconds) }
 
   private func arm() { deadline = registration.arm(at: end, tag: StreamDeadline.idle.rawValue) }
 }
@@ -79,7 +79,7 @@ extension StreamCore {
 
   func idleDeadlineReached() {
     // Manual time advances in a call, which has already run after the calls made in time.
-    endIfIdle(hops: registration.hasManualTime ? 0 : 3)
+    endIfIdle(hops: registration.reactor.hasManualTime ? 0 : 3)
   }
 
   /// Ends the stream if no byte moved for too long, after the calls that wait in the reactor's queue.

@@ -47,7 +47,8 @@ extension StreamCore {
 
   private func askAgain(_ wait: AcknowledgementWait) {
     wait.deadline = registration.arm(
-      at: instant(registration.now, plus: wait.queue.nextPause()), tag: StreamDeadline.acknowledgement.rawValue)
+      at: instant(registration.reactor.now, plus: wait.queue.nextPause()), tag: StreamDeadline.acknowledgement.rawValue
+    )
   }
 
   /// Takes a flush back that waits for its acknowledgement.

@@ -152,7 +152,7 @@ extension StreamCore {
   private func arm(_ tag: StreamDeadline) {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     deadline = registration.arm(
-      at: instant(registration.now, plus: options.closeTimeout.clampedNanoseconds), tag: tag.rawValue)
+      at: instant(registration.reactor.now, plus: options.closeTimeout.clampedNanoseconds), tag: tag.rawValue)
   }
 
   /// The time that the peer has to take the last bytes of a layer that failed.

@@ -91,7 +91,8 @@ extension StreamCore {
   }
 
   func operation(_ waiter: Operation.Waiter, _ timeout: Timeout?, _ progress: ProgressHandler?) -> Operation {
-    Operation(waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.now : 0)
+    Operation(
+      waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.reactor.now : 0)
   }
 
   // MARK: Admission

@@ -58,11 +58,13 @@ final class SocketTransport: StreamTransport {
 
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     if !isReadable { return .wouldBlock }
-    let capacity = registration.scratchCapacity
+    let capacity = Reactor.scratchCapacity
     let isLarge = wanted >= capacity || lastCount >= capacity / 2 && buffer.isEmpty
     guard isLarge, inbox == nil else {
-      let result = noteReceived(receiveIntoScratch(), asked: capacity)
-      if case .bytes(let count) = result { registration.withScratch(count) { buffer.append($0) } }
+      // Read once: each access retains.
+      let reactor = registration.reactor
+      let result = noteReceived(receiveIntoScratch(of: reactor), asked: capacity)
+      if case .bytes(let count) = result { reactor.withScratch(count) { buffer.append($0) } }
       return result
     }
     // A large amount is received directly into the queue. Its room grows with the bytes that have arrived, not with those
@@ -77,10 +79,11 @@ final class SocketTransport: StreamTransport {
 
   func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer {
     if !isReadable { return .wouldBlock }
-    let asked = min(limit, registration.scratchCapacity)
-    let result = noteReceived(receiveIntoScratch(atMost: asked), asked: asked)
+    let reactor = registration.reactor
+    let asked = min(limit, Reactor.scratchCapacity)
+    let result = noteReceived(receiveIntoScratch(of: reactor, atMost: asked), asked: asked)
     if case .bytes(let count) = result, count > 0 {
-      registration.withScratch(count) { bytes in
+      reactor.withScratch(count) { bytes in
         let used = body(bytes)
         if used < count { buffer.append(bytes.extracting(used..<count)) }
       }
@@ -88,9 +91,12 @@ final class SocketTransport: StreamTransport {
     return result
   }
 
-  private func receiveIntoScratch(atMost limit: Int = .max) -> Transfer {
-    if let inbox { return registration.receiveIntoScratch(inbox) }
-    return registration.receiveIntoScratch(atMost: limit)
+  private func receiveIntoScratch(of reactor: Reactor, atMost limit: Int = .max) -> Transfer {
+    guard let socket = registration.socket else {
+      return .failed(SystemError(call: inbox == nil ? "recv" : "recvmsg", errno: Errno.badDescriptor))
+    }
+    if let inbox { return reactor.receiveIntoScratch(from: socket, inbox) }
+    return reactor.receiveIntoScratch(from: socket, atMost: limit)
   }
 
   private func noteReceived(_ result: Transfer, asked: Int) -> Transfer {
@@ -237,7 +243,7 @@ actor LingeringClose: EventHandler {
     } else {
       try? registration.socket?.shutdownWriting()
     }
-    deadline = registration.arm(at: registration.now + Self.limit, tag: LingerDeadline.limit.rawValue)
+    deadline = registration.arm(at: registration.reactor.now + Self.limit, tag: LingerDeadline.limit.rawValue)
     discard()
   }
 
@@ -250,7 +256,8 @@ actor LingeringClose: EventHandler {
 
   private func discard() {
     for _ in 0..<16 {
-      switch registration.receiveIntoScratch() {
+      guard let socket = registration.socket else { return finish() }
+      switch registration.reactor.receiveIntoScratch(from: socket) {
       case .bytes(0), .failed: return finish()
       case .wouldBlock: return
       case .bytes: continue

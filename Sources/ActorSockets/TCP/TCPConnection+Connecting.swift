@@ -35,7 +35,7 @@ extension TCPConnection {
 
   private func lookedUp(_ family: AddressFamily, _ outcome: HostLookups.Outcome, port: UInt16) {
     let addresses = outcome.map { $0.map { $0.with(port: port) } }
-    transport.attempt?.plan.resolved(family, addresses, at: registration.now)
+    transport.attempt?.plan.resolved(family, addresses, at: registration.reactor.now)
     proceed()
   }
 
@@ -47,7 +47,7 @@ extension TCPConnection {
   /// Carries out the plan's actions until the plan says to wait.
   private func proceed() {
     while let attempt = transport.attempt {
-      switch attempt.plan.next(at: registration.now) {
+      switch attempt.plan.next(at: registration.reactor.now) {
       case .attempt(let next):
         begin(next, attempt)
       case .wait(let time):
@@ -76,7 +76,7 @@ extension TCPConnection {
         isConnected = try descriptor.socket.connect(to: destination)
       } catch {
         if destination.isUnix, error.errno == Errno.wouldBlock {
-          return attempt.plan.foundBacklogFull(next, at: registration.now)
+          return attempt.plan.foundBacklogFull(next, at: registration.reactor.now)
         }
         throw SocketError(error, operation: "connect", address: destination)
       }
@@ -85,7 +85,7 @@ extension TCPConnection {
       attempt.sockets[next.id] = connecting
       if isConnected { established(connecting, attempt) }
     } catch {
-      attempt.plan.failed(next, error, at: registration.now)
+      attempt.plan.failed(next, error, at: registration.reactor.now)
     }
   }
 
@@ -144,7 +144,7 @@ extension TCPConnection {
       let error = SystemError(call: "connect", errno: number)
       attempt.plan.failed(
         connecting.attempt, SocketError(error, operation: "connect", address: connecting.destination),
-        at: registration.now)
+        at: registration.reactor.now)
     }
     proceed()
   }
@@ -160,14 +160,14 @@ extension TCPConnection {
     let local = try? connecting.registration.socket?.localAddress()
     if let local, local == destination, !local.isUnix {
       drop(connecting, attempt)
-      return attempt.plan.connectedToItself(connecting.attempt, at: registration.now)
+      return attempt.plan.connectedToItself(connecting.attempt, at: registration.reactor.now)
     }
     do throws(SystemError) {
       try registration.takeDescriptor(of: connecting.registration)
     } catch {
       drop(connecting, attempt)
       let failure = SocketError(error, operation: "connect", address: destination)
-      return attempt.plan.failed(connecting.attempt, failure, at: registration.now)
+      return attempt.plan.failed(connecting.attempt, failure, at: registration.reactor.now)
     }
     if destination.isUnix { transport.isNotTCP() }
     identity.withLock {
@@ -183,7 +183,7 @@ extension TCPConnection {
   func connectTimedOut() {
     guard let attempt = transport.attempt else { return }
     attempt.deadline = nil
-    let now = registration.now
+    let now = registration.reactor.now
     if let more = attempt.timeout.extend?(.nanoseconds(now - attempt.started), 0), more > .zero {
       attempt.deadline = registration.arm(
         at: instant(now, plus: more.clampedNanoseconds), tag: ConnectDeadline.connect.tag)

@@ -340,7 +340,7 @@ public actor TCPListener: ReactorActor {
   private func tryAgain(after delay: Int64) {
     for socket in sockets { socket.awaitClosedDescriptor() }
     if retry != nil { return }
-    retry = registration.arm(at: instant(registration.now, plus: delay), tag: ListenerDeadline.retry.rawValue)
+    retry = registration.arm(at: instant(registration.reactor.now, plus: delay), tag: ListenerDeadline.retry.rawValue)
   }
 
   private func serveWaiters() {

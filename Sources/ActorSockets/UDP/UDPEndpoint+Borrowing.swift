@@ -116,7 +116,7 @@ extension UDPEndpoint {
       while refusal == nil, mayReceive[index] {
         guard let (batch, received) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
         nextSocket = index + 1
-        try registration.whileBatchIsRead {
+        try registration.reactor.whileBatchIsRead {
           for number in 0..<received {
             let address = batch.address(number)?.unmapped
             let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, from: address))

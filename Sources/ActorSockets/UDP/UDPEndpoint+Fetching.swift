@@ -18,7 +18,7 @@ extension UDPEndpoint {
         guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
         nextSocket = index + 1
         datagrams.reserveCapacity(count)
-        registration.whileBatchIsRead {
+        registration.reactor.whileBatchIsRead {
           for number in 0..<count {
             if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
           }
@@ -39,7 +39,7 @@ extension UDPEndpoint {
   func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for _ in 0..<4 {
-      guard let socket = sockets[index].socket, let batch = registration.datagramBatch else { break }
+      guard let socket = sockets[index].socket, let batch = registration.reactor.datagramBatch else { break }
       let size = configuration.receiveSize
       do throws(SystemError) {
         let count = try batch.receive(
@@ -49,7 +49,7 @@ extension UDPEndpoint {
           // Fewer than there is room for: the socket is drained, and the next arrival raises an event.
           mayReceive[index] = false
         } else {
-          registration.whileBatchIsRead { tellDropped() }
+          registration.reactor.whileBatchIsRead { tellDropped() }
         }
         return count > 0 ? (batch, count) : nil
       } catch {

@@ -100,7 +100,7 @@ extension UDPEndpoint {
     if hearsErrors { try throwReportedError() }
     if let refusal { throw refusal.during("receive") }
     let operation = Operation(
-      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
+      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
     operation.hearsErrors = hearsErrors
     operation.id = receives.queue.admit(upTo: limit, operation)
     operation.armIfWithin(registration, DatagramDeadline.receive(operation.id))

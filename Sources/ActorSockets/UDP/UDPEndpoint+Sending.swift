@@ -222,7 +222,7 @@ extension UDPEndpoint {
     _ content: SendQueue<Operation>.Content, _ timeout: Timeout?, isBatch: Bool = false
   ) -> Operation {
     let operation = Operation(
-      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.now : 0)
+      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
     operation.id = sends.queue.admit(content, isBatch: isBatch, operation)
     operation.armIfWithin(registration, DatagramDeadline.send(operation.id))
     return operation

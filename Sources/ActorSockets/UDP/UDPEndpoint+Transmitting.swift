@@ -45,7 +45,8 @@ extension UDPEndpoint {
     // No event announces room in the buffer of another unix socket unless this one is connected to it, nor room in an
     // interface's queue. So a deadline tries again.
     if retry != nil { return }
-    retry = registration.arm(at: instant(registration.now, plus: retryDelay), tag: DatagramDeadline.retry.rawValue)
+    retry = registration.arm(
+      at: instant(registration.reactor.now, plus: retryDelay), tag: DatagramDeadline.retry.rawValue)
     retryDelay = min(retryDelay * 2, Self.longestRetryDelay)
   }
 
@@ -77,7 +78,7 @@ extension UDPEndpoint {
   ///
   /// - Returns: The number of datagrams that were sent or have failed; 0 if nothing can be sent now.
   func sendQueued(attempts: Int = 3) -> Int {
-    guard let batch = registration.datagramBatch else {
+    guard let batch = registration.reactor.datagramBatch else {
       sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
       return 1
     }

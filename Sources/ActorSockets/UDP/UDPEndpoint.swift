@@ -244,7 +244,7 @@ public actor UDPEndpoint: ReactorActor {
     if lifecycle.closeRequested() {
       failReceives(EndpointLifecycle.closed.during("receive"))
       closeDeadline = registration.arm(
-        at: instant(registration.now, plus: limit.clampedNanoseconds), tag: DatagramDeadline.close.rawValue)
+        at: instant(registration.reactor.now, plus: limit.clampedNanoseconds), tag: DatagramDeadline.close.rawValue)
     }
     settle()
   }

@@ -23,7 +23,7 @@ extension TLSTransport {
     phase = .handshaking
     let limit = setup.context.configuration.handshakeTimeout
     handshake.deadline = registration.arm(
-      at: instant(registration.now, plus: limit.clampedNanoseconds),
+      at: instant(registration.reactor.now, plus: limit.clampedNanoseconds),
       tag: ConnectionDeadline.own(HandshakeDeadline.handshake).rawValue)
     if !bytes.isEmpty {
       if setup.earlyBytes == .refused {

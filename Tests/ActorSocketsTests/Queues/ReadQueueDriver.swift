@@ -17,7 +17,7 @@ extension ReadResult: CustomStringConvertible {
     case .bytes(let bytes): String(decoding: bytes, as: UTF8.self).debugDescription
     case .batch(let batch): "\(batch.map(ReadResult.bytes))"
     case .end: "end"
-    case .borrow: "turn"
+    case .borrow: "borrow"
     case .failed(let code): "\(code)"
     }
   }

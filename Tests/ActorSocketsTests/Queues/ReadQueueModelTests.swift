@@ -11,7 +11,7 @@ private struct ReadModel {
     var isEnqueued: Bool
     var isBegun = false
     var isBorrowing = false
-    var isGranted = false
+    var isLentEarly = false
   }
 
   var buffer: [UInt8] = []
@@ -32,7 +32,7 @@ private struct ReadModel {
   mutating func remove(_ tag: Int) -> Bool {
     guard let index = entries.firstIndex(where: { $0.tag == tag }), !entries[index].isBorrowing else { return false }
     entries.remove(at: index)
-    doomEnqueued(from: index)
+    failEnqueued(from: index)
     return true
   }
 
@@ -46,7 +46,7 @@ private struct ReadModel {
     guard !dropsLineFeed, entries.first?.tag == tag, case .borrow(moreThan: 0)? = entries.first?.kind else {
       return false
     }
-    entries[0].isGranted = true
+    entries[0].isLentEarly = true
     return true
   }
 
@@ -55,14 +55,14 @@ private struct ReadModel {
     if let seen {
       entries[0].kind = .borrow(moreThan: seen)
       entries[0].isBorrowing = false
-      entries[0].isGranted = false
+      entries[0].isLentEarly = false
     } else {
       entries.removeFirst()
-      if failed { doomEnqueued(from: 0) }
+      if failed { failEnqueued(from: 0) }
     }
   }
 
-  private mutating func doomEnqueued(from index: Int) {
+  private mutating func failEnqueued(from index: Int) {
     failedByPredecessor += entries[index...].filter(\.isEnqueued).map(\.tag)
     entries = entries[..<index] + entries[index...].filter { !$0.isEnqueued }
   }
@@ -81,8 +81,8 @@ private struct ReadModel {
         entries[0].isBegun = true
         begun.append(first.tag)
       }
-      let granted = first.isGranted ? NaiveOutcome(result: .borrow) : nil
-      guard let outcome = granted ?? NaiveOutcome.of(first.kind, buffer[...], ending) else { return }
+      let early = first.isLentEarly ? NaiveOutcome(result: .borrow) : nil
+      guard let outcome = early ?? NaiveOutcome.of(first.kind, buffer[...], ending) else { return }
       finished.append(.init(first.tag, outcome.result))
       buffer.removeFirst(outcome.consumed)
       if outcome.dropsLineFeed { dropsLineFeed = true }
@@ -91,7 +91,7 @@ private struct ReadModel {
         return
       }
       entries.removeFirst()
-      if case .failed = outcome.result { doomEnqueued(from: 0) }
+      if case .failed = outcome.result { failEnqueued(from: 0) }
     }
   }
 }
@@ -104,7 +104,7 @@ private struct ReadPair {
   var nextTag = 0
   /// Removed by the owner: tags that left without a `.finish`.
   var removed: [Int] = []
-  /// Tags of reads that had the turn and gave it back.
+  /// Tags of reads whose borrow has ended.
   var ended: [Int] = []
   var log: [String] = []
 
@@ -116,7 +116,7 @@ private struct ReadPair {
     case 35..<62: admit()
     case 62..<64: open()
     case 64..<74: remove()
-    case 74..<88: giveTurnBack()
+    case 74..<88: endBorrow()
     case 88..<94: lendEarly()
     case 94..<96:
       let taken = driver.queue.takeBuffered()
@@ -185,13 +185,13 @@ private struct ReadPair {
     guard let first = model.entries.first, let id = driver.ids[first.tag], !first.isBorrowing, model.isOpen else {
       return
     }
-    log.append("grant \(first.tag)")
+    log.append("lend early \(first.tag)")
     if driver.queue.lendEarly(id) != model.lendEarly(first.tag) {
-      Issue.record("the turn was granted by one queue only")
+      Issue.record("only one queue lent the buffer early")
     }
   }
 
-  private mutating func giveTurnBack() {
+  private mutating func endBorrow() {
     guard let first = model.entries.first, first.isBorrowing, let id = driver.ids[first.tag] else { return }
     let waits = pick(3) == 0 && model.ending == nil
     let consumed = waits ? 0 : pick(model.buffer.count + 1)
@@ -199,7 +199,7 @@ private struct ReadPair {
     let seen = waits ? model.buffer.count : nil
     log.append("endBorrow \(first.tag) \(consumed) \(waits) \(failed)")
     let tag = driver.queue.endBorrow(id, consumed: consumed, waitingForMoreThan: seen, failed: failed)
-    if tag != (waits ? nil : first.tag) { Issue.record("the turn of \(first.tag) ended as \(tag ?? -1)") }
+    if tag != (waits ? nil : first.tag) { Issue.record("the borrow of \(first.tag) ended as \(tag ?? -1)") }
     if !waits { ended.append(first.tag) }
     model.endBorrow(consumed: consumed, waitingForMoreThan: seen, failed: failed)
   }

@@ -3,8 +3,8 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct ReadQueueTurnTests {
-  @Test func `Who has the turn blocks the others until it gives it back`() {
+@Suite struct ReadQueueBorrowTests {
+  @Test func `A read that borrows the buffer blocks the others until it ends`() {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.admit(.any(upTo: 9), 2)
@@ -20,7 +20,7 @@ import Testing
     #expect(driver.finished.last == .init(2, .text("cd")))
   }
 
-  @Test func `The turn comes again when there is more than was seen, and is begun once`() {
+  @Test func `A read borrows again when there are more bytes than it saw, and is begun once`() {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.receive("abc")
@@ -37,7 +37,7 @@ import Testing
     #expect(driver.queue.count == 0)
   }
 
-  @Test func `The turn comes once more at the end, with nothing new to see`() {
+  @Test func `A read borrows once more at the end, with nothing new to see`() {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.receive("abc")
@@ -49,7 +49,7 @@ import Testing
     #expect(driver.results.last == .text("abc"))
   }
 
-  @Test func `A turn that failed dooms the enqueued reads behind it and no other`() {
+  @Test func `A borrow that failed fails the enqueued reads behind it and no other`() {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.admit(.exactly(1), 2, isEnqueued: true)
@@ -59,7 +59,7 @@ import Testing
     #expect(driver.finished.dropFirst() == [.init(2, .failed(.precedingReadFailed)), .init(3, .text("b"))])
   }
 
-  @Test func `A turn that is waited for again can be taken back`() {
+  @Test func `A read that waits to borrow again can be removed`() {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.receive("a")
@@ -72,7 +72,7 @@ import Testing
     #expect(driver.buffered == [97])
   }
 
-  @Test func `Reads taken back behind a turn doom what is behind them at once`() {
+  @Test func `Reads that are removed behind a borrow fail the enqueued reads behind them at once`() {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.receive("ab")
@@ -84,7 +84,7 @@ import Testing
     #expect(driver.queue.count == 0)
   }
 
-  @Test func `A refusal waits for the turn to be given back`() {
+  @Test func `A refusal waits for the end of a borrow`() {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.admit(.exactly(1), 2)
@@ -95,7 +95,7 @@ import Testing
     #expect(driver.finished.dropFirst() == [.init(1, .failed(.closed)), .init(2, .failed(.closed))])
   }
 
-  @Test func `A turn is granted before there are bytes to the first read alone, if it wants one`() throws {
+  @Test func `Before there are bytes, the buffer is lent to the first read only, if it borrows`() throws {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.admit(.borrow(moreThan: 0), 2)
@@ -118,7 +118,7 @@ import Testing
     #expect(driver.finished.dropFirst() == [.init(3, .text("a"))])
   }
 
-  @Test func `A turn that was granted can be taken back before it is handed out`() throws {
+  @Test func `A read to which the buffer is about to be lent can be removed`() throws {
     var driver = ReadDriver()
     driver.admit(.borrow(moreThan: 0), 1)
     driver.admit(.any(upTo: 9), 2)
@@ -156,7 +156,7 @@ import Testing
     #expect(driver.results == [.borrow, .borrow])
   }
 
-  @Test func `Enqueued reads behind a look that failed fail too`() async throws {
+  @Test func `Enqueued reads behind a failed withBytes fail too`() async throws {
     let (client, server) = InMemoryConnection.pair()
     let look = Task.immediate { try await client.withBytes(upTo: 4, timeout: nil) { _, _ in } }
     let behind = client.enqueueRead(.exactly(2), timeout: nil)
