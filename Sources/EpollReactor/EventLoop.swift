@@ -2,18 +2,18 @@
 //
 // - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached and not
 //   touched again, but once if it connected beside others (`takeDescriptor`): no epoll_ctl per operation. In return an
-//   event comes only when something *changes*, so whoever stops before EAGAIN must remember that there is more. Sockets
-//   do (`isReadable`, `isWritable`), and one that stops because it had its share asks for another one here, since no edge
+//   event comes only when something *changes*. So code that stops before EAGAIN must remember that there may be more. Sockets
+//   do (`isReadable`, `isWritable`), and a socket that stops because its share is used up asks for another one here, since no edge
 //   will come.
 // - epoll knows open file descriptions, not numbers. An event fetched in one batch may be for a number that was closed
 //   and used again within that batch. So events carry a token of place and generation, and descriptors are closed on
-//   this thread alone.
+//   this thread only.
 // - close(2) removes a descriptor from epoll by itself unless it was duplicated, and descriptors are never handed out of
 //   here.
-// - EPOLLHUP and EPOLLERR are reported asked for or not, but edge-triggered once: nobody listening is no hot loop.
+// - EPOLLHUP and EPOLLERR are reported even if they were not asked for, but edge-triggered, so only once: they cause no busy loop.
 // - epoll_wait counts milliseconds. Deadlines are rounded up, so none is early.
-// - Waking by eventfd costs two system calls (the write, and a wait that returns for nothing else), so it is done only
-//   when this thread is truly asleep. Edge-triggered, the counter need not be read back.
+// - Waking by eventfd costs two system calls (the write, and the wait that it ends), so it is done only
+//   when this thread sleeps. The eventfd is edge-triggered, so its counter need not be read.
 //
 // One iteration of the loop: look for events and carry them out, fire the deadlines that passed before that look, give a
 // share to the sockets that asked for another one, run queued jobs. Between two looks the loop works for about a
@@ -27,18 +27,18 @@
 internal import SocketSystem
 internal import Synchronization
 
-/// The state and the thread's code of a reactor. The thread keeps this object alive, not the `Reactor`: so the reactor
-/// goes when nothing names it any more, and that ends the thread.
+/// The state of a reactor, and the code of its thread. The thread keeps this object alive, but not the `Reactor`. So the reactor
+/// is destroyed when its last reference is dropped, and that ends the thread.
 package final class EventLoop: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): what is mutable is touched on the loop's thread only, which `assertCurrent` checks in
-  // debug builds; what other threads may touch is `jobs` (a lock of its own) and the atomics.
+  // SAFETY (@unchecked Sendable): mutable state is touched on the loop's thread only, which `assertCurrent` checks in
+  // debug builds. Other threads touch only `jobs`, which has its own lock, and the atomics.
 
   let jobs: JobQueue
   let epoll: Epoll
   let metrics = MetricsRecorder()
   let observerSlot = ObserverSlot()
   private let thread = Atomic<UInt>(0)
-  /// The time of a clock that is moved by hand; -1 for the real one.
+  /// The time of a manual clock; -1 for the real clock.
   private let manualTime: Atomic<Int64>
 
   var registrations = RegistrationTable()
@@ -47,30 +47,30 @@ package final class EventLoop: @unchecked Sendable {
   var rescheduled: [Registration] = []
   /// The sockets that have asked to hear when a descriptor is closed.
   var awaitingClosedDescriptor: [Registration] = []
-  /// What happened in this iteration and gets its time when it ends.
+  /// The activities that were noted in this iteration. They get their time when it ends.
   var activities: [Activity] = []
   /// Memory to receive into.
   private let firstScratch = ScratchMemory(count: EventLoop.scratchSize)
-  /// More of it, which is needed only where somebody looks at the first and makes another socket receive meanwhile.
+  /// More scratch memory: it is needed only if code that sees the bytes of the first makes another socket receive.
   private var moreScratches: [ScratchMemory] = []
   private var lentScratches = 0
-  /// Memory for datagrams, from when the first are received or sent.
+  /// Memory for datagrams, allocated when the first are received or sent.
   var datagramBatch: DatagramBatch? {
     if lentBatches < batches.count { return batches[lentBatches] }
     guard let batch = DatagramBatch() else { return nil }
     batches.append(batch)
     return batch
   }
-  /// More of it, which is needed only where somebody looks at the first and sends or receives meanwhile.
+  /// More memory for datagrams: it is needed only if code that sees the datagrams of the first sends or receives.
   private var batches: [DatagramBatch] = []
   var lentBatches = 0
-  /// Counts the iterations: a socket has its share once in each.
+  /// The number of the iteration. A socket has its share once in each.
   private(set) var tick = 0
   var isShutDown = false
-  /// What the task of the job under way prefers, presumably.
+  /// The presumed executor preference of the task whose job runs.
   var preference = TaskPreference.other
   var handover = Handover()
-  /// The call that the event under way has resumed.
+  /// The call that the current event has resumed.
   private var resumed: JobQueue.Item?
   private var isInEvent = false
   #if ACTORSOCKETS_PLAIN
@@ -88,13 +88,13 @@ package final class EventLoop: @unchecked Sendable {
   /// The first job of the batch that has not run.
   private var nextJob = 0
 
-  /// One receive buffer: the most bytes read from a socket beyond what was asked for.
+  /// The size of a receive buffer: the largest number of bytes that one receive reads beyond those that were asked for.
   static let scratchSize = 65_536
   /// The nanoseconds that an iteration of the loop works, if no single job takes longer.
   private static let iteration: Int64 = 1_000_000
   /// The nanoseconds that each kind of work has in an iteration, however long the others took.
   private static let leastShare: Int64 = 250_000
-  /// Room kept in the job queue when a burst is over.
+  /// The capacity that the job queue keeps after a burst.
   private static let keptBatchCapacity = 16_384
   /// The wake event's token: no place in the table is that high.
   private static let wakeToken = UInt64.max
@@ -129,7 +129,7 @@ package final class EventLoop: @unchecked Sendable {
 
   // MARK: The loop's thread
 
-  /// When the iteration under way began, on the clock of the deadlines, without reading it.
+  /// The time at which the current iteration began, on the clock of the deadlines. It does not read the clock.
   var tickTime: Int64 {
     let manual = manualTime.load(ordering: .relaxed)
     return manual >= 0 ? manual : metrics.iterationBegan
@@ -142,7 +142,7 @@ package final class EventLoop: @unchecked Sendable {
     return moreScratches[lentScratches - 1]
   }
 
-  /// Shows what was received into the scratch memory; what is received meanwhile goes elsewhere.
+  /// Calls a closure with the bytes in the scratch memory. Receives within the closure use other memory.
   func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     let scratch = self.scratch
     lentScratches += 1
@@ -150,7 +150,7 @@ package final class EventLoop: @unchecked Sendable {
     return try scratch.withBytes(count, body)
   }
 
-  /// Moves manual time on and fires the due deadlines, in the order of their times. Events that are ready in the kernel come
+  /// Advances manual time and fires the due deadlines, in the order of their times. Events that are ready in the kernel come
   /// first.
   func advance(by nanoseconds: Int64) {
     assertCurrent()
@@ -172,12 +172,12 @@ package final class EventLoop: @unchecked Sendable {
     manualTime.store(end, ordering: .relaxed)
   }
 
-  /// The thread's life: iterations until no job can be enqueued any more and the queue is empty.
+  /// Runs iterations until the queue is stopped and empty.
   func run() {
     thread.store(currentThread(), ordering: .relaxed)
     Self.place.object = self
     defer { Self.place.object = nil }
-    // Nothing came in the wait before, and that was a nap.
+    // The previous wait was a nap, and nothing came in it.
     var hasNapped = false
     while true {
       tick &+= 1
@@ -193,7 +193,7 @@ package final class EventLoop: @unchecked Sendable {
       let isIdle = rescheduled.isEmpty && batch.isEmpty && fetched.isEmpty
       let rest = jobs.rest(maySleep: isIdle, isNap: isNap)
       if rest == .end {
-        // They name the loop.
+        // The activities refer to the loop.
         activities = []
         return
       }
@@ -220,7 +220,7 @@ package final class EventLoop: @unchecked Sendable {
     horizon.looked(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
   }
 
-  /// The time until which a kind of work may go on: the end of the iteration, or a little later if that end is near.
+  /// The time until which a kind of work may continue: the end of the iteration, or a little later if that end is near.
   private func share(_ end: Int64) -> Int64 { max(end, metrics.lastTime + Self.leastShare) }
 
   /// Runs queued jobs. Jobs that are left from the previous iteration come first.
@@ -252,7 +252,7 @@ package final class EventLoop: @unchecked Sendable {
     swap(&batch, &self.batch)
   }
 
-  /// Runs what an event brings about, and then the call that it resumed.
+  /// Runs the code for an event, and then the call that the event resumed.
   private func event(_ body: () -> Void) {
     isInEvent = true
     body()
@@ -260,7 +260,7 @@ package final class EventLoop: @unchecked Sendable {
     if let item = resumed.take() { run(item) }
   }
 
-  /// Lets a resumed call go on: behind the event under way, or through the queue.
+  /// Lets a resumed call continue: behind the current event, or through the queue.
   func goOn(_ item: consuming JobQueue.Item) {
     // More than one is rare: the queue keeps their order.
     if isInEvent, resumed == nil { resumed = item } else { jobs.push(item) }
@@ -283,7 +283,7 @@ package final class EventLoop: @unchecked Sendable {
     if handover.isEmpty { handover.exchange(&jobs) }
   }
 
-  /// A job or an event is over.
+  /// Notes that a job or an event is over.
   ///
   /// - Returns: The current time.
   private func jobEnds() -> Int64 {
@@ -362,7 +362,7 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
-  /// A descriptor number became free: whoever ran out of them may try again.
+  /// A descriptor number became free. The sockets that ran out of descriptors try again.
   func descriptorClosed() {
     if awaitingClosedDescriptor.isEmpty { return }
     let waiting = awaitingClosedDescriptor

@@ -44,7 +44,7 @@ package final class Registration: @unchecked Sendable {
 
   // MARK: The table
 
-  /// Makes a registration that is not yet in the reactor's table. Any thread.
+  /// Creates a registration that is not yet in the reactor's table. Any thread.
   ///
   /// - Parameters:
   ///   - reactor: Whose table it will be in.
@@ -57,7 +57,7 @@ package final class Registration: @unchecked Sendable {
   /// Enters the table. From now on the handler hears of events, deadlines and the reactor's shutdown.
   ///
   /// - Parameters:
-  ///   - handler: Who hears of them.
+  ///   - handler: The actor that hears of them.
   ///   - readableOnly: Whether it hears nothing about writing, as a listener.
   /// - Throws: `.reactorIsShutDown`, or `.system` with the error of epoll_ctl(2). In both cases the descriptor is closed.
   package func enter(_ handler: any EventHandler, readableOnly: Bool = false) throws(EnterError) {
@@ -83,7 +83,7 @@ package final class Registration: @unchecked Sendable {
     case system(SystemError)
   }
 
-  /// Whether it is in the table. Then whoever drops it must call `leave` on the reactor's thread. Any thread.
+  /// Whether it is in the table. Then the code that drops it must call `leave` on the reactor's thread. Any thread.
   package var needsToLeave: Bool { isInTable.load(ordering: .acquiring) }
 
   /// Makes another actor the handler. Deadlines that were armed before reach neither actor.
@@ -153,8 +153,8 @@ package final class Registration: @unchecked Sendable {
 
   // MARK: Events
 
-  /// Asks for another share, behind all that is ready now: the handler hears `handle(.none)`. An edge-triggered event would not come
-  /// again.
+  /// Asks for another share, behind all sockets that are ready now: the handler hears `handle(.none)`. An edge-triggered event
+  /// would not come again.
   ///
   /// - Returns: Whether the share will come. It does not if the registration is not in the table.
   @discardableResult

@@ -34,8 +34,8 @@
 // - Everything happens on the reactor's thread: making, suspending, keeping, resuming. Should the compiler take a call elsewhere on
 //   its way to where it suspends, the job comes here through the queue.
 // - A suspended call is resumed once. A second `resume` does nothing. Dropping a suspended call is a bug that debug builds trap on.
-// - `resume` may come at any time after the making, also before the call has suspended. Whoever will resume the call must know of
-//   it before the first `await`, because the runtime may suspend a task wherever it hops, even to where it is.
+// - `resume` may come at any time after the making, also before the call has suspended. The code that resumes the call must know of
+//   it before the first `await`, because the runtime may suspend a task at every hop, even at one to the same executor.
 
 internal import SocketSystem
 
@@ -65,7 +65,7 @@ internal import SocketSystem
   deinit { assert(unsafe job == nil, "a suspended call was dropped without an outcome") }
 
   @usableFromInline package nonisolated var unownedExecutor: UnownedSerialExecutor {
-    // SAFETY: whoever hops here holds this object until the job has run.
+    // SAFETY: the call that hops here holds this object until the job has run.
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 

@@ -1,15 +1,15 @@
 internal import EpollReactor
 
-// Waiting until the peer has acknowledged what was sent.
+// Waits until the peer has acknowledged the bytes that were sent.
 
-/// What a stream keeps for that, while somebody waits.
+/// The state of the waiting flushes. A stream has it only while a flush waits.
 final class AcknowledgementWait {
   var queue = Acknowledgements<Operation>()
   var deadline: DeadlineKey?
 }
 
 extension StreamCore {
-  /// Begins to wait for all before: until it is sent, or also acknowledged.
+  /// Begins to wait until all earlier bytes are sent, or also acknowledged.
   func begin(
     flushUntil target: FlushTarget, _ timeout: Timeout?, _ place: Place
   ) throws -> Operation {
@@ -19,7 +19,7 @@ extension StreamCore {
     return begin(target == .sent ? .pieces([]) : .acknowledgement, timeout, nil, place)
   }
 
-  /// All before the flush is sent.
+  /// All bytes before the flush are sent.
   func awaitAcknowledgement(_ id: UInt64, _ flush: Operation?) {
     guard let flush else { return }
     if transport.unacknowledgedBytes == 0 { return finish(flush, .success(.written)) }
@@ -29,13 +29,13 @@ extension StreamCore {
     }
     let wait = acknowledgementWait ?? AcknowledgementWait()
     acknowledgementWait = wait
-    // What is sent from now on is not waited for.
+    // The flush does not wait for bytes that are sent from now on.
     wait.queue.add(id, position: traffic.sent, flush)
     if let deadline = wait.deadline.take() { registration.disarm(deadline) }
     askAgain(wait)
   }
 
-  /// Asks the kernel how much is acknowledged.
+  /// Asks the kernel how many bytes are acknowledged.
   func checkAcknowledgements() {
     guard let wait = acknowledgementWait else { return }
     wait.deadline = nil
@@ -51,14 +51,14 @@ extension StreamCore {
     )
   }
 
-  /// Takes a flush back that waits for its acknowledgement.
+  /// Removes a flush that waits for its acknowledgement.
   func removeFlush(_ id: UInt64) -> Operation? {
     guard let flush = acknowledgementWait?.queue.remove(id) else { return nil }
     if acknowledgementWait?.queue.isEmpty == true { endAcknowledgementWait() }
     return flush
   }
 
-  /// No acknowledgement will be heard of any more.
+  /// Fails all flushes, because no more acknowledgements will arrive.
   func failFlushes(_ error: SocketError) {
     guard let wait = acknowledgementWait else { return }
     for flush in wait.queue.takeAll() { finish(flush, .failure(error.during("flush"))) }

@@ -1,10 +1,11 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Looking at the bytes that arrived without copying them: `withBytes`.
+// Lends the bytes that arrived to a closure without copying them: `withBytes`.
 
 extension StreamCore {
-  /// Shows what arrived until `body` uses some of it up; `nil` at the end of the stream. Isolated to the owner.
+  /// Calls `body` with the bytes that arrived until it consumes some of them. Returns `nil` at the end of the stream. Isolated to
+  /// the owner.
   func withBytes<Value>(
     upTo limit: Int, _ timeout: Timeout?, owner: any ByteStream, _ place: Place,
     _ body: (Span<UInt8>, inout Int) throws -> Value
@@ -15,7 +16,7 @@ extension StreamCore {
     while true {
       if let suspension = operation.waiting { await owner.wait(for: suspension, .read(operation.id)) }
       if case .failure? = operation.outcome { _ = try end(operation) }
-      // The turn is ours until the look is over, whatever happened meanwhile.
+      // No other read can begin until `endBorrow`, even if the stream ended while this call waited.
       var value: Value?
       let result = lendOnce(upTo: limit) { bytes, consumed in value = try body(bytes, &consumed) }
       endBorrow(operation.id, result)
@@ -36,17 +37,17 @@ extension StreamCore {
     }
   }
 
-  /// What came of a look.
+  /// The result of one borrow.
   private enum BorrowResult {
-    /// So many bytes of the buffer were used up, those aside that never came into it.
+    /// The closure consumed bytes. The number counts those that were in the buffer.
     case used(Int)
     case failed(any Error, used: Int = 0)
     case end
-    /// So many bytes were not enough.
+    /// The closure consumed nothing of this number of bytes, and waits for more.
     case wait(seen: Int)
   }
 
-  /// Begins a look of a call. If there are bytes and nobody is before, it has the turn at once.
+  /// Begins the borrow of a call. If bytes are there and no earlier read waits, the call borrows at once.
   private func beginBorrow(_ timeout: Timeout?, _ place: Place) -> Operation {
     reads.share.renew(registration.tick, ReadQueue<Operation>.share)
     guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
@@ -62,9 +63,9 @@ extension StreamCore {
     return operation
   }
 
-  /// Lets the body look once. Not generic, for the runtime would look each type up that depends on another, at each look.
+  /// Calls the closure once. This function is not generic, because the runtime would look up each dependent type at each call.
   private func lendOnce(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> BorrowResult {
-    // The stream may have ended between the granting of the turn and this look.
+    // The stream may have ended after the queue lent the buffer.
     if let refusal = reads.queue.refusal { return .failed(errorOfCall(refusal.during("withBytes").thrown)) }
     var glance = Glance()
     let hadBytes = !reads.queue.buffer.isEmpty
@@ -94,13 +95,13 @@ extension StreamCore {
     }
     if let error = glance.thrown { return .failed(error, used: hadBytes ? glance.used : 0) }
     if glance.used > 0 { return .used(hadBytes ? glance.used : 0) }
-    // The body may have taken out what it saw.
+    // The closure may have called `takeBuffered`.
     if glance.shown < limit { return .wait(seen: reads.queue.buffer.count < glance.shown ? 0 : glance.shown) }
     return .failed(
       SocketError(.limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown and none of them used"))
   }
 
-  /// What a body saw, and did.
+  /// The bytes that a closure saw, and what it did with them.
   private struct Glance {
     var shown = 0
     var used = 0
@@ -114,7 +115,7 @@ extension StreamCore {
     }
   }
 
-  /// There are no more bytes than were seen, and there will be none.
+  /// The result if the closure has seen all bytes, and no more will arrive.
   private var end: BorrowResult {
     switch reads.queue.ending {
     case .failed(let error): .failed(error.during("withBytes").thrown)
@@ -132,7 +133,7 @@ extension StreamCore {
     }
   }
 
-  /// Gives the turn back, to have it again when there are more bytes.
+  /// Ends the borrow. A closure that waits for more bytes borrows again when they have arrived.
   private func waitFurther(_ id: UInt64, seen: Int) {
     _ = reads.queue.endBorrow(id, consumed: 0, waitingForMoreThan: seen)
     guard let read = reads.queue.tag(of: id) else { return }

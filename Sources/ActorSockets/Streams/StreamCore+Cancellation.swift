@@ -1,7 +1,7 @@
-// How what was queued is taken back: by cancelling a task, or a handle.
+// Cancels queued operations, because a task or a handle was cancelled.
 //
-// Whoever comes first, the outcome or the cancellation, takes the operation out of its queue; the other finds nothing there. Both
-// are on the reactor's thread.
+// The outcome or the cancellation takes the operation out of its queue, whichever is first. The other finds nothing there. Both
+// run on the reactor's thread.
 
 extension StreamCore {
   /// The task that awaits a call was cancelled.
@@ -26,7 +26,7 @@ extension StreamCore {
     pumpWrites()
   }
 
-  /// The task that awaits a write was cancelled, and nobody else has its bytes: they stay.
+  /// The task that awaits a write was cancelled. Only the write has these bytes, so it stays in the queue.
   func abandonWrite(_ id: UInt64) {
     guard let write = writes.queue.abandon(id) else { return }
     finish(write, .failure(CancellationError()))
@@ -34,7 +34,7 @@ extension StreamCore {
   }
 }
 
-// A handler's task does not listen for its cancellation while it waits: the server that cancels it aborts the connection right
+// The calls of a handler task install no cancellation handler: the server that cancels the task aborts the connection right
 // after that.
 
 extension StreamCore {

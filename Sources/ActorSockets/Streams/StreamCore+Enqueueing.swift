@@ -36,7 +36,7 @@ extension StreamCore {
   ) {
     do {
       try checkWritable()
-      // What is in files takes no memory.
+      // Bytes in files take no memory.
       let queued = writes.queue.queuedBytes - writes.queue.queuedFileBytes
       if queued > 0, queued + bytes.count > options.writeBudget {
         throw SocketError(

@@ -1,6 +1,7 @@
 internal import EpollReactor
 
-// Carrying out what the life cycle says: see StreamLifecycle.swift for the phases, and for the order of the actions.
+// Carries out the actions of the life cycle. StreamLifecycle.swift describes the phases; StreamLifecycle+Actions.swift lists the
+// actions in their order.
 
 extension StreamCore {
   // MARK: Requests
@@ -11,22 +12,22 @@ extension StreamCore {
     carryOut(lifecycle.closeRequested(currentTraffic))
   }
 
-  /// Admits no operation any more, and closes when the operations that wait are finished.
+  /// Admits no more operations, and closes when the waiting operations are finished.
   package func beginClose(after condition: CloseCondition) {
     if let upgrade { return upgrade.layer.close(after: condition) }
     carryOut(lifecycle.closeRequested(after: condition))
   }
 
-  /// The user closes, which a stream that closes by itself does not wait for.
+  /// The user closes. A stream that already closes by itself fails its reads from now on.
   func userCloses() { carryOut(lifecycle.userCloses()) }
 
-  /// Ends the stream as `abort()` asks.
+  /// Ends the stream, as `abort()` does.
   func abortOnRequest() {
     if let layer = carriedLayer, layer.hasFailed { layer.endAfterFailure() }
     carryOut(lifecycle.abortRequested(currentTraffic))
   }
 
-  /// Ends everything now: what waits fails with `error`, and the peer sees a reset.
+  /// Ends the stream now: waiting operations fail with `error`, and the peer sees a reset.
   ///
   /// - Parameters:
   ///   - error: What the operations throw.
@@ -49,7 +50,7 @@ extension StreamCore {
 
   // MARK: What is known
 
-  /// The bytes moved until now.
+  /// The numbers of bytes moved so far.
   var currentTraffic: StreamTraffic {
     var traffic = traffic
     traffic.unsent = unsentBytes
@@ -59,12 +60,12 @@ extension StreamCore {
   /// Whether the stream has ended and its descriptor is closed.
   var isReleased: Bool { lifecycle.isReleased && !transport.isLettingGo }
 
-  /// What an operation throws after the end.
+  /// The error that operations throw after the end.
   var endError: SocketError { lifecycle.endError }
 
   // MARK: Empty queues
 
-  /// Looks after what depends on empty queues: an upgrade, the steps of closing, an abandoned tail, the hold on the owner.
+  /// Continues everything that depends on empty queues: an upgrade, closing, an abandoned tail, and the reference to the owner.
   func settle() {
     if isQuiet { return }
     continueUpgrade()
@@ -83,7 +84,7 @@ extension StreamCore {
     }
   }
 
-  /// Whether nothing depends on empty queues, which is the case after most steps.
+  /// Whether nothing depends on empty queues. This is true after most steps.
   private var isQuiet: Bool {
     guard lifecycle.isQuiet, keepAlive == nil, writes.queue.isEmpty, upgrade == nil else { return false }
     return !(lifecycle.peerHasFinished && options.closesOnEndOfStream)
@@ -99,7 +100,7 @@ extension StreamCore {
 
   // MARK: Carrying out
 
-  /// Carries out what the life cycle says, in the order in which its actions are listed.
+  /// Carries out actions in the order in which `StreamLifecycle.Actions` lists them.
   @inline(__always)
   func carryOut(_ actions: StreamLifecycle.Actions) {
     if !actions.isEmpty { carryOutAll(actions) }
@@ -107,7 +108,7 @@ extension StreamCore {
 
   @inline(never)
   private func carryOutAll(_ actions: StreamLifecycle.Actions) {
-    // Taken out before its entries in the queues fail: the layer hears of the end once, with its cause.
+    // Removed before its entries in the queues fail, so that the layer hears of the end once, with its cause.
     let layer = actions.contains(.release) ? upgrade.take()?.layer : nil
     if actions.contains(.announce) { observation?.isUp() }
     if actions.contains(.startIdleWatch) { idleWatch?.start() }
@@ -148,7 +149,7 @@ extension StreamCore {
     if actions.contains(.closeWhenDropped) { registration.resetsWhenDropped = false }
   }
 
-  /// Arms the deadline of the life cycle, in place of one that is armed.
+  /// Arms the deadline of the life cycle, and disarms the previous one.
   private func arm(_ tag: StreamDeadline) {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     deadline = registration.arm(

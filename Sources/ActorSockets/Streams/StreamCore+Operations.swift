@@ -1,11 +1,11 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// The operations, as far as they are synchronous. Beginning one admits it, and it either has its outcome or a place where
-// its call can wait: so nothing can happen between the admission and the waiting, wherever the runtime suspends the task.
+// The synchronous parts of the operations. Beginning an operation admits it. It then has its outcome, or a suspension that its call
+// can wait on. So no outcome can be missed between the admission and the wait, wherever the runtime suspends the task.
 
 extension StreamCore {
-  /// Begins a read of a call. Not inlined, for what it needs would be kept in the frame of every suspended read.
+  /// Begins a read of a call. It is not inlined, because its variables would be in the frame of every suspended read.
   @inline(never)
   func beginRead(
     _ kind: ReadKind, _ timeout: Timeout?, _ progress: ProgressHandler?, _ place: Place
@@ -15,7 +15,7 @@ extension StreamCore {
     return begin(kind, timeout, progress, place)
   }
 
-  /// Throws if no read is taken any more, or the task was cancelled.
+  /// Throws if no more reads are admitted, or the task is cancelled.
   func checkReadable(_ name: String) throws {
     try Task.checkCancellation()
     if let refusal, !lifecycle.readsFindEnd { throw refusal.during(name).thrown }
@@ -31,7 +31,7 @@ extension StreamCore {
     return operation
   }
 
-  /// Begins a write of a call, of which `sent` bytes are gone already and not in the content.
+  /// Begins a write of a call, of which `sent` bytes are already sent and not in the content.
   @inline(never)
   func begin(
     _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?,
@@ -43,16 +43,16 @@ extension StreamCore {
     return operation
   }
 
-  /// Makes sure that whoever finishes the operation finds its call, unless it is finished already.
+  /// Gives the operation a suspension that its call can wait on, unless it is already finished.
   func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
     if operation.suspension == nil { operation.suspension = Suspension(place) }
     if operation.called == 0 { operation.called = registration.tickTime }
   }
 
-  /// Sends what can be sent without queueing.
+  /// Sends the bytes that can be sent without queueing.
   ///
-  /// - Returns: How many bytes were taken, 0 if others wait before these; and whether the write is done with that.
+  /// - Returns: The number of bytes that were sent, 0 if earlier writes wait; and whether the write is done.
   func sendAtOnce(_ bytes: Span<UInt8>, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
     writes.share.renew(registration.tick, WriteQueue<Operation>.share)
@@ -67,7 +67,7 @@ extension StreamCore {
     case .bytes(let sent): count = sent
     case .wouldBlock: return (0, false)
     case .failed(let error):
-      // The kernel says it once: what is queued instead would hear of something else.
+      // The kernel reports the error once, so this write must throw it.
       let failure = failure(error, "write")
       broke(failure)
       throw (lifecycle.breakage ?? failure).thrown
@@ -78,12 +78,12 @@ extension StreamCore {
     return (count, count == bytes.count && transport.heldBackBytes == 0)
   }
 
-  /// Throws if no write is taken any more.
+  /// Throws if no more writes are admitted.
   func checkWritable() throws {
     if let error = writeRefusal { throw error.during("write").thrown }
   }
 
-  /// Why no write is taken any more, if so.
+  /// Why no more writes are admitted, or `nil` if they are.
   var writeRefusal: SocketError? {
     if let error = refusal ?? lifecycle.breakage { return error }
     if !writes.queue.isFinishing { return nil }
@@ -97,7 +97,7 @@ extension StreamCore {
 
   // MARK: Admission
 
-  /// Puts a read in the queue and begins it if its turn has come.
+  /// Puts a read in the queue, and begins it if it is the first.
   func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = reads.queue.admit(kind, isEnqueued: operation.isEnqueued, operation)
@@ -120,9 +120,9 @@ extension StreamCore {
     return operation
   }
 
-  /// Puts a read of a call in the queue, of one that was over if there is one.
+  /// Puts a read of a call in the queue, and reuses the operation of a finished read if there is one.
   ///
-  /// - Returns: It, and whether all that it can do is wait for the first byte.
+  /// - Returns: The operation, and whether it can only wait for the first byte.
   func admitReusable(_ kind: ReadKind) -> (operation: Operation, waits: Bool) {
     guard let (entry, waits) = reads.queue.admitSpare(kind) else {
       let operation = Operation(.call, timeout: nil, progress: nil, start: 0)
@@ -137,14 +137,14 @@ extension StreamCore {
     return (operation, waits)
   }
 
-  /// The first read has begun and has no end of its time and no progress; no step has said so.
+  /// Notes that the first read has begun, without a step of the queue. It has neither a timeout nor a progress handler.
   func hasBegunPlainly() {
     reads.isImmediate = false
     reads.hasProgress = false
   }
 
-  /// The outcome of a read that `begin` began. Not inlined, for what it needs would be kept in the frame of every
-  /// suspended read. The operation is used again and must not be touched any more.
+  /// Returns the outcome of a read that `begin` began. It is not inlined, because its variables would be in the frame of every
+  /// suspended read. The operation will be reused, so the caller must not use it any more.
   @inline(never)
   func end(_ operation: Operation) throws -> ReadOutcome {
     let outcome = operation.outcome.take()
@@ -153,7 +153,7 @@ extension StreamCore {
     return read
   }
 
-  /// Puts a write in the queue and begins it if its turn has come. `sent` bytes of it are gone already and not in the
+  /// Puts a write in the queue, and begins it if it is the first. `sent` bytes of it are already sent and not in the
   /// content.
   func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
@@ -163,7 +163,7 @@ extension StreamCore {
     return id
   }
 
-  /// Why no operation is taken any more, if so.
+  /// Why no more operations are admitted, or `nil` if they are.
   var refusal: SocketError? {
     guard lifecycle.admits else { return endError }
     return upgrade == nil ? nil : SocketError(.upgraded, operation: "")

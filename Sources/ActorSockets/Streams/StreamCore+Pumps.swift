@@ -1,7 +1,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Carrying out what the queues say: bytes move, and operations get their outcomes.
+// The pumps carry out the steps of the queues: they move bytes, and give operations their outcomes.
 
 extension StreamCore {
   // MARK: Reads
@@ -10,7 +10,7 @@ extension StreamCore {
     if !reads.beginPump(registration.tick) { return }
     defer {
       reads.endPump()
-      // A read that met a reset has taken the transport away: no event will come for the writes.
+      // A read that met a reset has released the transport, so no event will come for the writes.
       if writes.queue.isRefusing, !writes.queue.isEmpty { pumpWrites() }
       settle()
     }
@@ -37,7 +37,7 @@ extension StreamCore {
     }
   }
 
-  /// Receives once for the first read; false when nothing can be received now.
+  /// Receives once for the first read. Returns `false` if nothing can be received now.
   private func receive(wanted: Int) -> Bool {
     var buffer = reads.queue.lendBuffer()
     let result = transport.receive(into: &buffer, wanted: wanted)
@@ -47,7 +47,7 @@ extension StreamCore {
 
   /// Receives once for a first read that takes whatever arrives: the bytes go to the read without entering the buffer.
   ///
-  /// - Returns: Whether something was received; not if nothing can be received now.
+  /// - Returns: `false` if nothing can be received now.
   private func receiveAny() -> Bool {
     var arrived = ByteQueue()
     let result = transport.receive(into: &arrived, wanted: 1)
@@ -117,7 +117,7 @@ extension StreamCore {
     }
   }
 
-  /// Sends once; false when nothing can be sent now.
+  /// Sends once. Returns `false` if nothing can be sent now.
   private func sendQueued() -> Bool {
     let (pieces, offset) = writes.queue.unsent(maximumPieces: BorrowedDescriptor.maximumPieces, maximumBytes: 262_144)
     let result: Transfer
@@ -149,7 +149,7 @@ extension StreamCore {
 
   private func finish(_ entry: ReadQueue<Operation>.Entry, _ outcome: consuming ReadOutcome) {
     let operation = entry.tag
-    // Held in a circle until `end`, which every such call comes to.
+    // This is a reference cycle until `end`, which every such call reaches.
     if operation.isReusable { operation.entry = entry }
     finish(operation, .success(.read(outcome)))
   }

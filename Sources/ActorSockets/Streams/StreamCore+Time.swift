@@ -1,6 +1,7 @@
 internal import EpollReactor
 
-// Deadlines of operations: armed at the call or when the operation begins, extended or carried out when they come.
+// Deadlines of operations. They are armed at the call or when the operation begins. When one comes, the operation gets more time or
+// times out.
 
 extension StreamCore {
   func begin(read: Operation, _ id: UInt64) {
@@ -13,32 +14,32 @@ extension StreamCore {
     writes.isImmediate = write.map { start($0, .write(id)) } ?? false
   }
 
-  /// Starts an operation's time; whether it has none at all.
+  /// Starts the time of an operation. Returns whether its timeout is zero.
   private func start(_ operation: Operation, _ tag: StreamDeadline) -> Bool {
     let isImmediate = operation.begin(registration, tag)
     if isImmediate { transport.tryAnyway() }
     return isImmediate
   }
 
-  /// Ends the first read if it has no time to wait.
+  /// Times the first read out if it must not wait.
   ///
-  /// - Returns: Whether it did. Then the reads behind it may begin.
+  /// - Returns: Whether it timed out. Then the reads behind it may begin.
   func expireImmediateRead() -> Bool {
     guard let id = reads.takeImmediate() else { return false }
     expireRead(id)
     return true
   }
 
-  /// Ends the first write if it has no time to wait.
+  /// Times the first write out if it must not wait.
   ///
-  /// - Returns: Whether it did. Then the writes behind it may begin.
+  /// - Returns: Whether it timed out. Then the writes behind it may begin.
   func expireImmediateWrite() -> Bool {
     guard let id = writes.takeImmediate() else { return false }
     expireWrite(id)
     return true
   }
 
-  /// A deadline has come.
+  /// Handles a deadline that has come.
   package func deadlineReached(_ deadline: StreamDeadline) {
     switch deadline {
     case .read(let id):
@@ -81,7 +82,7 @@ extension StreamCore {
     timeOut(flush, "flush", 0)
   }
 
-  /// The time of an operation that has left its queue is over.
+  /// Fails an operation that timed out and has left its queue.
   func timeOut(_ operation: Operation, _ name: String, _ done: Int) {
     finish(operation, .failure(SocketError(.timedOut, operation: name, bytesTransferred: done)))
     guard options.closesOnTimeout else { return }

@@ -1,41 +1,41 @@
 internal import EpollReactor
 package import SocketSystem
 
-// How a stream is handed over to a layer above it, as STARTTLS does: from then on the stream carries the layer's bytes.
+// Hands a stream over to a layer above it, as STARTTLS does. From then on the stream carries the layer's bytes.
 //
 //    none ──upgrade(to:)──▶ waiting ──what was queued before is done──▶ carrying ──▶ detached: closing, or ended
 //
-// - `waiting`: nothing new is taken, it throws `.upgraded`. The upgrade has an entry in each queue, so that it has its turn when
-//   all reads and writes before it are done. In the queue of the reads that is the turn to look at the bytes, which is never
-//   given back; in the other a write of no bytes. If a read before it fails, the upgrade fails as any enqueued read does.
+// - `waiting`: new operations throw `.upgraded`. The upgrade has an entry in each queue, so both entries are reached when
+//   all earlier reads and writes are done. The entry in the read queue is a borrow of the buffer that never ends. The entry
+//   in the write queue is a write of no bytes. If an earlier read fails, the upgrade fails as every enqueued read does.
 // - `carrying`: events go to the layer, which moves bytes with the methods at the end of this file. The queues are empty and stay
 //   so.
-// - detached: the layer has let go. The stream closes as one without a layer, behind the bytes that the layer left for it.
+// - detached: the layer has let go. The stream sends the bytes that the layer left, and closes as one without a layer.
 //
-// Closing and aborting the plain face is closing and aborting the layer, until it is detached. Whatever ends the stream, the
-// layer hears of it once.
+// Until the layer is detached, closing or aborting the plain stream closes or aborts the layer. The layer hears once that the
+// stream has ended, for every cause.
 
-/// What takes a stream over.
+/// A layer that takes a stream over.
 package protocol StreamLayer: AnyObject {
-  /// All that was queued before is done: the stream carries the layer's bytes from now on.
+  /// All earlier operations are done. The stream carries the layer's bytes from now on.
   func begin()
-  /// There may be something to receive or room to send.
+  /// Bytes may have arrived, or there may be room to send.
   func carrierIsReady()
-  /// The stream broke. Bytes that came before can still be received.
+  /// The stream broke. Bytes that arrived before can still be received.
   func carrierBroke(_ error: SocketError)
-  /// The stream has ended, or does not come up, or the upgrade failed before it began.
+  /// The stream has ended or could not connect, or the upgrade failed before it began.
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason)
   /// No byte moved for too long.
   func carrierIsIdle(_ error: SocketError)
-  /// The plain face is closed.
+  /// The user closes the plain stream.
   func close(after condition: CloseCondition?)
-  /// Whether the layer has failed. Then the last bytes that it sent may tell the peer why.
+  /// Whether the layer has failed. Then its last bytes may tell the peer why.
   var hasFailed: Bool { get }
-  /// The plain stream is aborted after the layer has failed: the layer ends, and the stream closes by itself.
+  /// The user aborts the plain stream after the layer has failed. The layer ends, and the stream closes by itself.
   func endAfterFailure()
 }
 
-/// What a stream keeps of its upgrade.
+/// The state of an upgrade.
 final class Upgrade {
   let layer: any StreamLayer
   private(set) var isCarrying = false
@@ -45,7 +45,7 @@ final class Upgrade {
 
   init(_ layer: any StreamLayer) { self.layer = layer }
 
-  /// One of the two entries has left its queue, or has the turn.
+  /// One of the two entries was reached, or failed.
   func reached(_ outcome: Result<OperationOutcome, any Error>) {
     switch outcome {
     case .success(.read): readsAreDone = true
@@ -54,7 +54,7 @@ final class Upgrade {
     }
   }
 
-  /// Whether it begins now.
+  /// Returns whether the layer begins now, once.
   fileprivate func begins() -> Bool {
     guard readsAreDone, writesAreDone, !isCarrying else { return false }
     isCarrying = true
@@ -63,7 +63,7 @@ final class Upgrade {
 }
 
 extension StreamCore {
-  /// Puts an upgrade in both queues. Nothing new is taken from now on.
+  /// Puts an upgrade in both queues. No more operations are admitted from now on.
   package func upgrade(to layer: any StreamLayer) {
     if let error = writeRefusal { return layer.carrierEnded(error.during("startTLS"), .error(error)) }
     let upgrade = Upgrade(layer)
@@ -72,21 +72,21 @@ extension StreamCore {
     _ = admit(.pieces([]), alreadySent: 0, Operation(.upgrade(upgrade), timeout: nil, progress: nil, start: 0))
   }
 
-  /// The layer that this stream carries, if it does.
+  /// The layer that this stream carries, or `nil`.
   var carriedLayer: (any StreamLayer)? {
     guard let upgrade, upgrade.isCarrying else { return nil }
     return upgrade.layer
   }
 
-  /// Begins the upgrade when its turn has come, or lets it fail.
+  /// Begins the upgrade when both entries were reached. Ends it if one of them failed.
   func continueUpgrade() {
     guard let upgrade, !isPumping else { return }
-    // Whatever ended the stream tells the layer, and why.
+    // The code that ends the stream tells the layer, and why.
     if lifecycle.isReleased { return }
     if let failure = upgrade.failure {
       self.upgrade = nil
       upgrade.layer.carrierEnded(failure.during("startTLS"), .error(failure))
-      // What was meant for the encrypted stream must not go on in the clear.
+      // The program's next bytes were meant to be encrypted, so the plain stream must not continue.
       beginClose()
     } else if upgrade.begins() {
       upgrade.layer.begin()

@@ -1,7 +1,7 @@
 package import EpollReactor
 package import SocketSystem
 
-/// What a stream consists of, behind its public face: a transport that moves bytes, a lane for each direction, and the life cycle.
+/// The inside of a stream: a transport that moves bytes, a lane for each direction, and the life cycle.
 ///
 /// It belongs to one actor. Only that actor's methods and the reactor's events touch it, and both run in the actor's isolation. The
 /// queues and the life cycle are pure machines: they decide. This class carries out what they say: it moves bytes, arms deadlines
@@ -12,7 +12,7 @@ package import SocketSystem
 public final class _StreamCore {
   // The class is public because `ByteStream` has it as a requirement, and underscored because users have no use for it.
 
-  /// What a stream can be told to do differently.
+  /// The settings of a stream.
   package struct Options: Sendable {
     package var writeBudget = 1 << 20
     package var closeTimeout: Duration = .seconds(30)
@@ -25,10 +25,10 @@ public final class _StreamCore {
   let registration: Registration
   package var options: Options
   private(set) weak var owner: (any ByteStream)?
-  /// Keeps the actor alive while work goes on that no call waits for.
+  /// Keeps the actor alive while work continues that no call waits for.
   var keepAlive: (any ByteStream)?
 
-  // Every operation uses these three properties many times. No closure of the user's runs while one of them is changed, which debug
+  // Every operation uses these three properties many times. No user code runs while one of them is changed, which debug
   // builds and ACTORSOCKETS_PLAIN check. In other builds the checks would be 8 percent of the instructions of an echo.
 
   #if !DEBUG && !ACTORSOCKETS_PLAIN
@@ -49,18 +49,18 @@ public final class _StreamCore {
   var traffic = StreamTraffic()
   /// The idle timeout, if there is one.
   let idleWatch: IdleWatch?
-  /// Who hears of the stream's beginning and end, if somebody does.
+  /// Reports the beginning and the end of the stream to the observer, if there is one.
   var observation: Observation?
-  /// What is needed only while a call waits for the peer's acknowledgement.
+  /// The state of the waiting flushes, if there are any.
   var acknowledgementWait: AcknowledgementWait?
-  /// What has taken the stream over, or is about to.
+  /// The layer that has taken the stream over, or is about to.
   var upgrade: Upgrade?
 
-  /// Whether a queue is being carried out.
+  /// Whether one of the pumps runs.
   var isPumping: Bool { reads.isPumping || writes.isPumping }
   package var state: StreamState { lifecycle.state }
 
-  /// A core without bytes, connecting.
+  /// Creates the core of a stream that is connecting.
   package init(
     transport: any StreamTransport, registration: Registration, options: Options, idleTimeout: Duration? = nil
   ) {
@@ -82,10 +82,10 @@ public final class _StreamCore {
 
   // MARK: Events from the transport
 
-  /// The stream is up: what was queued begins.
+  /// The stream is up. The queued operations begin.
   package func open() { carryOut(lifecycle.wentUp()) }
 
-  /// There may be something to receive or room to send.
+  /// Bytes may have arrived, or there may be room to send.
   package func transportIsReady() {
     if let layer = carriedLayer { return layer.carrierIsReady() }
     pumpReads()
@@ -98,7 +98,7 @@ public final class _StreamCore {
   /// Whether a layer failed and left this stream to close by itself.
   package var endsAfterFailure: Bool { lifecycle.layerHasFailed }
 
-  /// The peer finished; what it sent before may not have been received yet.
+  /// The peer finished. Bytes that it sent before may not have been received yet.
   package func peerFinished() { carryOut(lifecycle.peerFinished()) }
 
   /// The connection broke. Bytes that arrived before can still be received.
@@ -114,14 +114,14 @@ public final class _StreamCore {
     pumpWrites()
   }
 
-  /// The transport has let go: the descriptor is closed, or there is none.
+  /// The transport is done: its descriptor is closed, or it has none.
   package func transportIsGone() { carryOut(lifecycle.transportGone(currentTraffic)) }
 
   func broke(_ error: SocketError) {
     carryOut(lifecycle.broke(error, endWasFound: transport.hasFoundEnd, currentTraffic))
   }
 
-  /// No more bytes come, because the connection broke: the descriptor has no use now.
+  /// No more bytes will arrive, because the connection broke. The descriptor has no use now.
   func endedBroken(_ error: SocketError) {
     broke(error)
     reads.queue.end(.failed(lifecycle.breakage ?? error))
@@ -137,7 +137,7 @@ public final class _StreamCore {
     }
   }
 
-  /// What a transfer failed with.
+  /// Returns the error of a failed transfer.
   func failure(_ error: SystemError, _ operation: String) -> SocketError {
     transport.failure?.during(operation) ?? SocketError(error, operation: operation)
   }
@@ -145,7 +145,7 @@ public final class _StreamCore {
 
 package typealias StreamCore = _StreamCore
 
-/// Calls that wait for something else than their turn in a queue.
+/// Calls that wait for a condition, and have no place in a queue.
 struct StreamWaiters {
   /// Until the stream is up.
   var open = Waiters<Void>()

@@ -29,7 +29,7 @@
 
 import SocketSystem
 
-/// What a stream has moved, in bytes.
+/// The numbers of bytes that a stream has moved.
 struct StreamTraffic {
   /// The bytes received from the peer.
   var received = 0
@@ -117,7 +117,7 @@ struct StreamLifecycle {
   /// - Parameters:
   ///   - error: What broke it.
   ///   - endWasFound: Whether the peer had said before that it sends no more. Then only writes fail, and reads find the end.
-  ///   - traffic: The bytes moved until now.
+  ///   - traffic: The numbers of bytes moved so far.
   /// - Returns: What to do.
   mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
     if isBroken { return [] }
@@ -129,7 +129,7 @@ struct StreamLifecycle {
     return [.refuseWrites, .failFlushes, conclude(CloseReport.Reason(error), traffic)]
   }
 
-  /// A connection that broke has no more bytes to read: the descriptor has no use now.
+  /// A broken connection has no more bytes to read. The descriptor has no use now.
   func brokenAndRead() -> Actions { [.stopIdleWatch, .reset] }
 
   /// The stream is to close as with `close()`.
@@ -172,13 +172,13 @@ struct StreamLifecycle {
     return closeRequested(traffic).union(.endReads)
   }
 
-  /// A queue may have run dry. Not while a queue is being carried out: what it still has to do would not get another share.
+  /// A queue may be empty now. Not called while a pump runs, because the rest of its work would not get another share.
   ///
   /// - Parameters:
   ///   - reads: Whether no read waits.
   ///   - writes: Whether no write waits.
   ///   - flushes: Whether no flush waits for the peer's acknowledgement.
-  ///   - traffic: The bytes moved until now.
+  ///   - traffic: The numbers of bytes moved so far.
   /// - Returns: What to do.
   mutating func drained(reads: Bool, writes: Bool, flushes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
@@ -195,7 +195,7 @@ struct StreamLifecycle {
     }
   }
 
-  /// The transport has let go.
+  /// The transport is done.
   mutating func transportGone(_ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .lingering:
@@ -213,7 +213,7 @@ struct StreamLifecycle {
   /// - Parameters:
   ///   - error: What operations throw.
   ///   - writes: Whether no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
-  ///   - traffic: The bytes moved until now.
+  ///   - traffic: The numbers of bytes moved so far.
   /// - Returns: What to do.
   mutating func idle(_ error: SocketError, writes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
@@ -243,13 +243,13 @@ struct StreamLifecycle {
   /// A layer above let go of the stream, which closes by itself.
   mutating func layerLetGo(hasFailed: Bool) { layerHasFailed = hasFailed }
 
-  /// Everything ends now: what waits fails with `error`, and the peer sees a reset.
+  /// The stream ends now: waiting operations fail with `error`, and the peer sees a reset.
   ///
   /// - Parameters:
   ///   - error: What operations throw.
   ///   - reason: What the report says, unless there is one already; `.local` if it is `nil`.
   ///   - givingUp: Whether the connection was not up, and the peer need not see a reset.
-  ///   - traffic: The bytes moved until now.
+  ///   - traffic: The numbers of bytes moved so far.
   /// - Returns: What to do.
   mutating func end(
     _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
@@ -273,7 +273,7 @@ struct StreamLifecycle {
 
   // MARK: The abandoned tail
 
-  /// A queue was looked at.
+  /// Begins or ends the abandoned tail.
   ///
   /// - Parameter isAlone: Whether bytes are queued that their callers abandoned, and nothing else.
   /// - Returns: What to do.
@@ -294,7 +294,7 @@ struct StreamLifecycle {
     }
   }
 
-  /// The peer took none of the tail until the deadline: who has the connection still has it, but the tail does not keep it.
+  /// The peer took none of the tail until the deadline. The user's references keep the connection, but the tail does not.
   mutating func tailDeadlineReached() -> Actions {
     guard case .timed = tail else { return [] }
     tail = .released

@@ -1,14 +1,14 @@
 public import SocketSystem
 
-/// Where a stream is in its life.
+/// The stage of a stream's life.
 public enum StreamState: Hashable, Sendable {
-  /// Not yet up; reads and writes queue.
+  /// The stream is not up yet. Reads and writes queue.
   case connecting
-  /// Up.
+  /// The stream is up.
   case open
-  /// Closing: what was written before is still being sent.
+  /// The stream is closing. Bytes that were written before are still being sent.
   case closing
-  /// Gone. ``ByteStream/takeBuffered()`` still works.
+  /// The stream has ended. ``ByteStream/takeBuffered()`` still works.
   case closed
 }
 
@@ -22,10 +22,10 @@ public struct CloseReport: Sendable {
     case remote
     /// The peer reset it.
     case reset
-    /// The peer did not answer any more, or did not take the last bytes before the close timeout; or an operation timed out and
+    /// The peer stopped answering, or did not take the last bytes before the close timeout; or an operation timed out and
     /// the configuration says to close the connection in that case.
     case timedOut
-    /// Something else failed: it could not connect, the reactor was shut down.
+    /// Something else failed: for example, the stream could not connect, or the reactor was shut down.
     case error(SocketError)
   }
 
@@ -39,43 +39,43 @@ public struct CloseReport: Sendable {
   public let bytesUnsent: Int
 }
 
-/// What a stream has moved, and what the kernel knows of it.
+/// The bytes that a stream has moved, and the kernel's figures for its connection.
 public struct StreamMetrics: Hashable, Sendable {
   /// The bytes received from the peer.
   public var bytesReceived = 0
   /// The bytes handed to the kernel for sending.
   public var bytesSent = 0
-  /// What TCP knows of the connection, asked of the kernel for this: getsockopt(2). `nil` for streams that are none of TCP, and
-  /// when the descriptor is gone.
+  /// The kernel's figures for a TCP connection: getsockopt(2) with TCP_INFO, tcp(7). `nil` for other streams, and
+  /// when the descriptor is closed.
   public var tcp: TCPInfo?
 }
 
-/// What a stream's queues hold.
+/// The contents of a stream's queues.
 public struct StreamStatus: Hashable, Sendable, CustomStringConvertible {
-  /// How far one transfer has come, in bytes.
+  /// The progress of one operation, in bytes.
   public struct Progress: Hashable, Sendable {
-    /// What is done.
+    /// The number of bytes that were transferred.
     public let done: Int
-    /// What there will be; `nil` for a read that ends at a delimiter or with what there is.
+    /// The total number of bytes; `nil` for a read whose length is not known in advance.
     public let total: Int?
   }
 
   /// Where the stream is in its life.
   public let state: StreamState
-  /// The reads that wait, the one under way included.
+  /// The number of reads that wait or are under way.
   public let queuedReads: Int
-  /// The writes that wait, the one under way included.
+  /// The number of writes that wait or are under way.
   public let queuedWrites: Int
-  /// The bytes of those writes that are not sent.
+  /// The number of bytes of those writes that are not sent.
   public let unsentBytes: Int
-  /// The bytes that arrived and that nobody has read.
+  /// The number of bytes that arrived and that no read has taken.
   public let bufferedBytes: Int
   /// The progress of the first read.
   public let readProgress: Progress?
   /// The progress of the first write.
   public let writeProgress: Progress?
 
-  /// One line for logs.
+  /// A line for logs.
   public var description: String {
     func text(_ progress: Progress?) -> String {
       progress.map { " at \($0.done)" + ($0.total.map { "/\($0)" } ?? "") } ?? ""
@@ -86,15 +86,15 @@ public struct StreamStatus: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension StreamCore {
-  /// What it has moved.
+  /// The bytes moved so far, and the kernel's figures.
   var metrics: StreamMetrics {
     StreamMetrics(bytesReceived: traffic.received, bytesSent: traffic.sent, tcp: transport.tcpInfo)
   }
 
-  /// The bytes that were written and that are not sent; if only encrypted ones are left, those.
+  /// The number of bytes that were written and not sent. If only ciphertext is left, its number.
   var unsentBytes: Int { writes.queue.queuedBytes > 0 ? writes.queue.queuedBytes : transport.heldBackBytes }
 
-  /// What the queues hold.
+  /// The contents of the queues.
   var status: StreamStatus {
     var readProgress: StreamStatus.Progress?
     if let first = reads.queue.first {
