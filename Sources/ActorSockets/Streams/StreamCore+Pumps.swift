@@ -55,8 +55,10 @@ extension StreamCore {
       reads.queue.giveBack(arrived)
       return note(received: result)
     }
-    _ = note(received: result)
+    // Not `note(received:)`: it would report these bytes as progress of the next read.
+    moved(received: count)
     reads.share.use(operations: 1)
+    reads.share.use(bytes: count)
     finish(entry, .bytes(arrived.take(count)))
     return true
   }

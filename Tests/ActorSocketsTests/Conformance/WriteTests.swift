@@ -140,6 +140,23 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `Bytes of one read are not progress of the next`(transport: Transport) async throws {
+    try await within("both reads return") {
+      let pair = try await transport.pair()
+      let notes = Notes<Int>()
+      let first = Task.immediate { try await pair.server.read(.upTo(10), progress: { _, _ in }) }
+      let second = Task.immediate { try await pair.server.read(exactly: 4) { done, _ in notes.add(done) } }
+      try await eventually("both wait") { await pair.server.status.queuedReads == 2 }
+      try await pair.client.write([1, 2])
+      #expect(try await first.value == [1, 2])
+      try await pair.client.write([3, 4, 5, 6])
+      #expect(try await second.value == [3, 4, 5, 6])
+      #expect(!notes.all.contains(0), "\(notes.all)")
+      await pair.client.abort()
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
   func `Progress of an operation that was taken back is not heard any more`(transport: Transport) async throws {
     try await within("everything arrives") {
       let pair = try await transport.pair { $0.isNarrow = true }
