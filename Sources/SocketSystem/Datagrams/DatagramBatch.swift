@@ -14,13 +14,29 @@ import Glibc
   // only what the kernel or a copy filled is read.
   private let headers: OpaquePointer
   private let memory: UnsafeMutableRawBufferPointer
+
+  // Every datagram uses these properties several times, and no closure runs while one of them is changed. Debug builds and
+  // ACTORSOCKETS_PLAIN check that. In other builds the checks would be 19 percent of the instructions of a datagram.
+
   /// The distance in bytes from one received datagram to the next.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   private var stride = 0
   /// The number of datagrams that were received, or that wait to be sent.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   private(set) package var count = 0
   /// The total size in bytes of the datagrams to be sent.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   private var used = 0
   /// For each datagram to be sent, the total size in bytes of that datagram and those before it.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   private var ends: [Int] = []
 
   /// The most datagrams in a batch to be sent.
