@@ -53,7 +53,7 @@ enum ServerName: Hashable, Sendable {
     guard labels.allSatisfy({ !$0.isEmpty }) else { throw invalid("a part between dots is empty") }
     guard labels.allSatisfy({ $0.count <= 63 }) else { throw invalid("a part between dots has more than 63 bytes") }
     if let last = labels.last, last.allSatisfy(Self.isDigit) {
-      throw invalid("it ends with a number, as addresses do, but is no address")
+      throw invalid("it ends with a number, as an IPv4 address does, but is not an IPv4 address")
     }
     return String(decoding: bytes.map(Self.lowercased), as: UTF8.self)
   }

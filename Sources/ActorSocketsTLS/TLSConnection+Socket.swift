@@ -43,7 +43,7 @@ extension TLSConnection {
 
   private func borrowSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     guard let tcpConnection else {
-      throw SocketError(.notASocket, operation: operation, detail: "no socket is beneath this connection")
+      throw SocketError(.notASocket, operation: operation, detail: "the connection is not over a socket")
     }
     return try tcpConnection.borrowSocket(operation)
   }

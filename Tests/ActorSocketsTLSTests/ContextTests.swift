@@ -167,7 +167,7 @@ import Testing
     #expect(error?.code == .badFile)
     #expect(
       error?.detail
-        == "\"\(folder("old.p12"))\" is encrypted with an algorithm that OpenSSL has given up, make it anew")
+        == "\"\(folder("old.p12"))\" is encrypted with an algorithm that OpenSSL no longer supports; export it again")
   }
 
   // MARK: Trust
@@ -195,8 +195,8 @@ import Testing
       let error = #expect(throws: TLSError.self) { try TLSContext() }
       #expect(error?.code == .noTrustRoots)
       #expect(
-        error?.detail == "the system has no trusted roots in \"/nowhere/one\" and \"/tmp\" and \"/nowhere/file\", "
-          + "install the package ca-certificates")
+        error?.detail == "the system has no trust roots in \"/nowhere/one\" and \"/tmp\" and \"/nowhere/file\""
+          + "; install the package ca-certificates")
       // A server that asks no client for certificates needs none.
       _ = try TLSContext(TLSConfiguration(identity: TLSIdentity.selfSigned(for: ["example.org"])))
     }

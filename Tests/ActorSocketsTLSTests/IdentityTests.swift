@@ -68,11 +68,11 @@ import Testing
       try TLSIdentity(certificateFile: certificate, keyFile: files(key)) { "wrong" }
     }
     #expect(wrong?.code == .wrongPassphrase)
-    #expect(wrong?.detail == "\"\(files(key))\" is encrypted with another passphrase")
+    #expect(wrong?.detail == "\"\(files(key))\" is encrypted, and the passphrase is wrong")
     #expect(wrong?.reason.isEmpty == false)
     let none = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: certificate, keyFile: files(key)) }
     #expect(none?.code == .wrongPassphrase)
-    #expect(none?.detail == "\"\(files(key))\" is encrypted, and there is no passphrase")
+    #expect(none?.detail == "\"\(files(key))\" is encrypted, and no passphrase was given")
     let nothing = #expect(throws: TLSError.self) {
       try TLSIdentity(certificateFile: certificate, keyFile: files(key)) { nil }
     }

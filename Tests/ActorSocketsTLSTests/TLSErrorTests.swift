@@ -7,7 +7,7 @@ import Testing
   @Test func `The sentence has what is known, in an order that can be read`() {
     #expect(
       TLSError(.truncated).description
-        == "TLS: the connection ended without notice from the peer, the last bytes may be missing")
+        == "TLS: the connection ended without a close_notify alert; the last bytes may be missing")
     let error = TLSError(
       .expired, detail: "it is too old", reason: "certificate has expired", alert: "certificate_expired",
       certificate: "CN=a\nb")

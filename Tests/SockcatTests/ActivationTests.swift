@@ -69,7 +69,7 @@ import Testing
     (["LISTEN_PID=1", "tcp"], "systemd:", "systemd passed no socket"),
     (["LISTEN_FDNAMES=web", "tcp"], "systemd:ftp", "no socket named \"ftp\" was passed, only \"web\""),
     (["LISTEN_FDNAMES=dns", "udp"], "systemd:dns", "descriptor 3 is a socket for datagrams"),
-    (["LISTEN_FDS=100", "tcp"], "systemd:", "LISTEN_FDS is 100, but so many descriptors are not open"),
+    (["LISTEN_FDS=100", "tcp"], "systemd:", "LISTEN_FDS is 100, but fewer descriptors are open"),
     (["LISTEN_FDS=-1", "tcp"], "systemd:", "LISTEN_FDS is \"-1\""), (["tcp", "tcp"], "systemd:", "name one of them"),
   ])
   func `What cannot be served is one line and status 2`(sockets: [String], origin: String, part: String) async throws {

@@ -33,7 +33,7 @@ struct ExitStatusTests {
     #expect(try await server.exitStatus() == 0)
     let client = try await Program(.sockcat, ["connect", address])
     #expect(try await client.exitStatus() == 1)
-    try await expectOneLine(client, "nobody listens there")
+    try await expectOneLine(client, "no process listens at this address")
   }
 
   @Test
@@ -61,7 +61,7 @@ struct ExitStatusTests {
   func `Waiting in vain for a connection ends with status 4`(options: [String]) async throws {
     let (server, _) = try await Program.listening(["127.0.0.1:0", "--timeout", "0.2"] + options)
     #expect(try await server.exitStatus() == 4)
-    #expect(await server.errors.lines.last == "sockcat: nobody connected within 0.2 s")
+    #expect(await server.errors.lines.last == "sockcat: no client connected within 0.2 s")
     #expect(await server.errors.lines.count == 2)
   }
 

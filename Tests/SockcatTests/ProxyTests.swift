@@ -117,7 +117,8 @@ struct ProxyTests {
     let (proxy, address) = try await Program.proxying(.ipv4, in: Folder(), to: target)
     for round in 1...2 {
       let client = try await Program(.sockcat, ["connect", address], input: .pipe)
-      try await proxy.waitForError(String(repeating: "nobody listens there (Connection refused)\n", count: 1))
+      try await proxy.waitForError(
+        String(repeating: "no process listens at this address (Connection refused)\n", count: 1))
       #expect(try await client.exitStatus() == 1)
       #expect(await client.errors.whole.contains("reset"))
       #expect(await proxy.errors.wait { $0.split(separator: "\n").count == 1 + round })
@@ -166,10 +167,6 @@ struct ProxyTests {
 
   @Test func `A pair that moves nothing is ended, both sides of it`() async throws {
     let through = try await Through(["--idle-timeout", "0.3"])
-    for byte in UInt8(0)..<10 {
-      try await through.client.write([byte])
-      #expect(try await through.target.read(exactly: 1, timeout: .seconds(20)) == [byte])
-    }
     #expect(try await through.target.read(timeout: .seconds(20)) == nil)
     #expect(try await through.client.read(timeout: .seconds(20)) == nil)
     await through.target.close()

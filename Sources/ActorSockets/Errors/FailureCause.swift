@@ -37,13 +37,14 @@ struct FailureCause: Equatable {
     case Errno.connectionRefused:
       guard let kind = surroundings.kind(path.description, true), kind != .socket else { return nil }
       self.init(.notASocket, "there is \(kind), not a socket")
-    case Errno.noSuchFile: self.init(.pathNotFound, "there is no such socket; is the server running?")
-    case Errno.notADirectory: self.init(.pathNotFound, "a part of the path is no directory")
+    case Errno.noSuchFile: self.init(.pathNotFound, "the socket does not exist; is the server running?")
+    case Errno.notADirectory: self.init(.pathNotFound, "a component of the path is not a directory")
     case Errno.permissionDenied:
       self.init(
         .permissionDenied,
-        "user \(surroundings.userID) may not write to the socket, which connecting needs, or not enter its directory")
-    case Errno.wrongType: self.init(.system, "the socket there is not for streams of bytes")
+        "user \(surroundings.userID) may not write to the socket, or may not enter its directory"
+      )
+    case Errno.wrongType: self.init(.system, "the socket at this path is not a stream socket")
     default: return nil
     }
   }
@@ -54,20 +55,20 @@ struct FailureCause: Equatable {
     case ("bind", Errno.addressInUse):
       guard let kind = surroundings.kind(path.description, false), kind != .socket else { return nil }
       self.init(.notASocket, "there is \(kind), not a socket; remove it or choose another path")
-    case ("bind", Errno.noSuchFile): self.init(.pathNotFound, "there is no directory \(directory)")
-    case ("bind", Errno.notADirectory): self.init(.pathNotFound, "a part of \(directory) is no directory")
+    case ("bind", Errno.noSuchFile): self.init(.pathNotFound, "the directory \(directory) does not exist")
+    case ("bind", Errno.notADirectory): self.init(.pathNotFound, "a component of \(directory) is not a directory")
     case ("bind", Errno.permissionDenied), ("bind", Errno.notPermitted):
       self.init(.permissionDenied, "user \(surroundings.userID) may not make a socket in \(directory)")
     case ("bind", Errno.readOnly): self.init(.permissionDenied, "the file system of \(directory) cannot be written")
     case ("flock", _):
       self.init(
         .addressInUse,
-        "a socket that nobody uses is there, but another program has locked \(directory) and may be about to replace it"
+        "an unused socket is in the way, but another program has locked \(directory) and may be about to replace it"
       )
     case ("unlink", _):
       self.init(
         .permissionDenied,
-        "a socket that nobody uses is there, and user \(surroundings.userID) may not remove it from \(directory)")
+        "an unused socket is in the way, and user \(surroundings.userID) may not remove it from \(directory)")
     default: return nil
     }
   }

@@ -77,7 +77,7 @@ extension ReadKind {
       switch kind {
       case .any, .peek, .borrow, .batch: throw .invalid("read", "a batch is one of lines or messages")
       // A batch of empty messages would never end.
-      case .exactly(0, _): throw .invalid("read", "a batch of nothing has no end")
+      case .exactly(0, _): throw .invalid("read", "a batch needs elements of at least one byte")
       case .exactly, .until, .line, .message: try kind.validate()
       }
     case .borrow:

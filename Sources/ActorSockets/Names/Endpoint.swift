@@ -84,10 +84,10 @@ extension Endpoint {
     case .address(.unix(let path)) where path.isUnnamed:
       throw .invalid(operation, "the path of a unix socket is empty")
     case .address(let address):
-      if address.port == 0 { throw .invalid(operation, "port 0 is nobody's: \(address)") }
+      if address.port == 0 { throw .invalid(operation, "port 0 cannot be connected to: \(address)") }
       return .addresses([address])
     case .host(let name, let port):
-      if port == 0 { throw .invalid(operation, "port 0 is nobody's") }
+      if port == 0 { throw .invalid(operation, "port 0 cannot be connected to") }
       if let numeric = Self.numeric(name, port) { return .addresses([numeric]) }
       if name.isEmpty {
         return .addresses([.ipv6(.loopback, port: port), .ipv4(.loopback, port: port)])
@@ -126,7 +126,8 @@ extension Endpoint {
         guard let addresses = interface?.addresses, !addresses.isEmpty else {
           throw SocketError(
             interface == nil ? unknown : .addressNotAvailable, operation: operation,
-            detail: "\(AddressError.quote(name)) is no address, no interface with an address, and not \"localhost\"")
+            detail:
+              "\(AddressError.quote(name)) is neither an address, nor an interface that has one, nor \"localhost\"")
         }
         return addresses.map { $0.with(port: port) }
       } catch let error as SocketError {

@@ -43,7 +43,8 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
   /// A description in one line, for logs.
   public var description: String {
     let bytes = "\(bytesDone)" + (bytesTotal.map { " of \($0)" } ?? "") + " bytes done"
-    return "\(summary): \(bytes), " + (age.map { "for \($0)" } ?? "given up, its rest is being sent")
+    return "\(summary): \(bytes), "
+      + (age.map { "for \($0)" } ?? "timed out or cancelled; its last bytes are still being sent")
   }
 }
 

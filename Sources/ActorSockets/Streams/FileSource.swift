@@ -72,7 +72,7 @@ extension StreamCore {
   private func fileFailed(_ cause: SystemError?) {
     let error =
       cause.map { SocketError($0, operation: "sendFile") }
-      ?? SocketError(.system, operation: "sendFile", detail: "the file has become shorter than what was to be sent")
+      ?? SocketError(.system, operation: "sendFile", detail: "the file was shortened while it was being sent")
     // If no byte of the file is sent, only this write fails. Otherwise the stream is broken.
     if let first = writes.queue.first, first.sent == 0, let (write, _) = writes.queue.remove(first.id) {
       return finish(write, .failure(error))

@@ -98,7 +98,8 @@ extension StreamCore {
     // The closure may have called `takeBuffered`.
     if glance.shown < limit { return .wait(seen: reads.queue.buffer.count < glance.shown ? 0 : glance.shown) }
     return .failed(
-      SocketError(.limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown and none of them used"))
+      SocketError(
+        .limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown, and the closure used none of them"))
   }
 
   /// The bytes that a closure saw, and what it did with them.

@@ -41,7 +41,7 @@ extension StreamCore {
       if queued > 0, queued + bytes.count > options.writeBudget {
         throw SocketError(
           .limitExceeded, operation: "enqueueWrite",
-          detail: "\(queued) bytes wait already, the budget is \(options.writeBudget)")
+          detail: "\(queued) bytes are already waiting to be sent, and the budget is \(options.writeBudget)")
       }
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }

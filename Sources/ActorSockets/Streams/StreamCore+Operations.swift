@@ -87,7 +87,7 @@ extension StreamCore {
   var writeRefusal: SocketError? {
     if let error = refusal ?? lifecycle.breakage { return error }
     if !writes.queue.isFinishing { return nil }
-    return SocketError(.closed, operation: "write", detail: "the writing side was finished before")
+    return SocketError(.closed, operation: "write", detail: "`finishWriting()` was called before")
   }
 
   func operation(_ waiter: Operation.Waiter, _ timeout: Timeout?, _ progress: ProgressHandler?) -> Operation {

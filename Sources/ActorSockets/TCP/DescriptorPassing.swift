@@ -36,7 +36,7 @@ extension TCPConnection {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     try core.checkWritable()
-    if bytes.isEmpty { throw SocketError.invalid("write", "a descriptor goes with a byte, and there is none") }
+    if bytes.isEmpty { throw SocketError.invalid("write", "descriptors need at least one byte to travel with") }
     try await finish(core.begin(.passing(bytes, passed), timeout, nil, place))
   }
 

@@ -115,7 +115,7 @@ struct HappyEyeballs {
     let count = repetitions[attempt.address, default: 0] + 1
     repetitions[attempt.address] = count
     if count <= Self.maximumRepetitions { return putBack(attempt, until: now) }
-    let detail = "nobody listens there: the connection would have been to itself"
+    let detail = "no process listens there; the socket had connected to itself"
     failed(
       attempt, SocketError(.connectionRefused, operation: "connect", detail: detail, address: attempt.address), at: now)
   }
@@ -187,7 +187,7 @@ struct HappyEyeballs {
   private var lookUpFailure: SocketError {
     let errors = families.compactMap(\.lookUpError)
     return errors.first { $0.code != .hostNotFound } ?? errors.first
-      ?? SocketError(.hostNotFound, operation: "connect", detail: "there is no address to connect to")
+      ?? SocketError(.hostNotFound, operation: "connect", detail: "the list of addresses to connect to is empty")
   }
 
   /// Returns the error for connecting that timed out.
@@ -204,7 +204,7 @@ struct HappyEyeballs {
       parts.append("the look-up of \(AddressError.quote(name)) took too long")
     }
     if causes.count == 1, failures.isEmpty {
-      parts.append("nobody answered in time")
+      parts.append("no address answered in time")
       let detail = parts.joined(separator: ", and ")
       return SocketError(.timedOut, operation: "connect", detail: detail, address: causes[0].address)
     }

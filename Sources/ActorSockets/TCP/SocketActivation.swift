@@ -118,7 +118,7 @@ final class ActivatedSockets: Sendable {
     } catch {
       throw SocketError(
         .invalidArgument, operation: "socket activation",
-        detail: "LISTEN_FDS is \(sockets.count), but so many descriptors are not open", errno: error.errno)
+        detail: "LISTEN_FDS is \(sockets.count), but fewer descriptors are open", errno: error.errno)
     }
     return sockets.map { ($0, true) }
   }

@@ -133,7 +133,7 @@ extension TCPListener {
       throw SocketError.invalid("serve", "\(perPeer) connections of each peer are too few to serve anybody")
     }
     if !(1...256).contains(reactors) {
-      throw SocketError.invalid("serve", "\(reactors) reactors are none or too many, 1 to 256 there can be")
+      throw SocketError.invalid("serve", "\(reactors) is not a valid number of reactors; the range is 1 to 256")
     }
   }
 

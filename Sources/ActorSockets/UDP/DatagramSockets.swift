@@ -15,7 +15,7 @@ struct DatagramSockets {
     }
     for size in [configuration.maximumReceiveSizeIPv4, configuration.maximumReceiveSizeIPv6]
     where !(1...65_535).contains(size) {
-      throw .invalid("bind", "\(size) bytes are no size to receive, 1 to 65,535 there can be")
+      throw .invalid("bind", "\(size) is not a size that can be received; the range is 1 to 65,535 bytes")
     }
     guard (0...DatagramBatch.maximumDescriptors).contains(configuration.descriptorsPerDatagram) else {
       throw .invalid(

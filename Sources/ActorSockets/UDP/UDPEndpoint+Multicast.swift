@@ -27,7 +27,7 @@ public enum InterfaceSelector: Hashable, Sendable, ExpressibleByStringLiteral, C
     }
   }
 
-  /// Returns the index of the interface. Throws if this machine has no such interface.
+  /// Returns the index of the interface. Throws if this machine does not have the interface.
   func found() throws(SocketError) -> UInt32 {
     do throws(SystemError) {
       let interfaces = try NetworkInterface.all()

@@ -42,7 +42,7 @@ extension UDPEndpoint {
         guard let socket = sockets[index].socket else {
           // The socket was closed when the endpoint was connected to a peer of the other family.
           throw SocketError(
-            .familyNotSupported, operation: "connect", detail: "the endpoint has had a peer of another family",
+            .familyNotSupported, operation: "connect", detail: "the endpoint had a peer of another address family",
             address: address)
         }
         do throws(SystemError) {
@@ -54,7 +54,8 @@ extension UDPEndpoint {
           }
           if error.errno == Errno.wrongType {
             throw SocketError(
-              .system, operation: "connect", detail: "the socket there is not for datagrams", errno: error.errno,
+              .system, operation: "connect", detail: "the socket at this path is not a datagram socket",
+              errno: error.errno,
               address: address)
           }
           throw SocketError(error, operation: "connect", address: address)
@@ -99,7 +100,7 @@ extension UDPEndpoint {
     guard let address else {
       guard let connectedSocket else {
         throw SocketError(
-          .notConnected, operation: "send", detail: "the endpoint has no peer, say where the datagram goes")
+          .notConnected, operation: "send", detail: "the endpoint has no peer; name the address to send to")
       }
       return (connectedSocket, nil)
     }
@@ -113,8 +114,10 @@ extension UDPEndpoint {
 
   private func socketIndex(for address: SocketAddress) throws(SocketError) -> (Int, SocketAddress) {
     let address = address.unmapped
-    if address.port == 0 { throw .invalid("send", "port 0 is nobody's: \(address)") }
-    if case .unix(let path) = address, path.isUnnamed { throw .invalid("send", "a socket without a name is nobody's") }
+    if address.port == 0 { throw .invalid("send", "port 0 cannot receive datagrams: \(address)") }
+    if case .unix(let path) = address, path.isUnnamed {
+      throw .invalid("send", "a socket without a name cannot receive datagrams")
+    }
     // The socket with the matching scope; otherwise any socket of the family.
     var found: Int?
     for index in kinds.indices where kinds[index].reaches(address) {
@@ -126,7 +129,7 @@ extension UDPEndpoint {
     }
     guard let found else {
       throw SocketError(
-        .familyNotSupported, operation: "send", detail: "\(localAddresses[0]) sends nothing to this kind of address",
+        .familyNotSupported, operation: "send", detail: "\(localAddresses[0]) cannot send to this kind of address",
         address: address)
     }
     let local: SocketAddress? = localAddresses[found]

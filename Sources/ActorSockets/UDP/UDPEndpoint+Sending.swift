@@ -172,7 +172,9 @@ extension UDPEndpoint {
     if count <= configuration.maximumSendSize { return }
     throw SocketError(
       .limitExceeded, operation: "send",
-      detail: "\(count) bytes are more than the \(configuration.maximumSendSize) that are to be sent at a time")
+      detail:
+        "\(count) bytes are more than the \(configuration.maximumSendSize) that a datagram may have (`maximumSendSize`)"
+    )
   }
 
   /// Sends a datagram at once if that is possible; otherwise queues it. Returns `nil` if nothing is left to do.
@@ -246,7 +248,7 @@ extension UDPEndpoint {
       if queued > 0, queued + max(datagram.bytes.count, Self.leastCharge) > configuration.sendBudget {
         throw SocketError(
           .limitExceeded, operation: "enqueueSend",
-          detail: "\(queued) bytes wait already, the budget is \(configuration.sendBudget)")
+          detail: "\(queued) bytes are already waiting to be sent, and the budget is \(configuration.sendBudget)")
       }
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }

@@ -55,16 +55,16 @@ extension UDPEndpoint {
     switch error.errno {
     case Errno.messageTooLong:
       SocketError(
-        .limitExceeded, operation: "send", detail: "\(count) bytes are more than a datagram can have on this way",
+        .limitExceeded, operation: "send", detail: "\(count) bytes are more than a datagram to this address can have",
         errno: error.errno, address: address)
     case Errno.permissionDenied where address?.isUnix == false && !configuration.broadcast:
       SocketError(
         .permissionDenied, operation: "send",
-        detail: "this is a broadcast address, perhaps, for which the configuration's `broadcast` has to be on",
+        detail: "this may be a broadcast address, which needs the configuration's `broadcast`",
         errno: error.errno, address: address)
     case Errno.wrongType where address?.isUnix == true:
       SocketError(
-        .system, operation: "send", detail: "the socket there is not for datagrams", errno: error.errno,
+        .system, operation: "send", detail: "the socket at this path is not a datagram socket", errno: error.errno,
         address: address)
     default:
       // For the path of a unix socket, the errors mean the same as in connect(2).

@@ -19,7 +19,7 @@ func chooseIdentity(
   if state.identity == nil { state.identity = state.context.identity(for: name) }
   guard state.identity == nil else { return SSL_TLSEXT_ERR_OK }
   let who = name.map { "asks for \(AddressError.quote($0))" } ?? "sent no server name"
-  state.failure = TLSError(.noIdentity, detail: "the client \(who), and there is no certificate for that")
+  state.failure = TLSError(.noIdentity, detail: "the client \(who), and this side has no certificate for that")
   unsafe alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
   return SSL_TLSEXT_ERR_ALERT_FATAL
 }
@@ -44,7 +44,7 @@ func useIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   let isDone = unsafe identity.isApplied(toConnection: ssl)
   if !isDone {
     state.failure = TLSError(
-      .weakCertificate, detail: "OpenSSL does not take the certificate of this side", reason: OpenSSLErrors.take().text,
+      .weakCertificate, detail: "OpenSSL refused the certificate of this side", reason: OpenSSLErrors.take().text,
       certificate: identity.certificate.subject)
   }
   return isDone ? 1 : 0

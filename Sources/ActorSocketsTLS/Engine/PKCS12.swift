@@ -33,7 +33,8 @@ enum PKCS12 {
     let candidates: [String?] = answer?.isEmpty ?? true ? [nil, ""] : [answer]
     for candidate in candidates where unsafe PKCS12_verify_mac(file, candidate, -1) == 1 { return candidate }
     let reason = OpenSSLErrors.take().text
-    let clause = answer == nil ? "is encrypted, and there is no passphrase" : "is encrypted with another passphrase"
+    let clause =
+      answer == nil ? "is encrypted, and no passphrase was given" : "is encrypted, and the passphrase is wrong"
     throw TLSError(.wrongPassphrase, detail: "\(source.name) \(clause)", reason: reason)
   }
 
@@ -49,7 +50,7 @@ enum PKCS12 {
       let isOld = errors.entries.contains { $0.text == "unsupported" }
       throw source.badFile(
         isOld
-          ? "is encrypted with an algorithm that OpenSSL has given up, make it anew"
+          ? "is encrypted with an algorithm that OpenSSL no longer supports; export it again"
           : "has something that cannot be read", reason: errors.text)
     }
     defer { unsafe OPENSSL_sk_pop_free(others) { unsafe X509_free($0.map { OpaquePointer($0) }) } }

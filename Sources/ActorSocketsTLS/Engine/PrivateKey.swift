@@ -64,7 +64,8 @@ final class PassphrasePrompt {
 
   /// Why the key could not be read after the program was asked.
   func failure(_ source: Source, reason: String) -> TLSError {
-    let clause = answer == nil ? "is encrypted, and there is no passphrase" : "is encrypted with another passphrase"
+    let clause =
+      answer == nil ? "is encrypted, and no passphrase was given" : "is encrypted, and the passphrase is wrong"
     return TLSError(.wrongPassphrase, detail: "\(source.name) \(clause)", reason: answer == nil ? "" : reason)
   }
 }

@@ -35,11 +35,12 @@ struct TrustStore {
     if hasSystem { try addSystem() }
     trustsOnlyPins = !hasSystem && roots.isEmpty && !pins.isEmpty
     if !hasSystem, roots.isEmpty, pins.isEmpty {
-      missingRoots = TLSError(.noTrustRoots, detail: "the configuration has no trust roots, so nobody could be trusted")
+      missingRoots = TLSError(
+        .noTrustRoots, detail: "the configuration has no trust roots, so every certificate would be refused")
     } else if hasSystem, roots.isEmpty, !SystemRoots.exist {
       missingRoots = TLSError(
         .noTrustRoots,
-        detail: "the system has no trusted roots in \(SystemRoots.places), install the package ca-certificates")
+        detail: "the system has no trust roots in \(SystemRoots.places); install the package ca-certificates")
     }
   }
 

@@ -147,7 +147,7 @@ struct Listen {
   private func first(of listener: TCPListener) async throws -> TCPConnection? {
     do {
       let limit = options.timeout
-      return try await within(limit, orFailWith: "nobody connected within \((limit ?? .zero).inSeconds)") {
+      return try await within(limit, orFailWith: "no client connected within \((limit ?? .zero).inSeconds)") {
         try await listener.accept()
       }
     } catch let error as SocketError where error.code == .closed {

@@ -66,7 +66,7 @@ import Testing
       await expectCancellation { try await writing.value }
       let rest = await client.pendingOperations
       #expect(rest.map(\.age) == [nil, .seconds(1), .seconds(1)])
-      #expect(rest[0].description.hasSuffix("given up, its rest is being sent"))
+      #expect(rest[0].description.hasSuffix("timed out or cancelled; its last bytes are still being sent"))
       #expect(try await pair.server.readToEnd() == pattern(tooMuch) + [1, 2, 3])
       try await behind.value
       try await finishing.value

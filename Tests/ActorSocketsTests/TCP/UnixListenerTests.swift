@@ -116,14 +116,14 @@ import Testing
   @Test func `What is missing is told from what refuses`() async throws {
     let path = folder()
     var error = await expectError(.pathNotFound) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
-    #expect(error.description.contains("there is no such socket"), "\(error)")
+    #expect(error.description.contains("the socket does not exist"), "\(error)")
     try RawSocket.bound(to: path).close()
     error = await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
-    #expect(error.description.contains("nobody listens there"), "\(error)")
+    #expect(error.description.contains("no process listens at this address"), "\(error)")
     error = await expectError(.pathNotFound) { _ = try TCPListener.bind(to: .unix(path: folder("none/socket"))) }
-    #expect(error.description.contains("there is no directory \"\(folder("none"))\""), "\(error)")
+    #expect(error.description.contains("the directory \"\(folder("none"))\" does not exist"), "\(error)")
     error = await expectError(.pathNotFound) { _ = try TCPListener.bind(to: .unix(path: path + "/socket")) }
-    #expect(error.description.contains("\"\(path)\" is no directory"), "\(error)")
+    #expect(error.description.contains("\"\(path)\" is not a directory"), "\(error)")
     let long = folder(String(repeating: "x", count: 100))
     for attempt in [{ _ = try TCPListener.bind(to: .unix(path: long)) }, { _ = try Endpoint(parsing: "unix:" + long) }]
     {

@@ -17,18 +17,18 @@ import Testing
     arguments: [
       ("bind", Errno.addressInUse, .directory, .notASocket, "there is a directory, not a socket"),
       ("bind", Errno.addressInUse, .regularFile, .notASocket, "there is a regular file"),
-      ("bind", Errno.noSuchFile, nil, .pathNotFound, "no directory \"/run/my\""),
-      ("bind", Errno.notADirectory, nil, .pathNotFound, "a part of \"/run/my\" is no directory"),
+      ("bind", Errno.noSuchFile, nil, .pathNotFound, "the directory \"/run/my\" does not exist"),
+      ("bind", Errno.notADirectory, nil, .pathNotFound, "a component of \"/run/my\" is not a directory"),
       ("bind", Errno.permissionDenied, nil, .permissionDenied, "user 1000 may not make a socket in \"/run/my\""),
       ("bind", Errno.notPermitted, nil, .permissionDenied, "user 1000 may not make a socket in \"/run/my\""),
       ("bind", Errno.readOnly, nil, .permissionDenied, "the file system of \"/run/my\" cannot be written"),
       ("flock", Errno.wouldBlock, .socket, .addressInUse, "another program has locked \"/run/my\""),
       ("unlink", Errno.notPermitted, .socket, .permissionDenied, "may not remove it from \"/run/my\""),
       ("connect", Errno.connectionRefused, .device, .notASocket, "there is a device, not a socket"),
-      ("connect", Errno.noSuchFile, nil, .pathNotFound, "there is no such socket"),
-      ("connect", Errno.notADirectory, nil, .pathNotFound, "a part of the path is no directory"),
+      ("connect", Errno.noSuchFile, nil, .pathNotFound, "the socket does not exist"),
+      ("connect", Errno.notADirectory, nil, .pathNotFound, "a component of the path is not a directory"),
       ("connect", Errno.permissionDenied, .socket, .permissionDenied, "user 1000 may not write to the socket"),
-      ("connect", Errno.wrongType, .socket, .system, "not for streams"),
+      ("connect", Errno.wrongType, .socket, .system, "not a stream socket"),
     ] as [(String, Int32, FileKind?, SocketError.Code, String)])
   func `A path's failure says what is there`(
     call: String, errno: Int32, kind: FileKind?, code: SocketError.Code, part: String

@@ -237,7 +237,7 @@ import Testing
     #expect(error.causes.map(\.address) == addresses)
     #expect(error.causes.map(\.code) == [.connectionRefused, .timedOut, .permissionDenied])
     for address in addresses { #expect("\(error)".contains("\(address)")) }
-    #expect("\(error)".contains("nobody listens there") && "\(error)".contains("the time given is over"))
+    #expect("\(error)".contains("no process listens at this address") && "\(error)".contains("the timeout expired"))
     #expect(!"\(error)".contains("\n"))
   }
 

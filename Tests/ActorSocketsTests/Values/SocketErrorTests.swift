@@ -43,11 +43,11 @@ import Testing
   @Test func `The description says what, where, why and how far`() {
     var error = SocketError(
       .connectionRefused, operation: "connect", errno: Errno.connectionRefused, address: .ipv4(.loopback, port: 80))
-    #expect(error.description == "connect 127.0.0.1:80: nobody listens there (Connection refused)")
+    #expect(error.description == "connect 127.0.0.1:80: no process listens at this address (Connection refused)")
     error = SocketError(.timedOut, operation: "write", bytesTransferred: 1)
-    #expect(error.description == "write: the time given is over, after 1 byte")
+    #expect(error.description == "write: the timeout expired, after 1 byte")
     error.bytesTransferred = 2
-    #expect(error.description == "write: the time given is over, after 2 bytes")
+    #expect(error.description == "write: the timeout expired, after 2 bytes")
     error.detail = "nobody answered"
     #expect(error.description == "write: nobody answered, after 2 bytes")
   }

@@ -6,7 +6,7 @@ import Testing
 @Suite(.needs(.openssl))
 struct TLSExitStatusTests {
   @Test(arguments: [
-    (["--ca", "stranger.pem"], 3, "leads to no trusted root"), ([], 3, "leads to no trusted root"),
+    (["--ca", "stranger.pem"], 3, "does not lead to a trusted root"), ([], 3, "does not lead to a trusted root"),
     (["--ca", "ca.pem", "--server-name", "example.org"], 3, "not for \"example.org\""),
     (["--ca", "ca.pem", "--alpn", "c"], 1, "none of the application protocols"),
     (["--ca", "nowhere.pem"], 1, "nowhere.pem"), (["--ca", "server.key"], 1, "server.key"),
@@ -35,9 +35,9 @@ struct TLSExitStatusTests {
       ["127.0.0.1:0", "--echo", "--once", "--tls", "--client-ca", certificates.authority] + certificates.server)
     let client = try await Program(.sockcat, ["connect", address, "--tls", "--ca", certificates.authority])
     #expect(try await client.exitStatus() == 3)
-    try await expectOneLine(client, "it demands a certificate, and this side showed none")
+    try await expectOneLine(client, "it requires a client certificate, and this side sent none")
     #expect(try await server.exitStatus() == 3)
-    #expect(await server.errors.lines.last?.contains("the server demands a certificate of the client") == true)
+    #expect(await server.errors.lines.last?.contains("the server requires a client certificate") == true)
   }
 
   @Test
@@ -115,7 +115,7 @@ struct TLSExitStatusTests {
     await server.kill(SIGKILL)
     #expect(try await client.exitStatus() == 1)
     #expect(await client.output.whole == "the beginning")
-    try await expectOneLine(client, "the connection ended without notice from the peer")
+    try await expectOneLine(client, "the connection ended without a close_notify alert")
   }
 
   private func expectOneLine(_ program: Program, _ part: String) async throws {

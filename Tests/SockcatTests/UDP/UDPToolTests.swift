@@ -44,7 +44,7 @@ struct UDPToolTests {
     try await listener.waitForOutput(whole + "\n")
     try await expectFailure(
       ["udp-send", address, "--whole"], input: String(repeating: "x", count: longest + 1),
-      family == .unix ? "longer than a datagram can be" : "\(longest + 1) bytes are more than a datagram can have")
+      family == .unix ? "longer than a datagram can be" : "\(longest + 1) bytes are more than a datagram to this address can have")
     await listener.kill(SIGTERM)
     #expect(try await listener.exitStatus() == 0)
     #expect(await listener.linesWithoutAddress == [#"10 two\nlines\n"#, whole])
@@ -114,13 +114,13 @@ struct UDPToolTests {
     let (listener, address) = try await Program.udpListening([family.freeEndpoint(in: Folder())])
     await listener.kill(SIGTERM)
     #expect(try await listener.exitStatus() == 0)
-    try await expectFailure(["udp-send", address] + options, input: "hello\n", "nobody listens there")
+    try await expectFailure(["udp-send", address] + options, input: "hello\n", "no process listens at this address")
   }
 
   @Test(arguments: [
     (["udp-send", "nobody.invalid:9"], 1, "\"nobody.invalid\""),
-    (["udp-send", "unix:@nobody is here"], 1, "nobody listens there"),
-    (["udp-send", "unix:/nonexistent/socket"], 1, "there is no such socket"),
+    (["udp-send", "unix:@nobody is here"], 1, "no process listens at this address"),
+    (["udp-send", "unix:/nonexistent/socket"], 1, "the socket does not exist"),
     (["udp-send", "127.255.255.255:9"], 1, "a broadcast address needs --broadcast"),
     (["udp-send", "239.1.2.3:9", "--interface", "nowhere"], 1, "no interface \"nowhere\""),
     (["udp-send", "127.0.0.1:9", "--source", "192.0.2.77"], 1, "192.0.2.77"),
