@@ -5,22 +5,25 @@ import Testing
 
 struct DNSClientTests {
   /// Starts dnsmasq on a free port, and waits until it answers.
+  ///
+  /// On an address of its own: many ports of 127.0.0.1 are in use for a minute after tests with thousands of connections.
   private func startServer() async throws -> (Program, Endpoint) {
+    let address = "127.53.0.1"
     var complaint = ""
     for _ in 0..<10 {
       // It cannot choose a port itself: somebody may take this one in between.
-      let probe = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
+      let probe = try UDPEndpoint.bind(to: .host(address, port: 0))
       let port = try #require(probe.localAddress?.port)
       await probe.close()
       let server = try await Program(
         .dnsmasq,
         [
           "--no-daemon", "--conf-file=/dev/null", "--pid-file=", "--user=\(NSUserName())", "--port=\(port)",
-          "--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts", "--local=/example/",
+          "--listen-address=\(address)", "--bind-interfaces", "--no-resolv", "--no-hosts", "--local=/example/",
           "--address=/a.example/192.0.2.7", "--host-record=b.example,192.0.2.8", "--cname=alias.example,b.example",
         ])
       if await server.errors.wait(until: { $0.contains("started, version") }) {
-        return (server, .host("127.0.0.1", port: port))
+        return (server, .host(address, port: port))
       }
       complaint = await server.errors.text
     }
