@@ -24,6 +24,7 @@ struct MemoryPipe {
   mutating func send(_ count: Int) -> Int {
     let allowed = min(count, credit)
     credit -= allowed
+    assert(credit >= 0, "more bytes were sent than the other end has room for")
     return allowed
   }
 
@@ -31,7 +32,10 @@ struct MemoryPipe {
   mutating func granted(_ count: Int) { credit += count }
 
   /// Adds bytes that the other end sent.
-  mutating func received(_ bytes: [UInt8]) { arrived.append(bytes.span) }
+  mutating func received(_ bytes: [UInt8]) {
+    assert(!hasEnded, "bytes came after the end")
+    arrived.append(bytes.span)
+  }
 
   /// Records that the other end sends no more.
   mutating func ended() { hasEnded = true }

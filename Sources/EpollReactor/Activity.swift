@@ -25,7 +25,7 @@ package final class Activity {
   /// The time of the last event, on the reactor's clock.
   package var last: Int64 { isOfThisIteration ? loop.now : time }
 
-  func settle(_ now: Int64) {
+  func setTime(_ now: Int64) {
     isOfThisIteration = false
     time = now
   }
@@ -33,10 +33,10 @@ package final class Activity {
 
 extension EventLoop {
   /// Sets the time of the events of this iteration.
-  func settleActivities() {
+  func setActivityTimes() {
     if activities.isEmpty { return }
     let now = self.now
-    for activity in activities { activity.settle(now) }
+    for activity in activities { activity.setTime(now) }
     activities.removeAll(keepingCapacity: activities.capacity <= Self.keptActivities)
   }
 

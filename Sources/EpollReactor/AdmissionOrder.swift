@@ -50,6 +50,7 @@ struct AdmissionOrder: ~Copyable {
 
   /// A call has left the queue and its job begins. The job has a place.
   func queuedCallBegins() {
+    assert(queued.load(ordering: .relaxed) != begun.load(ordering: .relaxed), "a call begins that was not queued")
     begun.store(begun.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     runningJobHasPlace.store(true, ordering: .relaxed)
   }

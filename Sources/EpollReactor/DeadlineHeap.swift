@@ -125,6 +125,7 @@ package struct DeadlineHeap<Payload> {
       position = parent
     }
     place(element, at: position)
+    assertOrder(at: position)
   }
 
   private mutating func siftDown(_ start: Int) {
@@ -139,5 +140,14 @@ package struct DeadlineHeap<Payload> {
       position = child
     }
     place(element, at: position)
+    assertOrder(at: position)
+  }
+
+  /// Checks a position after an element was placed there: it knows its slot, and comes before its children.
+  @inline(__always)
+  private func assertOrder(at position: Int) {
+    assert(slots[heap[position].slot].position == position, "a slot does not know its element's position")
+    assert(slots[heap[position].slot].payload != nil, "a deadline has no payload")
+    assert(position == 0 || !heap[position].comesBefore(heap[(position - 1) / 2]), "a deadline is behind a later one")
   }
 }

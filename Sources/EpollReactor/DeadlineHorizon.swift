@@ -31,7 +31,7 @@ struct DeadlineHorizon {
   ///   - count: The number of events that it returned.
   ///   - isFull: Whether it had no room for more.
   ///   - descriptors: The number of registered descriptors.
-  mutating func looked(at time: Int64, count: Int, isFull: Bool, descriptors: Int) {
+  mutating func polled(at time: Int64, count: Int, isFull: Bool, descriptors: Int) {
     if start == nil {
       start = time
       missing = descriptors

@@ -163,11 +163,11 @@ package final class EventLoop: @unchecked Sendable {
       tick &+= 1
       giveShares(until: .max)
     }
-    settleActivities()
+    setActivityTimes()
     while let next = deadlines.earliest, next <= end {
       manualTime.store(max(start, next), ordering: .relaxed)
       reachDeadlines(until: .max)
-      settleActivities()
+      setActivityTimes()
     }
     manualTime.store(end, ordering: .relaxed)
   }
@@ -197,7 +197,7 @@ package final class EventLoop: @unchecked Sendable {
         activities = []
         return
       }
-      settleActivities()
+      setActivityTimes()
       let (now, lag) = metrics.iterationEnds()
       observerSlot.iterationTook(lag)
       guard fetched.isEmpty else { continue }
@@ -206,18 +206,18 @@ package final class EventLoop: @unchecked Sendable {
         wait = millisecondsToNextDeadline()
         if isNap, wait != 0 { wait = 1 }
       }
-      look(at: now, milliseconds: wait)
+      poll(at: now, milliseconds: wait)
       if rest == .sleep { jobs.awake() }
       hasNapped = isNap && wait != 0 && fetched.isEmpty
     }
   }
 
   /// Looks for events: epoll_wait(2).
-  private func look(at time: Int64, milliseconds: Int32) {
+  private func poll(at time: Int64, milliseconds: Int32) {
     metrics.polled()
     let count = epoll.wait(&events, atMost: eventLimit, milliseconds: milliseconds)
     fetched = 0..<count
-    horizon.looked(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
+    horizon.polled(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
   }
 
   /// The time until which a kind of work may continue: the end of the iteration, or a little later if that end is near.
@@ -337,7 +337,7 @@ package final class EventLoop: @unchecked Sendable {
     let now = continuousNanoseconds()
     carryOutEvents(until: .max)
     while horizon.time < now {
-      look(at: continuousNanoseconds(), milliseconds: 0)
+      poll(at: continuousNanoseconds(), milliseconds: 0)
       carryOutEvents(until: .max)
     }
   }

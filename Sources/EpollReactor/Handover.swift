@@ -28,6 +28,8 @@ struct Handover {
   ///
   /// - Returns: Whether the jobs must be handed over now.
   mutating func add(_ job: UnownedJob) -> Bool {
+    assert(
+      jobs.count < Self.most && (first == nil || !jobs.isEmpty), "the jobs were not handed over when they had to be")
     jobs.append(job)
     return !isCollecting || jobs.count == Self.most
   }

@@ -75,6 +75,7 @@ package final class JobQueue: @unchecked Sendable {
 
   /// Swaps the waiting items with the empty array `batch`, whose memory is reused.
   func take(into batch: inout [Item]) {
+    assert(batch.isEmpty, "the items of the previous batch would run again")
     lock.lock()
     swap(&items, &batch)
     lock.unlock()

@@ -15,7 +15,7 @@ extension Reactor {
     /// unless ``longestJob`` is longer. The value can be read while something blocks the thread.
     public var lag: Duration
     /// The longest iteration of the loop since the reactor was created.
-    public var longestTurn: Duration
+    public var longestIteration: Duration
     /// The longest job, call or event since the reactor was created. Code that blocks shows up here.
     public var longestJob: Duration
   }
@@ -102,7 +102,7 @@ final class MetricsRecorder: Sendable {
     let lag = iteration == 0 && batch == 0 ? lastLag.load(ordering: .relaxed) : max(iteration, batch)
     return Reactor.Metrics(
       jobs: jobs.load(ordering: .relaxed), polls: polls.load(ordering: .relaxed), lag: .nanoseconds(lag),
-      longestTurn: .nanoseconds(max(longestIteration.load(ordering: .relaxed), iteration)),
+      longestIteration: .nanoseconds(max(longestIteration.load(ordering: .relaxed), iteration)),
       longestJob: .nanoseconds(max(longestJob.load(ordering: .relaxed), job)))
   }
 }

@@ -113,6 +113,7 @@ public final class WorkerPool: TaskExecutor {
         if isNew { state.workers += 1 }
         state.isOnItsWay = idle != nil || isNew
       }
+      assert(state.waiting == 0 || state.idle.isEmpty || state.isOnItsWay, "jobs wait although a worker is idle")
       return result
     }
     idle?.wake()
@@ -145,7 +146,7 @@ public final class WorkerPool: TaskExecutor {
     Worker.place.object = worker
     defer {
       Worker.place.object = nil
-      worker.settle()
+      worker.wakeReactors()
     }
     let start = continuousNanoseconds()
     for number in 0..<Self.share {
@@ -191,11 +192,11 @@ package final class Worker {
   func owe(_ queue: JobQueue) {
     if queues.last !== queue { queues.append(queue) }
     calls += 1
-    if calls == Self.mostCalls { settle() }
+    if calls == Self.mostCalls { wakeReactors() }
   }
 
   /// Sends the signals that it owes.
-  func settle() {
+  func wakeReactors() {
     for queue in queues { queue.wake() }
     queues.removeAll(keepingCapacity: true)
     calls = 0

@@ -6,11 +6,11 @@ import Testing
   @Test func `A look that brought everything moves the horizon to its beginning, once its events are carried out`() {
     var horizon = DeadlineHorizon()
     #expect(horizon.time == .min)
-    horizon.looked(at: 10, count: 3, isFull: false, descriptors: 100)
+    horizon.polled(at: 10, count: 3, isFull: false, descriptors: 100)
     #expect(horizon.time == .min)
     horizon.carriedOut()
     #expect(horizon.time == 10)
-    horizon.looked(at: 20, count: 0, isFull: false, descriptors: 100)
+    horizon.polled(at: 20, count: 0, isFull: false, descriptors: 100)
     horizon.carriedOut()
     #expect(horizon.time == 20)
   }
@@ -18,7 +18,7 @@ import Testing
   @Test func `Full looks move it only when they brought an event for every descriptor`() {
     var horizon = DeadlineHorizon()
     for (look, expected) in zip(1..., [Int64.min, .min, 1, 1, 1, 4]) {
-      horizon.looked(at: Int64(look), count: 256, isFull: true, descriptors: 700)
+      horizon.polled(at: Int64(look), count: 256, isFull: true, descriptors: 700)
       horizon.carriedOut()
       #expect(horizon.time == expected, "look \(look)")
     }
@@ -26,13 +26,13 @@ import Testing
 
   @Test func `A look that is not full ends a series of full ones`() {
     var horizon = DeadlineHorizon()
-    horizon.looked(at: 1, count: 256, isFull: true, descriptors: 10_000)
+    horizon.polled(at: 1, count: 256, isFull: true, descriptors: 10_000)
     horizon.carriedOut()
-    horizon.looked(at: 2, count: 255, isFull: false, descriptors: 10_000)
+    horizon.polled(at: 2, count: 255, isFull: false, descriptors: 10_000)
     horizon.carriedOut()
     // Every event that was ready at the first look has come. Events that became ready later may be missing.
     #expect(horizon.time == 1)
-    horizon.looked(at: 3, count: 256, isFull: true, descriptors: 256)
+    horizon.polled(at: 3, count: 256, isFull: true, descriptors: 256)
     horizon.carriedOut()
     #expect(horizon.time == 3)
   }
@@ -40,7 +40,7 @@ import Testing
   @Test func `Descriptors that are registered during a series do not lengthen it`() {
     var horizon = DeadlineHorizon()
     for look in 1...3 {
-      horizon.looked(at: Int64(look), count: 256, isFull: true, descriptors: 600 * look)
+      horizon.polled(at: Int64(look), count: 256, isFull: true, descriptors: 600 * look)
       horizon.carriedOut()
     }
     #expect(horizon.time == 1)
@@ -67,7 +67,7 @@ import Testing
       }
       clock += 1
       let brought = Array(ready.prefix(room))
-      horizon.looked(at: clock, count: brought.count, isFull: brought.count == room, descriptors: descriptors)
+      horizon.polled(at: clock, count: brought.count, isFull: brought.count == room, descriptors: descriptors)
       ready.removeFirst(brought.count)
       horizon.carriedOut()
       #expect(ready.allSatisfy { $0.since > horizon.time }, "seed \(seed)")

@@ -54,6 +54,7 @@ package struct ByteQueue {
 
   /// Drops the first `length` bytes. The queue must hold at least that many.
   package mutating func drop(_ length: Int) {
+    assert(0 <= length && length <= count, "more bytes are dropped than there are")
     head += length
     if head < storage.count {
       // A few remaining bytes must not keep a large array alive.

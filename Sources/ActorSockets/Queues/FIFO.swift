@@ -26,6 +26,7 @@ struct FIFO<Element> {
       if let first = lone.take() { storage.append(first) }
       storage.append(element)
     }
+    assert(lone == nil || storage.count == head, "a lone element is the only one")
   }
 
   /// The element at `index`, counted from the front.

@@ -77,7 +77,10 @@ struct Lane<Queue: LaneQueue> {
   mutating func renewShare() { share = Queue.share }
 
   @inline(__always)
-  mutating func endPump() { isPumping = false }
+  mutating func endPump() {
+    assert(isPumping, "a pump ended that had not begun")
+    isPumping = false
+  }
 
   /// Finds out whether the pump must stop, because the share is used up.
   ///

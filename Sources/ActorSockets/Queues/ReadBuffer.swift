@@ -76,6 +76,7 @@ struct ReadBuffer {
   }
 
   private mutating func dropLineFeed() {
+    defer { assert(!dropsLineFeed || bytes.isEmpty, "a line feed that must be dropped is not in the buffer") }
     guard dropsLineFeed, !bytes.isEmpty else { return }
     continuation = .bytes
     if bytes[0] == 10 { bytes.drop(1) }
@@ -87,8 +88,8 @@ struct ReadBuffer {
     continuation = .ending(ending)
   }
 
-  /// Drops bytes at the front that a borrow used up.
-  mutating func drop(_ count: Int) { bytes.drop(count) }
+  /// Drops bytes at the front that a borrow used up. There are fewer if its body has taken the bytes out.
+  mutating func drop(_ count: Int) { bytes.drop(min(count, bytes.count)) }
 
   /// Takes all bytes.
   mutating func takeAll() -> [UInt8] { bytes.take(bytes.count) }

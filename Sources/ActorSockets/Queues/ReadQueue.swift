@@ -119,6 +119,7 @@ struct ReadQueue<Tag> {
   var isRefusing: Bool { if case .refusing = phase { true } else { false } }
   @inline(__always)
   private var isOpen: Bool { if case .open = phase { true } else { false } }
+  private var isOpening: Bool { if case .opening = phase { true } else { false } }
 
   /// Returns what the owner keeps with a read, `nil` if it is not in the queue.
   func tag(of id: ID) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
@@ -130,6 +131,7 @@ struct ReadQueue<Tag> {
     nextID += 1
     entries.append(Entry(id: nextID, kind: kind, isEnqueued: isEnqueued, tag: tag))
     if isEnqueued { enqueuedCount += 1 }
+    assertInvariants()
     return nextID
   }
 
@@ -171,6 +173,7 @@ struct ReadQueue<Tag> {
     if index == 0 { firstRead = .notBegun }
     let entry = entries.remove(at: index)
     if entry.isEnqueued { enqueuedCount -= 1 }
+    assertInvariants()
     return entry
   }
 
@@ -181,6 +184,17 @@ struct ReadQueue<Tag> {
       enqueuedCount -= 1
       failedByPredecessor.append(entry)
     }
+    assertInvariants()
+  }
+
+  @inline(__always)
+  private func assertInvariants() {
+    assert(firstRead == .notBegun || !entries.isEmpty, "only a read can begin")
+    assert(firstRead == .notBegun || !isOpening, "a read begins when the stream is up")
+    assert(0 <= enqueuedCount && enqueuedCount <= entries.count, "enqueued reads are a part of all reads")
+    // A long queue would make this check expensive.
+    assert(
+      entries.count > 4 || enqueuedCount == all.count(where: \.isEnqueued), "the number of enqueued reads is wrong")
   }
 
   // MARK: The stream
@@ -241,6 +255,8 @@ struct ReadQueue<Tag> {
 
   /// Finishes the first read if its bytes have arrived or it fails.
   private mutating func evaluate(_ first: Entry) -> Step {
+    assert(firstRead == .waiting, "only a read that waits is evaluated")
+    let available = buffer.count
     switch arrived.evaluate(first.kind, &first.searched) {
     case .done(.borrow):
       firstRead = .borrowing
@@ -248,10 +264,13 @@ struct ReadQueue<Tag> {
     case .done(let outcome):
       return .finish(leave(0), .success(outcome))
     case .failed(let error):
+      assert(buffer.count == available, "a read that fails leaves all bytes")
       let entry = leave(0)
       failEnqueued(from: 0)
       return .finish(entry, .failure(error))
     case .needs(let wanted):
+      assert(buffer.count == available, "a read that waits leaves all bytes")
+      assert(first.searched <= available && wanted > 0, "a read waits for bytes that it has not searched")
       return .receive(first.id, have: buffer.count, wanted: wanted)
     }
   }
@@ -283,6 +302,8 @@ extension ReadQueue {
   ///
   /// - Returns: Its entry.
   mutating func lend() -> Entry? {
+    assert(
+      entries.count == 1 && firstRead != .borrowing, "only the read of a free queue gets the buffer without a step")
     guard let first = entries.first else { return nil }
     firstRead = .borrowing
     return first

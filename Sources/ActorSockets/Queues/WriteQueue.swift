@@ -116,6 +116,7 @@ struct WriteQueue<Tag> {
 
   /// Adds a write at the end. `sent` bytes of it, which are not in the pieces, were already sent without queueing.
   mutating func admit(_ content: Content, alreadySent sent: Int = 0, _ tag: Tag?) -> ID {
+    let wasFinishing = isFinishing
     nextID += 1
     var content = content
     var count = 0
@@ -134,6 +135,8 @@ struct WriteQueue<Tag> {
     entries.append(Entry(id: nextID, content: content, total: sent + count, tag: tag, sent: sent))
     queuedBytes += count
     if tag != nil { waiting += 1 }
+    assert(!wasFinishing || count == 0 || isRefusing, "bytes were admitted after the half-close")
+    assertInvariants()
     return nextID
   }
 
@@ -163,10 +166,11 @@ struct WriteQueue<Tag> {
       if entries[index].isFile { queuedFileBytes -= part }
       rest -= part
       if index == 0 { advance(by: part) }
-      if part < left || rest == 0 { return }
+      if part < left || rest == 0 { return assertInvariants() }
       // The next entry may be partly sent before this one leaves. Its position is computed when it becomes the first.
       index += 1
     }
+    assert(rest == 0, "more bytes were sent than the queue has")
   }
 
   /// The kernel took the first write's descriptor. The remaining bytes are sent like any others.
@@ -241,6 +245,16 @@ struct WriteQueue<Tag> {
     if entry.isFile { queuedFileBytes -= rest }
   }
 
+  @inline(__always)
+  private func assertInvariants() {
+    assert(0 <= queuedFileBytes && queuedFileBytes <= queuedBytes, "the bytes in files are a part of the queued bytes")
+    assert(0 <= waiting && waiting <= entries.count, "each write that a call waits for is in the queue")
+    // A long queue would make this check expensive.
+    assert(
+      entries.count > 4 || queuedBytes == all.reduce(0) { $0 + $1.total - $1.sent },
+      "the number of queued bytes is wrong")
+  }
+
   private mutating func leave() -> Entry {
     let entry = entries.remove(at: 0)
     forget(entry)
@@ -248,6 +262,7 @@ struct WriteQueue<Tag> {
     sentPieces = 0
     offset = 0
     if let next = entries.first, next.sent > next.sentBefore { advance(by: next.sent - next.sentBefore) }
+    assertInvariants()
     return entry
   }
 

@@ -192,7 +192,7 @@ extension ByteStream {
   public func takeBuffered() -> [UInt8] {
     _ = claimPlaceNow()
     let bytes = core.reads.queue.takeBuffered()
-    core.settle()
+    core.recheckQueues()
     return bytes
   }
 }

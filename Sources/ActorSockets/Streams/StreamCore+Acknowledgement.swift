@@ -67,6 +67,6 @@ extension StreamCore {
 
   private func endAcknowledgementWait() {
     if let deadline = acknowledgementWait.take()?.deadline { registration.disarm(deadline) }
-    settle()
+    recheckQueues()
   }
 }

@@ -27,7 +27,7 @@ extension StreamCore {
       } else {
         _ = try end(operation)
       }
-      if case .used = result, reads.queue.count == 0 { settle() } else { pumpReads() }
+      if case .used = result, reads.queue.count == 0 { recheckQueues() } else { pumpReads() }
       switch result {
       case .used: return value
       case .failed(let error, _): throw error

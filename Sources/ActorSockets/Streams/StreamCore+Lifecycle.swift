@@ -66,7 +66,7 @@ extension StreamCore {
   // MARK: Empty queues
 
   /// Continues everything that depends on empty queues: an upgrade, closing, an abandoned tail, and the reference to the owner.
-  func settle() {
+  func recheckQueues() {
     if isQuiet { return }
     continueUpgrade()
     if lifecycle.admits { closeAtEnd() }
@@ -129,7 +129,7 @@ extension StreamCore {
       pumpReads()
       pumpWrites()
     }
-    if actions.contains(.settle), !reads.isPumping { settle() }
+    if actions.contains(.recheckQueues), !reads.isPumping { recheckQueues() }
     if actions.contains(.linger) { linger() }
     if actions.contains(.release) { release() }
     if actions.contains(.tellOfRelease) { tellOfRelease() }

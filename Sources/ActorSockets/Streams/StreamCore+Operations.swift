@@ -114,7 +114,7 @@ extension StreamCore {
       pumpReads()
     } else if lifecycle.hasTail {
       // A call waits again: the abandoned tail keeps the connection as long as this call does.
-      settle()
+      recheckQueues()
     }
     prepareToSuspend(operation, place)
     return operation

@@ -12,7 +12,7 @@ extension StreamCore {
       reads.endPump()
       // A read that met a reset has released the transport, so no event will come for the writes.
       if writes.queue.isRefusing, !writes.queue.isEmpty { pumpWrites() }
-      settle()
+      recheckQueues()
     }
     while true {
       if reads.share.isSpent, reads.mustWait({ registration.reschedule() }) { return }
@@ -85,7 +85,7 @@ extension StreamCore {
     if !writes.beginPump(registration.tick) { return }
     defer {
       writes.endPump()
-      settle()
+      recheckQueues()
     }
     while true {
       if writes.share.isSpent, writes.mustWait({ registration.reschedule() }) { return }

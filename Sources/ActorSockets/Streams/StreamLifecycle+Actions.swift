@@ -41,7 +41,7 @@ extension StreamLifecycle {
     /// Both queues carry out what they can now.
     static let pump = Actions(rawValue: 1 << 19)
     /// The queues look once more whether they have run dry.
-    static let settle = Actions(rawValue: 1 << 20)
+    static let recheckQueues = Actions(rawValue: 1 << 20)
     /// The transport closes the connection in order.
     static let linger = Actions(rawValue: 1 << 21)
     /// Let go of the transport and of the stream's owner.

@@ -48,6 +48,18 @@ struct StreamLifecycle {
     case flushing
     case lingering
     case released
+
+    /// The place of the phase in the diagram, from left to right.
+    var rank: Int {
+      switch self {
+      case .connecting: 0
+      case .open: 1
+      case .finishing: 2
+      case .flushing: 3
+      case .lingering: 4
+      case .released: 5
+      }
+    }
   }
 
   /// Why operations fail.
@@ -97,7 +109,7 @@ struct StreamLifecycle {
     isUp = true
     var actions: Actions = [.announce, .startIdleWatch, .openQueues]
     switch phase {
-    case .connecting: phase = .open
+    case .connecting: enter(.open)
     case .finishing(.pendingWrites): actions.insert(.armCloseDeadline)
     default: break
     }
@@ -109,7 +121,7 @@ struct StreamLifecycle {
     // A reset announces the end of everything, which is not the same.
     if peerHasFinished || isBroken { return [] }
     peerHasFinished = true
-    return [.tellOfPeerEnd, .settle]
+    return [.tellOfPeerEnd, .recheckQueues]
   }
 
   /// The connection broke. Bytes that arrived before can still be read.
@@ -155,7 +167,7 @@ struct StreamLifecycle {
   /// The stream is to close when the condition holds.
   mutating func closeRequested(after condition: CloseCondition) -> Actions {
     guard admits else { return [] }
-    var actions = leaveOpen(for: .finishing(condition)).union(.settle)
+    var actions = leaveOpen(for: .finishing(condition)).union(.recheckQueues)
     if condition == .pendingWrites, isUp, report == nil { actions.insert(.armCloseDeadline) }
     return actions
   }
@@ -188,7 +200,7 @@ struct StreamLifecycle {
       return readsAreDone && writesAreDone ? closeRequested(traffic) : []
     case .flushing:
       if !writes { return [] }
-      phase = .lingering
+      enter(.lingering)
       return [.stopIdleWatch, .failFlushes, .disarmDeadline, .linger]
     case .connecting, .open, .lingering, .released:
       return []
@@ -199,11 +211,13 @@ struct StreamLifecycle {
   mutating func transportGone(_ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .lingering:
-      phase = .released
+      enter(.released)
       let failure = lost.flatMap { $0.unsent > 0 ? CloseReport.Reason($0.error) : nil }
       let reason = isTimedOut ? .timedOut : failure ?? (peerHasFinished ? .remote : .local)
       return [conclude(reason, traffic), .disarmDeadline, .release]
-    case .released: return .tellOfRelease
+    case .released:
+      assert(report != nil, "a released stream has a report")
+      return .tellOfRelease
     case .connecting, .open, .finishing, .flushing: return []
     }
   }
@@ -298,15 +312,21 @@ struct StreamLifecycle {
   mutating func tailDeadlineReached() -> Actions {
     guard case .timed = tail else { return [] }
     tail = .released
-    return [.resetWhenDropped, .settle]
+    return [.resetWhenDropped, .recheckQueues]
   }
 
   // MARK: Steps
 
   private mutating func leaveOpen(for phase: Phase) -> Actions {
     let actions = tailMoved()
-    self.phase = phase
+    enter(phase)
     return actions
+  }
+
+  private mutating func enter(_ phase: Phase) {
+    assert(phase.rank > self.phase.rank, "phases only move to the right")
+    assert(tail != .timed || self.phase == .open, "only an open stream has a tail with a deadline")
+    self.phase = phase
   }
 
   /// Makes the report, unless there is one.

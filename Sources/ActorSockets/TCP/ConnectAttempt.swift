@@ -96,7 +96,7 @@ actor ConnectingSocket: EventHandler {
   }
 
   func handle(_ readiness: Readiness) {
-    if readiness.contains(.connectFinished) { connection?.assumeIsolated { $0.settled(self) } }
+    if readiness.contains(.connectFinished) { connection?.assumeIsolated { $0.becameReady(self) } }
   }
 
   func deadlineReached(_ deadline: NoDeadline) {}

@@ -132,7 +132,7 @@ extension TCPConnection {
   }
 
   /// A connecting socket became ready: it is connected, or it has failed.
-  func settled(_ connecting: ConnectingSocket) {
+  func becameReady(_ connecting: ConnectingSocket) {
     guard let attempt = transport.attempt, attempt.sockets[connecting.attempt.id] === connecting else { return }
     let number = (try? connecting.registration.socket?.get(.pendingError)) ?? 0
     if number == 0 {

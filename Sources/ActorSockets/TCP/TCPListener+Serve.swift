@@ -265,7 +265,7 @@ extension TCPListener {
     server.drainEnd = min(end, server.drainEnd)
     server.drainDeadline = registration.arm(at: server.drainEnd, tag: ListenerDeadline.drain.rawValue)
     if server.drainDeadline == nil { drainDeadlineReached() }
-    if server.hasBacklog { lookForConnections() } else { close() }
+    if server.hasBacklog { connectionsMayWait() } else { close() }
     wakeServer()
   }
 

@@ -330,7 +330,7 @@ public actor TCPListener: ReactorActor {
   }
 
   /// Connections may wait although no event has announced them yet. Waiting calls get them first.
-  func lookForConnections() {
+  func connectionsMayWait() {
     mayAccept = true
     serveWaiters()
   }
@@ -361,7 +361,7 @@ public actor TCPListener: ReactorActor {
 }
 
 extension TCPListener: EventHandler {
-  package func handle(_ readiness: Readiness) { lookForConnections() }
+  package func handle(_ readiness: Readiness) { connectionsMayWait() }
 
   package func deadlineReached(_ deadline: ListenerDeadline) {
     switch deadline {

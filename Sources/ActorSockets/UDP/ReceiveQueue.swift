@@ -107,12 +107,16 @@ struct ReceiveQueue<Tag> {
 
   /// Ends a borrow. The call leaves, or keeps its place and waits for more datagrams.
   mutating func endBorrow(_ id: UInt64, isDone: Bool) {
+    assert(isBorrowed, "a borrow ended that had not begun")
     isBorrowed = false
     if isDone { _ = remove(id) }
   }
 
   /// Begins a borrow for a call that did not have to wait.
-  mutating func beginBorrow() { isBorrowed = true }
+  mutating func beginBorrow() {
+    assert(isFree, "a borrow overtook a call")
+    isBorrowed = true
+  }
 
   /// Removes a call.
   mutating func remove(_ id: UInt64) -> Tag? { waiting.index(of: id).map { waiting.remove(at: $0).tag } }

@@ -54,6 +54,12 @@ struct SendQueue<Tag> {
     /// The number of datagrams that were sent or have failed.
     var done = 0
     var failures: [DatagramBatchError.Failure] = []
+
+    /// The bytes of the datagrams that were not sent and have not failed.
+    var unsentBytes: Int {
+      guard case .datagrams(let datagrams) = content else { return content.bytes }
+      return datagrams[done...].reduce(0) { $0 + $1.bytes.count }
+    }
   }
 
   private var entries = FIFO<Entry>()
@@ -76,6 +82,7 @@ struct SendQueue<Tag> {
     nextID += 1
     entries.append(Entry(id: nextID, tag: tag, content: content, isBatch: isBatch))
     queuedBytes += content.bytes
+    assertInvariants()
     return nextID
   }
 
@@ -160,6 +167,8 @@ struct SendQueue<Tag> {
       entries.change(index) { $0.done += these }
       left -= these
     }
+    assert(left == 0, "more datagrams were sent than the queue has")
+    assertInvariants()
   }
 
   /// The first datagram could not be sent.
@@ -173,8 +182,16 @@ struct SendQueue<Tag> {
         $0.failures.append(DatagramBatchError.Failure(index: done, error: error))
         $0.done += 1
       }
-      return
+      return assertInvariants()
     }
+  }
+
+  @inline(__always)
+  private func assertInvariants() {
+    // A long queue would make this check expensive.
+    assert(
+      entries.count > 4 || queuedBytes == entries.all.reduce(0) { $0 + $1.unsentBytes },
+      "the number of queued bytes is wrong")
   }
 
   /// Connecting to another peer succeeded or failed.
@@ -197,7 +214,8 @@ struct SendQueue<Tag> {
       queuedBytes -= entry.content.bytes
       return (entry.tag, 0)
     }
-    queuedBytes -= datagrams[entry.done...].reduce(0) { $0 + $1.bytes.count }
+    queuedBytes -= entry.unsentBytes
+    assertInvariants()
     let failed = Set(entry.failures.map(\.index))
     let sent = datagrams[..<entry.done].indices.reduce(0) {
       $0 + (failed.contains($1) ? 0 : datagrams[$1].bytes.count)

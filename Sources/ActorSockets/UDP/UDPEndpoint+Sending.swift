@@ -287,7 +287,7 @@ extension UDPEndpoint {
     if !sends.beginPump(registration.tick) { return }
     defer {
       sends.endPump()
-      settle()
+      recheckQueues()
     }
     // Each pump has a share. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
     // has cannot be taken back.

@@ -246,14 +246,14 @@ public actor UDPEndpoint: ReactorActor {
       closeDeadline = registration.arm(
         at: instant(registration.reactor.now, plus: limit.clampedNanoseconds), tag: DatagramDeadline.close.rawValue)
     }
-    settle()
+    recheckQueues()
   }
 
   /// Why no operation is admitted; `nil` if operations are admitted.
   var refusal: SocketError? { lifecycle.refusal }
 
   /// Closes the endpoint if it is closing and all sends are done, and keeps it alive while handles exist.
-  func settle() {
+  func recheckQueues() {
     if lifecycle.isClosing, sends.queue.isEmpty { end(EndpointLifecycle.closed) }
     keepAlive = lifecycle.handles > 0 ? self : nil
   }
@@ -274,7 +274,7 @@ public actor UDPEndpoint: ReactorActor {
     errorReports.end(error)
     for deadline in [retry.take(), closeDeadline.take()] { if let deadline { registration.disarm(deadline) } }
     closedWaiters.resumeAll(.success(()))
-    settle()
+    recheckQueues()
     registration.leave()
   }
 

@@ -170,7 +170,7 @@ import Testing
       let error = await expectError(.system) { try await sending.value }
       let sent = await pair.client.metrics.bytesSent
       #expect(error.bytesTransferred == sent && sent > 0)
-      #expect(error.description.contains("shorter"))
+      #expect(error.description.contains("shortened"))
       await #expect(throws: SocketError.self) { try await behind.value }
       #expect(await pair.client.state == .closed)
     }

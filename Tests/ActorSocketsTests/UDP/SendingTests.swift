@@ -80,7 +80,7 @@ import Testing
       let second = client.enqueueSend(Datagram(pattern(600), to: address))
       let third = client.enqueueSend(Datagram(pattern(100), to: address))
       let error = await expectError(.limitExceeded) { try await second.value }
-      #expect("\(error)".contains("1500 bytes wait"))
+      #expect("\(error)".contains("1500 bytes are already waiting"))
       // A send that waits for its turn has no budget: its task is what waits.
       let fourth = Task.immediate { try await client.send(pattern(1000), to: address) }
       var seen: [Int] = []

@@ -44,7 +44,8 @@ struct UDPToolTests {
     try await listener.waitForOutput(whole + "\n")
     try await expectFailure(
       ["udp-send", address, "--whole"], input: String(repeating: "x", count: longest + 1),
-      family == .unix ? "longer than a datagram can be" : "\(longest + 1) bytes are more than a datagram to this address can have")
+      family == .unix
+        ? "longer than a datagram can be" : "\(longest + 1) bytes are more than a datagram to this address can have")
     await listener.kill(SIGTERM)
     #expect(try await listener.exitStatus() == 0)
     #expect(await listener.linesWithoutAddress == [#"10 two\nlines\n"#, whole])
