@@ -14,6 +14,10 @@ package import SocketSystem
 //
 // Until the layer is detached, closing or aborting the plain stream closes or aborts the layer. The layer hears once that the
 // stream has ended, for every cause.
+//
+// The layer does not take over the transport, because the plain stream goes on for its user: its report, addresses and metrics, its
+// `close()` and its `abort()`. And it outlives the layer: the layer's operations have ended when its last bytes are sent, and the
+// peer still needs time to read them. The stream does that as it does for every close.
 
 /// A layer that takes a stream over.
 package protocol StreamLayer: AnyObject {

@@ -295,7 +295,7 @@ import Testing
     for _ in 0..<40 {
       let event = Event.allCases.randomElement(using: &random) ?? .up
       let actions = Self.happens(event, to: &lifecycle)
-      let next = Self.rank(lifecycle.phase)
+      let next = lifecycle.phase.rank
       #expect(next >= rank, "\(event) with seed \(seed)")
       rank = next
       if actions.contains(.report) { reports += 1 }
@@ -306,17 +306,6 @@ import Testing
       #expect(!(actions.contains(.armTailDeadline) && actions.contains(.armCloseDeadline)))
     }
     #expect(reports <= 1 && releases <= 1, "seed \(seed)")
-  }
-
-  private static func rank(_ phase: StreamLifecycle.Phase) -> Int {
-    switch phase {
-    case .connecting: 0
-    case .open: 1
-    case .finishing: 2
-    case .flushing: 3
-    case .lingering: 4
-    case .released: 5
-    }
   }
 
   @Test(arguments: states.keys.sorted())
