@@ -35,6 +35,8 @@ int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token) {
   return result(epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event));
 }
 
+int clinux_epoll_remove(int epoll, int fd) { return result(epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL)); }
+
 int clinux_epoll_wait(int epoll, clinux_event *events, int capacity, int timeout_milliseconds) {
   // struct epoll_event is packed on x86-64 and contains a union, so Swift cannot import it correctly.
   struct epoll_event buffer[256];

@@ -66,12 +66,8 @@ public final class ReactorExecutor: SerialExecutor {
 
   /// Whether the current task is the actor's handler task. The code that cancels that task also ends the actor's operations.
   package var isCalledByHandlerTask: Bool {
-    #if ACTORSOCKETS_PLAIN
-      return false
-    #else
-      let task = handlerTask.load(ordering: .relaxed)
-      return task != 0 && task == currentTaskNumber
-    #endif
+    let task = handlerTask.load(ordering: .relaxed)
+    return task != 0 && task == currentTaskNumber
   }
 
   /// Returns whether the calling thread is the reactor's. `assumeIsolated` succeeds only there.

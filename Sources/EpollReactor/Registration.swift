@@ -20,9 +20,12 @@ package final class Registration: @unchecked Sendable {
 
   // The descriptor.
   private var storedDescriptor: OwnedDescriptor?
-  /// The descriptor of a dropped actor is to be reset. A clean end would pass off a part of what was written as all of it. The
-  /// actor's state is gone by then, so the registration keeps this.
+  /// The descriptor of a dropped actor is to be reset. A clean close would make the peer believe that it has received everything.
+  /// The actor's state is gone by then, so the registration keeps this.
   package var resetsWhenDropped = false
+  /// Whether another process, or another part of this one, may have a duplicate of the descriptor. Then close(2) does not remove it
+  /// from epoll.
+  private let mayBeShared: Bool
 
   // Its events.
   private weak var handler: (any EventHandler)?
@@ -49,8 +52,10 @@ package final class Registration: @unchecked Sendable {
   /// - Parameters:
   ///   - reactor: Whose table it will be in.
   ///   - descriptor: The descriptor, if there is one already; `enter` closes it on failure.
-  package init(on reactor: Reactor, holding descriptor: consuming OwnedDescriptor? = nil) {
+  ///   - mayBeShared: Whether it was made elsewhere, where a duplicate of it may stay open.
+  package init(on reactor: Reactor, holding descriptor: consuming OwnedDescriptor? = nil, mayBeShared: Bool = false) {
     self.reactor = reactor
+    self.mayBeShared = mayBeShared
     storedDescriptor = descriptor
   }
 
@@ -77,7 +82,7 @@ package final class Registration: @unchecked Sendable {
     }
   }
 
-  /// Why a registration did not enter the table.
+  /// Why a registration has no descriptor after `enter`.
   package enum EnterError: Error {
     case reactorIsShutDown
     case system(SystemError)
@@ -136,7 +141,8 @@ package final class Registration: @unchecked Sendable {
   /// Closes the descriptor. Events of it that were fetched before are dropped.
   package func closeDescriptor() {
     eventLoop.assertCurrent()
-    guard storedDescriptor != nil else { return }
+    guard let number = socket?.number else { return }
+    if mayBeShared { eventLoop.epoll.remove(number) }
     storedDescriptor = nil
     if let slot { _ = eventLoop.registrations.renewToken(slot) }
     eventLoop.descriptorClosed()
@@ -153,8 +159,8 @@ package final class Registration: @unchecked Sendable {
 
   // MARK: Events
 
-  /// Asks for another share, behind all sockets that are ready now: the handler hears `handle(.none)`. An edge-triggered event
-  /// would not come again.
+  /// Asks for another share, after the sockets that asked before: the handler hears `handle(.none)`. An edge-triggered event would
+  /// not come again.
   ///
   /// - Returns: Whether the share will come. It does not if the registration is not in the table.
   @discardableResult
@@ -209,8 +215,8 @@ package final class Registration: @unchecked Sendable {
     if let handler { deliver(readiness, to: handler) }
   }
 
-  /// Finds out whether a deadline that is due must wait. It must while the socket waits for another share: the rest of its work was
-  /// there before the deadline. `advance` gives shares itself, and does not ask.
+  /// Finds out whether a deadline that is due must wait. It must while its socket waits for another share, because the rest of its
+  /// work arrived before the deadline. `advance` gives shares itself, and does not ask.
   ///
   /// - Parameter deadline: The deadline, which notes when it was put off for the first time.
   /// - Returns: Whether it must; not if the socket has had `Deadline.mostShares` since then.

@@ -27,8 +27,8 @@
 //
 // There is a second implementation behind the same functions: -D ACTORSOCKETS_PLAIN relies on none of these statements. The kept
 // job runs on the executor that it was enqueued for, and the call returns to its actor with another job, which runs directly behind
-// it (`EventLoop.letReturn`). That is one more job for each suspension. Events reach their actor through `assumeIsolated`, and
-// every call installs a cancellation handler.
+// it (`EventLoop.letReturn`). That is one more job for each suspension. Events reach their actor through `assumeIsolated`, and a
+// task is told from others by its hash.
 //
 // Invariants:
 // - Everything happens on the reactor's thread: making, suspending, keeping, resuming. Should the compiler take a call elsewhere on
@@ -198,8 +198,13 @@ extension EventLoop {
 
 /// A number that tells the current task from all other tasks that live; 0 outside of a task. See statement 7.
 var currentTaskNumber: UInt {
-  // SAFETY: it is a reference to the task, of which only the address is looked at.
-  unsafe withUnsafeCurrentTask { task in unsafe task.map { unsafe unsafeBitCast($0, to: UInt.self) } ?? 0 }
+  #if ACTORSOCKETS_PLAIN
+    // SAFETY: it is hashed within the closure.
+    unsafe withUnsafeCurrentTask { task in unsafe task.map { unsafe UInt(bitPattern: $0.hashValue) | 1 } ?? 0 }
+  #else
+    // SAFETY: it is a reference to the task, of which only the address is looked at.
+    unsafe withUnsafeCurrentTask { task in unsafe task.map { unsafe unsafeBitCast($0, to: UInt.self) } ?? 0 }
+  #endif
 }
 
 /// Calls a handler's `handle` isolated to the handler, on the thread of its reactor, outside of any job. See statement 6.

@@ -142,23 +142,20 @@ import Testing
     try await eventually("the event comes") { probe.events.all == [0] }
   }
 
-  // With ACTORSOCKETS_PLAIN no task is known to be a handler task.
-  #if !ACTORSOCKETS_PLAIN
-    @Test func `7: the handle of a task is the same in all its jobs, and another task's is different`() async throws {
-      let caller = Caller(Reactor())
-      await Task {
-        caller.attend()
-        for _ in 0..<100 {
-          await Task.yield()
-          #expect(caller.isHandlerTask())
-          await MainActor.run { #expect(caller.isHandlerTask()) }
-        }
-        for _ in 0..<100 {
-          async let other = caller.isHandlerTask()
-          #expect(await !other)
-          #expect(await Task { !caller.isHandlerTask() }.value)
-        }
-      }.value
-    }
-  #endif
+  @Test func `7: the handle of a task is the same in all its jobs, and another task's is different`() async throws {
+    let caller = Caller(Reactor())
+    await Task {
+      caller.attend()
+      for _ in 0..<100 {
+        await Task.yield()
+        #expect(caller.isHandlerTask())
+        await MainActor.run { #expect(caller.isHandlerTask()) }
+      }
+      for _ in 0..<100 {
+        async let other = caller.isHandlerTask()
+        #expect(await !other)
+        #expect(await Task { !caller.isHandlerTask() }.value)
+      }
+    }.value
+  }
 }

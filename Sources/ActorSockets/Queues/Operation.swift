@@ -22,6 +22,8 @@ final class Operation {
   /// The time of the call, or of the loop iteration of the call; 0 until the operation has to wait.
   var called: Int64 = 0
   var deadline: DeadlineKey?
+  /// When the timeout expires; `.max` while there is no deadline. A borrow that continues to wait keeps it.
+  private var expiry = Int64.max
   /// The suspension of the call.
   var suspension: Suspension?
   /// The queue entry, kept for reuse after it has left the queue.
@@ -47,7 +49,7 @@ final class Operation {
 
   /// Sets the outcome. Called exactly once.
   ///
-  /// - Returns: Whether the operation has a handle.
+  /// - Returns: Whether the operation was enqueued.
   func finish(_ registration: Registration, _ outcome: consuming Result<OperationOutcome, any Error>) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     if case .failure(let error as SocketError) = outcome, let layerError = error.layerError {
@@ -67,6 +69,11 @@ final class Operation {
     }
   }
 
+  /// Whether this is an entry of an upgrade, and no operation of the user.
+  var isUpgrade: Bool {
+    if case .upgrade = waiter { true } else { false }
+  }
+
   var isEnqueued: Bool {
     if case .call = waiter { false } else { true }
   }
@@ -78,7 +85,17 @@ extension Operation {
   /// Arms the deadline of a timeout that starts with the call.
   func armIfWithin(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) {
     guard let timeout, timeout.start == .call else { return }
-    deadline = registration.arm(at: instant(start, plus: timeout.nanoseconds), tag: tag.rawValue)
+    arm(registration, tag, at: instant(start, plus: timeout.nanoseconds))
+  }
+
+  private func arm(_ registration: Registration, _ tag: some RawRepresentable<UInt64>, at time: Int64) {
+    expiry = time
+    deadline = registration.arm(at: time, tag: tag.rawValue)
+  }
+
+  /// Arms the deadline again for an operation that has borrowed and goes on waiting. Its time is the one that it had.
+  func armAgain(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) {
+    if expiry != .max { arm(registration, tag, at: expiry) }
   }
 
   /// The operation begins. Starts a timeout that starts with the operation.
@@ -88,7 +105,7 @@ extension Operation {
     guard let timeout, timeout.start == .operation else { return false }
     start = registration.reactor.now
     if timeout.nanoseconds == 0 { return true }
-    deadline = registration.arm(at: instant(start, plus: timeout.nanoseconds), tag: tag.rawValue)
+    arm(registration, tag, at: instant(start, plus: timeout.nanoseconds))
     return false
   }
 
@@ -100,7 +117,7 @@ extension Operation {
     guard let extend = timeout?.extend else { return false }
     let now = registration.reactor.now
     guard let more = extend(.nanoseconds(now - start), done), more > .zero else { return false }
-    deadline = registration.arm(at: instant(now, plus: more.clampedNanoseconds), tag: tag.rawValue)
+    arm(registration, tag, at: instant(now, plus: more.clampedNanoseconds))
     return true
   }
 }

@@ -53,7 +53,7 @@ extension StreamCore {
   var pendingOperations: [PendingOperation] {
     let now = registration.reactor.now
     var hasArrived = reads.queue.buffer.count
-    let waitingReads = reads.queue.all.map { entry in
+    let waitingReads = reads.queue.all.filter { !$0.tag.isUpgrade }.map { entry in
       let (kind, summary, total) = entry.kind.told
       // The bytes that have arrived are only for the first read.
       let done = min(hasArrived, total ?? .max)
@@ -66,7 +66,7 @@ extension StreamCore {
       PendingOperation(
         kind: .flush, summary: Self.flushSummary, age: age(of: flush, now), bytesDone: 0, bytesTotal: nil)
     }
-    let waitingWrites = writes.queue.all.map { entry in
+    let waitingWrites = writes.queue.all.filter { $0.tag?.isUpgrade != true }.map { entry in
       let (kind, summary) = entry.told
       return PendingOperation(
         kind: kind, summary: summary, age: entry.tag.map { age(of: $0, now) }, bytesDone: entry.sent,

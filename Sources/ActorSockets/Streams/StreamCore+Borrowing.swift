@@ -137,11 +137,6 @@ extension StreamCore {
   /// Ends the borrow. A closure that waits for more bytes borrows again when they have arrived.
   private func waitFurther(_ id: UInt64, seen: Int) {
     _ = reads.queue.endBorrow(id, consumed: 0, waitingForMoreThan: seen)
-    guard let read = reads.queue.tag(of: id) else { return }
-    read.deadline = nil
-    if let timeout = read.timeout, timeout.nanoseconds > 0 {
-      read.deadline = registration.arm(
-        at: instant(read.start, plus: timeout.nanoseconds), tag: StreamDeadline.read(id).rawValue)
-    }
+    reads.queue.tag(of: id)?.armAgain(registration, StreamDeadline.read(id))
   }
 }

@@ -8,8 +8,8 @@ package import SocketSystem
 // - `waiting`: new operations throw `.upgraded`. The upgrade has an entry in each queue, so both entries are reached when
 //   all earlier reads and writes are done. The entry in the read queue is a borrow of the buffer that never ends. The entry
 //   in the write queue is a write of no bytes. If an earlier read fails, the upgrade fails as every enqueued read does.
-// - `carrying`: events go to the layer, which moves bytes with the methods at the end of this file. The queues are empty and stay
-//   so.
+// - `carrying`: events go to the layer, which moves bytes with the methods at the end of this file. No operation of the user is in
+//   the queues, and none enters them.
 // - detached: the layer has let go. The stream sends the bytes that the layer left, and closes as one without a layer.
 //
 // Until the layer is detached, closing or aborting the plain stream closes or aborts the layer. The layer hears once that the
@@ -176,7 +176,9 @@ extension StreamCore {
     lifecycle.layerLetGo(hasFailed: end.isFailure)
     if end.peerIsDone { transport.expectNoMore() }
     if !lifecycle.isBroken, state == .open, !rest.isEmpty {
-      _ = admit(.pieces([rest]), alreadySent: 0, Operation(.handle { _ in }, timeout: nil, progress: nil, start: 0))
+      let write = Operation(.handle { _ in }, timeout: nil, progress: nil, start: 0)
+      write.called = registration.tickTime
+      _ = admit(.pieces([rest]), alreadySent: 0, write)
     }
     beginClose()
     if isReleased { return true }

@@ -96,8 +96,11 @@ extension StreamCore {
 
   /// The contents of the queues.
   var status: StreamStatus {
+    // The entries of an upgrade are no operations of the user.
+    let waitingReads = upgrade == nil ? reads.queue.count : reads.queue.all.count { !$0.tag.isUpgrade }
+    let waitingWrites = upgrade == nil ? writes.queue.count : writes.queue.all.count { $0.tag?.isUpgrade != true }
     var readProgress: StreamStatus.Progress?
-    if let first = reads.queue.first {
+    if waitingReads > 0, let first = reads.queue.first {
       if case .exactly(let total, _) = first.kind {
         readProgress = .init(done: min(reads.queue.buffer.count, total), total: total)
       } else {
@@ -105,8 +108,8 @@ extension StreamCore {
       }
     }
     return StreamStatus(
-      state: state, queuedReads: reads.queue.count, queuedWrites: writes.queue.count, unsentBytes: unsentBytes,
+      state: state, queuedReads: waitingReads, queuedWrites: waitingWrites, unsentBytes: unsentBytes,
       bufferedBytes: reads.queue.buffer.count, readProgress: readProgress,
-      writeProgress: writes.queue.first.map { .init(done: $0.sent, total: $0.total) })
+      writeProgress: waitingWrites == 0 ? nil : writes.queue.first.map { .init(done: $0.sent, total: $0.total) })
   }
 }

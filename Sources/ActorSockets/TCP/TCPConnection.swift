@@ -164,13 +164,14 @@ public actor TCPConnection: ByteStream {
     let found = try AdoptableSocket(fileDescriptor, as: .connection)
     if found.isTCP { try configuration.setOptions(of: BorrowedDescriptor(fileDescriptor)) }
     return TCPConnection(
-      try found.take(), remote: found.address, isTCP: found.isTCP, configuration: configuration, reactor: reactor)
+      try found.take(), remote: found.address, isTCP: found.isTCP, isAdopted: true, configuration: configuration,
+      reactor: reactor)
   }
 
   /// Creates a connection from an accepted or adopted socket whose options are set.
   init(
     _ descriptor: consuming OwnedDescriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
-    configuration: Configuration, reactor: Reactor
+    isAdopted: Bool = false, configuration: Configuration, reactor: Reactor
   ) {
     let local = try? descriptor.socket.localAddress()
     identity.withLock {
@@ -178,7 +179,7 @@ public actor TCPConnection: ByteStream {
       $0.remoteAddress = remote?.unmapped
     }
     executor = ReactorExecutor(ofSocketOn: reactor)
-    registration = Registration(on: reactor, holding: descriptor)
+    registration = Registration(on: reactor, holding: descriptor, mayBeShared: isAdopted)
     transport = SocketTransport(registration, executor)
     transport.inbox = configuration.inbox
     _core = StreamCore(

@@ -28,7 +28,8 @@ extension TCPListener {
   ) throws(SocketError) -> TCPListener {
     if found.isTCP { try configuration.connection.setOptions(of: found.socket) }
     return TCPListener(
-      [Registration(on: reactor, holding: try found.take())], [found.address].compactMap { $0 }, configuration,
+      [Registration(on: reactor, holding: try found.take(), mayBeShared: true)], [found.address].compactMap { $0 },
+      configuration,
       ReactorExecutor(ofSocketOn: reactor), isTCP: found.isTCP, isAdopted: true)
   }
 }

@@ -13,6 +13,7 @@ extension UDPEndpoint {
       guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "send") }
       switch socket.send(bytes, to: destination) {
       case .bytes:
+        retryDelay = Self.firstRetryDelay
         counts.sent(1, bytes: bytes.count)
         return true
       case .wouldBlock:

@@ -33,6 +33,8 @@ int clinux_epoll_create(void);
 int clinux_epoll_add(int epoll, int fd, uint32_t events, uint64_t token);
 /// epoll_ctl(EPOLL_CTL_MOD), edge-triggered
 int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token);
+/// epoll_ctl(EPOLL_CTL_DEL)
+int clinux_epoll_remove(int epoll, int fd);
 /// epoll_wait(2); returns at most 256 events per call, even if `capacity` is larger
 int clinux_epoll_wait(int epoll, clinux_event *_Nonnull events, int capacity, int timeout_milliseconds);
 

@@ -22,6 +22,10 @@ package struct Epoll: ~Copyable, Sendable {
     _ = try Self.check(clinux_epoll_change(descriptor.number, number, Self.everything.rawValue, token), "epoll_ctl")
   }
 
+  /// Removes a registration: epoll_ctl(2) with EPOLL_CTL_DEL. Needed only if close(2) does not close the file, because another
+  /// descriptor refers to it.
+  package borrowing func remove(_ number: Int32) { _ = clinux_epoll_remove(descriptor.number, number) }
+
   private static var everything: Readiness { .readable.union(.writable).union(.peerFinished).union(.urgent) }
 
   /// Waits for events: epoll_wait(2).

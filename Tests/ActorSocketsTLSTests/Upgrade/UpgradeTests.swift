@@ -58,6 +58,10 @@ import Testing
         #expect(try await ends.server.read(exactly: 1_000) == pattern(1_000))
         #expect(await pair.client.metrics.bytesSent > before + 1_000)
         #expect(await ends.client.metrics.bytesSent == 1_000)
+        // The entries of the upgrade are not operations of the user.
+        #expect(await pair.client.pendingOperations.isEmpty)
+        let status = await pair.client.status
+        #expect(status.queuedReads == 0 && status.queuedWrites == 0 && status.readProgress == nil)
         if let plain = pair.client as? TCPConnection {
           #expect(plain.remoteAddress == ends.client.remoteAddress && plain.localAddress == ends.client.localAddress)
         }

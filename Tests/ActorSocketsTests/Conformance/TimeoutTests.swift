@@ -190,6 +190,53 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `A closure that waits for more bytes times out, also if its time was over before it saw the first`(
+    transport: Transport
+  ) async throws {
+    try await within("the calls return") {
+      let pair = try await transport.pair()
+      // Bytes are received only for a read that waits.
+      let longer = Task.immediate { _ = try await pair.server.read(exactly: 4) }
+      try await pair.client.write([1, 2, 3])
+      try await pair.server.hasBuffered(3)
+      longer.cancel()
+      await #expect(throws: CancellationError.self) { try await longer.value }
+      for timeout in [Timeout.within(.zero), .within(.seconds(-1)), .zero] {
+        let error = await expectError(.timedOut) { _ = try await pair.server.withBytes(timeout: timeout) { _, _ in } }
+        #expect(error.bytesTransferred == 3, "\(timeout)")
+      }
+      #expect(try await pair.server.read() == [1, 2, 3])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A closure that waits for more bytes keeps the time that it was given in addition`(transport: Transport)
+    async throws
+  {
+    try await within("the call returns") {
+      let time = ManualTime()
+      let pair = try await transport.pair(on: time.reactor)
+      let asked = Notes<Duration>()
+      let timeout = Timeout.after(.seconds(10)) { elapsed, _ in
+        asked.add(elapsed)
+        return elapsed == .seconds(10) ? .seconds(20) : nil
+      }
+      let shown = Notes<Int>()
+      let looking = Task.immediate {
+        _ = try await pair.server.withBytes(timeout: timeout) { bytes, _ in shown.add(bytes.count) }
+      }
+      await time.advance(by: .seconds(10))
+      try await pair.client.write([1])
+      try await eventually("the closure saw the byte") { shown.all == [1] }
+      await time.advance(by: .seconds(20) - .nanoseconds(1))
+      #expect(asked.all == [.seconds(10)])
+      await time.advance(by: .nanoseconds(1))
+      await expectError(.timedOut) { try await looking.value }
+      #expect(asked.all == [.seconds(10), .seconds(30)])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
   func `A write that times out in the middle is finished in the background`(transport: Transport) async throws {
     try await within("everything arrives") {
       let time = ManualTime()

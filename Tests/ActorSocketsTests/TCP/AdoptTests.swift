@@ -1,4 +1,5 @@
 import ActorSockets
+import Foundation
 import Glibc
 import SocketSystem
 import TestSupport
@@ -124,6 +125,37 @@ import Testing
       #expect(try await server.read(exactly: 5) == Array("hello"))
       await listener.close()
       #expect(throws: SystemError.self) { try RawSocket.connected(to: bound) }
+    }
+  }
+
+  /// Of a file that another descriptor keeps open, close(2) does not remove the registration: epoll(7), questions and answers.
+  @Test func `A closed listener whose socket stays open elsewhere wakes the reactor no more`() async throws {
+    try await within("it is closed") {
+      let number = try RawSocket.listening().release()
+      let kept = dup(number)
+      defer { close(kept) }
+      let listener = try TCPListener.adopt(fileDescriptor: number)
+      let waiting = Task.immediate { _ = try await listener.accept() }
+      try await eventually("it is registered") { try epollsWatching(kept) == 1 }
+      await listener.close()
+      await expectError(.closed) { try await waiting.value }
+      #expect(try epollsWatching(kept) == 0)
+    }
+  }
+
+  /// The number of epoll instances of this process that watch the file of a descriptor: proc_pid_fdinfo(5).
+  private func epollsWatching(_ number: Int32) throws -> Int {
+    var status = stat()
+    // SAFETY: the call writes one struct.
+    try #require(unsafe fstat(number, &status) == 0)
+    let inode = "ino:" + String(status.st_ino, radix: 16)
+    let folder = "/proc/self/fdinfo"
+    return try FileManager.default.contentsOfDirectory(atPath: folder).count { name in
+      // A descriptor may have been closed meanwhile.
+      let text = (try? String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8)) ?? ""
+      return text.split(separator: "\n").contains {
+        $0.hasPrefix("tfd:") && $0.split(separator: " ").contains(inode[...])
+      }
     }
   }
 
