@@ -1,8 +1,8 @@
 // Which call of an isolation domain may begin, so that calls begin in the order in which they were made.
 //
 // A call from outside of the domain goes through the reactor's queue, and the order of the queue is the order of the calls.
-// Code that is already in the domain makes its calls directly: for example, a method of an extension, or a caller that the
-// compiler has not returned to its own executor. Such a call must not begin before calls that were queued earlier. So every
+// Code that is already in the domain makes its calls directly: for example, a method of an extension, or a caller that has not yet
+// hopped back to its own executor. Such a call must not begin before calls that were queued earlier. So every
 // call claims its place first. The claim is granted in two cases: if the call's own job came through the queue, or if no other
 // call waits there. Otherwise the call goes to the end of the queue.
 //
@@ -13,8 +13,8 @@
 // - `queued - begun`, which wraps, is the number of calls of this domain that are in the queue.
 // - A job gets a place only when it comes out of the queue as a call. A job that continues a suspended call has no place,
 //   because its call began earlier.
-// - A place is used once. The first claim uses it. Queueing another call of the domain also uses it, because the next direct
-//   call was made after that one.
+// - A place is used once. The first claim uses it. Queueing another call of the domain also uses it. Otherwise a later direct
+//   call could overtake the queued one.
 // - `queued` changes only under the lock of the queue, on any thread. The other parts change only on the reactor's thread.
 
 internal import Synchronization
@@ -70,8 +70,8 @@ struct AdmissionOrder: ~Copyable {
 
 /// The proof that a call has taken its place in the order of the calls.
 ///
-/// Every function that begins an operation takes a `Place`. Only `claimPlace`, `requeue` and `claimPlaceNow` create one, so no
-/// operation can begin without claiming its place.
+/// Every function that begins a call that may wait takes a `Place`. Only `claimPlace`, `requeue` and `claimPlaceNow` create one, so
+/// no operation can begin without claiming its place.
 @usableFromInline package struct Place: Sendable {
   /// The isolation domain of the call.
   package let executor: ReactorExecutor

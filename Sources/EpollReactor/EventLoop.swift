@@ -1,28 +1,28 @@
 // The facts about epoll that shape this file:
 //
-// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached and not
-//   touched again, but once if it connected beside others (`takeDescriptor`): no epoll_ctl per operation. In return an
-//   event comes only when something *changes*. So code that stops before EAGAIN must remember that there may be more. Sockets
+// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached. It is changed only if
+//   its attempt to connect won against others (`takeDescriptor`): no epoll_ctl per operation. In return an event comes only
+//   when something *changes*. So code that stops before EAGAIN must remember that there may be more. Sockets
 //   do (`isReadable`, `isWritable`), and a socket that stops because its share is used up asks for another one here, since no edge
 //   will come.
 // - epoll knows open file descriptions, not numbers. An event fetched in one batch may be for a number that was closed
 //   and used again within that batch. So events carry a token of place and generation, and descriptors are closed on
 //   this thread only.
-// - close(2) removes a descriptor from epoll by itself unless it was duplicated, and descriptors are never handed out of
-//   here.
+// - close(2) removes a descriptor from epoll by itself unless it was duplicated. So an adopted socket, of which another process may
+//   have a duplicate, is removed before (`closeDescriptor`).
 // - EPOLLHUP and EPOLLERR are reported even if they were not asked for, but edge-triggered, so only once: they cause no busy loop.
 // - epoll_wait counts milliseconds. Deadlines are rounded up, so none is early.
 // - Waking by eventfd costs two system calls (the write, and the wait that it ends), so it is done only
 //   when this thread sleeps. The eventfd is edge-triggered, so its counter need not be read.
 //
-// One iteration of the loop: look for events and carry them out, fire the deadlines that passed before that look, give a
-// share to the sockets that asked for another one, run queued jobs. Between two looks the loop works for about a
+// One iteration of the loop: poll for events and carry them out, fire the deadlines that passed before that poll, give a
+// share to the sockets that asked for another one, run queued jobs. Between two polls the loop works for about a
 // millisecond: each kind of work stops when the iteration has lasted that long, but has at least a quarter of a millisecond.
 // Work that is left keeps its place and comes first in the next iteration. So no kind of work starves another, whatever is
 // queued; only a single job, call or event that takes longer holds up the others.
 //
-// Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`). A look fetches about
-// as many events as the loop can carry out in a millisecond, so the next look comes soon.
+// Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`). A poll fetches about
+// as many events as the loop can carry out in a millisecond, so the next poll comes soon.
 
 internal import SocketSystem
 internal import Synchronization

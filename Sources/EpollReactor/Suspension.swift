@@ -3,7 +3,8 @@
 // A continuation resumes its task on the generic executor, and from there the task hops back to the actor. For a task on Swift's
 // pool that is a round trip through the queue of another thread. So a call suspends by hopping to an executor that keeps the job it
 // is given and does not run it: a `Suspension` is an actor and that executor in one. The reactor later runs the kept job as a job
-// of the actor that suspended. `suspend()` returns as soon as it begins, and the hop back finds that the job is already there.
+// of the actor that suspended. The body of `suspend()` does nothing. When the job runs, it already runs for the actor, so returning
+// from `suspend()` causes no second hop.
 //
 // If an event resumes a call, the call goes on as the last part of that event. If a job resumes it, the call goes on through the
 // queue.
@@ -31,8 +32,8 @@
 // task is told from others by its hash.
 //
 // Invariants:
-// - Everything happens on the reactor's thread: making, suspending, keeping, resuming. Should the compiler take a call elsewhere on
-//   its way to where it suspends, the job comes here through the queue.
+// - Everything happens on the reactor's thread: making, suspending, keeping, resuming. If the runtime runs a part of
+//   a call on another thread before the call suspends, the job comes to the reactor's thread through the queue.
 // - A suspended call is resumed once. A second `resume` does nothing. Dropping a suspended call is a bug that debug builds trap on.
 // - `resume` may come at any time after the making, also before the call has suspended. The code that resumes the call must know of
 //   it before the first `await`, because the runtime may suspend a task at every hop, even at one to the same executor.
@@ -144,10 +145,10 @@ extension ReactorActor {
 extension ReactorActor {
   /// Makes the current task this actor's handler task, or ends that. The handler task makes most of the actor's calls.
   ///
-  /// The handler task's calls install no cancellation handler, which would cost more than everything else that a call does. Before
-  /// it suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must also end the
-  /// actor's operations, right after that. Nothing else may cancel the task: a handler that gives its `UnsafeCurrentTask` to other
-  /// code, which then cancels it, breaks the rules of that type.
+  /// The handler task's reads and writes install no cancellation handler, which would cost more than everything else that a call
+  /// does. Before it suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must
+  /// also end the actor's operations, right after that. Nothing else may cancel the task: a handler that gives its
+  /// `UnsafeCurrentTask` to other code, which then cancels it, breaks the rules of that type.
   @inline(__always)
   package nonisolated func markHandlerTask(_ isHandlerTask: Bool) { executor.markHandlerTask(isHandlerTask) }
 }
@@ -180,9 +181,8 @@ enum TaskPreference {
 extension EventLoop {
   /// What the task of an enqueued job prefers, presumably.
   ///
-  /// `enqueue` cannot read it (statement 5). A task that comes from this thread, outside of the sockets' isolation, is here because
-  /// it prefers the reactor. One that comes from a worker prefers the workers, and one from any other thread neither. A job that
-  /// hops on from here, or from another reactor, has the preference of the job before.
+  /// `enqueue` cannot read it (statement 5), so the calling thread decides. On the reactor's thread: the preference of the running
+  /// job. On a worker: the workers. On another reactor's thread: the workers if its running job prefers them. Elsewhere: neither.
   ///
   /// If the presumption is wrong, a hop within the call costs one more pass through the queue (statement 3). A method of a user's
   /// extension can lose its place that way. No order that the library itself decides depends on it: `requeue` reads the preference.

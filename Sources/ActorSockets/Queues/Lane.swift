@@ -5,8 +5,8 @@
 //
 // Invariants:
 // - A pump runs once at a time. What is admitted from within it, by a closure of the user's, is carried out by the pump that runs.
-// - In one iteration of the loop a lane carries out one share. A lane that has used its share up asks for another one, behind the
-//   others that are ready. Operations that only fail use nothing of a share.
+// - In one iteration of the loop a direction of a stream carries out one share; sends of datagrams have one for each pump. A lane
+//   that has used its share up asks for another one, behind the others. Reads and writes that only fail use nothing of a share.
 // - `isImmediate` and `hasProgress` are those of the first operation.
 
 /// A queue that a lane can carry out.

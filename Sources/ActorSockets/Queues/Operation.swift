@@ -19,7 +19,7 @@ final class Operation {
   let progress: ProgressHandler?
   /// When the operation was called. Once it begins with a timeout that starts then: when it began.
   var start: Int64
-  /// The time of the call, or of the loop iteration of the call; 0 until the operation has to wait.
+  /// The time of the call, or of the loop iteration of the call; 0 until the operation has to wait, and for an upgrade.
   var called: Int64 = 0
   var deadline: DeadlineKey?
   /// When the timeout expires; `.max` while there is no deadline. A borrow that continues to wait keeps it.

@@ -43,7 +43,7 @@ struct ReadBuffer {
   @inline(__always)
   var ending: StreamEnding? { if case .ending(let ending) = continuation { ending } else { nil } }
 
-  /// Whether there is nothing but bytes to wait for: the buffer is empty, and whatever arrives is for the next read.
+  /// Whether the buffer is empty, no end is known, and no line feed must be dropped.
   @inline(__always)
   var isAwaitingBytes: Bool {
     guard bytes.isEmpty, case .bytes = continuation else { return false }
@@ -111,7 +111,7 @@ struct ReadBuffer {
       return bytes.isEmpty ? missing(1, orEnd: true) : .done(.bytes(Array(bytes.prefix(limit))))
     case .borrow(let seen):
       if bytes.count > seen { return .done(.borrow) }
-      // At the end the body runs once more, although there is nothing new. It may take the bytes that are left as they are.
+      // At the end of the stream the buffer is lent once more, so that its owner can report the end or the bytes that are left.
       return ending == nil ? .needs(1) : .done(.borrow)
     case .batch(let kind):
       if case .line = kind {

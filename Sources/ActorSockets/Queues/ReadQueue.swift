@@ -14,7 +14,9 @@
 //         │                     .lending│  │
 //         │         step: finish │      │ endBorrow: waits for more bytes
 //         │                      ▼      │  ▼
-//         └── lend ────────────▶ .borrowing ── endBorrow: is done ─────▶ leaves
+//         └── lend (*) ────────▶ .borrowing ── endBorrow: is done ─────▶ leaves
+//
+// (*) also from `.waiting`, for a read that `admitSpare` has just begun
 //
 // - When the first read leaves, the next one is the first, and has not begun.
 // - `admitSpare` also moves a read from `.notBegun` to `.waiting` if it can only wait for its first byte. No step says so.
@@ -36,7 +38,7 @@ enum FirstRead: CaseIterable {
   case notBegun
   /// It has begun, and waits for bytes.
   case waiting
-  /// It has begun. In the next step it borrows the buffer, although the buffer is empty: its owner receives the bytes itself.
+  /// It has begun. The next step lends it the empty buffer, and the caller receives the bytes directly.
   case lending
   /// It borrows the buffer, until `endBorrow`.
   case borrowing
@@ -82,7 +84,7 @@ struct ReadQueue<Tag> {
   private enum Phase {
     /// Not yet: the stream is not up.
     case opening
-    /// They do, in their order.
+    /// Reads finish, in the order of their calls.
     case open
     /// They all fail with this error.
     case refusing(SocketError)

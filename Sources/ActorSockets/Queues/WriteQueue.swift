@@ -182,7 +182,7 @@ struct WriteQueue<Tag> {
   /// The sending side is shut down.
   mutating func finished() { isFinished = true }
 
-  /// Removes a write if no byte of it is sent. Otherwise removes only its tag.
+  /// Removes a write if no byte of it is sent. Otherwise removes only its tag; also of a half-close, which is carried out anyway.
   ///
   /// - Returns: The tag and the number of bytes sent; `nil` if the write or its tag is already gone.
   mutating func remove(_ id: ID) -> (tag: Tag, sent: Int)? {

@@ -14,7 +14,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - request: What to read.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called as the bytes of a read of fixed length arrive.
   /// - Returns: The value that the request makes of the bytes.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
@@ -37,7 +37,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - limit: The largest number of bytes to return, at least 1. The default is 64 KiB.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: One byte or more, or `nil` at the end of the stream.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func read(upTo limit: Int = 65_536, timeout: Timeout? = nil) async throws -> [UInt8]? {
@@ -55,7 +55,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - length: The number of bytes, at least 0. A read of 0 bytes succeeds when it is at the front of the queue.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called as bytes arrive.
   /// - Returns: The bytes.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
@@ -73,7 +73,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - delimiter: The bytes that end the read.
   ///   - maximumLength: The largest number of bytes, including the delimiter. The default is 64 KiB.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: The bytes, including the delimiter.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func read(
@@ -87,7 +87,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - type: The type of the integer.
   ///   - endianness: The order of its bytes.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: The integer.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func readInteger<Value: FixedWidthInteger & Sendable>(
@@ -172,7 +172,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - request: What to read.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   public nonisolated func enqueueRead<Value: Sendable>(
     _ request: ReadRequest<Value>, timeout: Timeout? = nil
@@ -208,7 +208,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - bytes: The array to append to.
   ///   - limit: The largest number of bytes to read, at least 1. The default is 64 KiB.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: The number of bytes that were appended, or 0 at the end of the stream.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   @discardableResult
@@ -227,7 +227,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - bytes: The array to append to.
   ///   - length: The number of bytes, at least 0.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called as bytes arrive.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func read(
@@ -244,7 +244,7 @@ extension ByteStream {
   ///   - bytes: The array to append to.
   ///   - delimiter: The bytes that end the read.
   ///   - maximumLength: The largest number of bytes to read, including the delimiter. The default is 64 KiB.
-  ///   - timeout: The longest time that the read may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func read(
     into bytes: inout [UInt8], until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil

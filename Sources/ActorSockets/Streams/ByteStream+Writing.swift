@@ -12,7 +12,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - bytes: The bytes. A write of no bytes succeeds when it is at the front of the queue.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called after each step of a write that takes more than one.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: [UInt8], timeout: Timeout? = nil, progress: ProgressHandler? = nil) async throws {
@@ -29,7 +29,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: Span<UInt8>, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
@@ -45,7 +45,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(_ bytes: some Sequence<UInt8>, timeout: Timeout? = nil) async throws {
     let copy = Array(bytes)
@@ -58,7 +58,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - pieces: The pieces, in order.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called after each step of a write that takes more than one.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(
@@ -76,7 +76,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - text: The text.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(utf8 text: String, timeout: Timeout? = nil) async throws {
     let bytes = Array(text.utf8)
@@ -90,7 +90,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - message: The message. If its length does not fit into the prefix, the call throws `.invalidArgument`.
   ///   - prefix: The format of the length.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public nonisolated func write(
     message: [UInt8], lengthPrefix prefix: LengthPrefix, timeout: Timeout? = nil
@@ -118,7 +118,7 @@ extension ByteStream {
   ///   - file: The file. It stays open until it is sent, also if the caller drops its reference.
   ///   - range: The bytes to send, counted from the beginning of the file. `nil` means all; an empty range is a write, too. If the
   ///     file does not contain the range, the call throws `.invalidArgument` and sends nothing.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called after each step of a write that takes more than one.
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func sendFile(
@@ -142,7 +142,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
-  ///   - timeout: The longest time that the write may take, counted from the call. `nil` means no limit.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   @discardableResult
   public nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout? = nil) -> Pending<Void> {

@@ -39,7 +39,7 @@ extension StreamCore {
 
   /// The result of one borrow.
   private enum BorrowResult {
-    /// The closure consumed bytes. The number counts those that were in the buffer.
+    /// The closure consumed bytes. The number is how many of them to drop from the buffer: 0 if they never entered it.
     case used(Int)
     case failed(any Error, used: Int = 0)
     case end

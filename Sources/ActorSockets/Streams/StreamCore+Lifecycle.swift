@@ -139,11 +139,11 @@ extension StreamCore {
 
   private func carryOutTimed(_ actions: StreamLifecycle.Actions) {
     if actions.contains(.disarmDeadline), let deadline = deadline.take() { registration.disarm(deadline) }
+    if actions.contains(.armCloseDeadline) { arm(.close) }
     if actions.contains(.shortenCloseDeadline), options.closeTimeout > Self.failureTimeout {
       options.closeTimeout = Self.failureTimeout
       arm(.close)
     }
-    if actions.contains(.armCloseDeadline) { arm(.close) }
     if actions.contains(.armTailDeadline) { arm(.tail) }
     if actions.contains(.resetWhenDropped) { registration.resetsWhenDropped = true }
     if actions.contains(.closeWhenDropped) { registration.resetsWhenDropped = false }

@@ -7,8 +7,8 @@ package import SocketSystem
 /// queues and the life cycle are pure machines: they decide. This class carries out what they say: it moves bytes, arms deadlines
 /// and resumes callers. Its synchronous methods cannot be interrupted, so nothing changes between a decision and the act.
 ///
-/// Every suspended call is resumed once: a queue gives an operation out once, by `.finish` or `remove`, and the code that gets it
-/// resumes the call.
+/// Every suspended call is resumed once: an operation leaves its queue once, in a step or because it is removed or abandoned, and
+/// the code that gets it resumes the call.
 public final class _StreamCore {
   // The class is public because `ByteStream` has it as a requirement, and underscored because users have no use for it.
 

@@ -40,7 +40,7 @@ extension StreamLifecycle {
     static let refuseReads = Actions(rawValue: 1 << 18)
     /// Both queues carry out what they can now.
     static let pump = Actions(rawValue: 1 << 19)
-    /// The queues look once more whether they have run dry.
+    /// Check again whether the queues are empty.
     static let recheckQueues = Actions(rawValue: 1 << 20)
     /// The transport closes the connection in order.
     static let linger = Actions(rawValue: 1 << 21)

@@ -60,7 +60,7 @@ extension StreamLifecycle {
     if case .none = cause, let lost { lost.error } else { endError }
   }
 
-  /// Whether an empty queue changes nothing.
+  /// Whether nothing waits for the queues to become empty.
   @inline(__always)
   var isQuiet: Bool { admits && handles == 0 && !hasTail }
 

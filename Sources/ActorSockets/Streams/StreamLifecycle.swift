@@ -1,25 +1,28 @@
 // How a stream begins and ends, as a pure state machine. Events come in, actions come out. It never calls the kernel, reads a clock
 // or suspends. `StreamCore` carries the actions out.
 //
-//                     close(after:)                                              (the phases that come before each other)
+//                     close(after:)                                              (phases from left to right)
 //        ┌──────────────────────────────────┐
 //        │                                  ▼   all done                  all sent              transport gone
 //   connecting ───up───▶ open ──────────▶ finishing ─────────▶ flushing ──────────▶ lingering ────────────────▶ released
 //        │                 │ close(after:)      │ close()         ▲ │                    │                       ▲
 //        │                 ├── close() ─────────┴─────────────────┤ │                    │                       │
 //        │                 ├── read to the peer's end ────────────┤ │                    │                       │
-//        │                 └── idle, nothing to send ─────────────┘ │                    │                       │
+//        │                 └── idle, nothing to send (*) ─────────┘ │                    │                       │
 //        └── abort(), deadline, shutdown; close() of a stream that is broken or not up; idle with bytes to send ─┘
 //                                                                                     (from every phase)
+//
+// (*) also from `finishing`. And a stream that is broken or not up when its last operation is done goes to `released` at once.
 //
 // - `connecting`: operations queue.
 // - `open`: operations are carried out.
 // - `finishing`: no operation is admitted; the ones that `close(after:)` waits for are carried out first.
-// - `flushing`: reads fail; writes are sent until the close deadline.
+// - `flushing`: reads fail, or find the peer's end if that is why the stream closes; writes are sent until the close deadline.
 // - `lingering`: the transport makes sure that closing does not destroy what was sent.
 // - `released`: every operation has its outcome, and the transport has been told to let go.
 //
-// A connection that breaks keeps its phase, because bytes that arrived before can still be read. Its report exists from then on.
+// A connection that breaks keeps its phase, because bytes that arrived before can still be read. Its report exists from then on,
+// unless the peer's end was found before: then the stream closes as usual, and the report says what was lost.
 //
 // Invariants:
 // - Phases only move to the right.
@@ -184,7 +187,7 @@ struct StreamLifecycle {
     return closeRequested(traffic).union(.endReads)
   }
 
-  /// A queue may be empty now. Not called while a pump runs, because the rest of its work would not get another share.
+  /// A queue may be empty now. Do not call this while a pump runs: closing now would cancel the share that the pump may still need.
   ///
   /// - Parameters:
   ///   - reads: Whether no read waits.

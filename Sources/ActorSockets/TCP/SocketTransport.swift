@@ -4,9 +4,8 @@ internal import SocketSystem
 /// The transport of a stream over a socket.
 ///
 /// Invariants, which follow from edge-triggered epoll:
-/// - `isReadable` and `isWritable` are false only after a call found the socket drained or full and no event has arrived since.
-///   `isWritable` starts as true, because a new connection has room. `isReadable` starts as false, because registering reports
-///   what has already arrived.
+/// - A call that finds the socket drained or full clears `isReadable` or `isWritable`, and an event sets it. `isWritable` starts as
+///   true, because a new connection has room. `isReadable` starts as false, because registering reports what has already arrived.
 /// - A receive that returned less than was asked for has drained a TCP socket, and the next arrival raises an event. This holds
 ///   only while nothing but bytes was announced. After the peer's end, an error or urgent data, and always on other sockets,
 ///   receiving continues until EAGAIN or 0.

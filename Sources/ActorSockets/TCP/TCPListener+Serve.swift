@@ -236,7 +236,7 @@ extension TCPListener {
     wakeServer()
   }
 
-  /// The connection of a handler that has ended is closed, or closes on its own because the drain is over.
+  /// The task of a handler is done. Its connection is closed, or still closes in the background because the drain is over.
   private func closed(_ connection: TCPConnection) {
     server.closing -= 1
     server.peers.leave(connection.remoteAddress)

@@ -1,7 +1,8 @@
 // How a datagram endpoint ends, as a pure state machine. It never calls the kernel, reads a clock or suspends.
 //
-//   open ──close(after:)──▶ closing ──all sends done, or the close deadline──▶ closed
-//     └──────── close(), the sockets broke, the reactor shut down ───────────────▲
+//   open ──closeAfterPendingSends()──▶ closing ──all sends done, or the close deadline──▶ closed
+//     │                                   │                                                 ▲
+//     └───────────────────────────────────┴── close(), sockets broke, reactor shut down ────┘
 //
 // - `open`: operations are admitted.
 // - `closing`: no operation is admitted, receives have failed, and the waiting sends are carried out.

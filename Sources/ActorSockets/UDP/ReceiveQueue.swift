@@ -8,7 +8,8 @@
 // Invariants:
 // - Calls get datagrams in the order in which they were made, and datagrams are given out in the order in which they arrived.
 // - A call that is removed (cancelled, timed out) takes no datagram with it.
-// - A call that borrows datagrams has exclusive access from `look` to `endBorrow`; no other call gets a datagram in between.
+// - A call that borrows datagrams has exclusive access from its `.borrow` step, or `beginBorrow`, to `endBorrow`: no other call
+//   gets a datagram in between.
 // - Each call leaves exactly once: by `finish`, by `endBorrow`, or by `remove`.
 
 /// The queue of an endpoint's receives. `Tag` identifies the caller.

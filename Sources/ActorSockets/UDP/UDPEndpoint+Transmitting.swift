@@ -34,8 +34,8 @@ extension UDPEndpoint {
     return false
   }
 
-  /// Whether a refusal belongs to an earlier datagram, since the endpoint has no peer. Its entry may arrive in the error queue
-  /// slightly later.
+  /// Whether an error is about an earlier datagram. Without a peer, ECONNREFUSED always is; its entry in the error queue may
+  /// arrive slightly later.
   private func isStale(_ error: SystemError) -> Bool {
     peer == nil && error.errno == Errno.connectionRefused && kinds[0] != .unix
   }

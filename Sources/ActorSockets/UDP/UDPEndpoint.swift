@@ -28,8 +28,8 @@ public actor UDPEndpoint: ReactorActor {
   //   descriptors are closed.
   //
   // The kernel reports an ICMP error in two ways: in the socket's error queue, with all details, and as the failure of the next
-  // call on the socket, whichever it is. The endpoint uses the queue. A call that fails is repeated if the queue had an entry.
-  // See `takeReportedErrors`.
+  // call on the socket, whichever it is. The endpoint uses the queue. A call that fails is repeated if the queue had an
+  // entry, unless that error is to be thrown by the call. See `takeReportedErrors`.
 
   /// A number that no other endpoint or connection of this process has, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
