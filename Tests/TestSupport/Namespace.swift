@@ -70,6 +70,12 @@ package final class Namespace: Sendable {
         "address add 192.0.2.\(own)/24 dev cable", "link set cable up",
         "neighbour replace 192.0.2.\(other) lladdr 02:00:00:00:00:0\(other) dev cable nud permanent")
     }
+    // The kernel brings the link up some time after the command. What is sent before is lost.
+    for namespace in [near, far] {
+      try await eventually("the cable carries") {
+        try await namespace.run { Self.succeeds("ip -o link show dev cable | grep --quiet 'state UP'") }
+      }
+    }
     return (near, far)
   }
 
