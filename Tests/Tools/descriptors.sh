@@ -14,11 +14,12 @@ swift build --product sockcat "$@"
 sockcat=$(swift build --show-bin-path "$@")/sockcat
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+# Appended, so that no line overwrites another one that is written at the same time.
 for ((run = 0; run < runs; run++)); do
   for limit in 64 256 1024; do
     for place in pool reactor; do echo "$limit $place $run"; done
   done
-done | xargs -P 4 -L 1 python3 Tests/Tools/descriptors.py "$sockcat" >"$log" || true
+done | xargs -P 4 -L 1 python3 Tests/Tools/descriptors.py "$sockcat" >>"$log" || true
 awk -v runs="$runs" '
   { key = $1 " " $2; total[key]++; survived[key] += $4 == "survived"; refused[key] += $5; answers[key] += $6 }
   $4 != "survived" { print "failed:", $0 }
