@@ -4,12 +4,13 @@ internal import EpollReactor
 extension TCPListener {
   /// Accepts and serves encrypted connections, each in a task of its own.
   ///
-  /// It does for encrypted connections what ``TCPListener/serve(on:limits:drain:reactors:handler:)`` does for plain
+  /// It does for encrypted connections what ``TCPListener/serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)`` does for plain
   /// ones. The handshake runs in the connection's task, so a slow one delays no other connection. It counts towards the
   /// limit on connections, and ``TLSConfiguration/handshakeTimeout`` limits its time. The handler is called after the
-  /// handshake. A connection whose handshake fails counts as failed, and its peer gets the alert.
+  /// handshake. A connection whose handshake fails counts in `failedByPeer` or `failed`, as
+  /// ``TLSError/isCausedByPeer`` says, and its peer gets the alert.
   ///
-  /// *Cancellation* and *Ordering* are those of the plain method.
+  /// *Signals*, *Cancellation* and *Ordering* are those of the plain method.
   ///
   /// - Parameters:
   ///   - context: The certificates, trust roots and other settings.
@@ -17,24 +18,28 @@ extension TCPListener {
   ///   - limits: How many connections to serve at a time, and other limits.
   ///   - drain: How long handlers may continue when the server stops.
   ///   - reactors: The number of reactors that share the connections, 1 to 256.
-  ///   - handshakeFailed: Is called with each connection whose handshake failed, and the error.
+  ///   - signals: The signals that stop the server.
+  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error. With `nil`, the default,
+  ///     errors that no peer caused are printed in one line on standard error.
+  ///   - handlerFailed: Called with each error that a handler throws. With `nil`, the default, errors that no peer
+  ///     caused are printed.
   ///   - handler: Serves one connection.
   /// - Returns: A report of the served connections.
   /// - Throws: The errors of the plain method.
   @discardableResult
   public func serve(
     tls context: TLSContext, on place: HandlerExecutor = .pool, limits: ServeLimits = .init(),
-    drain: Drain = .within(.seconds(30)), reactors: Int = 1,
+    drain: Drain = .within(.seconds(30)), reactors: Int = 1, stopOn signals: Set<ProcessSignal> = [],
     handshakeFailed: (@Sendable (TLSConnection, any Error) -> Void)? = nil,
+    handlerFailed: (@Sendable (TLSConnection, any Error) -> Void)? = nil,
     handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
   ) async throws -> ServeReport {
-    try await serve(on: place, limits: limits, drain: drain, reactors: reactors) { plain in
+    try await serve(on: place, limits: limits, drain: drain, reactors: reactors, stopOn: signals) { plain in
       let connection = plain.startTLS(context, as: .server)
       do {
         try await connection.handshake()
       } catch {
-        handshakeFailed?(connection, error)
-        throw error
+        throw Self.handlerError(error, of: connection, isHandshake: true, handshakeFailed)
       }
       connection.markHandlerTask(true)
       defer { connection.markHandlerTask(false) }
@@ -43,8 +48,16 @@ extension TCPListener {
       } catch {
         // Abort before the last reference is dropped: dropping would close the stream in order, as if it were complete.
         connection.submit { $0.abort() }
-        throw error
+        throw Self.handlerError(error, of: connection, isHandshake: false, handlerFailed)
       }
     }
+  }
+
+  private static func handlerError(
+    _ error: any Error, of connection: TLSConnection, isHandshake: Bool,
+    _ tell: (@Sendable (TLSConnection, any Error) -> Void)?
+  ) -> HandlerError {
+    guard let tell else { return HandlerError(error, isHandshake: isHandshake) }
+    return HandlerError(error, isHandshake: isHandshake) { tell(connection, error) }
   }
 }

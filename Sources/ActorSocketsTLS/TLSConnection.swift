@@ -125,6 +125,18 @@ public actor TLSConnection: ByteStream {
   /// Whether the listener that serves this connection stops. If so, finish the current work and accept no more.
   public nonisolated var isDraining: Bool { tcpConnection?.isDraining ?? false }
 
+  /// Waits until the listener that serves this connection stops: `TCPConnection.waitUntilDraining()`.
+  ///
+  /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
+  ///
+  /// *Cancellation* only ends the wait, and throws `CancellationError`.
+  ///
+  /// - Throws: ``SocketError``: `.closed` or why the connection broke, if that comes first; `CancellationError` if the
+  ///   task is cancelled.
+  public func waitUntilDraining() async throws {
+    try await waitForDrain(claimPlaceNow()) { isDraining }
+  }
+
   /// A line for logs: the number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }
 

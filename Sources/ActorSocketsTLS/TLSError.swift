@@ -1,3 +1,4 @@
+internal import ActorSockets
 internal import SocketSystem
 
 /// An error of a handshake, of an established connection, or of the certificates and settings of a context.
@@ -72,6 +73,18 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
   /// The error that a closure of the program threw, with ``Code/rejected``; otherwise `nil`.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
+  /// Whether the error is one that peers cause: with their certificates, with what they send, or because they are gone or
+  /// too slow. Otherwise the cause is in the configuration or on this machine.
+  public var isCausedByPeer: Bool {
+    switch code {
+    case .noIdentity, .keyMismatch, .badFile, .wrongPassphrase, .noTrustRoots, .invalidServerName,
+      .invalidConfiguration,
+      .exporterUnavailable, .internalError:
+      false
+    default: true
+    }
+  }
+
   private mutating func change(_ body: (inout Contents) -> Void) {
     var contents = box.contents
     body(&contents)
@@ -88,3 +101,5 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
     return additions.isEmpty ? "TLS: \(what)" : "TLS: \(what) (\(additions.joined(separator: ", ")))"
   }
 }
+
+extension TLSError: ConnectionError {}

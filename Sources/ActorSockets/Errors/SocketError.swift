@@ -167,6 +167,17 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   /// The error that a closure of the program threw, for ``Code/rejected``; the layer's error, for ``Code/layerFailed``.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
+  /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer or read in
+  /// time, sent more than a limit allows, or sent invalid UTF-8. A server need not report such errors, because any peer can cause
+  /// them at will.
+  public var isCausedByPeer: Bool {
+    switch code {
+    case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8: true
+    case .layerFailed: (underlyingError as? any ConnectionError)?.isCausedByPeer ?? false
+    default: false
+    }
+  }
+
   private mutating func change(_ body: (inout Contents) -> Void) {
     var contents = box.contents
     body(&contents)
@@ -182,6 +193,13 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     return "\(what): \(cause)\(kernel)\(done)"
   }
 }
+
+/// An error of a connection, for a server that counts the errors of its handlers.
+package protocol ConnectionError: Error {
+  var isCausedByPeer: Bool { get }
+}
+
+extension SocketError: ConnectionError {}
 
 extension SocketError.Code {
   /// The description of a code, used when there is no detail.

@@ -54,6 +54,25 @@ package enum OperationOutcome: Sendable {
 }
 
 extension ReadKind {
+  /// Whether the read may find the end of the stream in place of its first byte.
+  var mayFindEnd: Bool {
+    switch self {
+    case .any, .peek, .line, .message, .borrow(moreThan: 0...): true
+    // The borrow of an upgrade, which ends only with the stream.
+    case .borrow: false
+    case .exactly(_, let orEnd), .until(_, _, let orEnd): orEnd
+    case .batch(let kind): kind.mayFindEnd
+    }
+  }
+
+  /// Whether the bytes have a form, so that the stream is between two messages when such a read has got no byte.
+  var isFramed: Bool {
+    switch self {
+    case .any, .peek, .borrow: false
+    case .exactly, .until, .line, .message, .batch: true
+    }
+  }
+
   /// Throws `.invalidArgument` for a read that can never succeed.
   func validate() throws(SocketError) {
     switch self {

@@ -57,6 +57,15 @@ public protocol ReactorObserver: Sendable {
   ///   - error: The error that the operations throw.
   func handshakeFailed(_ connection: ObservedConnection, _ error: any Error)
 
+  /// The handler of an accepted connection has thrown an error. Its connection is aborted, unless it has ended already; so this call
+  /// may come before or after ``closed(_:_:)``. It is not called for failed handshakes, nor for handlers that were cancelled because
+  /// a drain was over. The observer that is set at that time receives the call.
+  ///
+  /// - Parameters:
+  ///   - connection: The connection.
+  ///   - error: What the handler has thrown.
+  func handlerFailed(_ connection: ObservedConnection, _ error: any Error)
+
   /// The kernel has dropped datagrams of an endpoint, because the program received them too slowly. The endpoint checks this
   /// when a receive returns a full batch, and when the endpoint is closed.
   ///
@@ -84,6 +93,7 @@ extension ReactorObserver {
   public func closed(_ connection: ObservedConnection, _ report: CloseReport) {}
   public func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake) {}
   public func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) {}
+  public func handlerFailed(_ connection: ObservedConnection, _ error: any Error) {}
   public func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) {}
   public var lagThreshold: Duration { .milliseconds(100) }
   public func lagged(_ lag: Duration) {}

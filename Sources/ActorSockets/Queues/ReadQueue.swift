@@ -86,6 +86,11 @@ struct ReadQueue<Tag> {
     case opening
     /// Reads finish, in the order of their calls.
     case open
+    /// As `open`, until a first read of a line or message is idle (`endIfIdle`).
+    case draining
+    /// As `draining`, and reads of bytes that have no form are idle too. A case of its own, because a second payload would make each
+    /// look at the phase dearer.
+    case drainingAll
     /// They all fail with this error.
     case refusing(SocketError)
   }
@@ -204,6 +209,15 @@ struct ReadQueue<Tag> {
   /// Notes that the stream is up.
   mutating func open() { if case .opening = phase { phase = .open } }
 
+  /// Lets the owner end the stream when the first read is idle, unless all reads fail. All reads go through the steps then, because
+  /// the fast paths do not check for idle reads.
+  mutating func drain(all: Bool) {
+    switch phase {
+    case .open, .draining: phase = all ? .drainingAll : .draining
+    case .opening, .drainingAll, .refusing: break
+    }
+  }
+
   /// Fails all reads, including later ones. The first refusal stays. The bytes stay for `takeBuffered`.
   mutating func refuse(_ error: SocketError) { if !isRefusing { phase = .refusing(error) } }
 
@@ -239,7 +253,7 @@ struct ReadQueue<Tag> {
     guard let first = entries.first, firstRead != .borrowing else { return .idle }
     switch phase {
     case .opening: return .idle
-    case .open: break
+    case .open, .draining, .drainingAll: break
     case .refusing(let error): return .finish(leave(0), .failure(error))
     }
     switch firstRead {
@@ -284,6 +298,33 @@ struct ReadQueue<Tag> {
   mutating func finishAny(_ count: Int) -> Entry? {
     guard case .any(let limit)? = entries.first?.kind, count <= limit else { return nil }
     return leave(0)
+  }
+}
+
+// MARK: - Draining
+
+extension ReadQueue {
+  /// Whether the stream ends when the first read is idle.
+  @inline(__always)
+  var isDraining: Bool {
+    switch phase {
+    case .draining, .drainingAll: true
+    case .opening, .open, .refusing: false
+    }
+  }
+
+  /// Ends the stream if the first read is idle: it waits for the first byte of a line or message, and may find the end in its place.
+  /// Call it when there is nothing to receive. For this read and all later ones it is as if the peer had finished, so no read takes
+  /// bytes that were meant for an earlier one.
+  ///
+  /// - Returns: Whether it was idle. Then the next step finishes it.
+  mutating func endIfIdle() -> Bool {
+    guard isDraining, firstRead == .waiting, buffer.isEmpty, ending == nil, let first = entries.first,
+      first.kind.mayFindEnd
+    else { return false }
+    if case .draining = phase, !first.kind.isFramed { return false }
+    arrived.end(.endOfStream)
+    return true
   }
 }
 

@@ -25,6 +25,14 @@ extension ByteStream {
     try await wait(for: waiter(in: \.waiters.open, place), in: \.waiters.open)
   }
 
+  /// Waits until the stream's listener drains, for a call that has its place. Asks here whether it does already, because the call may
+  /// have been suspended on its way to this method.
+  package func waitForDrain(_ place: Place, unless isDraining: () -> Bool) async throws {
+    if isDraining() { return }
+    if core.lifecycle.report != nil { throw core.endError.during("waitUntilDraining").thrown }
+    try await wait(for: waiter(in: \.waiters.draining, place), in: \.waiters.draining)
+  }
+
   func waitUntilReleased(_ place: Place) async {
     if core.isReleased { return }
     guard let waiter = try? waiter(in: \.waiters.released, place) else { return }

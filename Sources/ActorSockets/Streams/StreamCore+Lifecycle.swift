@@ -48,6 +48,23 @@ extension StreamCore {
     carryOut(lifecycle.idle(error, writes: writes.queue.isEmpty, currentTraffic))
   }
 
+  /// The listener that serves this stream drains.
+  ///
+  /// - Parameters:
+  ///   - idleReads: Which idle reads end, now and from now on.
+  ///   - isNew: Whether the listener has accepted the stream during the drain.
+  package func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, isNew: Bool) {
+    waiters.draining.resumeAll(.success(()))
+    if isNew { options.servesFirstMessage = true }
+    if idleReads > options.idleReads { options.idleReads = idleReads }
+    if let layer = upgrade?.layer { layer.beginDraining(options.idleReads) }
+    if carriedLayer != nil || options.idleReads == .wait || state == .connecting { return }
+    reads.queue.drain(all: options.idleReads == .endAll)
+    // Bytes may be in the kernel although epoll has not reported them yet. The first read is not idle then.
+    transport.tryAnyway()
+    pumpReads()
+  }
+
   // MARK: What is known
 
   /// The numbers of bytes moved so far.
@@ -161,6 +178,10 @@ extension StreamCore {
 
   private func openQueues() {
     reads.queue.open()
+    if options.idleReads != .wait {
+      options.servesFirstMessage = true
+      reads.queue.drain(all: options.idleReads == .endAll)
+    }
     writes.queue.open()
     waiters.open.resumeAll(.success(()))
     pumpWrites()
@@ -172,6 +193,7 @@ extension StreamCore {
     waiters.closed.resumeAll(.success(report))
     waiters.open.resumeAll(.failure(endError.during("connect").thrown))
     waiters.peerFinished.resumeAll(.failure(endError.during("peerFinishedWriting").thrown))
+    waiters.draining.resumeAll(.failure(endError.during("waitUntilDraining").thrown))
     if let observation = observation.take() {
       observation.ended(lifecycle.isUp ? .success(report) : .failure(endError.during("connect")))
     }

@@ -7,6 +7,8 @@ extension StreamCore {
   func begin(read: Operation, _ id: UInt64) {
     reads.hasProgress = read.progress != nil
     reads.isImmediate = start(read, .read(id))
+    // Bytes may be in the kernel although epoll has not reported them yet. The read is not idle then.
+    if reads.queue.isDraining { transport.tryAnyway() }
   }
 
   func begin(write: Operation?, _ id: UInt64) {

@@ -33,6 +33,8 @@ package protocol StreamLayer: AnyObject {
   func carrierIsIdle(_ error: SocketError)
   /// The user closes the plain stream.
   func close(after condition: CloseCondition?)
+  /// The listener that serves the stream drains.
+  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads)
   /// Whether the layer has failed. Then its last bytes may tell the peer why.
   var hasFailed: Bool { get }
   /// The user aborts the plain stream after the layer has failed. The layer ends, and the stream closes by itself.

@@ -18,6 +18,10 @@ public final class _StreamCore {
     package var closeTimeout: Duration = .seconds(30)
     package var closesOnEndOfStream = false
     package var closesOnTimeout = false
+    /// Which idle reads end, since the drain began.
+    var idleReads = TCPListener.Drain.IdleReads.wait
+    /// The drain began before the stream was up or served, so its first read is not idle before the first byte.
+    var servesFirstMessage = false
     package init() {}
   }
 
@@ -151,6 +155,8 @@ struct StreamWaiters {
   var open = Waiters<Void>()
   /// Until the peer has finished.
   var peerFinished = Waiters<Void>()
+  /// Until the stream's listener drains.
+  var draining = Waiters<Void>()
   /// Until there is a report.
   var closed = Waiters<CloseReport>()
   /// Until the descriptor is closed.

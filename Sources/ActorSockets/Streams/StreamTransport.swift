@@ -45,6 +45,8 @@ package protocol StreamTransport: AnyObject {
   var unacknowledgedBytes: Int { get }
   /// Whether nothing is left to receive except the end of the stream or an error.
   var isAtEnd: Bool { get }
+  /// Whether bytes have arrived that no receive can return yet: a part of an encrypted record.
+  var hasPartialInput: Bool { get }
   /// The state of the TCP connection; `nil` if the transport does not use TCP.
   var tcpInfo: TCPInfo? { get }
   /// Releases everything after the sent bytes are safe.
@@ -76,6 +78,7 @@ extension StreamTransport {
   package var failure: SocketError? { nil }
   package var heldBackBytes: Int { 0 }
   package var hasFoundEnd: Bool { false }
+  package var hasPartialInput: Bool { false }
   package func hasten() {}
   package func findEnd() {}
   package func expectNoMore() {}

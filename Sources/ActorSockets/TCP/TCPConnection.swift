@@ -241,6 +241,19 @@ public actor TCPConnection: ByteStream {
   /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work.
   public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
 
+  /// Waits until the listener that serves this connection stops. Use it to send a farewell message or to stop background work. A
+  /// connection that no listener serves waits until it has ended.
+  ///
+  /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
+  ///
+  /// *Cancellation* only ends the wait, and throws `CancellationError`.
+  ///
+  /// - Throws: ``SocketError``: `.closed` or why the connection broke, if that comes first; `CancellationError` if the task is
+  ///   cancelled.
+  public func waitUntilDraining() async throws {
+    try await waitForDrain(claimPlaceNow()) { isDraining }
+  }
+
   /// A description in one line, for logs: the number, the label and the addresses. ``ByteStream/status`` has more.
   public nonisolated var description: String {
     "TCPConnection \(ObservedConnection(id, identity.withLock { $0 }))"
@@ -272,7 +285,10 @@ public actor TCPConnection: ByteStream {
 
   func takeFromInbox() -> OwnedDescriptor? { transport.inbox?.take() }
 
-  nonisolated func setDraining() { draining.store(true, ordering: .relaxed) }
+  nonisolated func setDraining(_ idleReads: TCPListener.Drain.IdleReads, isNew: Bool) {
+    draining.store(true, ordering: .relaxed)
+    submit { $0.core.beginDraining(idleReads, isNew: isNew) }
+  }
 }
 
 extension TCPConnection: CustomStringConvertible {}

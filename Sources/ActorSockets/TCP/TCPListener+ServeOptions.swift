@@ -38,28 +38,65 @@ extension TCPListener {
     }
   }
 
-  /// How long handlers may continue when a server stops.
+  /// How long handlers may continue when a server stops, and which idle reads end.
   public struct Drain: Hashable, Sendable {
+    /// Which idle reads end during a drain.
+    ///
+    /// A read is idle if it may find the end of the stream, and no byte has arrived for it. When a read is idle, the connection's
+    /// reads find the end of the stream, as if the peer had finished: this read returns `nil`, and so do later ones. So a handler that
+    /// serves one message after the other ends its loop, and its connection is closed cleanly at once. A line or message of which a
+    /// byte has arrived is read in full. A connection that was accepted during the drain, or whose TLS handshake was not done when it
+    /// began, is not idle before its first byte.
+    ///
+    /// If a request consists of several reads, such as the lines of a header, a pause between two of them counts as idle. Use
+    /// ``wait`` then, and check ``TCPConnection/isDraining`` between requests.
+    public enum IdleReads: Int, Hashable, Sendable, Comparable {
+      /// No read ends. All go on waiting, until the drain is over.
+      case wait
+      /// Reads of lines and messages end. Reads of bytes that have no form go on waiting, because the framework cannot
+      /// distinguish a pause of an upload from its end: ``ByteStream/read(upTo:timeout:)``, ``ByteStream/chunks`` and
+      /// ``ByteStream/withBytes(upTo:timeout:_:)``.
+      case endMessages
+      /// All idle reads end. Choose this for protocols in which a pause means that the peer wants nothing, such as an echo.
+      case endAll
+
+      /// Compares how many reads end.
+      ///
+      /// - Parameters:
+      ///   - left: Which idle reads end.
+      ///   - right: The same.
+      /// - Returns: Whether fewer reads end with `left`.
+      public static func < (left: IdleReads, right: IdleReads) -> Bool { left.rawValue < right.rawValue }
+    }
+
     let nanoseconds: Int64
+    let idleReads: IdleReads
 
     /// Gives the handlers this long to end; after that they are cancelled and their connections aborted.
     ///
-    /// - Parameter duration: The time.
+    /// - Parameters:
+    ///   - duration: The time.
+    ///   - idleReads: Which idle reads end.
     /// - Returns: The drain.
-    public static func within(_ duration: Duration) -> Drain { Drain(nanoseconds: duration.clampedNanoseconds) }
+    public static func within(_ duration: Duration, idleReads: IdleReads = .endMessages) -> Drain {
+      Drain(nanoseconds: duration.clampedNanoseconds, idleReads: idleReads)
+    }
 
     /// Cancels the handlers and aborts their connections at once.
-    public static var immediately: Drain { Drain(nanoseconds: 0) }
+    public static var immediately: Drain { Drain(nanoseconds: 0, idleReads: .wait) }
   }
 
-  /// The numbers of connections that a server accepted, finished and refused.
+  /// The numbers of connections that a server accepted and refused, and how the accepted ones ended.
   public struct ServeReport: Hashable, Sendable {
     /// The connections that were accepted.
     public var accepted = 0
     /// The accepted connections whose handler returned.
     public var finished = 0
-    /// The accepted connections whose handler threw an error.
+    /// The accepted connections whose handler threw an error that no peer caused.
     public var failed = 0
+    /// The accepted connections whose handler threw an error that a peer caused, and the handshakes that failed because of the peer:
+    /// see ``SocketError/isCausedByPeer``. The error may be one of another connection that the handler made.
+    public var failedByPeer = 0
     /// The accepted connections that were aborted because their handlers had not ended when the drain was over.
     public var aborted = 0
     /// The connections that were reset at once: their peer had too many, descriptors were short (see ``TCPListener/accept()``),

@@ -209,7 +209,7 @@ internal import COpenSSL
 
   /// Whether no part of a record was taken in. OpenSSL does not count a header as pending, but waits for the body after
   /// it.
-  private var isBetweenRecords: Bool {
+  var isBetweenRecords: Bool {
     // SAFETY: `ssl` is this value's, and the text is static: "RB" while a body is read.
     unsafe SSL_has_pending(ssl) == 0 && SSL_rstate_string(ssl)[1] == UInt8(ascii: "H")
   }

@@ -30,6 +30,7 @@ extension TLSTransport {
   var hasFoundEnd: Bool { receiving.ending == .endOfStream }
   /// Whether there is received ciphertext that is not decrypted.
   private var hasCiphertext: Bool { engine?.hasInput == true || !pendingCiphertext.isEmpty }
+  var hasPartialInput: Bool { mayHaveMore || engine?.isBetweenRecords == false }
   /// Whether there may be something to receive.
   var mayHaveMore: Bool { receiving.ending == nil && (carrier?.isReadable == true || hasCiphertext) }
 

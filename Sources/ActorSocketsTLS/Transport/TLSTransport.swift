@@ -189,6 +189,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
     if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
   }
 
+  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads) { core?.beginDraining(idleReads, isNew: false) }
+
   func close(after condition: CloseCondition?) {
     if let condition { core?.beginClose(after: condition) } else { core?.beginClose() }
   }

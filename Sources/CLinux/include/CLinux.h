@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "CLinuxDatagrams.h"
+#include "CLinuxSignals.h"
 
 /// One event: the event mask, and the token that the descriptor was registered with
 typedef struct {

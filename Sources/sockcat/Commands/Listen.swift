@@ -11,7 +11,7 @@ struct Listen {
   let options: ListenOptions
 
   func run() async throws {
-    let signals = await StopSignals()
+    let signals = try StopSignals()
     let service = try makeService()
     let context = try options.tls.makeContext()
     var configuration = TCPListener.Configuration()
@@ -57,8 +57,9 @@ struct Listen {
     of listeners: [TCPListener], _ context: TLSContext?, _ service: any Service, _ signals: StopSignals
   ) async throws {
     let reports = try await signals.during {
-      for listener in listeners { await listener.drain(within: Self.drainTime) }
+      // First, because a drain ends the handlers that wait for a line, and a chat says goodbye to all.
       await service.drain()
+      for listener in listeners { await listener.drain(within: Self.drainTime) }
     } abort: {
       for listener in listeners { await listener.drain(within: .zero) }
     } _: {
@@ -84,7 +85,7 @@ struct Listen {
       options.maximumConnections.map { TCPListener.ServeLimits(connections: $0) } ?? TCPListener.ServeLimits()
     let (tls, idleTimeout) = (options.tls, options.idleTimeout)
     guard let context else {
-      return try await listener.serve(on: options.place, limits: limits) {
+      return try await listener.serve(on: options.place, limits: limits, handlerFailed: { _, _ in }) {
         try await serveOneOfMany($0, service, idleTimeout)
       }
     }
@@ -94,7 +95,7 @@ struct Listen {
         if !tls.isVerbose { return }
         let name = connection.remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
         StandardError.write(line: "sockcat: \(name)\(Failure(error).message)")
-      }
+      }, handlerFailed: { _, _ in }
     ) {
       try await $0.announce(tls)
       try await serveOneOfMany($0, service, idleTimeout)

@@ -10,7 +10,7 @@ struct UDPListen {
   let options: UDPListenOptions
 
   func run() async throws {
-    let signals = await StopSignals()
+    let signals = try StopSignals()
     let output = try StandardOutput()
     let endpoint = try UDPEndpoint.bind(to: options.endpoint, configuration: configuration)
     for group in options.groups { try await endpoint.join(group, on: options.interface) }

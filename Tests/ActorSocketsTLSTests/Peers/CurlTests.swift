@@ -44,7 +44,7 @@ extension Peers {
           #expect(try folder.read("got") == pattern(100_000))
         }
         #expect(server.sessions.all.map { "\($0.version)" } == ["TLS \(version)", "TLS \(version)"])
-        #expect(try await server.stop().failed == 0)
+        #expect(try await server.stop().failures == 0)
       }
     }
 

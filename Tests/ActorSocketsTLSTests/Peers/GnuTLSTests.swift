@@ -98,7 +98,7 @@ extension Peers {
         try await client.finishInput()
         #expect(try await client.exitStatus() == 0)
         #expect(try folder.read("output") == pattern(500_000) + Array("\nwhat is it?\n".utf8))
-        #expect(try await server.stop().failed == 0)
+        #expect(try await server.stop().failures == 0)
       }
     }
 
@@ -152,7 +152,7 @@ extension Peers {
         try await client.waitForOutput("the last")
         try await client.finishInput()
         _ = try await client.exitStatus()
-        #expect(try await server.stop().failed == 0)
+        #expect(try await server.stop().failures == 0)
       }
     }
   }

@@ -173,7 +173,7 @@ extension Peers {
         }
         try await client.send("Q\n")
         #expect(try await client.exitStatus() == 0)
-        #expect(try await server.stop().failed == 0)
+        #expect(try await server.stop().failures == 0)
       }
     }
 

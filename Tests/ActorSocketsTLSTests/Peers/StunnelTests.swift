@@ -74,7 +74,7 @@ extension Peers {
         try await connection.finishWriting()
         #expect(try await arrived == pattern(1_000_000))
         await connection.close()
-        #expect(try await server.stop().failed == 0)
+        #expect(try await server.stop().failures == 0)
         await program.kill(SIGTERM)
       }
     }

@@ -38,7 +38,7 @@ import Testing
       for _ in 0..<8 { try peer.socket.send(pattern(65_536)) }
       peer.socket.finishWriting()
       #expect(try await peer.socket.receiveToEnd().isEmpty)
-      #expect(try await server.stop().failed == 1)
+      #expect(try await server.stop().failures == 1)
     }
   }
 
@@ -54,7 +54,7 @@ import Testing
       try peer.flush()
       let error = await #expect(throws: SystemError.self) { _ = try await peer.socket.receiveToEnd() }
       #expect(error?.errno == Errno.connectionReset)
-      #expect(try await server.stop().failed == 1)
+      #expect(try await server.stop().failures == 1)
     }
   }
 

@@ -28,7 +28,7 @@ import Testing
       #expect(good.engine.received == pattern(100))
       good.socket.close()
       let report = try await server.stop()
-      #expect(report.failed == 1 && report.finished == 1, "\(report)")
+      #expect(report.failedByPeer == 1 && report.finished == 1, "\(report)")
       #expect(server.failures.all.count == (isAfterHandshake ? 0 : 1))
     }
   }

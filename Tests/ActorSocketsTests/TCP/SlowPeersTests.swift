@@ -61,7 +61,7 @@ import Testing
       for client in dripping { await #expect(throws: SystemError.self) { try await client.receiveToEnd() } }
       serving.cancel()
       let report = try await serving.value
-      #expect(report.accepted == 10 && report.finished == 6 && report.failed == 4, "\(report)")
+      #expect(report.accepted == 10 && report.finished == 6 && report.failedByPeer == 4, "\(report)")
     }
   }
 }

@@ -115,17 +115,24 @@ struct EncryptionTests {
   func `A hang-up makes a server show its new certificate`() async throws {
     let certificates = try await TestCertificates.shared
     let context = try TLSContext(TLSConfiguration(identity: TLSIdentity.selfSigned(for: ["127.0.0.1"])))
-    let source = renewOnHangUp(
-      context, certificateFile: certificates.path("server.pem"), keyFile: certificates.path("server.key"))
-    defer { source.cancel() }
+    // Taken over here too, so that no signal comes before the example has.
+    let signals = try ProcessSignals([.hangup])
+    let renewing = Task {
+      try await renewOnHangUp(
+        context, certificateFile: certificates.path("server.pem"), keyFile: certificates.path("server.key"))
+    }
+    defer { renewing.cancel() }
     try await serving { listener in
       try await listener.serve(tls: context) { try await $0.write(utf8: "hello\n") }
     } _: { endpoint in
       let client = try TLSContext(TLSConfiguration(trustRoots: [.file(certificates.authority)]))
       await #expect(throws: TLSError.self) { try await ask("", at: endpoint, client) }
-      kill(getpid(), SIGHUP)
-      try await eventually("the new certificate is shown") { (try? await ask("", at: endpoint, client)) == "hello" }
+      try await eventually("the new certificate is shown") {
+        kill(getpid(), SIGHUP)
+        return (try? await ask("", at: endpoint, client)) == "hello"
+      }
     }
+    withExtendedLifetime(signals) {}
   }
 
   @Test

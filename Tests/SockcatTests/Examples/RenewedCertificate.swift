@@ -1,12 +1,9 @@
+import ActorSockets
 import ActorSocketsTLS
-import Dispatch
-import Glibc
 
-/// Reads the certificate again whenever the process gets a SIGHUP: new connections show the new one, others go on.
-func renewOnHangUp(_ context: TLSContext, certificateFile: String, keyFile: String) -> any DispatchSourceSignal {
-  signal(SIGHUP, SIG_IGN)
-  let source = DispatchSource.makeSignalSource(signal: SIGHUP)
-  source.setEventHandler {
+/// Reads the certificate again whenever the process gets a SIGHUP: new connections show the new one, and established ones keep the old one.
+func renewOnHangUp(_ context: TLSContext, certificateFile: String, keyFile: String) async throws {
+  for await _ in try ProcessSignals([.hangup]) {
     do {
       let identity = try TLSIdentity(certificateFile: certificateFile, keyFile: keyFile)
       try context.replaceIdentities(identity: identity)
@@ -14,6 +11,4 @@ func renewOnHangUp(_ context: TLSContext, certificateFile: String, keyFile: Stri
       print("the old certificate stays: \(error)")
     }
   }
-  source.activate()
-  return source
 }

@@ -1,9 +1,8 @@
-import EpollReactor
-import TestSupport
+package import EpollReactor
 
 extension Reactor {
   /// Runs `body` while this reactor's thread is blocked, so that one look at epoll finds the events that `body` causes.
-  func whileBlocked<Value>(_ body: () throws -> Value) async rethrows -> Value {
+  package func whileBlocked<Value>(_ body: () throws -> Value) async rethrows -> Value {
     let isBlocked = Gate()
     let mayGoOn = Gate()
     submit {

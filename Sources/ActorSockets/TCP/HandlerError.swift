@@ -1,0 +1,56 @@
+internal import EpollReactor
+internal import SocketSystem
+
+/// The error that ended a handler, on its way from the handler's task to those who hear of it.
+package struct HandlerError: Error {
+  /// Who hears of it.
+  enum Reporter: Sendable {
+    case standardError
+    case program(@Sendable (TCPConnection, any Error) -> Void)
+  }
+
+  /// What the handler threw.
+  private let error: any Error
+  /// Whether it is a handshake that failed: observers have heard of it.
+  private let isHandshake: Bool
+  /// Tells the program, if a layer does that in the server's place.
+  private let tellProgram: (@Sendable () -> Void)?
+
+  /// Creates the error of a handler.
+  ///
+  /// - Parameters:
+  ///   - error: What the handler threw.
+  ///   - isHandshake: Whether it is a handshake that failed.
+  ///   - tellProgram: Tells the program, in place of what the listener was given; `nil` if there is nothing in its place.
+  package init(_ error: any Error, isHandshake: Bool = false, tellProgram: (@Sendable () -> Void)? = nil) {
+    self.error = error
+    self.isHandshake = isHandshake
+    self.tellProgram = tellProgram
+  }
+
+  var isCausedByPeer: Bool { (error as? any ConnectionError)?.isCausedByPeer ?? false }
+
+  /// Tells the program, or prints the error if the program has not asked for it and the peer did not cause it.
+  func report(_ connection: TCPConnection, _ reporter: Reporter) {
+    if let tellProgram { return tellProgram() }
+    switch reporter {
+    case .program(let tell): tell(connection, error)
+    case .standardError where isCausedByPeer: break
+    case .standardError:
+      StandardError.write(line: "\(connection): \(isHandshake ? "the handshake" : "the handler") failed: \(error)")
+    }
+  }
+
+  /// Tells the observer of the connection's reactor. On the reactor's thread only.
+  func observe(_ connection: ObservedConnection, _ reactor: Reactor) {
+    if !isHandshake { reactor.observer?.handlerFailed(connection, error) }
+  }
+}
+
+extension TCPConnection {
+  /// The handler has thrown an error: tells the observer of it, unless it is `nil`, and aborts.
+  func handlerFailed(_ error: HandlerError?) {
+    error?.observe(ObservedConnection(id, identity.withLock { $0 }), executor.reactor)
+    abort()
+  }
+}

@@ -1,0 +1,240 @@
+import ActorSocketsTesting
+import EpollReactor
+import Foundation
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+@testable import ActorSocketsTLS
+
+/// What a server of encrypted connections does when it stops, and when a handler fails.
+@Suite struct SecureServeTests {
+  /// A server that answers lines, on manual time, so that nothing here ends because a drain is over.
+  private struct Scene {
+    let time = ManualTime()
+    let listener: TCPListener
+    let serving: Task<TCPListener.ServeReport, any Error>
+    let server: RawPeer
+
+    init(_ version: TLSVersion, _ idleReads: TCPListener.Drain.IdleReads = .endMessages) async throws {
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
+      self.listener = listener
+      let context = try Contexts.server(version)
+      serving = Task {
+        try await listener.serve(tls: context, drain: .within(.seconds(100), idleReads: idleReads)) { connection in
+          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+        }
+      }
+      server = try RawPeer(Contexts.client(version), to: listener.localAddresses[0].port ?? 0)
+      try await server.handshake()
+    }
+
+    func send(_ text: String) throws {
+      server.engine.send(Array(text.utf8))
+      try server.flush()
+    }
+
+    func expectLine(_ text: String) async throws {
+      while server.engine.received.count < text.utf8.count { try await server.receive() }
+      #expect(server.engine.received == Array(text.utf8))
+      server.engine.received = []
+    }
+
+    func beginDraining() async {
+      serving.cancel()
+      await expectError(.closed) { _ = try await listener.accept() }
+    }
+
+    func expectCleanEnd() async throws {
+      while !server.engine.hasEnded, server.engine.failure == nil { try await server.receive() }
+      #expect(server.engine.hasEnded && server.engine.failure == nil && server.engine.received == [])
+      server.socket.close()
+      let report = try await serving.value
+      #expect(report.finished == 1 && report.failed == 0 && report.failedByPeer == 0 && report.aborted == 0)
+    }
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `A handler that waits for the next line comes to its end, and the client gets close_notify`(
+    version: TLSVersion
+  ) async throws {
+    try await within("the drain ends") {
+      let scene = try await Scene(version)
+      try scene.send("hello\n")
+      try await scene.expectLine("hello\n")
+      await scene.beginDraining()
+      try await scene.expectCleanEnd()
+    }
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `A record that has begun to arrive is served`(version: TLSVersion) async throws {
+    try await within("the drain ends") {
+      for length in [1, 5, 6, 20] {
+        let scene = try await Scene(version)
+        try scene.send("hello\n")
+        try await scene.expectLine("hello\n")
+        scene.server.engine.send(Array("late\n".utf8))
+        let record = scene.server.engine.takeOutput()
+        // While the reactor stands still, the drain and the first part of the record come.
+        try await scene.time.reactor.whileBlocked {
+          try scene.server.socket.send(Array(record.prefix(length)))
+          scene.serving.cancel()
+        }
+        await expectError(.closed) { _ = try await scene.listener.accept() }
+        try scene.server.socket.send(Array(record.dropFirst(length)))
+        try await scene.expectLine("late\n")
+        try await scene.expectCleanEnd()
+      }
+    }
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `Idle reads go on waiting if the drain says so`(version: TLSVersion) async throws {
+    try await within("the drain ends") {
+      let scene = try await Scene(version, .wait)
+      await scene.beginDraining()
+      try scene.send("late\n")
+      try await scene.expectLine("late\n")
+      scene.server.engine.finish()
+      try scene.server.flush()
+      try await scene.expectCleanEnd()
+    }
+  }
+
+  @Test func `A connection whose handshake is not done when the drain begins gets its first message`() async throws {
+    try await within("the drain ends") {
+      let time = ManualTime()
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
+      let context = try Contexts.server()
+      let serving = Task {
+        try await listener.serve(tls: context) { connection in
+          try await connection.waitUntilDraining()
+          #expect(connection.isDraining)
+          #expect(try await connection.read(.line()) == "first")
+          #expect(try await connection.read(.line()) == nil)
+        }
+      }
+      let peer = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
+      try await eventually("it is accepted") { await listener.server.active.count == 1 }
+      await listener.drain(within: .seconds(100))
+      try await peer.handshake()
+      try await eventually("the handler waits") {
+        let connection = await listener.server.active.values.first
+        return await connection?.state == .open
+      }
+      peer.engine.send(Array("first\n".utf8))
+      try peer.flush()
+      while !peer.engine.hasEnded { try await peer.receive() }
+      peer.socket.close()
+      #expect(try await serving.value.finished == 1)
+    }
+  }
+
+  @Test func `A handler can wait for the drain`() async throws {
+    try await within("the drain ends") {
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+      let context = try Contexts.server()
+      let isWaiting = Gate()
+      let serving = Task {
+        try await listener.serve(tls: context) { connection in
+          async let drain: Void = connection.waitUntilDraining()
+          isWaiting.open()
+          try await drain
+          try await connection.write(utf8: "bye")
+        }
+      }
+      let client = try await TLSConnection.connect(
+        to: .address(listener.localAddresses[0]), context: Contexts.client(), serverName: "server.test")
+      await isWaiting.wait()
+      serving.cancel()
+      #expect(try await client.read(exactly: 3) == Array("bye".utf8))
+      await client.close()
+      #expect(try await serving.value.finished == 1)
+    }
+  }
+
+  // MARK: Errors
+
+  private struct Broken: Error {}
+
+  private final class Observer: ReactorObserver {
+    let notes = Notes<String>()
+    func handlerFailed(_ connection: ObservedConnection, _ error: any Error) { notes.add("handler \(error)") }
+    func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) { notes.add("handshake") }
+  }
+
+  @Test func `Handlers and handshakes that fail are told apart, to the program and to observers`() async throws {
+    try await within("the server ends") {
+      let (reactor, observer, failures) = (Reactor(), Observer(), Notes<String>())
+      reactor.observer = observer
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
+      let context = try Contexts.server()
+      let serving = Task {
+        try await listener.serve(
+          tls: context,
+          handshakeFailed: { connection, error in
+            failures.add("handshake \(connection.remoteAddress != nil) \(error is TLSError)")
+          },
+          handlerFailed: { connection, error in failures.add("handler \(connection.remoteAddress != nil) \(error)") },
+          handler: { _ in throw Broken() })
+      }
+      let plain = try RawSocket.connected(to: listener.localAddresses[0])
+      try plain.send("GET / HTTP/1.0\r\n\r\n")
+      _ = try? await plain.receiveToEnd()
+      plain.close()
+      try await eventually("the handshake has failed") { failures.all.count == 1 }
+      let client = try await TLSConnection.connect(
+        to: .address(listener.localAddresses[0]), context: Contexts.client(), serverName: "server.test")
+      await #expect(throws: (any Error).self) { while try await client.read() != nil {} }
+      await client.close()
+      serving.cancel()
+      let report = try await serving.value
+      #expect(report.accepted == 2 && report.failedByPeer == 1 && report.failed == 1)
+      #expect(failures.all == ["handshake true true", "handler true Broken()"])
+      #expect(observer.notes.all == ["handshake", "handler Broken()"])
+    }
+  }
+
+  @Test func `Errors that the peer did not cause are printed unless the program hears of them`() async throws {
+    await #expect(processExitsWith: .success) {
+      try await within("the servers end") {
+        let before = dup(STDERR_FILENO)
+        let pipe = Pipe()
+        dup2(pipe.fileHandleForWriting.fileDescriptor, STDERR_FILENO)
+        // A server without a certificate cannot shake hands, which is its own fault.
+        var configuration = TLSConfiguration()
+        configuration.chooseIdentity = { _ in nil }
+        for context in [try TLSContext(configuration), try Contexts.server()] {
+          for isSilent in [true, false] { try await SecureServeTests.failOnce(context, isSilent: isSilent) }
+        }
+        let output = pipe.fileHandleForReading
+        let lines = try await onThread {
+          var text = ""
+          while text.count(where: { $0 == "\n" }) < 2 { text += String(decoding: output.availableData, as: UTF8.self) }
+          return text.split(separator: "\n")
+        }
+        dup2(before, STDERR_FILENO)
+        #expect(lines.count == 2 && lines[0].contains(": the handshake failed: TLS: "))
+        #expect(lines[1].hasSuffix(": the handler failed: Broken()"))
+      }
+    }
+  }
+
+  /// Serves one client, whose handler fails, unless its handshake does.
+  private static func failOnce(_ context: TLSContext, isSilent: Bool) async throws {
+    let ignore: @Sendable (TLSConnection, any Error) -> Void = { _, _ in }
+    let silence = isSilent ? ignore : nil
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let serving = Task {
+      try await listener.serve(tls: context, handshakeFailed: silence, handlerFailed: silence) { _ in throw Broken() }
+    }
+    let peer = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
+    try? await peer.handshake()
+    try await eventually("it has failed") { await listener.server.report.failed == 1 }
+    peer.socket.close()
+    serving.cancel()
+    #expect(try await serving.value.failedByPeer == 0)
+  }
+}

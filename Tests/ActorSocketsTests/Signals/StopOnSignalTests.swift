@@ -1,0 +1,172 @@
+import ActorSocketsTesting
+import EpollReactor
+import Foundation
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+@testable import SocketSystem
+
+/// Servers that stop on signals. Each test is a process of its own, because the handling of a signal is one of all tests.
+@Suite struct StopOnSignalTests {
+  /// A server on manual time, whose handlers do not react to a drain.
+  private struct Scene {
+    let time = ManualTime()
+    let listener: TCPListener
+    let serving: Task<TCPListener.ServeReport, any Error>
+    let client: RawSocket
+
+    init(
+      stopOn signals: Set<ProcessSignal> = [.terminate, .interrupt],
+      _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void = { _ = try await $0.read() }
+    ) async throws {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+      let isServed = Gate()
+      serving = Task {
+        try await listener.serve(drain: .within(.seconds(100)), stopOn: signals) { connection in
+          isServed.open()
+          try await handler(connection)
+        }
+      }
+      self.listener = listener
+      client = try RawSocket.connected(to: listener.localAddresses[0])
+      await isServed.wait()
+    }
+
+    /// Waits until the drain is under way.
+    func expectDrain() async throws {
+      try await eventually("the server drains") { await listener.server.isDraining }
+    }
+  }
+
+  @Test func `The first signal begins the drain, and the handling from before is restored at the end`() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      try await within("the server ends") {
+        let scene = try await Scene()
+        #expect(handling(of: SIGTERM) == .handler && handling(of: SIGINT) == .handler)
+        kill(getpid(), SIGINT)
+        try await scene.expectDrain()
+        #expect(handling(of: SIGTERM) == .handler)
+        scene.client.close()
+        let report = try await scene.serving.value
+        #expect(report.finished == 1 && report.aborted == 0)
+        #expect(handling(of: SIGTERM) == .default && handling(of: SIGINT) == .default)
+        if report.finished == 1 { kill(getpid(), SIGTERM) }
+      }
+    }
+  }
+
+  @Test func `The second signal ends the drain at once`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("the server ends") {
+        let scene = try await Scene()
+        kill(getpid(), SIGTERM)
+        try await scene.expectDrain()
+        kill(getpid(), SIGTERM)
+        let report = try await scene.serving.value
+        #expect(report.aborted == 1 && report.finished == 0)
+        await #expect(throws: SystemError.self) { try await scene.client.receive() }
+      }
+    }
+  }
+
+  @Test func `A third signal ends a process whose handlers do not react`() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      try await within("the process ends") {
+        let never = Gate()
+        let scene = try await Scene { _ in await never.wait() }
+        kill(getpid(), SIGTERM)
+        // Two signals that come at once are one.
+        try await scene.expectDrain()
+        kill(getpid(), SIGTERM)
+        try await eventually("the default is restored") { handling(of: SIGTERM) == .default }
+        #expect(throws: SystemError.self) { try RawSocket.connected(to: scene.listener.localAddresses[0]) }
+        kill(getpid(), SIGTERM)
+        await never.wait()
+      }
+    }
+  }
+
+  @Test func `A third signal ends a process whose reactors are blocked`() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+      let isServed = Gate()
+      let serving = Task {
+        try await listener.serve(on: .reactor, stopOn: [.terminate, .interrupt]) { _ in
+          isServed.open()
+          while true {}
+        }
+      }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      await isServed.wait()
+      for number in 1...3 {
+        kill(getpid(), SIGTERM)
+        // Two signals that come at once are one.
+        try await eventually("it has arrived") { SignalHandler.count(of: SIGTERM) == number }
+      }
+      try await eventually("the process has ended") { false }
+      _ = (serving, client)
+    }
+  }
+
+  @Test func `All servers that name the signal drain together`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("the servers end") {
+        let scenes = [try await Scene(), try await Scene(stopOn: [.terminate, .hangup]), try await Scene(stopOn: [])]
+        kill(getpid(), SIGTERM)
+        for scene in scenes.prefix(2) {
+          try await scene.expectDrain()
+          scene.client.close()
+          #expect(try await scene.serving.value.finished == 1)
+        }
+        try RawSocket.connected(to: scenes[2].listener.localAddresses[0]).close()
+        scenes[2].serving.cancel()
+        scenes[2].client.close()
+        #expect(try await scenes[2].serving.value.aborted == 0)
+      }
+    }
+  }
+
+  @Test func `A server that cannot take over signals serves nobody, and can be served later`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("the server ends") {
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        await expectError(.invalidArgument) { try await listener.serve(limits: .init(connections: 0)) { _ in } }
+        var limit = rlimit()
+        // SAFETY: the calls read or write one struct rlimit.
+        unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        let before = limit.rlim_cur
+        limit.rlim_cur = 0
+        unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        await #expect { try await listener.serve(stopOn: [.terminate]) { _ in } } throws: {
+          ($0 as? SocketError)?.code == .tooManyOpenFiles
+        }
+        limit.rlim_cur = before
+        unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        let serving = Task { try await listener.serve(stopOn: [.terminate]) { _ in } }
+        let client = try RawSocket.connected(to: listener.localAddresses[0])
+        #expect(try await client.receiveToEnd() == [])
+        client.close()
+        kill(getpid(), SIGTERM)
+        #expect(try await serving.value.finished == 1)
+      }
+    }
+  }
+
+  @Test func `Signals and cancellation may come in any order`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("the servers end") {
+        for signalFirst in [true, false] {
+          let scene = try await Scene()
+          if signalFirst { kill(getpid(), SIGTERM) } else { scene.serving.cancel() }
+          try await scene.expectDrain()
+          if signalFirst { scene.serving.cancel() } else { kill(getpid(), SIGTERM) }
+          try await eventually("the first signal has come") { await scene.listener.server.stopSignalsSeen == 1 }
+          kill(getpid(), SIGTERM)
+          #expect(try await scene.serving.value.aborted == 1)
+          #expect(handling(of: SIGTERM) == .default)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,231 @@
+import ActorSocketsTesting
+import EpollReactor
+import Foundation
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// What a server does with the errors of its handlers.
+@Suite struct HandlerErrorTests {
+  struct Broken: Error {}
+
+  private final class Observer: ReactorObserver {
+    let failures = Notes<String>()
+    func handlerFailed(_ connection: ObservedConnection, _ error: any Error) {
+      failures.add("\(connection.remoteAddress != nil) \(error)")
+    }
+  }
+
+  /// Serves one client, and returns the report.
+  private func serve(
+    on reactor: Reactor = .shared, failures: Notes<String>? = nil,
+    _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void,
+    client act: (RawSocket) async throws -> Void
+  ) async throws -> TCPListener.ServeReport {
+    let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+    let hasEnded = Gate()
+    let serving = Task {
+      try await listener.serve(handlerFailed: { connection, error in
+        let code = (error as? SocketError)?.code.description ?? "\(error)"
+        failures?.add("\(connection.remoteAddress != nil) \(code)")
+      }) { connection in
+        defer { hasEnded.open() }
+        try await handler(connection)
+      }
+    }
+    let client = try RawSocket.connected(to: listener.localAddresses[0])
+    try await act(client)
+    await hasEnded.wait()
+    client.close()
+    serving.cancel()
+    return try await serving.value
+  }
+
+  @Test func `Every error of a handler is told, and counted as the program's or the peer's`() async throws {
+    try await within("the servers end") {
+      let failures = Notes<String>()
+      let own = try await serve(failures: failures) { _ in
+        throw Broken()
+      } client: { _ in
+      }
+      #expect(own.accepted == 1 && own.failed == 1 && own.failedByPeer == 0 && own.finished == 0)
+
+      let reset = try await serve(failures: failures) {
+        _ = try await $0.read()
+      } client: {
+        $0.reset()
+      }
+      #expect(reset.accepted == 1 && reset.failed == 0 && reset.failedByPeer == 1)
+
+      let truncated = try await serve(failures: failures) {
+        _ = try await $0.read(exactly: 2)
+      } client: {
+        try $0.send("x")
+        $0.close()
+      }
+      #expect(truncated.failedByPeer == 1)
+
+      let slow = try await serve(failures: failures) {
+        _ = try await $0.read(timeout: .within(.zero))
+      } client: { _ in
+      }
+      #expect(slow.failedByPeer == 1)
+
+      let long = try await serve(failures: failures) {
+        _ = try await $0.read(until: .lf, maximumLength: 3)
+      } client: {
+        try $0.send("xxxx")
+      }
+      #expect(long.failedByPeer == 1)
+
+      let closed = try await serve(failures: failures) {
+        await $0.close()
+        try await $0.write([1])
+      } client: { _ in
+      }
+      #expect(closed.failed == 1)
+      #expect(
+        failures.all == [
+          "true Broken()", "true connectionReset", "true endOfStream", "true timedOut", "true limitExceeded",
+          "true closed",
+        ])
+    }
+  }
+
+  @Test func `The observer hears of the error of a handler, also after the end of the connection`() async throws {
+    try await within("the servers end") {
+      let reactor = Reactor()
+      let observer = Observer()
+      reactor.observer = observer
+      _ = try await serve(on: reactor) { _ in
+        throw Broken()
+      } client: { _ in
+      }
+      _ = try await serve(on: reactor) {
+        await $0.close()
+        throw Broken()
+      } client: { _ in
+      }
+      _ = try await serve(on: reactor) { _ in
+      } client: { _ in
+      }
+      #expect(observer.failures.all == ["true Broken()", "true Broken()"])
+    }
+  }
+
+  @Test func `The observer hears of the connections of all reactors of a server`() async throws {
+    try await within("the server ends") {
+      let (reactor, observer) = (Reactor(), Observer())
+      reactor.observer = observer
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let serving = Task { try await listener.serve(reactors: 3, handlerFailed: { _, _ in }) { _ in throw Broken() } }
+      for _ in 0..<6 {
+        let client = try RawSocket.connected(to: listener.localAddresses[0])
+        await #expect(throws: SystemError.self) { try await client.receive() }
+        client.close()
+      }
+      serving.cancel()
+      #expect(try await serving.value.failed == 6)
+      #expect(observer.failures.all.count == 6)
+    }
+  }
+
+  @Test func `Handlers that are cancelled because a drain is over have not failed`() async throws {
+    try await within("the server ends") {
+      let (reactor, observer, failures) = (Reactor(), Observer(), Notes<String>())
+      reactor.observer = observer
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let isServed = Gate()
+      let serving = Task {
+        try await listener.serve(drain: .immediately, handlerFailed: { failures.add("\($1)") }) { connection in
+          isServed.open()
+          _ = try await connection.read()
+        }
+      }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      await isServed.wait()
+      serving.cancel()
+      let report = try await serving.value
+      #expect(report.aborted == 1 && report.failed == 0 && report.failedByPeer == 0)
+      #expect(failures.all == [] && observer.failures.all == [])
+      client.close()
+    }
+  }
+
+  // MARK: Standard error
+
+  /// Serves a client for each error, whose handler throws it.
+  private static func fail(with errors: [any Error & Sendable]) async throws {
+    let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+    let serving = Task {
+      try await listener.serve { connection in throw errors[Int(try await connection.readInteger(as: UInt8.self))] }
+    }
+    for index in errors.indices {
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      try client.send([UInt8(index)])
+      await #expect(throws: SystemError.self) { try await client.receive() }
+      client.close()
+    }
+    serving.cancel()
+    let report = try await serving.value
+    #expect(report.failed + report.failedByPeer == errors.count)
+  }
+
+  /// Replaces standard error by a pipe, and returns the end to read from.
+  private static func redirectStandardError() throws -> FileHandle {
+    let pipe = Pipe()
+    dup2(pipe.fileHandleForWriting.fileDescriptor, STDERR_FILENO)
+    try pipe.fileHandleForWriting.close()
+    return pipe.fileHandleForReading
+  }
+
+  @Test func `Errors of the program are printed in one line each, and those of peers are not`() async {
+    await #expect(processExitsWith: .success) {
+      struct TwoLines: Error, CustomStringConvertible {
+        var description: String { "first\nsecond\u{7f}" + String(repeating: "x", count: 2_000) }
+      }
+      try await within("all are served") {
+        let before = dup(STDERR_FILENO)
+        let output = try Self.redirectStandardError()
+        try await Self.fail(with: [Broken(), SocketError(.connectionReset, operation: "read"), TwoLines()])
+        let lines = try await onThread {
+          var text = ""
+          while text.count(where: { $0 == "\n" }) < 2 { text += String(decoding: output.availableData, as: UTF8.self) }
+          return text.split(separator: "\n")
+        }
+        dup2(before, STDERR_FILENO)
+        #expect(lines.count == 2)
+        #expect(lines[0].hasPrefix("TCPConnection ") && lines[0].hasSuffix(": the handler failed: Broken()"))
+        #expect(lines[1].contains(": the handler failed: first second xxx") && lines[1].utf8.count == 1_000)
+      }
+    }
+  }
+
+  @Test func `A reader of standard error that stands still does not hold up the server`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("all are served") {
+        let before = dup(STDERR_FILENO)
+        let output = try Self.redirectStandardError()
+        // 64 KiB, the pipe's room, and the 100 lines that wait, are filled by fewer than 250 lines of this error.
+        let error = SocketError(.closed, operation: String(repeating: "x", count: 900))
+        try await Self.fail(with: [any Error & Sendable](repeating: error, count: 250))
+        // What the test library prints at the end must find a reader.
+        dup2(before, STDERR_FILENO)
+        withExtendedLifetime(output) {}
+      }
+    }
+  }
+
+  @Test func `A standard error without a reader does not end the process`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("all are served") {
+        let before = dup(STDERR_FILENO)
+        try Self.redirectStandardError().close()
+        for _ in 0..<3 { try await Self.fail(with: [Broken()]) }
+        dup2(before, STDERR_FILENO)
+      }
+    }
+  }
+}

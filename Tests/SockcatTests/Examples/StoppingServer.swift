@@ -1,0 +1,56 @@
+import ActorSockets
+import ActorSocketsTLS
+
+/// Answers lines until SIGTERM or SIGINT comes, and then for as long as the drain lasts.
+func serveUntilSignalled(_ listener: TCPListener) async throws -> TCPListener.ServeReport {
+  try await listener.serve(drain: .within(.seconds(20)), stopOn: [.terminate, .interrupt]) { connection in
+    for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+  }
+}
+
+/// Serves plain and encrypted connections. SIGTERM drains both listeners. If one of them breaks, the other drains too.
+func serve(_ plain: TCPListener, _ encrypted: TCPListener, _ context: TLSContext) async throws {
+  try await withThrowingTaskGroup { group in
+    group.addTask { _ = try await plain.serve(stopOn: [.terminate]) { try await answerLines($0) } }
+    group.addTask { _ = try await encrypted.serve(tls: context, stopOn: [.terminate]) { try await answerLines($0) } }
+    while try await group.next() != nil {}
+  }
+}
+
+/// Answers lines on a connection of any kind.
+func answerLines(_ connection: some ByteStream) async throws {
+  for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+}
+
+/// Sends events until the server stops, and then says goodbye.
+func sendEvents(_ events: AsyncStream<String>, to connection: TCPConnection) async throws {
+  try await withThrowingTaskGroup { group in
+    group.addTask { for await event in events { try await connection.write(utf8: event + "\n") } }
+    group.addTask { try await connection.waitUntilDraining() }
+    try await group.next()
+    group.cancelAll()
+  }
+  if connection.isDraining { try await connection.write(utf8: "The server stops.\n") }
+}
+
+/// Serves, and hands the errors of handlers to a logger of the program's own.
+func serve(
+  _ listener: TCPListener, logging log: @escaping @Sendable (String) -> Void
+) async throws -> TCPListener.ServeReport {
+  try await listener.serve(
+    handlerFailed: { connection, error in
+      // A peer that went away or sent too much needs no log entry.
+      if (error as? SocketError)?.isCausedByPeer != true { log("\(connection): \(error)") }
+    },
+    handler: { connection in
+      let name = try await connection.read(until: .lf, maximumLength: 100)
+      try await connection.write(try greeting(for: name))
+    })
+}
+
+struct UnknownName: Error {}
+
+func greeting(for name: [UInt8]) throws -> [UInt8] {
+  if name == Array("nobody\n".utf8) { throw UnknownName() }
+  return Array("hello ".utf8) + name
+}
