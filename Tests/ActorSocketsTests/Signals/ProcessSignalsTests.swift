@@ -100,7 +100,7 @@ import Testing
         let before = none.rlim_cur
         none.rlim_cur = 0
         unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
-        await #expect { _ = try ProcessSignals([.user1]) } throws: {
+        #expect { _ = try ProcessSignals([.user1]) } throws: {
           ($0 as? SocketError)?.code == .tooManyOpenFiles
         }
         #expect(handling(of: SIGUSR1) == .default)
