@@ -59,6 +59,7 @@ CASES = {
     "TLS echo": Case(["swift-tls-echo", "--on", "reactor"], "tls-echo", ECHO, 10000, encrypted=True),
     "TLS handshake": Case(["swift-tls-echo", "--on", "reactor"], "tls-handshakes", HANDSHAKES, 400, encrypted=True),
     "line as a string": Case(framing_server("lines", "string"), "lines", LINES, 50000),
+    "line by a parser": Case(framing_server("lines", "parsed"), "lines", LINES, 50000),
     "line in a batch": Case(framing_server("lines", "string-batch"), "lines", LINES, 50000),
     "line as an array": Case(framing_server("lines", "array"), "lines", LINES, 50000),
     "message": Case(framing_server("messages", "array"), "messages", MESSAGES, 50000),

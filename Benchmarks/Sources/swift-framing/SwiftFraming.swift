@@ -13,7 +13,7 @@ struct SwiftFraming {
   /// What a line or message becomes: a `String` (lines only) or an array, one at a time or all that have come; or nothing but a
   /// look at its bytes.
   enum Form: String {
-    case string, array, scoped
+    case string, array, scoped, parsed
     case stringBatch = "string-batch"
     case arrayBatch = "array-batch"
   }
@@ -22,7 +22,7 @@ struct SwiftFraming {
     var arguments = Arguments(
       usage: """
         swift-framing --mode lines|messages [--on reactor|pool] \
-        [--form string|array|string-batch|array-batch|scoped] [PORT]
+        [--form string|array|string-batch|array-batch|scoped|parsed] [PORT]
         """)
     let places: [String: TCPListener.HandlerExecutor] = ["reactor": .reactor, "pool": .pool]
     let place = arguments.take("--on", or: .pool) { places[$0] }
@@ -41,6 +41,8 @@ struct SwiftFraming {
         case (.lines, .arrayBatch): try await takeArrayBatches(connection, of: .message(until: .lf), endingBy: 1)
         case (.messages, .arrayBatch), (.messages, .stringBatch):
           try await takeArrayBatches(connection, of: .message(lengthPrefix: .uint32(.big)), endingBy: 0)
+        case (.lines, .parsed): try await takeParsed(connection, .parsing(LineParser()))
+        case (.messages, .parsed): try await takeParsed(connection, .parsing(parseMessage))
         case (.lines, .scoped): try await lookAtFrames(connection, countLines)
         case (.messages, .scoped): try await lookAtFrames(connection, countMessages)
         }
@@ -55,6 +57,35 @@ private func takeStrings(_ connection: TCPConnection) async throws -> Tally {
     tally.add(line.utf8.span)
   }
   return tally
+}
+
+private func takeParsed(_ connection: TCPConnection, _ request: ReadRequest<String?>) async throws -> Tally {
+  var tally = Tally()
+  for try await text in connection.messages(of: request) { tally.add(text.utf8.span) }
+  return tally
+}
+
+/// Finds a line as `connection.lines` does.
+private struct LineParser: MessageParser {
+  var searched = 0
+
+  mutating func parse(_ bytes: Span<UInt8>) throws -> ParseResult<String> {
+    guard let end = bytes.firstIndex(of: UInt8(ascii: "\n"), from: searched) else {
+      searched = bytes.count
+      return .incomplete()
+    }
+    let isPair = end > 0 && bytes[end - 1] == UInt8(ascii: "\r")
+    let line = bytes.extracting(first: isPair ? end - 1 : end)
+    return .message(String(copying: try UTF8Span(validating: line)), length: end + 1)
+  }
+}
+
+/// Finds a text behind its length.
+private func parseMessage(_ bytes: Span<UInt8>) throws -> ParseResult<String> {
+  if bytes.count < 4 { return .incomplete(missing: 4 - bytes.count) }
+  let end = 4 + (0..<4).reduce(0) { $0 << 8 | Int(bytes[$1]) }
+  if bytes.count < end { return .incomplete(missing: end - bytes.count) }
+  return .message(String(copying: try UTF8Span(validating: bytes.extracting(4..<end))), length: end)
 }
 
 /// Without the bytes that end each of them.

@@ -63,6 +63,8 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let invalidArgument = Code("invalidArgument")
     /// Text is not valid UTF-8. ``SocketError/bytes`` holds it; it was consumed.
     public static let invalidUTF8 = Code("invalidUTF8")
+    /// A parser of the program refused the bytes by throwing; ``SocketError/underlyingError`` is its error. The bytes stay buffered.
+    public static let invalidMessage = Code("invalidMessage")
     /// A closure of the program refused by throwing; ``SocketError/underlyingError`` is its error.
     public static let rejected = Code("rejected")
     /// A layer above the stream failed, for example TLS; ``SocketError/underlyingError`` is its error. Used only in a
@@ -164,15 +166,15 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     set { change { $0.detail = newValue } }
   }
 
-  /// The error that a closure of the program threw, for ``Code/rejected``; the layer's error, for ``Code/layerFailed``.
+  /// The error that a closure of the program threw, for ``Code/rejected`` and ``Code/invalidMessage``; the layer's error, for ``Code/layerFailed``.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
   /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer or read in
-  /// time, sent more than a limit allows, or sent invalid UTF-8. A server need not report such errors, because any peer can cause
-  /// them at will.
+  /// time, sent more than a limit allows, or sent invalid UTF-8 or an invalid message. A server need not report such errors, because
+  /// any peer can cause them at will.
   public var isCausedByPeer: Bool {
     switch code {
-    case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8: true
+    case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage: true
     case .layerFailed: (underlyingError as? any ConnectionError)?.isCausedByPeer ?? false
     default: false
     }
@@ -230,6 +232,7 @@ extension SocketError.Code {
     case .notJoined: "the endpoint is not in this group"
     case .invalidArgument: "an argument is invalid"
     case .invalidUTF8: "the text is not UTF-8"
+    case .invalidMessage: "the bytes are not a valid message"
     case .rejected: "a closure of the program refused"
     case .layerFailed: "a layer above the stream failed"
     case .reactorShutDown: "the reactor was shut down"

@@ -12,6 +12,8 @@ package enum ReadKind: Sendable {
   case line(LineEnding, maximumLength: Int)
   /// A message with a length prefix, without the prefix.
   case message(LengthPrefix, maximumLength: Int)
+  /// A message that a parser of the program finds.
+  case parse(ErasedParser)
   /// All messages of one of these kinds that are available, at least one.
   indirect case batch(of: ReadKind)
   /// A borrow of the bytes, once more than this many are available.
@@ -26,6 +28,8 @@ package enum ReadOutcome: Sendable {
   case messages([[UInt8]])
   /// A batch of lines.
   case lines([String])
+  /// What a parser has found: a `ParsedValue`.
+  case parsed(any AnyObject & Sendable)
   /// The end of the stream, in reads for which it is not an error.
   case endOfStream
   /// A borrow of the bytes.
@@ -38,7 +42,7 @@ extension ReadOutcome {
     switch self {
     case .messages(let messages): (messages.count + 15) / 16
     case .lines(let lines): (lines.count + 15) / 16
-    case .bytes, .endOfStream, .borrow: 1
+    case .bytes, .parsed, .endOfStream, .borrow: 1
     }
   }
 }
@@ -57,7 +61,7 @@ extension ReadKind {
   /// Whether the read may find the end of the stream in place of its first byte.
   var mayFindEnd: Bool {
     switch self {
-    case .any, .peek, .line, .message, .borrow(moreThan: 0...): true
+    case .any, .peek, .line, .message, .parse, .borrow(moreThan: 0...): true
     // The borrow of an upgrade, which ends only with the stream.
     case .borrow: false
     case .exactly(_, let orEnd), .until(_, _, let orEnd): orEnd
@@ -69,7 +73,7 @@ extension ReadKind {
   var isFramed: Bool {
     switch self {
     case .any, .peek, .borrow: false
-    case .exactly, .until, .line, .message, .batch: true
+    case .exactly, .until, .line, .message, .parse, .batch: true
     }
   }
 
@@ -92,12 +96,16 @@ extension ReadKind {
       }
     case .message(_, let maximum):
       if maximum < 0 { throw .invalid("read", "\(maximum) is not a maximum length") }
+    case .parse(let parser):
+      if parser.maximumLength < 1 {
+        throw .invalid("read", "the maximum of \(parser.maximumLength) has no room for a message")
+      }
     case .batch(let kind):
       switch kind {
       case .any, .peek, .borrow, .batch: throw .invalid("read", "a batch is one of lines or messages")
       // A batch of empty messages would never end.
       case .exactly(0, _): throw .invalid("read", "a batch needs elements of at least one byte")
-      case .exactly, .until, .line, .message: try kind.validate()
+      case .exactly, .until, .line, .message, .parse: try kind.validate()
       }
     case .borrow:
       break

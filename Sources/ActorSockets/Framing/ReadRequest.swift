@@ -5,6 +5,8 @@
 /// let header = connection.enqueueRead(.exactly(4))
 /// let name = connection.enqueueRead(.until(.zero))
 /// ```
+///
+/// For protocols that none of the built-in requests describes, ``parsing(maximumLength:_:)`` takes a parser.
 public struct ReadRequest<Value: Sendable>: Sendable {
   let kind: ReadKind
   let convert: @Sendable (ReadOutcome) throws -> Value
@@ -107,13 +109,57 @@ extension ReadRequest where Value: FixedWidthInteger {
 }
 
 extension ReadRequest {
+  /// Requests a message that a closure finds; `nil` if the stream ends where a message would begin.
+  ///
+  /// ```swift
+  /// let netstring = ReadRequest.parsing { try netstring(in: $0) }
+  /// for try await string in connection.messages(of: netstring) { … }
+  /// ```
+  ///
+  /// The closure gets all bytes of the message that have arrived, and perhaps bytes behind it. As long as it returns
+  /// ``ParseResult/incomplete(missing:consumed:)``, it is called again when as many more bytes have arrived as it asked for. A closure
+  /// that asks for one byte at a time sees the same bytes again each time, so a peer that sends slowly can make it expensive: use a
+  /// ``MessageParser``, which keeps state. The closure runs on the reactor's thread and must not block.
+  ///
+  /// - Parameters:
+  ///   - maximumLength: The largest number of bytes of a message, at least 1. If a longer one is needed, the read throws
+  ///     `.limitExceeded`.
+  ///   - parse: Finds the message. If it throws, the read throws `.invalidMessage` with that error; see ``MessageParser/parse(_:)``.
+  /// - Returns: The request.
+  public static func parsing<Message: Sendable>(
+    maximumLength: Int = 65_536, _ parse: @escaping @Sendable (_ bytes: Span<UInt8>) throws -> ParseResult<Message>
+  ) -> Self where Value == Message? {
+    Self(ErasedParser(ClosureParser(body: parse), maximumLength: maximumLength, keepsState: false))
+  }
+
+  /// Requests a message that a parser finds; `nil` if the stream ends where a message would begin.
+  ///
+  /// - Parameters:
+  ///   - parser: The parser. Each message begins with a copy of it.
+  ///   - maximumLength: The largest number of bytes of a message, at least 1. If a longer one is needed, the read throws
+  ///     `.limitExceeded`.
+  /// - Returns: The request.
+  public static func parsing<Parser: MessageParser>(_ parser: Parser, maximumLength: Int = 65_536) -> Self
+  where Value == Parser.Message? {
+    Self(ErasedParser(parser, maximumLength: maximumLength, keepsState: true))
+  }
+
+  private init<Message>(_ parser: ErasedParser) where Value == Message? {
+    self.init(.parse(parser)) { outcome in
+      // The parser has made this value, so it has this type.
+      if case .parsed(let parsed) = outcome { (parsed as? ParsedValue<Message>)?.value } else { nil }
+    }
+  }
+}
+
+extension ReadRequest {
   /// Requests all lines or messages that have arrived, at least one; `nil` if the stream ends where one would begin.
   ///
   /// For many small messages this is much cheaper than one read for each. If a message would make a read throw, the messages
   /// before it are returned first, and the next read throws. So no message is lost.
   ///
   /// - Parameter request: The kind of line or message: ``line(ending:maximumLength:)``, ``message(until:maximumLength:)``,
-  ///   ``message(ofLength:)`` or ``message(lengthPrefix:maximumLength:)``. With any other kind the read throws
+  ///   ``message(ofLength:)``, ``message(lengthPrefix:maximumLength:)`` or ``parsing(_:maximumLength:)``. With any other kind the read throws
   ///   `.invalidArgument`.
   /// - Returns: The request.
   public static func batch<Element>(of request: ReadRequest<Element?>) -> Self where Value == [Element]? {
@@ -122,6 +168,7 @@ extension ReadRequest {
       switch outcome {
       case .messages(let messages): return messages as Any as? [Element]
       case .lines(let lines): return lines as Any as? [Element]
+      case .parsed(let parsed): return (parsed as? ParsedValue<[Element]>)?.value
       case .bytes, .endOfStream, .borrow: return try request.convert(outcome).map { [$0] }
       }
     }

@@ -31,6 +31,8 @@ struct ReadBuffer {
   enum Verdict {
     case done(ReadOutcome)
     case failed(SocketError)
+    /// What the parser makes of the bytes.
+    case parse(ErasedParser, isBatch: Bool)
     /// It must wait for at least this number of bytes.
     case needs(Int)
   }
@@ -88,7 +90,7 @@ struct ReadBuffer {
     continuation = .ending(ending)
   }
 
-  /// Drops bytes at the front that a borrow used up. There are fewer if its body has taken the bytes out.
+  /// Drops bytes at the front that a borrow or a parser used up. There are fewer if its code has taken the bytes out.
   mutating func drop(_ count: Int) { bytes.drop(min(count, bytes.count)) }
 
   /// Takes all bytes.
@@ -113,6 +115,10 @@ struct ReadBuffer {
       if bytes.count > seen { return .done(.borrow) }
       // At the end of the stream the buffer is lent once more, so that its owner can report the end or the bytes that are left.
       return ending == nil ? .needs(1) : .done(.borrow)
+    case .parse(let parser):
+      return parse(parser, searched, isBatch: false)
+    case .batch(.parse(let parser)):
+      return parse(parser, searched, isBatch: true)
     case .batch(let kind):
       if case .line = kind {
         return evaluateBatch(of: kind, &searched, ReadOutcome.lines) { $0.takeText($1, $2, of: kind) }
@@ -126,8 +132,13 @@ struct ReadBuffer {
     }
   }
 
+  /// A parser is asked once more than `seen` bytes have arrived.
+  private func parse(_ parser: ErasedParser, _ seen: Int, isBatch: Bool) -> Verdict {
+    bytes.count > seen ? .parse(parser, isBatch: isBatch) : missing(seen + 1 - bytes.count, orEnd: true)
+  }
+
   /// The largest batch: its frames, and its bytes without those of its last frame. A larger one would hold up other sockets.
-  private static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
+  static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
 
   /// Takes out as many frames as there are, at least one. `takeFrame` returns `nil` for a frame that is not valid text, and then
   /// takes nothing.
@@ -218,7 +229,7 @@ extension ReadBuffer {
       return anyLine(maximum, &searched)
     case .message(let prefix, let maximum):
       return message(prefix, maximum)
-    case .any, .peek, .borrow, .batch:
+    case .any, .peek, .borrow, .parse, .batch:
       return .none(.needs(1))
     }
   }

@@ -9,24 +9,24 @@
 //
 //     .notBegun ── step: begin ───▶ .waiting ── step: finish, finishAny ▶ leaves
 //         │                          │  ▲  │
-//         │                lendEarly │  │  │ step: finish with a borrow
+//         │                lendEarly │  │  │ step: finish with a borrow, parse
 //         │                          ▼  │  │
 //         │                     .lending│  │
-//         │         step: finish │      │ endBorrow: waits for more bytes
+//         │         step: finish │      │ endBorrow, endParse: waits for more bytes
 //         │                      ▼      │  ▼
-//         └── lend (*) ────────▶ .borrowing ── endBorrow: is done ─────▶ leaves
+//         └── lend (*) ────────▶ .borrowing ── endBorrow, endParse: is done ▶ leaves
 //
 // (*) also from `.waiting`, for a read that `admitSpare` has just begun
 //
 // - When the first read leaves, the next one is the first, and has not begun.
 // - `admitSpare` also moves a read from `.notBegun` to `.waiting` if it can only wait for its first byte. No step says so.
 // - `remove` and a refusal take the first read out of every state but `.borrowing`. A read that borrows leaves through `endBorrow`
-//   only, because its body may be looking at the bytes.
+//   or `endParse` only, because code of the program may be looking at the bytes.
 //
 // Invariants:
 // - Only the first read is evaluated. It takes bytes only when it can be finished, so a read that is removed before leaves all its
 //   bytes to the next one.
-// - Every entry leaves exactly once: in a `.finish` step, or through `finishAny`, `remove` or `endBorrow`.
+// - Every entry leaves exactly once: in a `.finish` step, or through `finishAny`, `remove`, `endBorrow` or `endParse`.
 // - `step` says `.begin` once for each read, unless `admitSpare` or `lend` has begun it.
 // - `step` says `.receive` or `.receiveAny` only while a read wants bytes: nothing is received that no read asked for.
 // - While a read borrows the buffer, no other read gets bytes.
@@ -51,12 +51,14 @@ struct ReadQueue<Tag> {
   /// A read that waits. A class, so that the queue moves one word.
   final class Entry {
     fileprivate(set) var id: ID
-    fileprivate(set) var kind: ReadKind
+    var kind: ReadKind
     /// Whether an `enqueue…` method made it: then it relies on the reads before it.
     let isEnqueued: Bool
     let tag: Tag
-    /// The bytes that were searched for the end of what it asks for.
-    fileprivate var searched = 0
+    /// The bytes that were searched for the end of what it asks for. A parser is called once there are more bytes than these.
+    var searched = 0
+    /// The state of its parser, if a part of its message has arrived.
+    var parserState: AnyObject?
 
     fileprivate init(id: ID, kind: ReadKind, isEnqueued: Bool, tag: Tag) {
       self.id = id
@@ -70,6 +72,8 @@ struct ReadQueue<Tag> {
   enum Step {
     /// The read left the queue with this result. A read whose outcome is a borrow stays in the queue until `endBorrow`.
     case finish(Entry, Result<ReadOutcome, SocketError>)
+    /// The parser of the first read looks at the buffer, until `endParse`.
+    case parse(Entry, ErasedParser, isBatch: Bool)
     /// The read has become the first of an open stream: its time starts.
     case begin(ID, Tag)
     /// The first read has `have` bytes and lacks `wanted` more. Receive into the buffer (`lendBuffer`).
@@ -95,12 +99,12 @@ struct ReadQueue<Tag> {
     case refusing(SocketError)
   }
 
-  private var arrived = ReadBuffer()
+  var arrived = ReadBuffer()
   private var phase = Phase.opening
-  private(set) var firstRead = FirstRead.notBegun
-  private var entries = FIFO<Entry>()
+  var firstRead = FirstRead.notBegun
+  var entries = FIFO<Entry>()
   /// Reads that fail because a read before them did. Each leaves in one of the next steps.
-  private var failedByPredecessor = FIFO<Entry>()
+  var failedByPredecessor = FIFO<Entry>()
   /// The number of entries that an `enqueue…` method made.
   private var enqueuedCount = 0
   private var nextID: ID = 0
@@ -125,7 +129,7 @@ struct ReadQueue<Tag> {
   @inline(__always)
   var isRefusing: Bool { if case .refusing = phase { true } else { false } }
   @inline(__always)
-  private var isOpen: Bool { if case .open = phase { true } else { false } }
+  var isOpen: Bool { if case .open = phase { true } else { false } }
   private var isOpening: Bool { if case .opening = phase { true } else { false } }
 
   /// Returns what the owner keeps with a read, `nil` if it is not in the queue.
@@ -155,6 +159,7 @@ struct ReadQueue<Tag> {
     entry.id = nextID
     entry.kind = kind
     entry.searched = 0
+    assert(entry.parserState == nil, "the state of a parser ends with its message")
     entries.append(entry)
     if entry.isEnqueued { enqueuedCount += 1 }
     guard isOpen, entries.count == 1, arrived.isAwaitingBytes, failedByPredecessor.isEmpty else {
@@ -176,7 +181,7 @@ struct ReadQueue<Tag> {
     return entry
   }
 
-  private mutating func leave(_ index: Int) -> Entry {
+  mutating func leave(_ index: Int) -> Entry {
     if index == 0 { firstRead = .notBegun }
     let entry = entries.remove(at: index)
     if entry.isEnqueued { enqueuedCount -= 1 }
@@ -184,7 +189,7 @@ struct ReadQueue<Tag> {
     return entry
   }
 
-  private mutating func failEnqueued(from index: Int) {
+  mutating func failEnqueued(from index: Int) {
     // Counted, because calls that are cancelled one after the other would otherwise each go through all the others.
     if enqueuedCount == 0 { return }
     for entry in entries.removeAll(from: index, where: \.isEnqueued) {
@@ -237,6 +242,7 @@ struct ReadQueue<Tag> {
   mutating func takeBuffered() -> [UInt8] {
     if let first = entries.first {
       first.searched = 0
+      first.parserState = nil
       // The bytes that a borrow has seen leave the buffer: it sees any byte that arrives.
       if case .borrow = first.kind { first.kind = .borrow(moreThan: 0) }
     }
@@ -279,6 +285,10 @@ struct ReadQueue<Tag> {
       return .finish(first, .success(.borrow))
     case .done(let outcome):
       return .finish(leave(0), .success(outcome))
+    case .parse(let parser, let isBatch):
+      firstRead = .borrowing
+      first.searched = available
+      return .parse(first, parser, isBatch: isBatch)
     case .failed(let error):
       assert(buffer.count == available, "a read that fails leaves all bytes")
       let entry = leave(0)
@@ -286,7 +296,7 @@ struct ReadQueue<Tag> {
       return .finish(entry, .failure(error))
     case .needs(let wanted):
       assert(buffer.count == available, "a read that waits leaves all bytes")
-      assert(first.searched <= available && wanted > 0, "a read waits for bytes that it has not searched")
+      assert(first.searched < available + wanted && wanted > 0, "a read waits for bytes that it has not searched")
       return .receive(first.id, have: buffer.count, wanted: wanted)
     }
   }
@@ -325,66 +335,6 @@ extension ReadQueue {
     if case .draining = phase, !first.kind.isFramed { return false }
     arrived.end(.endOfStream)
     return true
-  }
-}
-
-// MARK: - Borrowing
-
-extension ReadQueue {
-  /// The number of bytes that the first read saw when it last borrowed the buffer.
-  var borrowHasSeen: Int {
-    if case .borrow(let seen)? = entries.first?.kind { seen } else { 0 }
-  }
-
-  /// Whether a borrow that is admitted now would have the buffer at once if there were bytes. Inlined, because a call would copy
-  /// the queue.
-  @inline(__always)
-  var isFree: Bool { isOpen && entries.isEmpty && failedByPredecessor.isEmpty && !arrived.dropsLineFeed }
-
-  /// Lends the buffer to the read that was admitted to a free queue. No step says that it has begun, nor that it borrows.
-  ///
-  /// - Returns: Its entry.
-  mutating func lend() -> Entry? {
-    assert(
-      entries.count == 1 && firstRead != .borrowing, "only the read of a free queue gets the buffer without a step")
-    guard let first = entries.first else { return nil }
-    firstRead = .borrowing
-    return first
-  }
-
-  /// Lends the empty buffer to the first read, in the next step, if it waits for its first bytes: it receives them itself.
-  ///
-  /// - Returns: Whether it is such a read.
-  mutating func lendEarly(_ id: ID) -> Bool {
-    // The line feed of a line that was read must be dropped before anybody sees it.
-    guard firstRead == .waiting, !arrived.dropsLineFeed, let first = entries.first, first.id == id,
-      case .borrow(moreThan: 0) = first.kind
-    else {
-      return false
-    }
-    firstRead = .lending
-    return true
-  }
-
-  /// Ends a borrow.
-  ///
-  /// - Parameters:
-  ///   - id: The read.
-  ///   - consumed: The number of bytes that it used up, from the front of the buffer.
-  ///   - seen: If it is not done: the number of bytes that it has seen. It borrows again when there are more.
-  ///   - failed: Whether it failed. Then the enqueued reads behind it fail too.
-  /// - Returns: What the owner keeps with it, if it is done.
-  mutating func endBorrow(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
-    guard firstRead == .borrowing, let entry = entries.first, entry.id == id else { return nil }
-    arrived.drop(consumed)
-    if let seen {
-      entry.kind = .borrow(moreThan: seen)
-      firstRead = .waiting
-      return nil
-    }
-    let tag = leave(0).tag
-    if failed { failEnqueued(from: 0) }
-    return tag
   }
 }
 

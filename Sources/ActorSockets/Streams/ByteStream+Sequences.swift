@@ -56,6 +56,18 @@ extension ByteStream {
 }
 
 extension ByteStream {
+  /// The messages that a request describes, for example one with a parser of the program.
+  ///
+  /// ```swift
+  /// for try await frame in connection.messages(of: .parsing(FrameParser())) { … }
+  /// ```
+  ///
+  /// - Parameter request: The description of a message.
+  /// - Returns: The messages. The sequence ends where the request finds the end of the stream.
+  public nonisolated func messages<Message>(of request: ReadRequest<Message?>) -> StreamSequence<Message> {
+    StreamSequence(self, request)
+  }
+
   /// Lines or messages in batches: as many as have arrived, at least one. The fastest way to read small ones.
   ///
   /// ```swift

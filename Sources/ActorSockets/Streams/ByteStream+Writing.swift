@@ -101,6 +101,36 @@ extension ByteStream {
     try await write(contentsOf: [length, message], timeout: timeout)
   }
 
+  /// Writes a message that appends its own bytes to an array.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
+  ///
+  /// - Parameters:
+  ///   - message: The message. If it throws, nothing is written, and the call throws its error.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
+  /// - Throws: ``SocketError``, the error of the message, and `CancellationError` if the task is cancelled.
+  public nonisolated(nonsending) func write(message: some WritableMessage, timeout: Timeout? = nil) async throws {
+    var bytes: [UInt8] = []
+    try message.append(to: &bytes)
+    try await write(bytes, timeout: timeout, progress: nil)
+  }
+
+  /// Writes messages as one write, so that they need one system call.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
+  ///
+  /// - Parameters:
+  ///   - messages: The messages, in order. If one of them throws, none is written, and the call throws its error.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
+  /// - Throws: ``SocketError``, the error of a message, and `CancellationError` if the task is cancelled.
+  public nonisolated(nonsending) func write(
+    messages: some Sequence<some WritableMessage>, timeout: Timeout? = nil
+  ) async throws {
+    var bytes: [UInt8] = []
+    for message in messages { try message.append(to: &bytes) }
+    try await write(bytes, timeout: timeout, progress: nil)
+  }
+
   /// Writes bytes of a file, which the kernel sends without copying them through this process: sendfile(2).
   ///
   /// The call is one write, in its place among the others. A stream without a socket, such as TLS, reads the file in pieces.
@@ -150,6 +180,20 @@ extension ByteStream {
     let called = executor.reactor.now
     submit { $0.core.enqueue(bytes, timeout, called, outcome, owner: $0) }
     return Pending(outcome: outcome)
+  }
+
+  /// Puts a write of a message in the queue without waiting for it: see ``enqueueWrite(_:timeout:)``.
+  ///
+  /// - Parameters:
+  ///   - message: The message.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
+  /// - Throws: The error of the message. Then nothing is queued.
+  @discardableResult
+  public nonisolated func enqueueWrite(message: some WritableMessage, timeout: Timeout? = nil) throws -> Pending<Void> {
+    var bytes: [UInt8] = []
+    try message.append(to: &bytes)
+    return enqueueWrite(bytes, timeout: timeout)
   }
 
   /// Waits until everything that was written before has gone as far as `target` says: ioctl(2) with SIOCOUTQ, tcp(7).

@@ -28,6 +28,8 @@ extension StreamCore {
           finish(entry, outcome)
         case .failure(let error): finish(entry.tag, .failure(error))
         }
+      case .parse(let entry, let parser, let isBatch):
+        parse(entry, parser, isBatch)
       case .receive(let id, let have, let wanted):
         if have == 0, transport.isReadable, reads.queue.lendEarly(id) { continue }
         if !receive(wanted: wanted), !endIfIdle(), !expireImmediateRead() { return }
@@ -35,6 +37,25 @@ extension StreamCore {
         if !receiveAny(), !endIfIdle(), !expireImmediateRead() { return }
       }
     }
+  }
+
+  /// Calls the parser of the first read once. Not inlined: see `endIfIdle`.
+  @inline(never)
+  private func parse(_ entry: ReadQueue<Operation>.Entry, _ parser: ErasedParser, _ isBatch: Bool) {
+    let outcome = outcome(of: parser, isBatch, entry.parserState)
+    if case .parsed(_, let messages, _) = outcome { reads.share.use(operations: (messages + 15) / 16) }
+    switch reads.queue.endParse(entry, outcome) {
+    case .success(let outcome): finish(entry, outcome)
+    case .failure(let error): finish(entry.tag, .failure(error))
+    case nil: break
+    }
+  }
+
+  /// Calls a parser. The copy of the buffer ends with this call, before the queue changes its own.
+  private func outcome(of parser: ErasedParser, _ isBatch: Bool, _ state: AnyObject?) -> ParseOutcome {
+    // A copy, because the parser may call the stream.
+    let buffer = reads.queue.buffer
+    return buffer.withBytes { parser.parse($0, isBatch: isBatch, state) }
   }
 
   /// Receives once for the first read. Returns `false` if nothing can be received now.

@@ -21,6 +21,8 @@ import Testing
     (.message(.uint16(.big), maximumLength: 10), true, true),
     (.batch(of: .line(.lf, maximumLength: 10)), true, true),
     (.batch(of: .exactly(4, orEnd: true)), true, true),
+    (.parsing(LineParser(), 10), true, true),
+    (.batch(of: .parsing(LineParser(), 10)), true, true),
   ]
 
   @Test func `A read that may find the end of the stream ends between two messages`() {
@@ -43,7 +45,8 @@ import Testing
   @Test func `A read in the middle of a message goes on`() {
     for (kind, first, rest) in [
       (ReadKind.line(.lf, maximumLength: 10), "a", "b\n"), (.exactly(3, orEnd: true), "a", "bc"),
-      (.message(.uint8, maximumLength: 10), "\u{2}", "ab"), (.batch(of: .line(.lf, maximumLength: 10)), "a", "b\n"),
+      (.message(.uint8, maximumLength: 10), "\u{2}", "ab"), (.parsing(LineParser(), 10), "a", "b\n"),
+      (.parsing(ConsumingLineParser(), 10), "a", "b\n"), (.batch(of: .line(.lf, maximumLength: 10)), "a", "b\n"),
     ] {
       var driver = ReadDriver()
       driver.admit(kind, 1)

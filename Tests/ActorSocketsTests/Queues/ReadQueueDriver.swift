@@ -47,6 +47,8 @@ struct ReadDriver {
   private(set) var have: Int?
   /// The first read takes whatever arrives.
   private(set) var takesAny = false
+  /// What a parser does to the queue while it looks at the bytes.
+  var duringParse: ((inout ReadQueue<Int>) -> Void)?
   /// The queue went on saying things without an end.
   private(set) var neverRests = false
 
@@ -76,6 +78,13 @@ struct ReadDriver {
       case .begin(_, let tag):
         begun.append(tag)
       case .finish(let entry, let result):
+        finished.append(Finished(entry.tag, ReadResult(result)))
+        if case .failure(let error) = result { errors[entry.tag] = error }
+      case .parse(let entry, let parser, let isBatch):
+        let bytes = buffered
+        let outcome = parser.parse(bytes.span, isBatch: isBatch, entry.parserState)
+        duringParse?(&queue)
+        guard let result = queue.endParse(entry, outcome) else { continue }
         finished.append(Finished(entry.tag, ReadResult(result)))
         if case .failure(let error) = result { errors[entry.tag] = error }
       }
@@ -138,6 +147,9 @@ extension ReadResult {
       case .success(.bytes(let bytes)): .bytes(bytes)
       case .success(.messages(let messages)): .batch(messages)
       case .success(.lines(let lines)): .batch(lines.map { Array($0.utf8) })
+      case .success(.parsed(let value as ParsedValue<[UInt8]>)): .bytes(value.value)
+      case .success(.parsed(let value as ParsedValue<[[UInt8]]>)): .batch(value.value)
+      case .success(.parsed(let value)): preconditionFailure("this test has no parser of \(value)")
       case .success(.endOfStream): .end
       case .success(.borrow): .borrow
       case .failure(let error): .failed(error.code)
@@ -216,8 +228,8 @@ struct NaiveOutcome {
       let total = prefix.width + Int(length)
       if bytes.count < total { return lacking(false) }
       return NaiveOutcome(result: .bytes(Array(bytes.prefix(total).dropFirst(prefix.width))), consumed: total)
-    case .batch:
-      preconditionFailure("a batch is compared with its parts")
+    case .batch, .parse:
+      preconditionFailure("a batch is compared with its parts, a parser with a built-in read")
     case .borrow(let seen):
       return bytes.count > seen || ending != nil ? NaiveOutcome(result: .borrow) : nil
     }

@@ -1,0 +1,86 @@
+// How a read or a parser of the program gets at the bytes of the queue without copying them: it borrows the buffer. Nothing else may
+// change the bytes meanwhile, and the read cannot leave the queue.
+
+extension ReadQueue {
+  /// The number of bytes that the first read saw when it last borrowed the buffer.
+  var borrowHasSeen: Int {
+    if case .borrow(let seen)? = entries.first?.kind { seen } else { 0 }
+  }
+
+  /// Whether a borrow that is admitted now would have the buffer at once if there were bytes. Inlined, because a call would copy
+  /// the queue.
+  @inline(__always)
+  var isFree: Bool { isOpen && entries.isEmpty && failedByPredecessor.isEmpty && !arrived.dropsLineFeed }
+
+  /// Lends the buffer to the read that was admitted to a free queue. No step says that it has begun, nor that it borrows.
+  ///
+  /// - Returns: Its entry.
+  mutating func lend() -> Entry? {
+    assert(
+      entries.count == 1 && firstRead != .borrowing, "only the read of a free queue gets the buffer without a step")
+    guard let first = entries.first else { return nil }
+    firstRead = .borrowing
+    return first
+  }
+
+  /// Lends the empty buffer to the first read, in the next step, if it waits for its first bytes: it receives them itself.
+  ///
+  /// - Returns: Whether it is such a read.
+  mutating func lendEarly(_ id: ID) -> Bool {
+    // The line feed of a line that was read must be dropped before anybody sees it.
+    guard firstRead == .waiting, !arrived.dropsLineFeed, let first = entries.first, first.id == id,
+      case .borrow(moreThan: 0) = first.kind
+    else {
+      return false
+    }
+    firstRead = .lending
+    return true
+  }
+
+  /// Ends a borrow.
+  ///
+  /// - Parameters:
+  ///   - id: The read.
+  ///   - consumed: The number of bytes that it used up, from the front of the buffer.
+  ///   - seen: If it is not done: the number of bytes that it has seen. It borrows again when there are more.
+  ///   - failed: Whether it failed. Then the enqueued reads behind it fail too.
+  /// - Returns: What the owner keeps with it, if it is done.
+  mutating func endBorrow(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
+    guard firstRead == .borrowing, let entry = entries.first, entry.id == id else { return nil }
+    arrived.drop(consumed)
+    if let seen {
+      entry.kind = .borrow(moreThan: seen)
+      firstRead = .waiting
+      return nil
+    }
+    let tag = leave(0).tag
+    if failed { failEnqueued(from: 0) }
+    return tag
+  }
+}
+
+// MARK: - Parsing
+
+extension ReadQueue {
+  /// Ends the borrow of the first read's parser.
+  ///
+  /// - Returns: What the read gets; `nil` if it waits for more bytes.
+  mutating func endParse(_ entry: Entry, _ outcome: ParseOutcome) -> Result<ReadOutcome, SocketError>? {
+    assert(firstRead == .borrowing && entries.first === entry, "only the first read parses")
+    switch outcome {
+    case .incomplete(let seen, let state):
+      firstRead = .waiting
+      // If the parser's code took the bytes out of the stream, the message begins with the next byte.
+      if entry.searched > 0 { (entry.searched, entry.parserState) = (seen, state) }
+      return nil
+    case .parsed(let value, _, let length):
+      arrived.drop(length)
+      leave(0).parserState = nil
+      return .success(.parsed(value))
+    case .failed(let error):
+      leave(0).parserState = nil
+      failEnqueued(from: 0)
+      return .failure(error)
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import ActorSocketsTesting
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+@Suite struct ParsingTests {
+  private struct Line: WritableMessage {
+    struct TooLong: Error {}
+    var text: String
+
+    func append(to bytes: inout [UInt8]) throws {
+      if text.utf8.count > 100 { throw TooLong() }
+      bytes += text.utf8
+      bytes.append(10)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Reads, handles, sequences and batches parse messages in order`(transport: Transport) async throws {
+    try await within("all messages are read") {
+      let pair = try await transport.pair()
+      let line = ReadRequest.parsing(ConsumingLineParser())
+      let first = pair.server.enqueueRead(line)
+      let second = pair.server.enqueueRead(line)
+      for byte in "a\nbc\n".utf8 { try await pair.client.write([byte]) }
+      #expect(try await first.value == Array("a"))
+      #expect(try await second.value == Array("bc"))
+      try await pair.client.write(messages: (1...100).map { Line(text: "\($0)") })
+      #expect(try await pair.server.read(line) == Array("1"))
+      var messages = pair.server.messages(of: line).makeAsyncIterator()
+      #expect(try await messages.next() == Array("2"))
+      try await pair.client.finishWriting()
+      var numbers: [Int?] = []
+      for try await batch in pair.server.batches(of: line) {
+        numbers += batch.map { Int(String(decoding: $0, as: UTF8.self)) }
+      }
+      #expect(numbers == Array(3...100))
+      #expect(try await messages.next() == nil)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `One read after another begins with a new parser`(transport: Transport) async throws {
+    try await within("both lines are read") {
+      let pair = try await transport.pair()
+      for text in ["a", "b"] {
+        let reading = Task { try await pair.server.read(.parsing(ConsumingLineParser())) }
+        try await pair.client.write(utf8: text)
+        try await pair.server.hasBuffered(1)
+        try await pair.client.write(utf8: "\n")
+        #expect(try await reading.value == Array(text.utf8))
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Messages are written by value, or not at all`(transport: Transport) async throws {
+    try await within("all lines arrive") {
+      let pair = try await transport.pair()
+      try await pair.client.write(message: Line(text: "a"))
+      try await pair.client.enqueueWrite(message: Line(text: "b")).value
+      let tooLong = Line(text: String(repeating: "c", count: 101))
+      await #expect(throws: Line.TooLong.self) { try await pair.client.write(message: tooLong) }
+      await #expect(throws: Line.TooLong.self) { try await pair.client.write(messages: [Line(text: "d"), tooLong]) }
+      #expect(throws: Line.TooLong.self) { try pair.client.enqueueWrite(message: tooLong) }
+      try await pair.client.write(messages: [Line(text: "e"), Line(text: "f")])
+      try await pair.client.finishWriting()
+      var lines: [String] = []
+      for try await line in pair.server.lines { lines.append(line) }
+      #expect(lines == ["a", "b", "e", "f"])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A read that times out or is cancelled within a message loses nothing`(transport: Transport) async throws {
+    try await within("the message is read") {
+      let pair = try await transport.pair()
+      let line = ReadRequest.parsing(ConsumingLineParser())
+      try await pair.client.write(utf8: "ab")
+      let error = await expectError(.timedOut) {
+        // Until both bytes have arrived, there is nothing to parse.
+        while try await pair.server.peek()?.count != 2 {}
+        _ = try await pair.server.read(line, timeout: .zero)
+      }
+      #expect(error.bytesTransferred == 2)
+      let reading = Task { try await pair.server.read(line) }
+      try await eventually("the read waits") { await pair.server.status.queuedReads == 1 }
+      reading.cancel()
+      await expectCancellation { _ = try await reading.value }
+      let pending = pair.server.enqueueRead(line)
+      pending.cancel()
+      await expectCancellation { _ = try await pending.value }
+      try await pair.client.write(utf8: "c\n")
+      #expect(try await pair.server.read(line) == Array("abc"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Errors of a parser reach the caller, and the bytes stay`(transport: Transport) async throws {
+    try await within("both reads fail") {
+      let pair = try await transport.pair()
+      let refusing = ReadRequest<[UInt8]?>.parsing { _ -> ParseResult<[UInt8]> in throw ScriptedParser.Refusal() }
+      try await pair.client.write(utf8: "ab")
+      let error = await expectError(.invalidMessage) { _ = try await pair.server.read(refusing) }
+      #expect(error.underlyingError is ScriptedParser.Refusal)
+      let pending = pair.server.enqueueRead(refusing)
+      await expectError(.invalidMessage) { _ = try await pending.value }
+      await expectError(.limitExceeded) {
+        _ = try await pair.server.read(.parsing(LineParser(), maximumLength: 1))
+      }
+      #expect(try await pair.server.read(exactly: 2) == Array("ab"))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A parser may call the stream in its isolation`(transport: Transport) async throws {
+    try await within("the read ends") {
+      let pair = try await transport.pair()
+      let server = pair.server
+      try await pair.client.write(utf8: "ab")
+      let read = server.enqueueRead(
+        .parsing { bytes -> ParseResult<Int> in
+          server.assumeIsolated { $0.abort() }
+          return .incomplete()
+        })
+      await expectError(.closed) { _ = try await read.value }
+    }
+  }
+}
