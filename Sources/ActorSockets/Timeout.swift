@@ -15,7 +15,15 @@ public struct Timeout: Sendable {
   /// much longer the operation may take; `nil` or zero lets it time out.
   public typealias Extension = @Sendable (_ elapsed: Duration, _ bytesDone: Int) -> Duration?
 
-  enum Start: Sendable { case operation, call }
+  /// What `nanoseconds` counts from.
+  enum Start: Sendable {
+    /// When the operation begins.
+    case operation
+    /// When it is called.
+    case call
+    /// The zero of the clock: the timeout is an instant.
+    case clock
+  }
 
   let nanoseconds: Int64
   let start: Start
@@ -26,6 +34,11 @@ public struct Timeout: Sendable {
     self.start = start
     self.extend = extend
   }
+
+  /// Creates the timeout of ``after(_:)``.
+  ///
+  /// - Parameter duration: The time. Negative durations count as zero.
+  public init(_ duration: Duration) { self.init(duration, .operation) }
 
   /// Returns a timeout that starts when the operation begins, after all earlier operations of its queue are done.
   ///
@@ -48,6 +61,24 @@ public struct Timeout: Sendable {
   /// - Parameter duration: The time. Negative durations count as zero.
   /// - Returns: The timeout.
   public static func within(_ duration: Duration) -> Timeout { Timeout(duration, .call) }
+
+  /// Returns a timeout that expires at an instant, so that several operations can share one deadline.
+  ///
+  /// ```swift
+  /// let deadline = Timeout.until(.now + .seconds(10))
+  /// try await connection.write(request, timeout: deadline)
+  /// let answer = try await connection.read(until: .crlf, timeout: deadline)
+  /// ```
+  ///
+  /// If the instant has passed, a write sends nothing, and a read returns only what has already arrived. On a reactor with manual
+  /// time, count from `ManualTime.now`.
+  ///
+  /// - Parameter instant: The instant.
+  /// - Returns: The timeout.
+  public static func until(_ instant: ContinuousClock.Instant) -> Timeout {
+    // The reactor's clock has the same zero: CLOCK_BOOTTIME.
+    Timeout(instant - ContinuousClock().systemEpoch, .clock)
+  }
 
   /// Returns the timeout of ``after(_:)``, in seconds.
   ///
@@ -75,7 +106,41 @@ public struct Timeout: Sendable {
   public static var zero: Timeout { .after(.zero) }
 }
 
+extension Timeout {
+  /// Returns when the time of an operation is over, if it starts at `time`.
+  func end(startingAt time: Int64) -> Int64 { start == .clock ? nanoseconds : instant(time, plus: nanoseconds) }
+
+  /// Returns whether the timeout is an instant that has passed at `time`.
+  func hasPassed(at time: @autoclosure () -> Int64) -> Bool { start == .clock && nanoseconds <= time() }
+
+  /// The limit, for error messages: "within 30 s".
+  var limit: String {
+    start == .clock ? "before the deadline" : "within \(Duration.nanoseconds(nanoseconds).brief)"
+  }
+}
+
 extension Duration {
+  /// A description for error messages: "30 s", "1.5 s", "250 ms".
+  package var brief: String {
+    let nanoseconds = clampedNanoseconds
+    let (unit, name): (Int64, String) =
+      switch nanoseconds {
+      case 1_000_000_000..., 0: (1_000_000_000, "s")
+      case 1_000_000...: (1_000_000, "ms")
+      case 1_000...: (1_000, "µs")
+      default: (1, "ns")
+      }
+    var thousandths = unit == 1 ? 0 : nanoseconds % unit / (unit / 1_000)
+    if thousandths == 0 { return "\(nanoseconds / unit) \(name)" }
+    var digits = 3
+    while thousandths % 10 == 0 {
+      thousandths /= 10
+      digits -= 1
+    }
+    let text = "\(thousandths)"
+    return "\(nanoseconds / unit).\(String(repeating: "0", count: digits - text.count))\(text) \(name)"
+  }
+
   /// The duration in nanoseconds, rounded up: at least 0, at most `Int64.max`, which is about 292 years.
   package var clampedNanoseconds: Int64 {
     // Compared first, because `components` traps for durations beyond `Int64` seconds.

@@ -117,7 +117,7 @@ public actor TLSConnection: ByteStream {
   /// The local address, or `nil` if the stream beneath has none: getsockname(2).
   public nonisolated var localAddress: SocketAddress? { tcpConnection?.localAddress }
   /// The peer's address, or `nil` if the stream beneath has none: getpeername(2).
-  public nonisolated var remoteAddress: SocketAddress? { tcpConnection?.remoteAddress }
+  public nonisolated var remoteAddress: SocketAddress? { carrier.remoteAddress }
   /// Whether the connection uses IPv4.
   public nonisolated var isIPv4: Bool { tcpConnection?.isIPv4 ?? false }
   /// Whether the connection uses IPv6.

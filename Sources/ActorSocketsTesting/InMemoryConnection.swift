@@ -1,6 +1,6 @@
 public import ActorSockets
 public import EpollReactor
-package import SocketSystem
+public import SocketSystem
 
 /// A byte stream without a socket, to test protocols without ports and without a network.
 ///
@@ -50,6 +50,8 @@ public actor InMemoryConnection: ByteStream {
 
   /// A number that is unique among the connections of this process, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
+  /// `nil`: an end in memory has no address.
+  public nonisolated var remoteAddress: SocketAddress? { nil }
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
   /// The queues and the state of the stream.

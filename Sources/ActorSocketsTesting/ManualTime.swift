@@ -15,6 +15,9 @@ public final class ManualTime: Sendable {
   /// The reactor. Pass it to the connections and endpoints of the test.
   public let reactor: Reactor
 
+  /// The time of the reactor, for `Timeout.until(_:)`. It is not the time of `ContinuousClock`.
+  public var now: ContinuousClock.Instant { ContinuousClock().systemEpoch + .nanoseconds(reactor.now) }
+
   /// Creates a clock at zero with a reactor of its own.
   public init() { reactor = Reactor(manualTime: true) }
 

@@ -188,11 +188,28 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
 
   /// A description in one sentence that a person can act on.
   public var description: String {
-    let what = operation + (address.map { $0.isUnix ? " \(AddressError.quote("\($0)"))" : " \($0)" } ?? "")
+    let place = address.map { $0.isUnix ? AddressError.quote("\($0)") : "\($0)" }
+    let what = operation + (place.map { "\(preposition) \($0)" } ?? "")
     let cause = detail.isEmpty ? code.sentence : detail
     let kernel = errno == 0 ? "" : " (\(SystemError.message(errno)))"
-    let done = bytesTransferred == 0 ? "" : ", after \(bytesTransferred) byte\(bytesTransferred == 1 ? "" : "s")"
+    let bytes = "\(bytesTransferred) byte\(bytesTransferred == 1 ? "" : "s")"
+    let done =
+      switch (bytesTransferred, code) {
+      case (0, _): ""
+      case (_, .timedOut): " with \(bytes) \(preposition == " to" ? "sent" : "received")"
+      default: ", after \(bytes)"
+      }
     return "\(what): \(cause)\(kernel)\(done)"
+  }
+
+  /// What stands between the operation and the address.
+  private var preposition: String {
+    switch operation {
+    case "read", "withBytes", "receive": " from"
+    case "write", "send", "flush": " to"
+    case "accept": " on"
+    default: ""
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 internal import EpollReactor
+internal import SocketSystem
 
 /// The state of a queued read or write: the caller, the timeout and the outcome.
 final class Operation {
@@ -82,10 +83,28 @@ final class Operation {
 // MARK: - Time
 
 extension Operation {
-  /// Arms the deadline of a timeout that starts with the call.
-  func armIfWithin(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) {
-    guard let timeout, timeout.start == .call else { return }
-    arm(registration, tag, at: instant(start, plus: timeout.nanoseconds))
+  /// Arms the deadline of a timeout that does not start with the operation.
+  func armAtCall(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) {
+    guard let timeout, timeout.start != .operation else { return }
+    arm(registration, tag, at: timeout.end(startingAt: start))
+  }
+
+  /// Whether the time was over before the operation began.
+  func isOverdue(_ registration: Registration) -> Bool { expiry != .max && expiry <= registration.reactor.now }
+
+  /// Returns the error of an operation whose time is over.
+  ///
+  /// - Parameters:
+  ///   - name: The name of the operation.
+  ///   - now: The time.
+  ///   - peer: The address of the peer, if it is known, or of the listener.
+  ///   - done: The number of bytes that were transferred.
+  /// - Returns: The error.
+  func timedOut(_ name: String, at now: Int64, peer: SocketAddress?, done: Int) -> SocketError {
+    let time = timeout?.extend == nil ? timeout?.nanoseconds ?? 0 : now - start
+    let detail =
+      timeout?.start == .clock ? "the deadline has passed" : "timed out after \(Duration.nanoseconds(time).brief)"
+    return SocketError(.timedOut, operation: name, detail: detail, address: peer, bytesTransferred: done)
   }
 
   private func arm(_ registration: Registration, _ tag: some RawRepresentable<UInt64>, at time: Int64) {

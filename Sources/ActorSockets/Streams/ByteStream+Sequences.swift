@@ -1,74 +1,92 @@
-// The sequences pull: each `next()` is one read in the stream's queue, at its turn among all others. No task runs behind
-// them, nothing is fetched ahead, and nothing is lost when iteration stops; another one goes on where it stopped.
+// The sequences pull: each `next()` is one read in the stream's queue, in its place among all others. No task runs behind them,
+// nothing is fetched ahead, and nothing is lost when iteration stops. A new iteration continues where the last one stopped.
 
 extension ByteStream {
-  /// The bytes as they come, in arrays that are never empty; it ends at the end of the stream.
-  public nonisolated var chunks: StreamSequence<[UInt8]> { StreamSequence(self, .upTo(65_536)) }
+  /// The bytes in the order of their arrival, in arrays that are never empty: see ``chunks(timeout:)``.
+  public nonisolated var chunks: StreamSequence<[UInt8]> { chunks() }
 
-  /// The lines of a text, without their endings; see ``lines(ending:maximumLength:)``.
+  /// The lines of a text, without their endings: see ``lines(ending:maximumLength:timeout:)``.
   public nonisolated var lines: StreamSequence<String> { lines() }
 
-  /// The lines of a text, without their endings.
+  /// The bytes in the order of their arrival, in arrays that are never empty. The sequence ends at the end of the stream.
   ///
-  /// A line that is no UTF-8 throws `.invalidUTF8` with its bytes; iteration can go on behind it. A rest without an ending
-  /// throws `.endOfStream` and stays unread; so does a line that is too long, with `.limitExceeded`.
-  ///
-  /// - Parameters:
-  ///   - ending: What ends a line.
-  ///   - maximumLength: The most bytes of a line, its ending included.
-  /// - Returns: The lines; it ends at the end of the stream.
-  public nonisolated func lines(ending: LineEnding = .lf, maximumLength: Int = 65_536) -> StreamSequence<String> {
-    StreamSequence(self, .line(ending: ending, maximumLength: maximumLength))
+  /// - Parameter timeout: The longest time that each read may take; see ``Timeout``. `nil` means no limit.
+  /// - Returns: The arrays.
+  public nonisolated func chunks(timeout: Timeout? = nil) -> StreamSequence<[UInt8]> {
+    StreamSequence(self, .upTo(65_536), timeout)
   }
 
-  /// The messages that a delimiter ends.
+  /// The lines of a text, without their endings. The sequence ends at the end of the stream.
+  ///
+  /// A line that is not UTF-8 throws `.invalidUTF8` with its bytes, and a new iteration continues behind it. A line that is too long
+  /// throws `.limitExceeded`, and a last line without an ending throws `.endOfStream`. Both stay in the stream.
   ///
   /// - Parameters:
-  ///   - delimiter: What ends a message.
-  ///   - maximumLength: The most bytes of a message, the delimiter included.
-  /// - Returns: The messages, the delimiter included; it ends at the end of the stream.
+  ///   - ending: The bytes that end a line.
+  ///   - maximumLength: The largest number of bytes of a line, including its ending.
+  ///   - timeout: The longest time that each line may take; see ``Timeout``. `nil` means no limit.
+  /// - Returns: The lines.
+  public nonisolated func lines(
+    ending: LineEnding = .lf, maximumLength: Int = 65_536, timeout: Timeout? = nil
+  ) -> StreamSequence<String> {
+    StreamSequence(self, .line(ending: ending, maximumLength: maximumLength), timeout)
+  }
+
+  /// The messages that a delimiter ends. The sequence ends at the end of the stream.
+  ///
+  /// - Parameters:
+  ///   - delimiter: The bytes that end a message.
+  ///   - maximumLength: The largest number of bytes of a message, including the delimiter.
+  ///   - timeout: The longest time that each message may take; see ``Timeout``. `nil` means no limit.
+  /// - Returns: The messages, including the delimiter.
   public nonisolated func messages(
-    until delimiter: Delimiter, maximumLength: Int = 65_536
+    until delimiter: Delimiter, maximumLength: Int = 65_536, timeout: Timeout? = nil
   ) -> StreamSequence<[UInt8]> {
-    StreamSequence(self, .message(until: delimiter, maximumLength: maximumLength))
+    StreamSequence(self, .message(until: delimiter, maximumLength: maximumLength), timeout)
   }
 
-  /// Messages of a fixed length.
-  ///
-  /// - Parameter length: The number of bytes of each, at least 1.
-  /// - Returns: The messages; it ends at the end of the stream.
-  public nonisolated func messages(ofLength length: Int) -> StreamSequence<[UInt8]> {
-    StreamSequence(self, .message(ofLength: length))
-  }
-
-  /// The messages that have their length in front of them.
+  /// Messages of a fixed length. The sequence ends at the end of the stream.
   ///
   /// - Parameters:
-  ///   - prefix: How the length is written.
-  ///   - maximumLength: The most bytes of a message, without the prefix. A longer one throws `.limitExceeded` before
-  ///     anything of it is waited for.
-  /// - Returns: The messages without the prefix; it ends at the end of the stream.
-  public nonisolated func messages(
-    lengthPrefix prefix: LengthPrefix, maximumLength: Int = 65_536
-  ) -> StreamSequence<[UInt8]> {
-    StreamSequence(self, .message(lengthPrefix: prefix, maximumLength: maximumLength))
+  ///   - length: The number of bytes of each message, at least 1.
+  ///   - timeout: The longest time that each message may take; see ``Timeout``. `nil` means no limit.
+  /// - Returns: The messages.
+  public nonisolated func messages(ofLength length: Int, timeout: Timeout? = nil) -> StreamSequence<[UInt8]> {
+    StreamSequence(self, .message(ofLength: length), timeout)
   }
-}
 
-extension ByteStream {
+  /// The messages with a length prefix. The sequence ends at the end of the stream.
+  ///
+  /// - Parameters:
+  ///   - prefix: The form of the prefix.
+  ///   - maximumLength: The largest number of bytes of a message, excluding the prefix. A longer message throws `.limitExceeded` as
+  ///     soon as its prefix has arrived.
+  ///   - timeout: The longest time that each message may take; see ``Timeout``. `nil` means no limit.
+  /// - Returns: The messages, without the prefix.
+  public nonisolated func messages(
+    lengthPrefix prefix: LengthPrefix, maximumLength: Int = 65_536, timeout: Timeout? = nil
+  ) -> StreamSequence<[UInt8]> {
+    StreamSequence(self, .message(lengthPrefix: prefix, maximumLength: maximumLength), timeout)
+  }
+
   /// The messages that a request describes, for example one with a parser of the program.
   ///
   /// ```swift
   /// for try await frame in connection.messages(of: .parsing(FrameParser())) { … }
   /// ```
   ///
-  /// - Parameter request: The description of a message.
+  /// - Parameters:
+  ///   - request: The description of a message.
+  ///   - timeout: The longest time that each message may take; see ``Timeout``. `nil` means no limit.
   /// - Returns: The messages. The sequence ends where the request finds the end of the stream.
-  public nonisolated func messages<Message>(of request: ReadRequest<Message?>) -> StreamSequence<Message> {
-    StreamSequence(self, request)
+  public nonisolated func messages<Message>(
+    of request: ReadRequest<Message?>, timeout: Timeout? = nil
+  ) -> StreamSequence<Message> {
+    StreamSequence(self, request, timeout)
   }
 
-  /// Lines or messages in batches: as many as have arrived, at least one. The fastest way to read small ones.
+  /// Lines or messages in batches: every one that has already arrived, at least one. The fastest way to read small ones. The sequence
+  /// ends at the end of the stream.
   ///
   /// ```swift
   /// for try await lines in connection.batches(of: .line()) {
@@ -76,47 +94,57 @@ extension ByteStream {
   /// }
   /// ```
   ///
-  /// - Parameter request: What each of them is; see ``ReadRequest/batch(of:)``.
-  /// - Returns: The batches, which are never empty; it ends at the end of the stream.
-  public nonisolated func batches<Element>(of request: ReadRequest<Element?>) -> StreamSequence<[Element]> {
-    StreamSequence(self, .batch(of: request))
+  /// - Parameters:
+  ///   - request: The description of a line or message; see ``ReadRequest/batch(of:)``.
+  ///   - timeout: The longest time that each batch may take; see ``Timeout``. `nil` means no limit.
+  /// - Returns: The batches, which are never empty.
+  public nonisolated func batches<Element>(
+    of request: ReadRequest<Element?>, timeout: Timeout? = nil
+  ) -> StreamSequence<[Element]> {
+    StreamSequence(self, .batch(of: request), timeout)
   }
 }
 
-/// What a stream brings, one read at a time, for `for try await`.
+/// The elements of a stream, one read at a time, for `for try await`.
 ///
-/// It throws ``SocketError``, and `CancellationError` when the task is cancelled.
+/// It throws ``SocketError``, and `CancellationError` when the task is cancelled. After a timeout, a new iteration continues with the
+/// same element, because a read that times out leaves its bytes in the stream.
 public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
   private let stream: any ByteStream
   private let request: ReadRequest<Element?>
+  private let timeout: Timeout?
 
-  init(_ stream: any ByteStream, _ request: ReadRequest<Element?>) {
+  init(_ stream: any ByteStream, _ request: ReadRequest<Element?>, _ timeout: Timeout?) {
     self.stream = stream
     self.request = request
+    self.timeout = timeout
   }
 
-  /// Begins to iterate; every iteration reads from the same stream.
+  /// Begins an iteration. Every iteration reads from the same stream.
   ///
   /// - Returns: The iterator.
-  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, request: request) }
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, request: request, timeout: timeout) }
 
   /// Reads one element at a time.
   public struct AsyncIterator: AsyncIteratorProtocol {
     fileprivate let stream: any ByteStream
     fileprivate let request: ReadRequest<Element?>
+    fileprivate let timeout: Timeout?
 
     /// Reads the next element.
     ///
-    /// - Returns: The element; `nil` at the end of the stream.
-    public mutating func next() async throws -> Element? { try await stream.read(request, timeout: nil, progress: nil) }
+    /// - Returns: The element, or `nil` at the end of the stream.
+    public mutating func next() async throws -> Element? {
+      try await stream.read(request, timeout: timeout, progress: nil)
+    }
 
     /// Reads the next element from any isolation.
     ///
     /// - Parameter actor: The caller's isolation.
-    /// - Returns: The element; `nil` at the end of the stream.
+    /// - Returns: The element, or `nil` at the end of the stream.
     /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Element? {
-      try await stream.read(request, timeout: nil, progress: nil)
+      try await stream.read(request, timeout: timeout, progress: nil)
     }
   }
 }

@@ -17,7 +17,7 @@ extension ByteStream {
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: [UInt8], timeout: Timeout? = nil, progress: ProgressHandler? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    let (sent, isDone) = try core.sendAtOnce(bytes.span, place)
+    let (sent, isDone) = try core.sendAtOnce(bytes.span, timeout, place)
     if isDone { return }
     let rest = sent == 0 ? bytes : Array(bytes[sent...])
     try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, progress, place))
@@ -33,7 +33,7 @@ extension ByteStream {
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: Span<UInt8>, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    let (sent, isDone) = try core.sendAtOnce(bytes, place)
+    let (sent, isDone) = try core.sendAtOnce(bytes, timeout, place)
     if isDone { return }
     let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
     try await finish(core.begin(.pieces([rest]), alreadySent: sent, timeout, nil, place))
@@ -83,7 +83,7 @@ extension ByteStream {
     try await write(bytes, timeout: timeout, progress: nil)
   }
 
-  /// Writes a message behind its length. ``messages(lengthPrefix:maximumLength:)`` reads such messages.
+  /// Writes a message behind its length. ``messages(lengthPrefix:maximumLength:timeout:)`` reads such messages.
   ///
   /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///

@@ -1,4 +1,5 @@
 internal import EpollReactor
+public import SocketSystem
 
 /// A connection that carries bytes in both directions, in order: TCP, unix sockets, TLS, in memory.
 ///
@@ -23,6 +24,9 @@ public protocol ByteStream: ReactorActor {
   ///
   /// No two connections have the same number, except a `TLSConnection` and the stream beneath it: they are one connection.
   nonisolated var id: UInt64 { get }
+
+  /// The address of the peer, once it is known; `nil` for a stream without one.
+  nonisolated var remoteAddress: SocketAddress? { get }
 
   /// The queues, and the transport that moves the bytes.
   // This is underscored because the requirements of a public protocol are public.

@@ -92,7 +92,9 @@ extension StreamCore {
       owner.submit { $0.core.endIfIdle(hops: hops - 1) }
       return
     }
-    let error = SocketError(.timedOut, operation: "connection", detail: "no byte moved for \(idleWatch.limit)")
+    let peer = owner?.remoteAddress.map { " to or from \($0)" } ?? ""
+    let error = SocketError(
+      .timedOut, operation: "connection", detail: "no byte moved\(peer) for \(idleWatch.limit.brief)")
     if let layer = carriedLayer { return layer.carrierIsIdle(error) }
     endIdle(error)
   }

@@ -50,14 +50,14 @@ extension StreamCore {
     if operation.called == 0 { operation.called = registration.tickTime }
   }
 
-  /// Sends the bytes that can be sent without queueing.
+  /// Sends the bytes that can be sent without queueing, unless the write's deadline has passed.
   ///
   /// - Returns: The number of bytes that were sent, 0 if earlier writes wait; and whether the write is done.
-  func sendAtOnce(_ bytes: Span<UInt8>, _ place: Place) throws -> (count: Int, isDone: Bool) {
+  func sendAtOnce(_ bytes: Span<UInt8>, _ timeout: Timeout?, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
     writes.share.renew(registration.tick, WriteQueue<Operation>.share)
     guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
-      !writes.share.isSpent
+      !writes.share.isSpent, timeout?.hasPassed(at: registration.reactor.now) != true
     else {
       try checkWritable()
       return (0, false)
@@ -101,7 +101,7 @@ extension StreamCore {
   func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = reads.queue.admit(kind, isEnqueued: operation.isEnqueued, operation)
-    operation.armIfWithin(registration, StreamDeadline.read(id))
+    operation.armAtCall(registration, StreamDeadline.read(id))
     pumpReads()
     return id
   }
@@ -158,7 +158,7 @@ extension StreamCore {
   func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = writes.queue.admit(content, alreadySent: sent, operation)
-    operation.armIfWithin(registration, StreamDeadline.write(id))
+    operation.armAtCall(registration, StreamDeadline.write(id))
     pumpWrites()
     return id
   }

@@ -127,7 +127,8 @@ extension StreamCore {
       case .idle:
         return
       case .begin(let id, let write):
-        begin(write: write, id)
+        // The deadline itself comes after this iteration's events.
+        if write?.isOverdue(registration) == true { expireWrite(id) } else { begin(write: write, id) }
       case .finish(let tag, let result):
         guard let tag else { continue }
         switch result {

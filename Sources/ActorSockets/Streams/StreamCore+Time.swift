@@ -70,7 +70,7 @@ extension StreamCore {
     timeOut(entry.tag, "read", done)
   }
 
-  private func expireWrite(_ id: UInt64) {
+  func expireWrite(_ id: UInt64) {
     if let flush = acknowledgementWait?.queue.tag(of: id) { return expire(flush: flush, id) }
     let done = writes.queue.first?.id == id ? writes.queue.first?.sent ?? 0 : 0
     if let write = writes.queue.tag(of: id), write.extend(registration, StreamDeadline.write(id), done: done) { return }
@@ -86,7 +86,9 @@ extension StreamCore {
 
   /// Fails an operation that timed out and has left its queue.
   func timeOut(_ operation: Operation, _ name: String, _ done: Int) {
-    finish(operation, .failure(SocketError(.timedOut, operation: name, bytesTransferred: done)))
+    finish(
+      operation,
+      .failure(operation.timedOut(name, at: registration.reactor.now, peer: owner?.remoteAddress, done: done)))
     guard options.closesOnTimeout else { return }
     lifecycle.operationTimedOut()
     beginClose()

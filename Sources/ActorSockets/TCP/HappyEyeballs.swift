@@ -192,24 +192,26 @@ struct HappyEyeballs {
 
   /// Returns the error for connecting that timed out.
   ///
-  /// - Parameter name: The name that is being looked up, if there is one.
+  /// - Parameters:
+  ///   - name: The name that is being looked up, if there is one.
+  ///   - limit: The limit, in words: "within 30 s".
   /// - Returns: The error.
-  func timedOut(lookingUp name: String?) -> SocketError {
+  func timedOut(lookingUp name: String?, _ limit: String) -> SocketError {
     let unanswered = underWay.map {
       SocketError(.timedOut, operation: "connect", detail: "no answer", address: $0.address)
     }
     let causes = failures + unanswered
     var parts: [String] = []
     if let name, families.contains(where: \.isAwaited) {
-      parts.append("the look-up of \(AddressError.quote(name)) took too long")
+      parts.append("no name server answered \(limit) for \(AddressError.quote(name))")
     }
     if causes.count == 1, failures.isEmpty {
-      parts.append("no address answered in time")
+      parts.append("no address answered \(limit)")
       let detail = parts.joined(separator: ", and ")
       return SocketError(.timedOut, operation: "connect", detail: detail, address: causes[0].address)
     }
-    if !causes.isEmpty { parts.append("none of \(causes.count) addresses answered in time: \(Self.list(causes))") }
-    let detail = parts.isEmpty ? "nothing was tried in time" : parts.joined(separator: ", and ")
+    if !causes.isEmpty { parts.append("none of \(causes.count) addresses answered \(limit): \(Self.list(causes))") }
+    let detail = parts.isEmpty ? "nothing was tried \(limit)" : parts.joined(separator: ", and ")
     return SocketError(.timedOut, operation: "connect", detail: detail, causes: causes)
   }
 

@@ -10,7 +10,7 @@ extension TCPConnection {
     // The connection may have been closed before this job ran.
     guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
     attempt.deadline = registration.arm(
-      at: instant(attempt.started, plus: attempt.timeout.nanoseconds), tag: ConnectDeadline.connect.tag)
+      at: attempt.timeout.end(startingAt: attempt.started), tag: ConnectDeadline.connect.tag)
     let configuration = attempt.configuration
     let attemptDelay = configuration.attemptDelay.clampedNanoseconds
     do throws(SocketError) {
@@ -189,6 +189,6 @@ extension TCPConnection {
         at: instant(now, plus: more.clampedNanoseconds), tag: ConnectDeadline.connect.tag)
       return
     }
-    core.terminate(attempt.plan.timedOut(lookingUp: attempt.name), .timedOut)
+    core.terminate(attempt.plan.timedOut(lookingUp: attempt.name, attempt.timeout.limit), .timedOut)
   }
 }

@@ -4,26 +4,36 @@ extension TCPListener {
   /// ```swift
   /// for try await connection in listener.connections { … }
   /// ```
-  public nonisolated var connections: Connections { Connections(listener: self) }
+  public nonisolated var connections: Connections { connections() }
+
+  /// The connections: see ``connections``.
+  ///
+  /// - Parameter timeout: The longest time to wait for each connection. When it expires, the loop throws `.timedOut`. A new loop
+  ///   continues with the next connection. `nil` means no limit.
+  /// - Returns: The connections.
+  public nonisolated func connections(timeout: Timeout? = nil) -> Connections {
+    Connections(listener: self, timeout: timeout)
+  }
 
   /// The connections of a listener. Each is accepted when the loop asks for it.
   public struct Connections: AsyncSequence, AsyncIteratorProtocol, Sendable {
     fileprivate let listener: TCPListener
+    fileprivate let timeout: Timeout?
 
     /// Returns an iterator over the connections.
     ///
     /// - Returns: The iterator.
     public func makeAsyncIterator() -> Connections { self }
 
-    /// Accepts the next connection, as ``TCPListener/accept()`` does.
+    /// Accepts the next connection, as ``TCPListener/accept(timeout:)`` does.
     ///
-    /// *Cancellation* and *ordering* are those of ``TCPListener/accept()``.
+    /// *Cancellation* and *ordering* are those of ``TCPListener/accept(timeout:)``.
     ///
     /// - Returns: The connection; `nil` when the listener is closed.
     /// - Throws: ``SocketError`` with what broke the listener; `CancellationError` when the task is cancelled.
     public func next() async throws -> TCPConnection? {
       do {
-        return try await listener.accept()
+        return try await listener.accept(timeout: timeout)
       } catch let error as SocketError where error.code == .closed {
         return nil
       }
@@ -31,7 +41,7 @@ extension TCPListener {
 
     /// Accepts the next connection, called from any isolation.
     ///
-    /// *Cancellation* and *ordering* are those of ``TCPListener/accept()``.
+    /// *Cancellation* and *ordering* are those of ``TCPListener/accept(timeout:)``.
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The connection; `nil` when the listener is closed.

@@ -264,7 +264,7 @@ extension TCPListener {
     server.isAccepting = true
     defer { server.isAccepting = false }
     do {
-      return enlist(try await acceptNext(claimPlaceNow()))
+      return enlist(try await acceptNext(nil, claimPlaceNow()))
     } catch let error as SocketError where error.code == .closed && server.isDraining {
       return nil
     }

@@ -20,7 +20,7 @@ extension TCPListener {
     ///
     /// The default is 10,000, or fewer if the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)): then it
     /// is RLIMIT_NOFILE minus 64, or half of RLIMIT_NOFILE if that is more. Half of the remaining descriptors are for what the
-    /// program opens; the other half is the reserve that ``TCPListener/accept()`` describes. A larger number of connections does
+    /// program opens; the other half is the reserve that ``TCPListener/accept(timeout:)`` describes. A larger number of connections does
     /// not use up the reserve.
     public var connections: Int
     /// The largest number of connections of one peer at a time. Further ones are reset. A peer is an IPv4 address, or the /64
@@ -99,7 +99,7 @@ extension TCPListener {
     public var failedByPeer = 0
     /// The accepted connections that were aborted because their handlers had not ended when the drain was over.
     public var aborted = 0
-    /// The connections that were reset at once: their peer had too many, descriptors were short (see ``TCPListener/accept()``),
+    /// The connections that were reset at once: their peer had too many, descriptors were short (see ``TCPListener/accept(timeout:)``),
     /// or ``TCPConnection/Configuration/prepare`` refused them. They do not count as accepted.
     public var refused = 0
 

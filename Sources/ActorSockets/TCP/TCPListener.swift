@@ -56,7 +56,9 @@ public actor TCPListener: ReactorActor {
   /// The index of the socket to try first.
   private var nextSocket = 0
   private var retry: DeadlineKey?
-  private var waiters = Waiters<TCPConnection>()
+  var waiters = Waiters<TCPConnection>()
+  /// The times of the calls that wait, by their numbers, if they have one.
+  var timers: [UInt64: Operation] = [:]
   private var failure: SocketError?
   /// The state of `serve`.
   var server = Server()
@@ -189,23 +191,26 @@ public actor TCPListener: ReactorActor {
   /// *Cancellation* takes back the call; the connection that it would have returned goes to the next call. *Ordering*: calls
   /// get connections in the order in which the calls were made.
   ///
+  /// - Parameter timeout: The longest time to wait. `.after` and `.within` mean the same here. `nil` means no limit.
   /// - Returns: The connection.
-  /// - Throws: ``SocketError``: `.closed` when the listener is closed or drains, `.reactorShutDown`, or the error that broke
-  ///   the listener; `CancellationError` when the task is cancelled.
-  public func accept() async throws -> TCPConnection {
+  /// - Throws: ``SocketError``: `.timedOut`, `.closed` when the listener is closed or drains, `.reactorShutDown`, or the error that
+  ///   broke the listener; `CancellationError` when the task is cancelled.
+  public func accept(timeout: Timeout? = nil) async throws -> TCPConnection {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if server.isDraining, failure == nil { throw Self.closed }
-    return try await acceptNext(place)
+    return try await acceptNext(timeout, place)
   }
 
   /// Accepts the next connection.
-  func acceptNext(_ place: Place) async throws -> TCPConnection {
+  func acceptNext(_ timeout: Timeout?, _ place: Place) async throws -> TCPConnection {
     try Task.checkCancellation()
     if let failure { throw failure }
     if waiters.isEmpty, let connection = acceptNow() { return connection }
     if let failure { throw failure }
     let waiter = waiters.add(place)
     let id = waiter.id
+    if let timeout { startTimer(timeout, for: id) }
+    defer { stopTimer(for: id) }
     await wait(for: waiter.suspension) {
       submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
     }
@@ -365,6 +370,7 @@ extension TCPListener: EventHandler {
 
   package func deadlineReached(_ deadline: ListenerDeadline) {
     switch deadline {
+    case .accept(let id): timerExpired(for: id)
     case .drain: drainDeadlineReached()
     case .retry:
       retry = nil
@@ -373,12 +379,4 @@ extension TCPListener: EventHandler {
   }
 
   package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "accept")) }
-}
-
-/// The tags of a listener's deadlines.
-package enum ListenerDeadline: UInt64, Sendable {
-  /// After a shortage, it is time to try to accept again.
-  case retry
-  /// The drain is over.
-  case drain
 }

@@ -75,6 +75,16 @@ struct SendQueue<Tag> {
   /// Returns the tag of an entry.
   func tag(of id: UInt64) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
 
+  /// Returns where the next datagram of an entry goes; `nil` if that is not known.
+  func destination(of id: UInt64) -> SocketAddress? {
+    guard let index = entries.index(of: id) else { return nil }
+    return switch entries[index].content {
+    case .datagrams(let datagrams): datagrams.dropFirst(entries[index].done).first?.remoteAddress
+    case .peer(let addresses): addresses.first
+    case .lookingUp, .lookingUpPeer, .failed: nil
+    }
+  }
+
   /// Adds an entry to the end of the queue.
   ///
   /// - Returns: The number of the entry.

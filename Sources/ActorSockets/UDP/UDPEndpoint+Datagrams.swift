@@ -11,11 +11,21 @@ extension UDPEndpoint {
   /// Each iteration of the loop receives one datagram. A program pauses receiving by not asking for the next one; datagrams
   /// that arrive meanwhile wait in the kernel's buffer as long as there is room. Errors reported about a peer do not end the
   /// loop. They go to the next ``send(_:timeout:)-([UInt8],_)`` and to ``errors``. Several loops share the datagrams.
-  public nonisolated var datagrams: Datagrams { Datagrams(endpoint: self) }
+  public nonisolated var datagrams: Datagrams { datagrams() }
+
+  /// The datagrams that arrive, until the endpoint is closed: see ``datagrams``.
+  ///
+  /// - Parameter timeout: The longest time to wait for each datagram. When it expires, the loop throws `.timedOut`. A new loop
+  ///   continues with the next datagram. `nil` means no limit.
+  /// - Returns: The datagrams.
+  public nonisolated func datagrams(timeout: Timeout? = nil) -> Datagrams {
+    Datagrams(endpoint: self, timeout: timeout)
+  }
 
   /// The datagrams of an endpoint. Each is received when the loop asks for it.
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
     fileprivate let endpoint: UDPEndpoint
+    fileprivate let timeout: Timeout?
 
     /// Returns an iterator over the datagrams.
     ///
@@ -41,7 +51,7 @@ extension UDPEndpoint {
     ///   lost.
     public func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
       do {
-        return try await endpoint.receiveNext()
+        return try await endpoint.receiveNext(timeout)
       } catch let error as SocketError where error.code == .closed {
         return nil
       }

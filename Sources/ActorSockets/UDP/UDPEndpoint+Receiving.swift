@@ -23,10 +23,10 @@ extension UDPEndpoint {
   }
 
   /// Receives the next datagram for a loop, which does not get reported errors.
-  func receiveNext() async throws -> Datagram {
+  func receiveNext(_ timeout: Timeout?) async throws -> Datagram {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if let datagram = try takeNow(hearsErrors: false, place) { return datagram }
-    return try await receiveOne(begin(upTo: 1, nil, hearsErrors: false, place))
+    return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: false, place))
   }
 
   /// Receives the datagrams that are available, up to a limit.
@@ -103,7 +103,7 @@ extension UDPEndpoint {
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
     operation.hearsErrors = hearsErrors
     operation.id = receives.queue.admit(upTo: limit, operation)
-    operation.armIfWithin(registration, DatagramDeadline.receive(operation.id))
+    operation.armAtCall(registration, DatagramDeadline.receive(operation.id))
     pumpReceives()
     // An error may have been reported before any call wanted it, possibly by the receive just now.
     tellReceivers()
@@ -147,7 +147,7 @@ extension UDPEndpoint {
     if operation.extend(registration, DatagramDeadline.receive(id), done: 0) { return }
     // The timeout's closure may have closed the endpoint.
     guard receives.queue.remove(id) != nil else { return }
-    finish(operation, .failure(SocketError(.timedOut, operation: "receive")))
+    finish(operation, .failure(operation.timedOut("receive", at: registration.reactor.now, peer: peer, done: 0)))
     pumpReceives()
   }
 

@@ -181,7 +181,7 @@ extension UDPEndpoint {
   func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
     try checkSendable()
     guard let datagram = filtered(datagram) else { return nil }
-    if sends.queue.isEmpty, !mustWaitToSend {
+    if sends.queue.isEmpty, !mustWaitToSend, timeout?.hasPassed(at: registration.reactor.now) != true {
       try checkSize(datagram.bytes.count)
       let (index, destination) = try route(datagram.remoteAddress)
       let metadata = datagram.metadata
@@ -226,7 +226,7 @@ extension UDPEndpoint {
     let operation = Operation(
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
     operation.id = sends.queue.admit(content, isBatch: isBatch, operation)
-    operation.armIfWithin(registration, DatagramDeadline.send(operation.id))
+    operation.armAtCall(registration, DatagramDeadline.send(operation.id))
     return operation
   }
 
@@ -259,7 +259,7 @@ extension UDPEndpoint {
       progress: nil, start: called)
     lifecycle.handleCreated()
     operation.id = sends.queue.admit(.datagrams([datagram]), operation)
-    operation.armIfWithin(registration, DatagramDeadline.send(operation.id))
+    operation.armAtCall(registration, DatagramDeadline.send(operation.id))
     let id = operation.id
     outcome.assumeIsolated { $0.admitted { [weak self] in self?.assumeIsolated { $0.cancelSend(id) } } }
     pumpSends()
@@ -276,8 +276,10 @@ extension UDPEndpoint {
     guard let operation = sends.queue.tag(of: id) else { return }
     if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
     lookUps.removeValue(forKey: id)?.cancel()
+    let destination = sends.queue.destination(of: id) ?? peer
     guard let (_, sent) = sends.queue.remove(id) else { return }
-    finish(operation, .failure(SocketError(.timedOut, operation: "send", bytesTransferred: sent)))
+    finish(
+      operation, .failure(operation.timedOut("send", at: registration.reactor.now, peer: destination, done: sent)))
     pumpSends()
   }
 
@@ -297,6 +299,8 @@ extension UDPEndpoint {
       case .idle:
         // The look-up has not finished, and the first send may have no time to wait.
         if !expireImmediateSend() { return }
+      case .begin(let id, let operation) where operation.isOverdue(registration):
+        expireSend(id)
       case .begin(let id, let operation):
         sends.isImmediate = operation.begin(registration, DatagramDeadline.send(id))
         if sends.isImmediate { mustWaitToSend = false }

@@ -19,6 +19,7 @@ actor ScriptedStream: ByteStream, EventHandler {
 
   nonisolated let id = ConnectionIdentity.nextID()
   nonisolated let executor: ReactorExecutor
+  nonisolated var remoteAddress: SocketAddress? { nil }
   let _core: StreamCore
   let transport: ScriptedTransport
   private nonisolated let registration: Registration

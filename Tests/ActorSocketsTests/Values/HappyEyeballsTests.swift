@@ -243,24 +243,26 @@ import Testing
 
   @Test func `The error of a timeout names what failed, what did not answer, and the name that was not found yet`() {
     var machine = HappyEyeballs(awaiting: .any, attemptDelay: 0)
-    #expect("\(machine.timedOut(lookingUp: "a.example"))".contains("the look-up of \"a.example\" took too long"))
+    #expect(
+      "\(machine.timedOut(lookingUp: "a.example", "within 1 s"))".contains("answered within 1 s for \"a.example\""))
     machine.resolved(.ipv6, .success([Self.address(.ipv6, 1), Self.address(.ipv6, 2)]), at: 0)
     guard case .attempt(let first) = machine.next(at: 0) else { Issue.record("nothing is tried"); return }
     machine.failed(first, Self.error(.connectionRefused, first.address), at: 0)
     _ = machine.next(at: 0)
-    let error = machine.timedOut(lookingUp: "a.example")
+    let error = machine.timedOut(lookingUp: "a.example", "within 1 s")
     #expect(error.code == .timedOut)
     #expect(error.causes.map(\.code) == [.connectionRefused, .timedOut])
     #expect("\(error)".contains("a.example") && "\(error)".contains("[2001:db8::2]:80: no answer"))
     machine.resolved(.ipv4, .failure(SocketError(.hostNotFound, operation: "look up")), at: 0)
-    #expect(!"\(machine.timedOut(lookingUp: "a.example"))".contains("a.example"))
+    #expect(!"\(machine.timedOut(lookingUp: "a.example", "within 1 s"))".contains("a.example"))
   }
 
   @Test func `A single address that does not answer is named by the error`() {
     var machine = HappyEyeballs(trying: [Self.address(.ipv4, 1)], attemptDelay: 0)
     _ = machine.next(at: 0)
-    let error = machine.timedOut(lookingUp: nil)
+    let error = machine.timedOut(lookingUp: nil, "before the deadline")
     #expect(error.code == .timedOut && error.address == Self.address(.ipv4, 1) && error.causes.isEmpty)
+    #expect("\(error)".contains("no address answered before the deadline"))
   }
 
   @Test func `Without an address there is nobody to connect to`() {

@@ -45,11 +45,22 @@ import Testing
       .connectionRefused, operation: "connect", errno: Errno.connectionRefused, address: .ipv4(.loopback, port: 80))
     #expect(error.description == "connect 127.0.0.1:80: no process listens at this address (Connection refused)")
     error = SocketError(.timedOut, operation: "write", bytesTransferred: 1)
-    #expect(error.description == "write: the timeout expired, after 1 byte")
+    #expect(error.description == "write: the timeout expired with 1 byte sent")
     error.bytesTransferred = 2
-    #expect(error.description == "write: the timeout expired, after 2 bytes")
+    #expect(error.description == "write: the timeout expired with 2 bytes sent")
     error.detail = "nobody answered"
-    #expect(error.description == "write: nobody answered, after 2 bytes")
+    #expect(error.description == "write: nobody answered with 2 bytes sent")
+    error = SocketError(
+      .timedOut, operation: "read", detail: "timed out after 30 s", address: .ipv4(IPv4Address(192, 0, 2, 7), port: 25),
+      bytesTransferred: 16)
+    #expect(error.description == "read from 192.0.2.7:25: timed out after 30 s with 16 bytes received")
+    error.operation = "accept"
+    error.bytesTransferred = 0
+    #expect(error.description == "accept on 192.0.2.7:25: timed out after 30 s")
+    error.code = .connectionReset
+    error.detail = ""
+    error.bytesTransferred = 1
+    #expect(error.description == "accept on 192.0.2.7:25: the peer reset the connection, after 1 byte")
   }
 
   @Test func `The name of a unix peer cannot break a description into lines`() throws {

@@ -1,3 +1,4 @@
+import SocketSystem
 import Testing
 
 @testable import ActorSockets
@@ -58,5 +59,28 @@ import Testing
     await #expect(processExitsWith: .success) {
       precondition(Timeout.milliseconds(Int128.max).nanoseconds == .max)
     }
+  }
+
+  @Test func `A deadline is an instant of the clock that reactors read`() {
+    let before = continuousNanoseconds()
+    let timeout = Timeout.until(.now)
+    let after = continuousNanoseconds()
+    #expect(timeout.start == .clock && (before...after).contains(timeout.nanoseconds))
+    #expect(timeout.hasPassed(at: after) && !timeout.hasPassed(at: timeout.nanoseconds - 1))
+    #expect(timeout.end(startingAt: 5) == timeout.nanoseconds)
+    #expect(Timeout(.seconds(1)).end(startingAt: 5) == 1_000_000_005)
+    #expect(!Timeout.within(.zero).hasPassed(at: .max))
+    #expect(Timeout.until(ContinuousClock().systemEpoch - .seconds(1)).nanoseconds == 0)
+  }
+
+  @Test(
+    arguments: [
+      (.seconds(30), "30 s"), (.milliseconds(1_500), "1.5 s"), (.milliseconds(1_001), "1.001 s"),
+      (.seconds(60), "60 s"),
+      (.milliseconds(250), "250 ms"), (.microseconds(1_020), "1.02 ms"), (.microseconds(7), "7 µs"),
+      (.nanoseconds(999), "999 ns"), (.nanoseconds(1_000_999), "1 ms"), (.zero, "0 s"), (.seconds(-1), "0 s"),
+    ] as [(Duration, String)])
+  func `Durations in errors are short`(duration: Duration, text: String) {
+    #expect(duration.brief == text)
   }
 }
