@@ -118,7 +118,15 @@ private enum PipeOutcome: Sendable {
 }
 
 /// Moves the bytes, and reports which side failed.
-private func move(from source: some ByteStream, to destination: some ByteStream) async -> PipeOutcome {
+///
+/// - Parameters:
+///   - source: The stream to read from.
+///   - destination: The stream to write to.
+///   - total: The number of bytes to move. With `nil`, all bytes are moved, and then the end of the stream.
+/// - Returns: The number of bytes moved, or which side failed.
+private func move(
+  from source: some ByteStream, to destination: some ByteStream, exactly total: Int? = nil
+) async -> PipeOutcome {
   await withTaskExecutorPreference(source.executor.reactor) {
     var moved = 0
     do {
@@ -127,10 +135,13 @@ private func move(from source: some ByteStream, to destination: some ByteStream)
     } catch {
       return .destinationFailed(error)
     }
-    while true {
+    while moved != total {
       let chunk: [UInt8]?
       do {
-        chunk = try await source.read(upTo: 65_536, timeout: nil)
+        chunk = try await source.read(upTo: min(65_536, total.map { $0 - moved } ?? .max), timeout: nil)
+        if chunk == nil, total != nil {
+          throw SocketError(.endOfStream, operation: "read", bytesTransferred: moved)
+        }
       } catch {
         return .sourceFailed(error)
       }
@@ -145,10 +156,36 @@ private func move(from source: some ByteStream, to destination: some ByteStream)
         return .destinationFailed(error)
       }
     }
+    return .ended(moved)
   }
 }
 
 extension ByteStream {
+  /// Moves a number of bytes to another stream: see ``pipe(from:to:)``. Use it for a body whose length is known.
+  ///
+  /// At most one chunk is held in memory. The destination's writing side stays open, and bytes behind the last one stay in this stream.
+  ///
+  /// *Errors*: if this stream ends before, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` is the number of bytes that
+  /// were moved. The destination's peer has then received a part.
+  ///
+  /// *Cancellation* throws `CancellationError` and loses nothing. The chunk that was read is in the destination's queue and is still
+  /// sent.
+  ///
+  /// *Ordering*: each chunk is one read and one write, in order with the other operations of the two streams.
+  ///
+  /// - Parameters:
+  ///   - count: The number of bytes, at least 0.
+  ///   - destination: The stream to write to. It may be on another reactor.
+  /// - Throws: ``SocketError``; `CancellationError` when the task is cancelled.
+  @concurrent
+  public nonisolated func pipe(exactly count: Int, to destination: some ByteStream) async throws {
+    if count < 0 { throw SocketError.invalid("pipe", "\(count) is not a number of bytes") }
+    switch await move(from: self, to: destination, exactly: count) {
+    case .ended: break
+    case .sourceFailed(let error), .destinationFailed(let error): throw error
+    }
+  }
+
   /// Writes bytes that exist nowhere else. Cancellation, even before the call, only stops the wait; the bytes stay in the
   /// queue.
   fileprivate func writeForGood(_ bytes: [UInt8]) async throws {

@@ -1,0 +1,122 @@
+// Moving bytes out of a stream that nobody wants, and into a stream from an asynchronous sequence. Each is a loop of plain reads or
+// writes, one at a time: no bytes are collected beyond one chunk.
+
+extension ByteStream {
+  /// Reads a number of bytes and drops them, without holding them in memory.
+  ///
+  /// *Errors*: if the stream ends before, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` of it, and of a timeout, is
+  /// the number of bytes that were dropped.
+  ///
+  /// *Cancellation* ends the call. The bytes that were dropped before are lost, and the others stay.
+  ///
+  /// *Ordering*: each chunk is one read, in order with the other reads.
+  ///
+  /// - Parameters:
+  ///   - count: The number of bytes, at least 0.
+  ///   - timeout: The longest time to wait for each chunk, or with ``Timeout/until(_:)`` for all of them. `nil` means no limit.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public nonisolated(nonsending) func discard(exactly count: Int, timeout: Timeout? = nil) async throws {
+    if count < 0 { throw SocketError.invalid("discard", "\(count) is not a number of bytes") }
+    var left = count
+    do {
+      while left > 0 {
+        let limit = left
+        let dropped = try await withBytes(timeout: timeout) { bytes, consumed in
+          consumed = min(limit, bytes.count)
+          return consumed
+        }
+        guard let dropped else { throw SocketError(.endOfStream, operation: "discard") }
+        left -= dropped
+      }
+    } catch var error as SocketError where [.endOfStream, .timedOut].contains(error.code) {
+      error.bytesTransferred = count - left
+      throw error
+    }
+  }
+
+  /// Writes the chunks of an asynchronous sequence, each as one write.
+  ///
+  /// The next chunk is requested when the last one has been sent, so a slow peer slows down the sequence. The writing side stays open.
+  ///
+  /// *Cancellation* and timeouts end the call, and leave the write under way as ``write(_:timeout:progress:)`` describes.
+  ///
+  /// *Ordering*: each chunk is one write, in order with the other writes.
+  ///
+  /// - Parameters:
+  ///   - chunks: The chunks.
+  ///   - timeout: The longest time that each write may take, or with ``Timeout/until(_:)`` all of them. `nil` means no limit.
+  /// - Returns: The number of bytes written.
+  /// - Throws: ``SocketError``, the error of the sequence, and `CancellationError` if the task is cancelled.
+  @discardableResult
+  public nonisolated(nonsending) func write<Chunks: AsyncSequence>(
+    from chunks: Chunks, timeout: Timeout? = nil
+  ) async throws -> Int where Chunks.Element: Sequence<UInt8> {
+    var count = 0
+    for try await chunk in chunks {
+      let bytes = Array(chunk)
+      try await write(bytes, timeout: timeout, progress: nil)
+      count += bytes.count
+    }
+    return count
+  }
+
+  /// Writes the texts of an asynchronous sequence as UTF-8, each as one write: see ``write(from:timeout:)-(Chunks,_)``. Nothing is
+  /// written between two texts.
+  ///
+  /// - Parameters:
+  ///   - texts: The texts.
+  ///   - timeout: The longest time that each write may take, or with ``Timeout/until(_:)`` all of them. `nil` means no limit.
+  /// - Returns: The number of bytes written.
+  /// - Throws: ``SocketError``, the error of the sequence, and `CancellationError` if the task is cancelled.
+  @discardableResult
+  public nonisolated(nonsending) func write<Texts: AsyncSequence>(
+    from texts: Texts, timeout: Timeout? = nil
+  ) async throws -> Int where Texts.Element: StringProtocol {
+    var count = 0
+    for try await text in texts {
+      let bytes = Array(text.utf8)
+      try await write(bytes, timeout: timeout, progress: nil)
+      count += bytes.count
+    }
+    return count
+  }
+
+  /// Writes the bytes of an asynchronous sequence, such as the bytes of a file, in chunks of 16 KiB.
+  ///
+  /// The call waits until a chunk is full, or the sequence has ended. So for a sequence that pauses, use one of chunks:
+  /// ``write(from:timeout:)-(Chunks,_)``. *Cancellation*, timeouts and *Ordering* are those of that method.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - timeout: The longest time that each write may take, or with ``Timeout/until(_:)`` all of them. `nil` means no limit.
+  /// - Returns: The number of bytes written.
+  /// - Throws: ``SocketError``, the error of the sequence, and `CancellationError` if the task is cancelled. If the sequence throws, the
+  ///   bytes before its error are written first.
+  @discardableResult
+  public nonisolated(nonsending) func write<Bytes: AsyncSequence>(
+    from bytes: Bytes, timeout: Timeout? = nil
+  ) async throws -> Int where Bytes.Element == UInt8 {
+    let size = 16_384
+    var chunk: [UInt8] = []
+    var count = 0
+    func send() async throws {
+      if chunk.isEmpty { return }
+      count += chunk.count
+      let full = chunk
+      chunk = []
+      try await write(full, timeout: timeout, progress: nil)
+    }
+    do {
+      for try await byte in bytes {
+        if chunk.isEmpty { chunk.reserveCapacity(size) }
+        chunk.append(byte)
+        if chunk.count == size { try await send() }
+      }
+    } catch {
+      try await send()
+      throw error
+    }
+    try await send()
+    return count
+  }
+}
