@@ -70,8 +70,8 @@ public struct Timeout: Sendable {
   /// let answer = try await connection.read(until: .crlf, timeout: deadline)
   /// ```
   ///
-  /// If the instant has passed, a write sends nothing, and a read returns only what has already arrived. On a reactor with manual
-  /// time, count from `ManualTime.now`.
+  /// If the instant has passed, a write sends nothing. A read succeeds only if everything that it needs has already arrived; otherwise
+  /// it throws `.timedOut`, and the bytes stay. On a reactor with manual time, count from `ManualTime.now`.
   ///
   /// - Parameter instant: The instant.
   /// - Returns: The timeout.
@@ -102,7 +102,8 @@ public struct Timeout: Sendable {
     .after(.milliseconds(Int64(clamping: milliseconds)))
   }
 
-  /// A timeout that waits until the earlier operations of the queue are done, and then takes only what is available at once.
+  /// A timeout that waits until the earlier operations of the queue are done, and then succeeds only if the
+  /// operation can finish without waiting.
   public static var zero: Timeout { .after(.zero) }
 }
 

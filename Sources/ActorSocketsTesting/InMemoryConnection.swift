@@ -26,6 +26,8 @@ public actor InMemoryConnection: ByteStream {
     /// The most bytes that may wait to be sent. Beyond that, ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. The
     /// default is 1 MiB.
     public var writeBudget = 1 << 20
+    /// Whether an enqueued write beyond the budget aborts the stream, as `WriteOverflowAction.abort` of a TCP connection.
+    public var abortsSlowPeer = false
     /// Whether the connection closes itself when the peer has finished and all of its bytes were read. The default is
     /// off.
     public var closesOnEndOfStream = false
@@ -41,6 +43,7 @@ public actor InMemoryConnection: ByteStream {
     fileprivate var options: StreamCore.Options {
       var options = StreamCore.Options()
       options.writeBudget = writeBudget
+      options.abortsSlowPeer = abortsSlowPeer
       options.closeTimeout = closeTimeout
       options.closesOnEndOfStream = closesOnEndOfStream
       options.closesOnTimeout = closesOnTimeout

@@ -33,7 +33,7 @@ package final class Registration: @unchecked Sendable {
   private var slot: Int?
   private let isInTable = Atomic<Bool>(false)
   /// The socket has asked for another share.
-  private(set) var isRescheduled = false
+  package private(set) var isRescheduled = false
   /// The socket has asked to hear when a descriptor is closed.
   private var awaitsClosedDescriptor = false
 

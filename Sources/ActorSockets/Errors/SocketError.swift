@@ -22,6 +22,9 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let timedOut = Code("timedOut")
     /// A maximum length or a budget was exceeded. Bytes that had arrived stay buffered.
     public static let limitExceeded = Code("limitExceeded")
+    /// The peer did not read fast enough, so the connection was aborted: see
+    /// ``TCPConnection/Configuration/WriteOverflowAction/abort``.
+    public static let peerTooSlow = Code("peerTooSlow")
     /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed no bytes.
     public static let precedingReadFailed = Code("precedingReadFailed")
     /// The stream was upgraded: use the stream that the upgrade returned.
@@ -169,12 +172,12 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   /// The error that a closure of the program threw, for ``Code/rejected`` and ``Code/invalidMessage``; the layer's error, for ``Code/layerFailed``.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
-  /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer or read in
-  /// time, sent more than a limit allows, or sent invalid UTF-8 or an invalid message. A server need not report such errors, because
+  /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer in time, did
+  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8 or an invalid message. A server need not report such errors, because
   /// any peer can cause them at will.
   public var isCausedByPeer: Bool {
     switch code {
-    case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage: true
+    case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage, .peerTooSlow: true
     case .layerFailed: (underlyingError as? any ConnectionError)?.isCausedByPeer ?? false
     default: false
     }
@@ -229,6 +232,7 @@ extension SocketError.Code {
     case .endOfStream: "the peer finished before all requested bytes had arrived"
     case .timedOut: "the timeout expired"
     case .limitExceeded: "the limit is exceeded"
+    case .peerTooSlow: "the peer did not read fast enough"
     case .precedingReadFailed: "a read that was enqueued before this one failed"
     case .upgraded: "the connection was upgraded; use the stream that the upgrade returned"
     case .connectionRefused: "no process listens at this address"

@@ -16,8 +16,9 @@
 /// ```
 ///
 /// Each message begins with a copy of the parser as it was when the request was made. The copy keeps its state until the message is
-/// complete. If the read is cancelled or times out before, the state is discarded, the bytes stay in the stream, and the next read
-/// begins again with the first of them. So a parser never loses bytes.
+/// complete. If the read is cancelled or times out before that, the state is discarded, the bytes stay in the stream, and the next read
+/// begins again with the first of them. So a parser never loses bytes. Use a struct: a class would keep its state from one message to
+/// the next. The parser may see the same bytes again in another read, so it must have no side effects.
 ///
 /// The parser runs on the reactor's thread. While it runs, the reactor's other connections wait, so it must not block.
 public protocol MessageParser<Message>: Sendable {
@@ -26,13 +27,13 @@ public protocol MessageParser<Message>: Sendable {
 
   /// Parses one message from the front of the bytes.
   ///
-  /// The method is called when bytes have arrived, and again with the state that it left when as many more have arrived as it asked
-  /// for.
+  /// Called when bytes have arrived. If it returns `.incomplete`, it is called again, with its state, once at least `missing` more bytes
+  /// have arrived.
   ///
   /// - Parameter bytes: The bytes of the message that have arrived, without those that earlier calls consumed, and perhaps bytes
-  ///   behind the message. Never empty.
+  ///   after the message. Never empty.
   /// - Returns: The message and its length, or that it is incomplete.
-  /// - Throws: An error if the bytes are no message. The read fails with `.invalidMessage`, which contains the error; a
+  /// - Throws: An error if the bytes are not a valid message. The read fails with `.invalidMessage`, which contains the error; a
   ///   ``SocketError`` is thrown unchanged. The bytes stay in the stream, so the next read finds them again. To skip an invalid
   ///   message, return a value that says so.
   mutating func parse(_ bytes: Span<UInt8>) throws -> ParseResult<Message>
@@ -42,14 +43,15 @@ public protocol MessageParser<Message>: Sendable {
 public enum ParseResult<Message> {
   /// A complete message.
   ///
-  /// `length` is the number of bytes shown in this call that belong to the message. The bytes behind them are for the next read. A
+  /// `length` is the number of bytes shown in this call that belong to the message. The bytes after them are for the next read. A
   /// message must have at least one byte, those that earlier calls consumed included.
   case message(Message, length: Int)
 
   /// A part of a message.
   ///
   /// `missing` is the smallest number of bytes that must arrive before it makes sense to call the parser again, at least 1. If the
-  /// message would then be longer than the maximum length, the read fails with `.limitExceeded` at once.
+  /// message would then be longer than the maximum length, the read fails with `.limitExceeded` at once. It counts from the bytes
+  /// shown. A number that is too small costs a call; one that is too large delays the message, or makes it `.endOfStream`.
   ///
   /// `consumed` is the number of bytes shown in this call that the parser has noted in its state. They are not shown again. With 0,
   /// the next call shows all bytes again. A closure has no state, so it consumes nothing.

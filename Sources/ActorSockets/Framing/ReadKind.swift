@@ -69,6 +69,14 @@ extension ReadKind {
     }
   }
 
+  /// Whether code of the program finds the messages.
+  var parses: Bool {
+    switch self {
+    case .parse, .batch(of: .parse): true
+    default: false
+    }
+  }
+
   /// Whether the bytes have a form, so that the stream is between two messages when such a read has got no byte.
   var isFramed: Bool {
     switch self {

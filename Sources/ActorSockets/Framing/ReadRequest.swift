@@ -112,20 +112,20 @@ extension ReadRequest {
   /// Requests a message that a closure finds; `nil` if the stream ends where a message would begin.
   ///
   /// ```swift
-  /// let netstring = ReadRequest.parsing { try netstring(in: $0) }
-  /// for try await string in connection.messages(of: netstring) { … }
+  /// for try await string in connection.messages(of: .parsing(Netstring.parse)) { … }
   /// ```
   ///
-  /// The closure gets all bytes of the message that have arrived, and perhaps bytes behind it. As long as it returns
-  /// ``ParseResult/incomplete(missing:consumed:)``, it is called again when as many more bytes have arrived as it asked for. A closure
-  /// that asks for one byte at a time sees the same bytes again each time, so a peer that sends slowly can make it expensive: use a
-  /// ``MessageParser``, which keeps state. The closure runs on the reactor's thread and must not block.
+  /// The closure gets all bytes of the message that have arrived, and perhaps bytes after it. As long as it returns
+  /// ``ParseResult/incomplete(missing:consumed:)``, it is called again once at least `missing` more bytes have arrived. If it asks for
+  /// one byte at a time, a peer that sends single bytes makes it examine the whole message at each byte. Then use a ``MessageParser``,
+  /// which keeps state. The closure runs on the reactor's thread and must not block.
   ///
   /// - Parameters:
-  ///   - maximumLength: The largest number of bytes of a message, at least 1. If a longer one is needed, the read throws
-  ///     `.limitExceeded`.
+  ///   - maximumLength: The largest number of bytes of a message, at least 1, including its header and the bytes that the parser
+  ///     consumed. If a message needs more, the read throws `.limitExceeded`.
   ///   - parse: Finds the message. If it throws, the read throws `.invalidMessage` with that error; see ``MessageParser/parse(_:)``.
   /// - Returns: The request.
+  @inlinable
   public static func parsing<Message: Sendable>(
     maximumLength: Int = 65_536, _ parse: @escaping @Sendable (_ bytes: Span<UInt8>) throws -> ParseResult<Message>
   ) -> Self where Value == Message? {
@@ -136,24 +136,32 @@ extension ReadRequest {
   ///
   /// - Parameters:
   ///   - parser: The parser. Each message begins with a copy of it.
-  ///   - maximumLength: The largest number of bytes of a message, at least 1. If a longer one is needed, the read throws
-  ///     `.limitExceeded`.
+  ///   - maximumLength: The largest number of bytes of a message, at least 1, including its header and the bytes that the parser
+  ///     consumed. If a message needs more, the read throws `.limitExceeded`.
   /// - Returns: The request.
+  @inlinable
   public static func parsing<Parser: MessageParser>(_ parser: Parser, maximumLength: Int = 65_536) -> Self
   where Value == Parser.Message? {
     Self(ErasedParser(parser, maximumLength: maximumLength, keepsState: true))
   }
 
-  private init<Message>(_ parser: ErasedParser) where Value == Message? {
+  @inlinable
+  init<Message: Sendable>(_ parser: ErasedParser) where Value == Message? {
+    // The parser has made this value, so it has this type.
+    self.init(parser) { ($0 as? ParsedValue<Message>)?.value }
+  }
+
+  /// `value` returns the message in what the parser has made.
+  @usableFromInline
+  init<Message>(_ parser: ErasedParser, _ value: @escaping @Sendable (AnyObject) -> Message?) where Value == Message? {
     self.init(.parse(parser)) { outcome in
-      // The parser has made this value, so it has this type.
-      if case .parsed(let parsed) = outcome { (parsed as? ParsedValue<Message>)?.value } else { nil }
+      if case .parsed(let parsed) = outcome { value(parsed) } else { nil }
     }
   }
 }
 
 extension ReadRequest {
-  /// Requests all lines or messages that have arrived, at least one; `nil` if the stream ends where one would begin.
+  /// Requests every line or message already received: at least one, at most 1,024, and no further one after 256 KiB; `nil` if the stream ends where one would begin.
   ///
   /// For many small messages this is much cheaper than one read for each. If a message would make a read throw, the messages
   /// before it are returned first, and the next read throws. So no message is lost.

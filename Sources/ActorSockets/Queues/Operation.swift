@@ -89,8 +89,11 @@ extension Operation {
     arm(registration, tag, at: timeout.end(startingAt: start))
   }
 
-  /// Whether the time was over before the operation began.
-  func isOverdue(_ registration: Registration) -> Bool { expiry != .max && expiry <= registration.reactor.now }
+  /// Whether the time is over. An operation with no time at all is tried once.
+  func isOverdue(_ registration: Registration) -> Bool {
+    if expiry == .max || timeout?.nanoseconds == 0 { return false }
+    return expiry <= registration.reactor.now
+  }
 
   /// Returns the error of an operation whose time is over.
   ///
@@ -132,7 +135,7 @@ extension Operation {
   ///
   /// - Returns: Whether the closure gave more time.
   func extend(_ registration: Registration, _ tag: some RawRepresentable<UInt64>, done: Int) -> Bool {
-    deadline = nil
+    if let deadline = deadline.take() { registration.disarm(deadline) }
     guard let extend = timeout?.extend else { return false }
     let now = registration.reactor.now
     guard let more = extend(.nanoseconds(now - start), done), more > .zero else { return false }

@@ -286,11 +286,7 @@ extension ReadBuffer {
   }
 
   /// The failure of a read whose maximum holds no whole frame.
-  private func tooLong(_ maximum: Int) -> Verdict {
-    .failed(
-      SocketError(
-        .limitExceeded, operation: "read", detail: "no end of the message within the maximum of \(maximum) bytes"))
-  }
+  private func tooLong(_ maximum: Int) -> Verdict { .failed(.tooLong(maximum)) }
 
   /// Finds a message that has its length in front.
   private func message(_ prefix: LengthPrefix, _ maximum: Int) -> Front {

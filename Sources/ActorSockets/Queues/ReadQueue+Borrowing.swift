@@ -62,7 +62,8 @@ extension ReadQueue {
 // MARK: - Parsing
 
 extension ReadQueue {
-  /// Ends the borrow of the first read's parser.
+  /// Ends the borrow of the first read's parser. If the read leaves, its state is not released here, because that may run code of the
+  /// program: see `forgetParser`.
   ///
   /// - Returns: What the read gets; `nil` if it waits for more bytes.
   mutating func endParse(_ entry: Entry, _ outcome: ParseOutcome) -> Result<ReadOutcome, SocketError>? {
@@ -75,10 +76,10 @@ extension ReadQueue {
       return nil
     case .parsed(let value, _, let length):
       arrived.drop(length)
-      leave(0).parserState = nil
+      _ = leave(0)
       return .success(.parsed(value))
     case .failed(let error):
-      leave(0).parserState = nil
+      _ = leave(0)
       failEnqueued(from: 0)
       return .failure(error)
     }

@@ -66,6 +66,12 @@ struct ReadQueue<Tag> {
       self.isEnqueued = isEnqueued
       self.tag = tag
     }
+
+    /// Releases the parser and its state, which may refer to the stream. The entry has left the queue.
+    func forgetParser() {
+      parserState = nil
+      if kind.parses { kind = .any(upTo: 0) }
+    }
   }
 
   /// What the owner does next.
@@ -156,10 +162,10 @@ struct ReadQueue<Tag> {
   mutating func admitSpare(_ kind: ReadKind) -> (entry: Entry, waits: Bool)? {
     guard let entry = spare.take() else { return nil }
     nextID += 1
+    assert(entry.parserState == nil && !entry.kind.parses, "a parser ends with its message")
     entry.id = nextID
     entry.kind = kind
     entry.searched = 0
-    assert(entry.parserState == nil, "the state of a parser ends with its message")
     entries.append(entry)
     if entry.isEnqueued { enqueuedCount += 1 }
     guard isOpen, entries.count == 1, arrived.isAwaitingBytes, failedByPredecessor.isEmpty else {

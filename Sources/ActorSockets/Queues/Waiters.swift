@@ -32,6 +32,9 @@ struct Waiters<Value: Sendable> {
   /// Whether no call waits.
   var isEmpty: Bool { waiting.isEmpty }
 
+  /// Whether a call waits.
+  func contains(_ id: UInt64) -> Bool { waiting.index(of: id) != nil }
+
   /// Adds a call, which waits from now on.
   mutating func add(_ place: Place) -> Waiter {
     nextID += 1

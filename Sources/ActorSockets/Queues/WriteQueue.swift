@@ -287,8 +287,11 @@ struct WriteQueue<Tag> {
   /// - Parameters:
   ///   - maximumPieces: The largest number of pieces.
   ///   - maximumBytes: The number of bytes after which no further write is added.
+  ///   - mayBeSent: Whether a later write may be sent now.
   /// - Returns: The pieces, and the number of bytes of the first piece that are already sent.
-  func unsent(maximumPieces: Int, maximumBytes: Int) -> (pieces: ArraySlice<[UInt8]>, offset: Int) {
+  func unsent(
+    maximumPieces: Int, maximumBytes: Int, where mayBeSent: (Tag?) -> Bool = { _ in true }
+  ) -> (pieces: ArraySlice<[UInt8]>, offset: Int) {
     guard case .pieces(let pieces)? = entries.first?.content else { return ([], 0) }
     let rest = pieces[min(sentPieces, pieces.count)...].prefix(maximumPieces)
     if entries.count == 1 { return (rest, offset) }
@@ -296,7 +299,7 @@ struct WriteQueue<Tag> {
     var bytes = rest.reduce(-offset) { $0 + $1.count }
     var index = 1
     while index < entries.count, gathered.count < maximumPieces, bytes < maximumBytes {
-      guard case .pieces(let more) = entries[index].content else { break }
+      guard case .pieces(let more) = entries[index].content, mayBeSent(entries[index].tag) else { break }
       gathered += more.prefix(maximumPieces - gathered.count)
       bytes += entries[index].total
       index += 1

@@ -18,7 +18,7 @@ extension ByteStream {
 
   /// The lines of a text, without their endings. The sequence ends at the end of the stream.
   ///
-  /// A line that is not UTF-8 throws `.invalidUTF8` with its bytes, and a new iteration continues behind it. A line that is too long
+  /// A line that is not UTF-8 throws `.invalidUTF8` with its bytes, and a new iteration continues after it. A line that is too long
   /// throws `.limitExceeded`, and a last line without an ending throws `.endOfStream`. Both stay in the stream.
   ///
   /// - Parameters:
@@ -69,14 +69,14 @@ extension ByteStream {
     StreamSequence(self, .message(lengthPrefix: prefix, maximumLength: maximumLength), timeout)
   }
 
-  /// The messages that a request describes, for example one with a parser of the program.
+  /// The messages that a request describes, for example by your own parser.
   ///
   /// ```swift
   /// for try await frame in connection.messages(of: .parsing(FrameParser())) { … }
   /// ```
   ///
   /// - Parameters:
-  ///   - request: The description of a message.
+  ///   - request: The description of a message. Not `.peek`, which would return the same bytes forever.
   ///   - timeout: The longest time that each message may take; see ``Timeout``. `nil` means no limit.
   /// - Returns: The messages. The sequence ends where the request finds the end of the stream.
   public nonisolated func messages<Message>(
@@ -85,7 +85,7 @@ extension ByteStream {
     StreamSequence(self, request, timeout)
   }
 
-  /// Lines or messages in batches: every one that has already arrived, at least one. The fastest way to read small ones. The sequence
+  /// Lines or messages in batches: every one already received, at least one. The fastest way to read small ones. The sequence
   /// ends at the end of the stream.
   ///
   /// ```swift
@@ -107,7 +107,7 @@ extension ByteStream {
 
 /// The elements of a stream, one read at a time, for `for try await`.
 ///
-/// It throws ``SocketError``, and `CancellationError` when the task is cancelled. After a timeout, a new iteration continues with the
+/// It throws ``SocketError``, over TLS also `TLSError`, and `CancellationError` when the task is cancelled. After a timeout, a new iteration continues with the
 /// same element, because a read that times out leaves its bytes in the stream.
 public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
   private let stream: any ByteStream

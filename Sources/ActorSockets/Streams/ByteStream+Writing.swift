@@ -83,7 +83,7 @@ extension ByteStream {
     try await write(bytes, timeout: timeout, progress: nil)
   }
 
-  /// Writes a message behind its length. ``messages(lengthPrefix:maximumLength:timeout:)`` reads such messages.
+  /// Writes a message, preceded by its length. ``messages(lengthPrefix:maximumLength:timeout:)`` reads such messages.
   ///
   /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
@@ -106,7 +106,7 @@ extension ByteStream {
   /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
-  ///   - message: The message. If it throws, nothing is written, and the call throws its error.
+  ///   - message: The message. If its `append(to:)` throws, nothing is written, and the call throws its error.
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, the error of the message, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(message: some WritableMessage, timeout: Timeout? = nil) async throws {
@@ -164,7 +164,8 @@ extension ByteStream {
 
   /// Puts a write in the queue without waiting for it.
   ///
-  /// If more bytes wait than the stream's write budget allows, nothing is queued, and the handle fails with `.limitExceeded`.
+  /// If more bytes would wait than the stream's write budget allows, nothing is queued, and the handle fails with `.limitExceeded`. So
+  /// check the handle, or have the connection aborted in this case: see `onWriteOverflow` of its configuration.
   ///
   /// *Ordering*: writes are carried out in the order of the calls, from any thread.
   ///
@@ -174,7 +175,6 @@ extension ByteStream {
   ///   - bytes: The bytes.
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
-  @discardableResult
   public nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout? = nil) -> Pending<Void> {
     let outcome = PendingOutcome<Void>(executor)
     let called = executor.reactor.now
@@ -189,7 +189,6 @@ extension ByteStream {
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   /// - Throws: The error of the message. Then nothing is queued.
-  @discardableResult
   public nonisolated func enqueueWrite(message: some WritableMessage, timeout: Timeout? = nil) throws -> Pending<Void> {
     var bytes: [UInt8] = []
     try message.append(to: &bytes)

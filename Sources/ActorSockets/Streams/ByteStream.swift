@@ -15,7 +15,7 @@ public import SocketSystem
 /// method of an extension, the first operation has the place of the method's own call. Synchronous members, such as ``abort()``,
 /// take effect at once when code in the stream's isolation calls them: ahead of the calls that wait in the queue.
 ///
-/// All methods throw ``SocketError``, and `CancellationError` if the task is cancelled.
+/// All methods throw ``SocketError``, over TLS also `TLSError`, and `CancellationError` if the task is cancelled.
 ///
 /// Only this package's types conform to `ByteStream`. To test a protocol without a network, write its code for `some ByteStream` or
 /// `any ByteStream`, and use an in-memory pair.

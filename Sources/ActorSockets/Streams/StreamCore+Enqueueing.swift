@@ -36,13 +36,7 @@ extension StreamCore {
   ) {
     do {
       try checkWritable()
-      // Bytes in files take no memory.
-      let queued = writes.queue.queuedBytes - writes.queue.queuedFileBytes
-      if queued > 0, queued + bytes.count > options.writeBudget {
-        throw SocketError(
-          .limitExceeded, operation: "enqueueWrite",
-          detail: "\(queued) bytes are already waiting to be sent, and the budget is \(options.writeBudget)")
-      }
+      try checkBudget(for: bytes.count)
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
@@ -52,5 +46,28 @@ extension StreamCore {
     write.called = called
     let id = admit(.pieces([bytes]), alreadySent: 0, write)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }
+  }
+
+  /// Throws if more bytes would wait than the budget allows.
+  private func checkBudget(for count: Int) throws {
+    if !exceedsBudget(count) { return }
+    if options.abortsSlowPeer {
+      // The peer is slow only if the transport takes no more, not if this iteration's share is used up.
+      writes.renewShare()
+      pumpWrites()
+      if !exceedsBudget(count) { return }
+    }
+    let error = SocketError(
+      options.abortsSlowPeer ? .peerTooSlow : .limitExceeded, operation: "enqueueWrite",
+      detail:
+        "\(writes.queue.queuedBytes) bytes are already waiting to be sent, and the budget is \(options.writeBudget)")
+    if options.abortsSlowPeer { terminate(error, .peerTooSlow) }
+    throw error
+  }
+
+  private func exceedsBudget(_ count: Int) -> Bool {
+    // Bytes in files take no memory.
+    let queued = writes.queue.queuedBytes - writes.queue.queuedFileBytes
+    return queued > 0 && queued + count > options.writeBudget
   }
 }

@@ -43,11 +43,16 @@ extension StreamCore {
   @inline(never)
   private func parse(_ entry: ReadQueue<Operation>.Entry, _ parser: ErasedParser, _ isBatch: Bool) {
     let outcome = outcome(of: parser, isBatch, entry.parserState)
-    if case .parsed(_, let messages, _) = outcome { reads.share.use(operations: (messages + 15) / 16) }
-    switch reads.queue.endParse(entry, outcome) {
+    if case .parsed(_, let messages, _) = outcome {
+      reads.share.use(operations: (messages + 15) / 16)
+    } else {
+      reads.share.use(operations: 1)
+    }
+    guard let result = reads.queue.endParse(entry, outcome) else { return }
+    entry.forgetParser()
+    switch result {
     case .success(let outcome): finish(entry, outcome)
     case .failure(let error): finish(entry.tag, .failure(error))
-    case nil: break
     }
   }
 
@@ -127,8 +132,7 @@ extension StreamCore {
       case .idle:
         return
       case .begin(let id, let write):
-        // The deadline itself comes after this iteration's events.
-        if write?.isOverdue(registration) == true { expireWrite(id) } else { begin(write: write, id) }
+        begin(write: write, id)
       case .finish(let tag, let result):
         guard let tag else { continue }
         switch result {
@@ -139,6 +143,8 @@ extension StreamCore {
         }
       case .acknowledge(let id, let flush):
         awaitAcknowledgement(id, flush)
+      case .send where expireOverdueWrite(), .sendFile where expireOverdueWrite(), .pass where expireOverdueWrite():
+        continue
       case .send:
         if !sendQueued(), !expireImmediateWrite() { return }
       case .sendFile(let file, let offset, let count):
@@ -154,7 +160,9 @@ extension StreamCore {
 
   /// Sends once. Returns `false` if nothing can be sent now.
   private func sendQueued() -> Bool {
-    let (pieces, offset) = writes.queue.unsent(maximumPieces: BorrowedDescriptor.maximumPieces, maximumBytes: 262_144)
+    let (pieces, offset) = writes.queue.unsent(
+      maximumPieces: BorrowedDescriptor.maximumPieces, maximumBytes: 262_144,
+      where: { [registration] in $0?.isOverdue(registration) != true })
     let result: Transfer
     if pieces.count == 1, let piece = pieces.first {
       result = transport.send(piece.span.extracting(offset..<piece.count))

@@ -7,8 +7,8 @@ extension StreamCore {
   func begin(read: Operation, _ id: UInt64) {
     reads.hasProgress = read.progress != nil
     reads.isImmediate = start(read, .read(id))
-    // Bytes may be in the kernel although epoll has not reported them yet. The read is not idle then.
-    if reads.queue.isDraining { transport.tryAnyway() }
+    // Bytes may be in the kernel although epoll has not reported them yet. Then the read is not idle, and its deadline not missed.
+    if reads.queue.isDraining || read.isOverdue(registration) { transport.tryAnyway() }
   }
 
   func begin(write: Operation?, _ id: UInt64) {
@@ -41,6 +41,19 @@ extension StreamCore {
     return true
   }
 
+  /// Times the first write out if its deadline has passed and none of its bytes were sent. Deadlines come after the events of an
+  /// iteration, so it would be sent otherwise.
+  ///
+  /// - Returns: Whether it timed out. Then the writes behind it may begin.
+  func expireOverdueWrite() -> Bool {
+    guard let first = writes.queue.first, first.sent == 0, first.tag?.isOverdue(registration) == true else {
+      return false
+    }
+    expireWrite(first.id)
+    // The timeout's closure may have given it more time.
+    return writes.queue.first !== first
+  }
+
   /// Handles a deadline that has come.
   package func deadlineReached(_ deadline: StreamDeadline) {
     switch deadline {
@@ -70,7 +83,7 @@ extension StreamCore {
     timeOut(entry.tag, "read", done)
   }
 
-  func expireWrite(_ id: UInt64) {
+  private func expireWrite(_ id: UInt64) {
     if let flush = acknowledgementWait?.queue.tag(of: id) { return expire(flush: flush, id) }
     let done = writes.queue.first?.id == id ? writes.queue.first?.sent ?? 0 : 0
     if let write = writes.queue.tag(of: id), write.extend(registration, StreamDeadline.write(id), done: done) { return }

@@ -189,9 +189,11 @@ extension StreamCore {
   }
 
   /// Resets the connection. The layer hears no more of the stream.
-  package func abort() {
+  ///
+  /// - Parameter reason: What the report says, `.local` if it is `nil`.
+  package func abort(_ reason: CloseReport.Reason? = nil) {
     upgrade = nil
-    terminate(SocketError(.closed, operation: ""), nil)
+    terminate(SocketError(.closed, operation: ""), reason)
   }
 
   /// Ends the wait for the layer's last bytes soon: the user has aborted the encrypted stream after its layer had failed.

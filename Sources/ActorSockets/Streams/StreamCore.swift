@@ -15,6 +15,8 @@ public final class _StreamCore {
   /// The settings of a stream.
   package struct Options: Sendable {
     package var writeBudget = 1 << 20
+    /// Whether a write beyond the budget aborts the stream.
+    package var abortsSlowPeer = false
     package var closeTimeout: Duration = .seconds(30)
     package var closesOnEndOfStream = false
     package var closesOnTimeout = false
@@ -63,6 +65,8 @@ public final class _StreamCore {
   /// Whether one of the pumps runs.
   var isPumping: Bool { reads.isPumping || writes.isPumping }
   package var state: StreamState { lifecycle.state }
+  /// Why the stream has ended; `nil` if it has not.
+  package var endReason: CloseReport.Reason? { lifecycle.report?.reason }
 
   /// Creates the core of a stream that is connecting.
   package init(

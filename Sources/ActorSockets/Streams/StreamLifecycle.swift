@@ -353,6 +353,7 @@ extension CloseReport.Reason {
       switch error.code {
       case .connectionReset: .reset
       case .timedOut: .timedOut
+      case .peerTooSlow: .peerTooSlow
       default: .error(error)
       }
   }

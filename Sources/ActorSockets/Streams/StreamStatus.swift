@@ -25,6 +25,9 @@ public struct CloseReport: Sendable {
     /// The peer stopped answering, or did not take the last bytes before the close timeout; or an operation timed out and
     /// the configuration says to close the connection in that case.
     case timedOut
+    /// The peer did not read fast enough: an enqueued write would have exceeded the write budget, and the configuration says to abort
+    /// the connection in that case.
+    case peerTooSlow
     /// Something else failed: for example, the stream could not connect, or the reactor was shut down.
     case error(SocketError)
   }

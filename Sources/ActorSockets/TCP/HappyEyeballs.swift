@@ -203,7 +203,7 @@ struct HappyEyeballs {
     let causes = failures + unanswered
     var parts: [String] = []
     if let name, families.contains(where: \.isAwaited) {
-      parts.append("no name server answered \(limit) for \(AddressError.quote(name))")
+      parts.append("the look-up of \(AddressError.quote(name)) did not end \(limit)")
     }
     if causes.count == 1, failures.isEmpty {
       parts.append("no address answered \(limit)")

@@ -24,6 +24,16 @@ public actor TCPConnection: ByteStream {
       case close
     }
 
+    /// What happens when an enqueued write would exceed the write budget.
+    public enum WriteOverflowAction: Hashable, Sendable {
+      /// The write fails with `.limitExceeded`, and the connection stays usable. The program must check the handle, because the message
+      /// was not queued.
+      case fail
+      /// The connection is aborted. Its operations throw `.peerTooSlow`, and its report says
+      /// ``CloseReport/Reason-swift.enum/peerTooSlow``. A connection that is not up yet is aborted, too. So the peer never receives later messages after one was dropped.
+      case abort
+    }
+
     /// How long connecting may take in total, including the look-up of the name and the attempts to all addresses. 30 seconds
     /// by default.
     public var connectTimeout: Duration = .seconds(30)
@@ -45,9 +55,14 @@ public actor TCPConnection: ByteStream {
     /// How long ``ByteStream/close()`` may take to send the remaining bytes; after that the connection is aborted. 30 seconds
     /// by default.
     public var closeTimeout: Duration = .seconds(30)
-    /// The largest number of bytes that may wait to be sent before ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. 1 MiB
-    /// by default.
+    /// The largest number of bytes that may wait to be sent, including the new write, in ``ByteStream/enqueueWrite(_:timeout:)``.
+    /// 1 MiB by default. `write` has no such limit, because it suspends its caller.
+    ///
+    /// The rest of a write that was cancelled or timed out counts; bytes of files do not. If no bytes in memory wait, a write of any size
+    /// is accepted.
     public var writeBudget = 1 << 20
+    /// What happens when an enqueued write would exceed the write budget. The write fails by default.
+    public var onWriteOverflow = WriteOverflowAction.fail
     /// Whether small writes are sent without delay: TCP_NODELAY. On by default.
     public var noDelay = true
     /// How the connection detects that its peer is gone. Keep-alive is on by default; the other checks are off.
@@ -78,6 +93,7 @@ public actor TCPConnection: ByteStream {
     var options: StreamCore.Options {
       var options = StreamCore.Options()
       options.writeBudget = writeBudget
+      options.abortsSlowPeer = onWriteOverflow == .abort
       options.closeTimeout = closeTimeout
       options.closesOnEndOfStream = closesOnEndOfStream
       options.closesOnTimeout = onTimeout == .close

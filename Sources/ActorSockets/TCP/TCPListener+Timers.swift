@@ -9,10 +9,18 @@ extension TCPListener {
     let timer = Operation(.call, timeout: timeout, progress: nil, start: registration.reactor.now)
     timers[id] = timer
     timer.armAtCall(registration, ListenerDeadline.accept(id))
-    guard timer.begin(registration, ListenerDeadline.accept(id)) else { return }
-    // The timeout is zero: a connection may wait that no event has announced yet.
-    connectionsMayWait()
-    timerExpired(for: id)
+    let isImmediate = timer.begin(registration, ListenerDeadline.accept(id))
+    // A connection may wait that no event has announced yet.
+    if isImmediate || timer.isOverdue(registration) { connectionsMayWait() }
+  }
+
+  /// Ends the calls that must not wait. Connections may wait behind this iteration's share, and then these calls stay for the next one.
+  func expireImmediateCalls() {
+    if timers.isEmpty || registration.isRescheduled { return }
+    for id in timers.keys.sorted()
+    where timers[id]?.timeout?.nanoseconds == 0 && timers[id]?.timeout?.start == .operation {
+      timerExpired(for: id)
+    }
   }
 
   /// Stops the time of a call that has its outcome.
@@ -22,7 +30,7 @@ extension TCPListener {
   }
 
   func timerExpired(for id: UInt64) {
-    guard let timer = timers[id] else { return }
+    guard let timer = timers[id], waiters.contains(id) else { return }
     if timer.extend(registration, ListenerDeadline.accept(id), done: 0) { return }
     let error = timer.timedOut("accept", at: registration.reactor.now, peer: localAddresses.first, done: 0)
     waiters.remove(id)?.resume(.failure(error))

@@ -338,6 +338,7 @@ public actor TCPListener: ReactorActor {
   func connectionsMayWait() {
     mayAccept = true
     serveWaiters()
+    expireImmediateCalls()
   }
 
   /// Descriptors or memory are short, and no edge announces when that changes. So try again after a delay, or when a descriptor

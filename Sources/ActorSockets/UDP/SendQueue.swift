@@ -72,6 +72,8 @@ struct SendQueue<Tag> {
   var count: Int { entries.count }
   /// The number of the first entry.
   var firstID: UInt64? { entries.first?.id }
+  /// Whether datagrams of the first entry were sent or have failed.
+  var firstIsUnderWay: Bool { (entries.first?.done ?? 0) > 0 }
   /// Returns the tag of an entry.
   func tag(of id: UInt64) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
 
@@ -156,10 +158,17 @@ struct SendQueue<Tag> {
   /// Returns the datagrams to send next, up to the first entry that needs another step.
   ///
   /// Mutating, so that nothing is copied.
-  mutating func unsent(atMost limit: Int) -> ArraySlice<Datagram> {
+  ///
+  /// - Parameters:
+  ///   - limit: The largest number of datagrams.
+  ///   - mayBeSent: Whether an entry behind the first one may be sent now.
+  /// - Returns: The datagrams.
+  mutating func unsent(atMost limit: Int, where mayBeSent: (Tag) -> Bool = { _ in true }) -> ArraySlice<Datagram> {
     var unsent: ArraySlice<Datagram> = []
     for index in 0..<entries.count where unsent.count < limit {
-      guard case .datagrams(let datagrams) = entries[index].content else { break }
+      guard case .datagrams(let datagrams) = entries[index].content, index == 0 || mayBeSent(entries[index].tag) else {
+        break
+      }
       let these = datagrams[entries[index].done...].prefix(limit - unsent.count)
       if unsent.isEmpty { unsent = these } else { unsent += these }
     }

@@ -299,11 +299,11 @@ extension UDPEndpoint {
       case .idle:
         // The look-up has not finished, and the first send may have no time to wait.
         if !expireImmediateSend() { return }
-      case .begin(let id, let operation) where operation.isOverdue(registration):
-        expireSend(id)
       case .begin(let id, let operation):
         sends.isImmediate = operation.begin(registration, DatagramDeadline.send(id))
         if sends.isImmediate { mustWaitToSend = false }
+      case .send where expireOverdueSend():
+        continue
       case .send:
         if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
         let sent = mustWaitToSend ? 0 : sendQueued()
@@ -316,6 +316,19 @@ extension UDPEndpoint {
         finish(operation, result.map { .written })
       }
     }
+  }
+
+  /// Times the first entry out if its deadline has passed and none of its datagrams were sent. Deadlines come after the events of an
+  /// iteration, so it would be sent otherwise.
+  ///
+  /// - Returns: Whether it timed out.
+  private func expireOverdueSend() -> Bool {
+    guard !sends.queue.firstIsUnderWay, let id = sends.queue.firstID,
+      sends.queue.tag(of: id)?.isOverdue(registration) == true
+    else { return false }
+    expireSend(id)
+    // The timeout's closure may have given it more time.
+    return sends.queue.firstID != id
   }
 
   private func expireImmediateSend() -> Bool {

@@ -57,8 +57,9 @@ extension TLSTransport {
     // The carrier is already closing; it now closes without waiting for the peer.
     if let closingCarrier = closingCarrier.take() { return closingCarrier.abort() }
     guard let carrier else { return }
+    let reason = core?.endReason
     detach()
-    carrier.abort()
+    carrier.abort(reason)
   }
 
   func hasten() { closingCarrier?.hasten() }

@@ -16,7 +16,10 @@ struct Listen {
     let context = try options.tls.makeContext()
     var configuration = TCPListener.Configuration()
     configuration.connection.liveness.idleTimeout = options.idleTimeout
-    if options.mode == .chat { configuration.connection.writeBudget = Self.chatBudget }
+    if options.mode == .chat {
+      configuration.connection.writeBudget = Self.chatBudget
+      configuration.connection.onWriteOverflow = .abort
+    }
     let listeners = try makeListeners(configuration)
     if options.servesOne, listeners.count > 1 {
       throw Failure.usage(

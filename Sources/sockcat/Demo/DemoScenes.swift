@@ -58,7 +58,7 @@ extension Demo {
       let numbers: [UInt32] = [2, 3, 5, 7, 11]
       let start = ContinuousClock.now
       let answers = numbers.map { number in
-        connection.enqueueWrite(bytes(of: number))
+        _ = connection.enqueueWrite(bytes(of: number))
         return connection.enqueueRead(.integer(UInt32.self))
       }
       let queued = start.duration(to: .now)

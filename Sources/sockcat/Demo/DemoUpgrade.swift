@@ -35,7 +35,7 @@ extension Demo {
     try await say("in plain text: STARTTLS; the server: \(try await connection.read(.line()) ?? "")")
     let secure = connection.startTLS(context, as: .client(serverName: "demo.test"))
     // The write is queued behind the handshake.
-    secure.enqueueWrite(Array("NOTE \(secret)\n".utf8))
+    _ = secure.enqueueWrite(Array("NOTE \(secret)\n".utf8))
     try await say("the same connection, encrypted: \(try await secure.session.summary)")
     let answer = try await secure.read(.line()) ?? ""
     try await say("encrypted: NOTE \(secret); the server: \(answer)")

@@ -2,8 +2,8 @@ import ActorSockets
 
 /// A chat room. Each connection receives the lines of all others.
 ///
-/// No connection waits for another. A line is put into the queue of each receiver. A receiver that reads too slowly
-/// exceeds the budget of its queue and is disconnected.
+/// No connection waits for another. A line is put into the queue of each receiver. A receiver that reads too slowly exceeds the write
+/// budget, and its connection is aborted.
 actor ChatRoom: Service {
   /// The most bytes of a line.
   static let lineLimit = 4096
@@ -23,7 +23,7 @@ actor ChatRoom: Service {
       try await listen(to: connection)
       await leave(connection, "left")
     } catch {
-      await leave(connection, "is gone")
+      await leave(connection, (error as? SocketError)?.code == .peerTooSlow ? "was too slow and is gone" : "is gone")
       throw error
     }
   }
@@ -94,23 +94,8 @@ actor ChatRoom: Service {
 
   private func tell(_ connection: any ServedStream, _ text: String) { post("* " + text, to: connection) }
 
-  /// Puts a line into a connection's queue, and disconnects the connection if the line does not fit.
+  /// Puts a line into a connection's queue. If it does not fit, the connection is aborted, and its handler reports that.
   private func post(_ line: String, to connection: any ServedStream) {
-    let delivery = connection.enqueueWrite(Array((line + "\n").utf8))
-    Task {
-      do {
-        try await delivery.value
-      } catch let error as SocketError where error.code == .limitExceeded {
-        drop(connection)
-      } catch {
-        // The connection is broken or closed. The task that listens to it handles that.
-      }
-    }
-  }
-
-  private func drop(_ connection: any ServedStream) {
-    guard members[connection.id] != nil else { return }
-    leave(connection, "was too slow and is gone")
-    Task { await connection.abort() }
+    _ = connection.enqueueWrite(Array((line + "\n").utf8))
   }
 }

@@ -129,7 +129,7 @@ import Testing
     try await within("the peer finds the end", seconds: 20) {
       let pair = try await transport.pair { $0.isNarrow = true }
       let (stream, peer) = (pair.server, pair.client)
-      stream.enqueueWrite(pattern(tooMuch))
+      _ = stream.enqueueWrite(pattern(tooMuch))
       // A call that waits would not return before the peer reads.
       do {
         try await Self.cancelled { try await operation.run(on: stream) }

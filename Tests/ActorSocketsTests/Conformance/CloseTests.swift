@@ -8,7 +8,7 @@ import Testing
   func `Closing sends what was written before`(transport: Transport) async throws {
     try await within("everything arrives") {
       let pair = try await transport.pair { $0.isNarrow = true }
-      pair.client.enqueueWrite(pattern(tooMuch))
+      _ = pair.client.enqueueWrite(pattern(tooMuch))
       let closing = Task.immediate { await pair.client.close() }
       try await eventually("it is closing") { await pair.client.state == .closing }
       await expectError(.closed) { try await pair.client.write([1]) }
@@ -30,7 +30,7 @@ import Testing
       let pair = try await transport.pair()
       try await pair.server.write(pattern(50_000))
       _ = try await pair.client.peek()
-      pair.client.enqueueWrite(pattern(100_000))
+      _ = pair.client.enqueueWrite(pattern(100_000))
       let closing = Task.immediate { await pair.client.close() }
       #expect(try await pair.server.readToEnd() == pattern(100_000))
       await pair.server.close()
@@ -262,7 +262,7 @@ import Testing
         $0.isNarrow = true
         $0.closeTimeout = .seconds(20)
       }
-      pair.client.enqueueWrite(pattern(tooMuch))
+      _ = pair.client.enqueueWrite(pattern(tooMuch))
       let patient = Task.immediate { await pair.client.close(after: .pendingWrites) }
       await time.advance(by: .seconds(15))
       let closing = Task.immediate { await pair.client.close() }
@@ -316,7 +316,7 @@ import Testing
   func `Cancelling a close stops the waiting alone`(transport: Transport) async throws {
     try await within("it closes") {
       let pair = try await transport.pair { $0.isNarrow = true }
-      pair.client.enqueueWrite(pattern(tooMuch))
+      _ = pair.client.enqueueWrite(pattern(tooMuch))
       let closing = Task.immediate { await pair.client.close() }
       try await eventually("it is closing") { await pair.client.state == .closing }
       closing.cancel()

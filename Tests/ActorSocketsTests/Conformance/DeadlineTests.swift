@@ -93,6 +93,17 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `A write within no time at all is tried once`(transport: Transport) async throws {
+    try await within("the writes are sent") {
+      let pair = try await transport.pair()
+      try await pair.client.write([1], timeout: .within(.zero))
+      try await pair.client.write(contentsOf: [[2], [3]], timeout: .within(.zero))
+      try await pair.client.enqueueWrite([4], timeout: .within(.zero)).value
+      #expect(try await pair.server.read(exactly: 4) == [1, 2, 3, 4])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
   func `Each element of a sequence has a timeout, and iteration goes on behind it`(transport: Transport) async throws {
     try await within("the sequences throw") {
       let time = ManualTime()

@@ -116,7 +116,7 @@ import Testing
   func `A cancelled half-close goes on`(transport: Transport) async throws {
     try await within("all calls return") {
       let pair = try await transport.pair { $0.isNarrow = true }
-      pair.client.enqueueWrite(pattern(tooMuch))
+      _ = pair.client.enqueueWrite(pattern(tooMuch))
       let finishing = Task.immediate { try await pair.client.finishWriting() }
       try await eventually("both wait") { await pair.client.status.queuedWrites == 2 }
       finishing.cancel()

@@ -69,7 +69,7 @@ import Testing
   func `Enqueued writes are sent although stream and handles are dropped`(transport: Transport) async throws {
     try await within("the end arrives") {
       let (kept, _) = try await drop(transport, { $0.isNarrow = true }) { server in
-        server.enqueueWrite(pattern(tooMuch))
+        _ = server.enqueueWrite(pattern(tooMuch))
       }
       #expect(try await kept.readToEnd() == pattern(tooMuch))
       await kept.close()
@@ -96,7 +96,7 @@ import Testing
   func `A stream that is closing finishes although it is dropped`(transport: Transport) async throws {
     try await within("the end arrives") {
       let (kept, _) = try await drop(transport, { $0.isNarrow = true }) { server in
-        server.enqueueWrite(pattern(tooMuch))
+        _ = server.enqueueWrite(pattern(tooMuch))
         let closing = Task.immediate { await server.close() }
         try await eventually("it closes") { await server.state == .closing }
         closing.cancel()
@@ -236,7 +236,7 @@ import Testing
         }
         let (stream, peer) = (pair.client, pair.server)
         let read = stream.enqueueRead(.exactly(5), timeout: .seconds(1000))
-        stream.enqueueWrite(pattern(tooMuch))
+        _ = stream.enqueueWrite(pattern(tooMuch))
         let looking = Task.immediate { _ = try await stream.withBytes(timeout: .seconds(1000)) { _, _ in } }
         let watching = [
           Task.immediate { _ = try await stream.closed }, Task.immediate { try await stream.peerFinishedWriting() },

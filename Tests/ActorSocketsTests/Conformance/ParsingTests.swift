@@ -127,4 +127,38 @@ import Testing
       await expectError(.closed) { _ = try await read.value }
     }
   }
+
+  /// A session that its own parser refers to.
+  private final class Session: Sendable {
+    let stream: any ByteStream
+    init(_ stream: any ByteStream) { self.stream = stream }
+
+    func read() async throws -> [UInt8]? {
+      try await stream.read(
+        .parsing { bytes in
+          .message([UInt8](copying: bytes) + [UInt8](self.stream.id > 0 ? [] : [0]), length: bytes.count)
+        })
+    }
+
+    func readBatch() async throws -> [[UInt8]]? {
+      try await stream.read(.batch(of: .parsing { bytes in .message([self.stream.id > 0 ? bytes[0] : 0], length: 1) }))
+    }
+  }
+
+  @Test(arguments: Transport.allCases, [false, true])
+  func `A parser is released with its message`(transport: Transport, isBatch: Bool) async throws {
+    try await within("the session is released") {
+      let pair = try await transport.pair()
+      weak var released: Session?
+      for _ in 1...2 {
+        let session = Session(pair.server)
+        released = session
+        let reading = Task { isBatch ? try await session.readBatch()?.flatMap { $0 } : try await session.read() }
+        try await eventually("the read waits") { await pair.server.status.queuedReads == 1 }
+        try await pair.client.write([1])
+        #expect(try await reading.value == [1])
+      }
+      try await eventually("nothing refers to it") { released == nil }
+    }
+  }
 }

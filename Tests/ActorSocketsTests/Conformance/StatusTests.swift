@@ -58,7 +58,7 @@ import Testing
     try await within("it closes") {
       let pair = try await transport.pair { $0.isNarrow = true }
       #expect(await pair.client.state == .open)
-      pair.client.enqueueWrite(pattern(tooMuch))
+      _ = pair.client.enqueueWrite(pattern(tooMuch))
       let closing = Task.immediate { await pair.client.close() }
       #expect(await pair.client.state == .closing)
       #expect(try await pair.server.readToEnd().count == tooMuch)

@@ -319,10 +319,10 @@ import Testing
         case "read": _ = try await stream.read(upTo: 9, timeout: .zero)
         case "write":
           // The first write fills the buffers, so that the second cannot begin.
-          stream.enqueueWrite(pattern(tooMuch))
+          _ = stream.enqueueWrite(pattern(tooMuch))
           try await stream.write([1], timeout: .within(.zero))
         default:
-          stream.enqueueWrite(pattern(tooMuch))
+          _ = stream.enqueueWrite(pattern(tooMuch))
           try await stream.flush(until: .sent, timeout: .within(.zero))
         }
       }

@@ -31,7 +31,7 @@ import Testing
         let record = ticket.record
         ticket += 1
         if form == .enqueued {
-          stream.enqueueWrite(record)
+          _ = stream.enqueueWrite(record)
           return nil
         }
         return Task.immediate { try await Self.write(form, record, to: stream) }
@@ -179,7 +179,7 @@ import Testing
         let record = ticket.record
         ticket += 1
         switch (ticket ^ UInt64(round)) % 4 {
-        case 0: stream.enqueueWrite(record)
+        case 0: _ = stream.enqueueWrite(record)
         case 1: try await stream.write(record)
         case 2: try await stream.write(contentsOf: [record])
         default: try await stream.write(record.lazy.map { $0 })
@@ -212,7 +212,7 @@ import Testing
       let client = pair.client
       async let written: Void = Self.run(place, reactor, Reactor()) {
         for round in 0..<1000 as Range<UInt64> {
-          client.enqueueWrite((2 * round).record)
+          _ = client.enqueueWrite((2 * round).record)
           let form = Form.allCases[Int(round) % Form.allCases.count]
           try await Desk.write(form, (2 * round + 1).record, to: client)
         }
@@ -252,19 +252,19 @@ import Testing
 extension ByteStream {
   /// The second write begins on the spot, here.
   fileprivate func writeBetween(_ first: UInt64) async throws {
-    enqueueWrite(first.record)
+    _ = enqueueWrite(first.record)
     let writing = Task.immediate { try await self.write((first + 1).record, timeout: nil, progress: nil) }
-    enqueueWrite((first + 2).record)
+    _ = enqueueWrite((first + 2).record)
     try await writing.value
   }
 
   /// Isolated to the stream, so that none of its calls needs to come through the queue.
   fileprivate func writeTwice(_ first: UInt64) async throws {
-    enqueueWrite(first.record)
+    _ = enqueueWrite(first.record)
     try await write((first + 1).record, timeout: nil, progress: nil)
-    enqueueWrite((first + 2).record)
+    _ = enqueueWrite((first + 2).record)
     try await write(contentsOf: [(first + 3).record])
-    enqueueWrite((first + 4).record)
+    _ = enqueueWrite((first + 4).record)
     try await finishWriting()
   }
 }

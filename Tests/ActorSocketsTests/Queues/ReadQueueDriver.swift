@@ -85,6 +85,7 @@ struct ReadDriver {
         let outcome = parser.parse(bytes.span, isBatch: isBatch, entry.parserState)
         duringParse?(&queue)
         guard let result = queue.endParse(entry, outcome) else { continue }
+        entry.forgetParser()
         finished.append(Finished(entry.tag, ReadResult(result)))
         if case .failure(let error) = result { errors[entry.tag] = error }
       }

@@ -468,4 +468,14 @@ struct WriteDriver {
     let (pieces, offset) = queue.unsent(maximumPieces: 9, maximumBytes: 99)
     #expect(Array(pieces.joined().dropFirst(offset)) == [5] && queue.queuedBytes == 1)
   }
+
+  @Test func `A write that may not be sent is not gathered, nor are those behind it`() {
+    var queue = WriteQueue<Int>()
+    queue.open()
+    for tag in 1...4 { _ = queue.admit(.pieces([[UInt8(tag)]]), tag) }
+    let (pieces, _) = queue.unsent(maximumPieces: 10, maximumBytes: 100) { $0 != 3 }
+    #expect(Array(pieces) == [[1], [2]])
+    // The first one is under way, whatever its time.
+    #expect(Array(queue.unsent(maximumPieces: 10, maximumBytes: 100) { _ in false }.pieces) == [[1]])
+  }
 }

@@ -70,6 +70,7 @@ enum TestContexts {
 /// What a pair does differently: what the configurations of all transports have in common.
 struct PairOptions: Sendable {
   var writeBudget = 1 << 20
+  var abortsSlowPeer = false
   var closeTimeout: Duration = .seconds(30)
   var closesOnEndOfStream = false
   var closesOnTimeout = false
@@ -106,6 +107,7 @@ extension Transport {
     case .inMemory:
       var configuration = InMemoryConnection.Configuration()
       configuration.writeBudget = options.writeBudget
+      configuration.abortsSlowPeer = options.abortsSlowPeer
       configuration.closeTimeout = options.closeTimeout
       configuration.closesOnEndOfStream = options.closesOnEndOfStream
       configuration.closesOnTimeout = options.closesOnTimeout
@@ -133,6 +135,7 @@ extension TCPConnection.Configuration {
   init(_ options: PairOptions) {
     self.init()
     writeBudget = options.writeBudget
+    onWriteOverflow = options.abortsSlowPeer ? .abort : .fail
     closeTimeout = options.closeTimeout
     closesOnEndOfStream = options.closesOnEndOfStream
     onTimeout = options.closesOnTimeout ? .close : .keepOpen

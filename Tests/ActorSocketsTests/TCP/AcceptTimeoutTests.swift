@@ -68,6 +68,19 @@ import Testing
     }
   }
 
+  @Test func `Without time, all connections that wait are accepted, more than the share of one iteration`() async throws
+  {
+    try await within("all are accepted") {
+      let time = ManualTime()
+      let (listener, _) = try bind(time)
+      let clients = try (0..<100).map { _ in try RawSocket.connected(to: listener.localAddresses[0]) }
+      var accepted: [TCPConnection] = []
+      while accepted.count < 100 { accepted.append(try await listener.accept(timeout: .zero)) }
+      await expectError(.timedOut) { _ = try await listener.accept(timeout: .zero) }
+      for client in clients { client.close() }
+    }
+  }
+
   @Test func `A closure extends the time, and cancellation ends it`() async throws {
     try await within("the calls return") {
       let time = ManualTime()

@@ -228,7 +228,7 @@ import Testing
     try await within("all calls return") {
       let listener = try RawSocket.listening()
       let connection = TCPConnection(to: .address(try listener.address))
-      connection.enqueueWrite(Array("hello"))
+      _ = connection.enqueueWrite(Array("hello"))
       let closing = Task.immediate { await connection.close(after: .pendingWrites) }
       let peer = try await listener.accept()
       #expect(try await peer.receiveToEnd() == Array("hello"))

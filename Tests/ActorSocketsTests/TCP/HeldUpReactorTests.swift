@@ -190,7 +190,7 @@ import Testing
       let isOver = Gate()
       reactor.submit { while !isOver.isOpen {} }
       for _ in 0..<100 {
-        for _ in 0..<1000 { busy.enqueueWrite([1]) }
+        for _ in 0..<1000 { _ = busy.enqueueWrite([1]) }
         reactor.submit { groups.withLock { $0 += 1 } }
       }
       try peer.send([7])

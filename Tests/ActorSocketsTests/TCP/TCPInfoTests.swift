@@ -52,7 +52,7 @@ import Testing
   @Test func `Bytes that nobody takes show as unsent`() async throws {
     try await within("all calls return") {
       let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
-      pair.client.enqueueWrite(pattern(tooMuch))
+      _ = pair.client.enqueueWrite(pattern(tooMuch))
       try await eventually("the kernel is full") { (await pair.client.metrics.tcp?.bytesUnsent ?? 0) > 0 }
       await pair.client.abort()
     }

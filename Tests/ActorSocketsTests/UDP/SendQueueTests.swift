@@ -189,4 +189,12 @@ private func datagrams(_ numbers: [UInt8]) -> [Datagram] { numbers.map { Datagra
       #expect(Set(failed).isDisjoint(with: driver.sent))
     }
   }
+
+  @Test func `An entry that may not be sent is not gathered, nor are those behind it`() {
+    var queue = SendQueue<Int>()
+    for tag in 1...4 { _ = queue.admit(.datagrams([Datagram([UInt8(tag)])]), tag) }
+    #expect(queue.unsent(atMost: 10) { $0 != 3 }.map(\.bytes) == [[1], [2]])
+    // The first one is under way, whatever its time.
+    #expect(queue.unsent(atMost: 10) { _ in false }.map(\.bytes) == [[1]])
+  }
 }

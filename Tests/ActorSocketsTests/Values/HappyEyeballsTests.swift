@@ -244,7 +244,8 @@ import Testing
   @Test func `The error of a timeout names what failed, what did not answer, and the name that was not found yet`() {
     var machine = HappyEyeballs(awaiting: .any, attemptDelay: 0)
     #expect(
-      "\(machine.timedOut(lookingUp: "a.example", "within 1 s"))".contains("answered within 1 s for \"a.example\""))
+      "\(machine.timedOut(lookingUp: "a.example", "within 1 s"))".contains(
+        "the look-up of \"a.example\" did not end within 1 s"))
     machine.resolved(.ipv6, .success([Self.address(.ipv6, 1), Self.address(.ipv6, 2)]), at: 0)
     guard case .attempt(let first) = machine.next(at: 0) else { Issue.record("nothing is tried"); return }
     machine.failed(first, Self.error(.connectionRefused, first.address), at: 0)

@@ -27,9 +27,11 @@ import Testing
   }
 
   static let codes: [SocketError.Code] = [
-    .closed, .connectionReset, .endOfStream, .timedOut, .limitExceeded, .precedingReadFailed, .upgraded,
-    .connectionRefused, .addressInUse, .addressNotAvailable, .hostNotFound, .unreachable, .tooManyOpenFiles,
-    .permissionDenied, .notASocket, .pathNotFound, .invalidArgument, .invalidUTF8, .reactorShutDown, .system,
+    .closed, .connectionReset, .endOfStream, .timedOut, .limitExceeded, .peerTooSlow, .precedingReadFailed, .upgraded,
+    .connectionRefused, .addressInUse, .addressNotAvailable, .hostNotFound, .resolverFailed, .familyNotSupported,
+    .scopeMissing, .unreachable, .tooManyOpenFiles, .permissionDenied, .notASocket, .pathNotFound, .notConnected,
+    .interfaceNotFound, .alreadyJoined, .notJoined, .invalidArgument, .invalidUTF8, .invalidMessage, .rejected,
+    .layerFailed, .reactorShutDown, .system,
   ]
 
   @Test func `Every code has a name and a sentence of its own`() {

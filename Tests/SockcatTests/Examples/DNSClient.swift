@@ -20,7 +20,7 @@ func lookUp(
     let end = ContinuousClock.now + wait
     do {
       while true {
-        let datagram = try await endpoint.receive(timeout: .within(ContinuousClock.now.duration(to: end)))
+        let datagram = try await endpoint.receive(timeout: .until(end))
         // What is no answer to this question does not end the waiting, nor prolong it.
         if let answer = DNSAnswer(datagram.bytes, to: question) { return try answer.addresses() }
       }

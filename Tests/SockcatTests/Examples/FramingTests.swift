@@ -16,16 +16,16 @@ import Testing
   ]
 
   private static let frames: [WebSocketFrame] = [
-    WebSocketFrame(opcode: .text, payload: Array("hello".utf8)),
+    WebSocketFrame(opcode: .text, maskingKey: [5, 6, 7, 8], payload: Array("hello".utf8)),
     WebSocketFrame(opcode: .ping, maskingKey: [1, 2, 3, 4], payload: []),
     WebSocketFrame(
       opcode: .binary, isFinal: false, maskingKey: [9, 8, 7, 6], payload: Array(repeating: 5, count: 126)),
-    WebSocketFrame(opcode: .continuation, payload: [1]),
+    WebSocketFrame(opcode: .continuation, maskingKey: [0, 0, 0, 0], payload: [1]),
   ]
 
   private static let packets: [MQTTPacket] = [
     MQTTPacket(type: 12, body: []), MQTTPacket(type: 3, flags: 2, body: Array(repeating: 7, count: 127)),
-    MQTTPacket(type: 3, flags: 9, body: Array(repeating: 8, count: 128)), MQTTPacket(type: 14, body: []),
+    MQTTPacket(type: 3, flags: 11, body: Array(repeating: 8, count: 128)), MQTTPacket(type: 14, body: []),
   ]
 
   // MARK: Every split
@@ -65,7 +65,7 @@ import Testing
     for count in [65_535, 65_536, 100_000] {
       let payload = Array(repeating: UInt8(1), count: count)
       var reader = Reader(Closure(body: WebSocketFrame.parse))
-      let frame = WebSocketFrame(opcode: .binary, payload: payload)
+      let frame = WebSocketFrame(opcode: .binary, maskingKey: [1, 2, 3, 4], payload: payload)
       try reader.receive(frame)
       #expect(reader.messages == [frame])
       var packets = Reader(Closure(body: MQTTPacket.parse))
@@ -84,7 +84,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "x\r\n", ":1a\r\n", "$-2\r\n", "$536870913\r\n", "*-2\r\n", "*1048577\r\n", "$1\r\nabc",
+    "x", "\r", "$+3\r\n", "$007\r\n", "*-0\r\n", String(repeating: "$0", count: 17), ":1a\r\n", "$-2\r\n",
+    "$536870913\r\n", "*-2\r\n", "*1048577\r\n", "$1\r\nabc",
     "*99999999999999999999\r\n",
     String(repeating: "*1\r\n", count: 33),
   ])
@@ -95,22 +96,42 @@ import Testing
 
   @Test(
     arguments: [
-      [0x91, 0], [0x83, 0], [0x8b, 0], [0x09, 0], [0x89, 126, 0, 126], [0x81, 126, 0, 125],
-      [0x81, 127, 0, 0, 0, 0, 0, 0, 255, 255], [0x81, 127, 128, 0, 0, 0, 0, 0, 0, 0],
-      [0x81, 127, 127, 255, 255, 255, 255, 255, 255, 255],
+      [0x91, 0x80], [0x83, 0x80], [0x8b, 0x80], [0x09, 0x80], [0x89, 0xfe, 0, 126], [0x81, 0], [0x88, 0x81],
+      [0x81, 0xfe, 0, 125, 0, 0, 0, 0], [0x81, 0xff, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 0, 0],
+      [0x81, 0xff, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+      [0x81, 0xff, 127, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0],
     ] as [[UInt8]])
   func `Invalid frames are refused`(bytes: [UInt8]) {
     var reader = Reader(Closure(body: WebSocketFrame.parse))
     #expect(throws: WebSocketFrame.Malformed.self) { try reader.receive(bytes) }
   }
 
-  @Test(arguments: [[0, 0], [0xf0, 0], [0x30, 0x80, 0x80, 0x80, 0x80]] as [[UInt8]])
+  @Test(
+    arguments: [
+      [0, 0], [0xf0, 0], [0x30, 0x80, 0x80, 0x80, 0x80], [0x36, 0], [0x38, 0], [0xc1, 0], [0x80, 0],
+    ] as [[UInt8]])
   func `Invalid packets are refused`(bytes: [UInt8]) {
     var reader = Reader(Closure(body: MQTTPacket.parse))
     #expect(throws: MQTTPacket.Malformed.self) { try reader.receive(bytes) }
-    #expect(throws: MQTTPacket.Malformed.self) {
-      var bytes: [UInt8] = []
-      try MQTTPacket(type: 3, body: Array(repeating: 0, count: 1 << 28)).append(to: &bytes)
+  }
+
+  @Test func `Messages without a valid form are not written`() {
+    var bytes: [UInt8] = []
+    for packet in [
+      MQTTPacket(type: 3, body: Array(repeating: 0, count: 1 << 28)), MQTTPacket(type: 3, flags: 16, body: []),
+      MQTTPacket(type: 17, body: []),
+    ] {
+      #expect(throws: MQTTPacket.Malformed.self) { try packet.append(to: &bytes) }
+    }
+    for frame in [
+      WebSocketFrame(opcode: .text, maskingKey: [1], payload: [1, 2]),
+      WebSocketFrame(opcode: .ping, payload: Array(repeating: 0, count: 126)),
+      WebSocketFrame(opcode: .ping, isFinal: false, payload: []),
+    ] {
+      #expect(throws: WebSocketFrame.Malformed.self) { try frame.append(to: &bytes) }
+    }
+    for value in [RedisValue.simple("a\r\n+b"), .array([.error("\n")])] {
+      #expect(throws: RedisParser.Malformed.self) { try value.append(to: &bytes) }
     }
   }
 
@@ -164,15 +185,21 @@ import Testing
     }
   }
 
+  /// Checks that a server throws `.invalidMessage`.
+  private func expectRefused(
+    _ bytes: [UInt8], _ serve: @escaping @Sendable (InMemoryConnection) async throws -> Void
+  ) async throws {
+    try await within("the server throws") {
+      let (client, server) = InMemoryConnection.pair()
+      try await client.write(bytes)
+      await #expect { try await serve(server) } throws: { ($0 as? SocketError)?.code == .invalidMessage }
+    }
+  }
+
   @Test func `Netstrings are echoed`() async throws {
     let bytes = Array("5:hello,0:,".utf8)
     #expect(try await exchange(bytes, echoNetstrings) == bytes)
-    let (client, server) = InMemoryConnection.pair()
-    try await client.write(utf8: "3:a,b,x")
-    await #expect { try await within("it fails") { try await echoNetstrings(server) } } throws: {
-      ($0 as? SocketError)?.underlyingError is Netstring.Malformed
-    }
-    #expect(try await client.read() == Array("3:a,b,".utf8))
+    try await expectRefused(Array("3:a,b,x".utf8), echoNetstrings)
   }
 
   @Test func `Redis commands are answered in batches`() async throws {
@@ -183,14 +210,22 @@ import Testing
   }
 
   @Test func `An MQTT client connects, pings and leaves`() async throws {
-    #expect(try await exchange([0x10, 2, 0, 0, 0xc0, 0, 0xe0, 0, 0xc0, 0], serveMQTT) == [0x20, 2, 0, 0, 0xd0, 0])
+    let connect: [UInt8] = [0x10, 12, 0, 4] + Array("MQTT".utf8) + [4, 2, 0, 0, 0, 0]
+    #expect(try await exchange(connect + [0xc0, 0, 0xe0, 0, 0xc0, 0], serveMQTT) == [0x20, 2, 0, 0, 0xd0, 0])
+    #expect(try await exchange([0x10, 0], serveMQTT) == [0x20, 2, 0, 1])
+    for bytes in [[0xc0, 0], connect + connect] { try await expectRefused(bytes, serveMQTT) }
   }
 
   @Test func `Frames of a client come back unmasked`() async throws {
     var bytes: [UInt8] = []
-    WebSocketFrame(opcode: .text, maskingKey: [1, 2, 3, 4], payload: Array("hi".utf8)).append(to: &bytes)
-    WebSocketFrame(opcode: .close, maskingKey: [1, 2, 3, 4], payload: []).append(to: &bytes)
-    #expect(try await exchange(bytes, echoFrames) == [0x81, 2] + Array("hi".utf8) + [0x88, 0])
+    for (opcode, payload) in [(WebSocketFrame.Opcode.text, "hi"), (.pong, ""), (.ping, "?"), (.close, "")] {
+      try WebSocketFrame(opcode: opcode, maskingKey: [1, 2, 3, 4], payload: Array(payload.utf8)).append(to: &bytes)
+    }
+    #expect(
+      try await exchange(bytes, echoFrames) == [0x81, 2] + Array("hi".utf8) + [0x8a, 1, UInt8(ascii: "?"), 0x88, 0])
+    for bytes in [[0x80, 0x80, 0, 0, 0, 0], [0x01, 0x80, 0, 0, 0, 0, 0x81, 0x80, 0, 0, 0, 0]] as [[UInt8]] {
+      try await expectRefused(bytes, echoFrames)
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 import ActorSockets
 
 /// A netstring: the length in decimal digits, a colon, the bytes, and a comma.
-struct Netstring: Hashable, WritableMessage {
+struct Netstring: Hashable, Sendable, WritableMessage {
   struct Malformed: Error {}
 
   var bytes: [UInt8]

@@ -1,7 +1,7 @@
 import ActorSockets
 
-/// A value of the Redis serialization protocol, version 2.
-indirect enum RedisValue: Hashable, Sendable, WritableMessage {
+/// A value of the Redis serialization protocol, version 2. Texts must be UTF-8, and a null array is read as `null`.
+enum RedisValue: Hashable, Sendable, WritableMessage {
   case simple(String)
   case error(String)
   case integer(Int)
@@ -9,17 +9,23 @@ indirect enum RedisValue: Hashable, Sendable, WritableMessage {
   case array([RedisValue])
   case null
 
-  func append(to bytes: inout [UInt8]) {
+  func append(to bytes: inout [UInt8]) throws {
     switch self {
-    case .simple(let text): bytes += "+\(text)\r\n".utf8
-    case .error(let text): bytes += "-\(text)\r\n".utf8
+    case .simple(let text): try append("+", text, to: &bytes)
+    case .error(let text): try append("-", text, to: &bytes)
     case .integer(let number): bytes += ":\(number)\r\n".utf8
     case .bulk(let content): bytes += "$\(content.count)\r\n".utf8 + content + "\r\n".utf8
     case .array(let values):
       bytes += "*\(values.count)\r\n".utf8
-      for value in values { value.append(to: &bytes) }
+      for value in values { try value.append(to: &bytes) }
     case .null: bytes += "$-1\r\n".utf8
     }
+  }
+
+  /// A line break in a text would begin another value.
+  private func append(_ type: String, _ text: String, to bytes: inout [UInt8]) throws {
+    if text.utf8.contains(where: { $0 == 13 || $0 == 10 }) { throw RedisParser.Malformed() }
+    bytes += "\(type)\(text)\r\n".utf8
   }
 }
 
@@ -34,43 +40,46 @@ struct RedisParser: MessageParser {
 
   mutating func parse(_ bytes: Span<UInt8>) throws -> ParseResult<RedisValue> {
     var start = 0
-    while true {
+    while start < bytes.count {
       let rest = bytes.extracting(start...)
+      let isText = [UInt8]("+-".utf8).contains(rest[0])
+      guard isText || [UInt8](":$*".utf8).contains(rest[0]) else { throw Malformed() }
       guard let lineEnd = rest.firstIndex(of: [13, 10], from: max(1, searched)) else {
-        searched = max(0, rest.count - 1)
+        // A number has at most 20 characters.
+        if !isText, rest.count > 32 { throw Malformed() }
+        searched = rest.count - 1
         return .incomplete(consumed: start)
       }
-      let line = String(copying: try UTF8Span(validating: rest.extracting(1..<lineEnd)))
-      start += lineEnd + 2
       searched = 0
+      let line = String(copying: try UTF8Span(validating: rest.extracting(1..<lineEnd)))
+      let content = lineEnd + 2
       var value: RedisValue
       switch rest[0] {
       case UInt8(ascii: "+"): value = .simple(line)
       case UInt8(ascii: "-"): value = .error(line)
-      case UInt8(ascii: ":"): value = .integer(try number(line, in: .min ... .max))
+      case UInt8(ascii: ":"):
+        guard let number = Int(line) else { throw Malformed() }
+        value = .integer(number)
       case UInt8(ascii: "$"):
-        let length = try number(line, in: -1...536_870_912)
-        if length < 0 {
-          value = .null
-          break
+        let length = try length(line, atMost: 536_870_912)
+        let end = content + (length ?? 0)
+        if length != nil {
+          if rest.count < end + 2 { return .incomplete(missing: end + 2 - rest.count, consumed: start) }
+          if rest[end] != 13 || rest[end + 1] != 10 { throw Malformed() }
+          start += end + 2 - content
         }
-        let end = lineEnd + 2 + length
-        if rest.count < end + 2 {
-          return .incomplete(missing: end + 2 - rest.count, consumed: start - lineEnd - 2)
-        }
-        if rest[end] != 13 || rest[end + 1] != 10 { throw Malformed() }
-        value = .bulk(Array(copying: rest.extracting(lineEnd + 2..<end)))
-        start += length + 2
-      case UInt8(ascii: "*"):
-        let count = try number(line, in: -1...1_048_576)
-        if count > 0 {
+        value = length == nil ? .null : .bulk(Array(copying: rest.extracting(content..<end)))
+      default:
+        let count = try length(line, atMost: 1_048_576)
+        if let count, count > 0 {
           if open.count == 32 { throw Malformed() }
           open.append(([], count))
+          start += content
           continue
         }
-        value = count < 0 ? .null : .array([])
-      default: throw Malformed()
+        value = count == nil ? .null : .array([])
       }
+      start += content
       // The value may be the last one of the array that contains it, and so on.
       while true {
         guard let last = open.indices.last else { return .message(value, length: start) }
@@ -79,15 +88,18 @@ struct RedisParser: MessageParser {
         value = .array(open.removeLast().values)
       }
     }
+    return .incomplete(consumed: start)
   }
 
-  private func number(_ line: String, in range: ClosedRange<Int>) throws -> Int {
-    guard let number = Int(line), range.contains(number) else { throw Malformed() }
-    return number
+  /// Returns a length, or `nil` for -1, which means null.
+  private func length(_ line: String, atMost limit: Int) throws -> Int? {
+    if line == "-1" { return nil }
+    guard let length = Int(line), "\(length)" == line, 0...limit ~= length else { throw Malformed() }
+    return length
   }
 }
 
-/// Answers PING, ECHO and arrays of other commands, in batches: a client may send many commands before it reads an answer.
+/// Answers PING and ECHO, in batches: a client may send many commands before it reads an answer.
 func serveRedis(_ connection: some ByteStream) async throws {
   for try await commands in connection.batches(of: .parsing(RedisParser(), maximumLength: 1 << 20)) {
     try await connection.write(messages: commands.map(answer))

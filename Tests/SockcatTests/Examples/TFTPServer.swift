@@ -53,7 +53,7 @@ struct TFTPServer {
       let end = ContinuousClock.now + patience
       do {
         while true {
-          let answer = try await endpoint.receive(timeout: .within(ContinuousClock.now.duration(to: end))).bytes
+          let answer = try await endpoint.receive(timeout: .until(end)).bytes
           if answer.starts(with: [0, 4] + digits) { return }
           if answer.starts(with: [0, 5]) { throw CancellationError() }
         }

@@ -49,7 +49,7 @@ struct ReleaseClient {
     try expect(try await connection.read(until: .crlf, timeout: .seconds(5)), Array("1 awaited\r\n".utf8), "a line")
 
     let replies = (2...4).map { number in
-      connection.enqueueWrite(Array("enqueued \(number)\n".utf8))
+      _ = connection.enqueueWrite(Array("enqueued \(number)\n".utf8))
       return connection.enqueueRead(.until(.crlf))
     }
     for (number, reply) in zip(2..., replies) {

@@ -1,0 +1,117 @@
+import ActorSockets
+import ActorSocketsTLS
+import TestSupport
+import Testing
+
+/// Writes beyond the write budget.
+@Suite struct SlowPeerTests {
+  @Test(arguments: Transport.allCases)
+  func `By default a write beyond the budget fails, and the others are sent`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair {
+        $0.writeBudget = 1_000
+        $0.isNarrow = true
+      }
+      let first = pair.client.enqueueWrite(pattern(tooMuch))
+      let second = pair.client.enqueueWrite([1])
+      await expectError(.limitExceeded) { try await second.value }
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      try await first.value
+      try await pair.client.enqueueWrite([2]).value
+      #expect(try await pair.server.read() == [2])
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A peer that reads too slowly is disconnected, and never misses a message in between`(
+    transport: Transport
+  ) async throws {
+    try await within("the connection is aborted") {
+      let pair = try await transport.pair {
+        $0.writeBudget = 1_000
+        $0.abortsSlowPeer = true
+        $0.isNarrow = true
+      }
+      let reading = pair.client.enqueueRead(.line())
+      let first = pair.client.enqueueWrite(pattern(tooMuch))
+      let second = pair.client.enqueueWrite([1])
+      let third = pair.client.enqueueWrite([1])
+      for handle in [first, second, third] {
+        let error = await expectError(.peerTooSlow) { try await handle.value }
+        #expect(error.isCausedByPeer)
+      }
+      await expectError(.peerTooSlow) { _ = try await reading.value }
+      await expectError(.peerTooSlow) { try await pair.client.write([1]) }
+      await expectError(.peerTooSlow) { _ = try await pair.client.read() }
+      let report = try await pair.client.closed
+      guard case .peerTooSlow = report.reason else { Issue.record("the report says \(report.reason)"); return }
+      // The peer gets the beginning, and an error or the end.
+      var received: [UInt8] = []
+      while let more = try? await pair.server.read() { received += more }
+      #expect(received.count < tooMuch && received == pattern(received.count))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `The rest of a write that timed out counts against the budget`(transport: Transport) async throws {
+    try await within("the writes fail") {
+      let pair = try await transport.pair {
+        $0.writeBudget = 1_000
+        $0.isNarrow = true
+      }
+      let error = await expectError(.timedOut) {
+        try await pair.client.write(pattern(tooMuch), timeout: .milliseconds(1))
+      }
+      #expect(error.bytesTransferred > 0)
+      await expectError(.limitExceeded) { try await pair.client.enqueueWrite([1]).value }
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A peer that reads everything is not slow, however much is enqueued at once`(transport: Transport) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair {
+        $0.writeBudget = 300_000
+        $0.abortsSlowPeer = true
+      }
+      // More than one share, in one iteration, and less than the transport takes.
+      let reading = Task { try await pair.server.read(exactly: 100 * 1_000) }
+      let handles = (0..<100).map { pair.client.enqueueWrite(pattern(1_000, from: $0 * 1_000)) }
+      for handle in handles { try await handle.value }
+      #expect(try await reading.value == pattern(100_000))
+    }
+  }
+
+  @Test func `What is enqueued behind a share does not make a peer slow`() async throws {
+    try await within("everything arrives") {
+      let reactor = Reactor()
+      let pair = try await Transport.tcpOverIPv4.pair(on: reactor) {
+        $0.writeBudget = 1_000
+        $0.abortsSlowPeer = true
+      }
+      // 64 writes are the share of an iteration. All these calls are made in one.
+      let handles = await reactor.whileBlocked {
+        (0..<200).map { pair.client.enqueueWrite(pattern(100, from: $0 * 100)) }
+      }
+      #expect(try await pair.server.read(exactly: 20_000) == pattern(20_000))
+      for handle in handles { try await handle.value }
+    }
+  }
+
+  @Test func `Both reports of an encrypted connection say that its peer was too slow`() async throws {
+    try await within("the connection is aborted") {
+      let pair = try await Transport.tls.pair {
+        $0.writeBudget = 1_000
+        $0.abortsSlowPeer = true
+        $0.isNarrow = true
+      }
+      let carrier = try #require((pair.client as? TLSConnection)?.carrier)
+      for _ in 1...2 { _ = pair.client.enqueueWrite(pattern(tooMuch)) }
+      guard case .peerTooSlow = try await carrier.closed.reason else {
+        Issue.record("the report says \(try await carrier.closed.reason)")
+        return
+      }
+    }
+  }
+}
