@@ -114,6 +114,9 @@ extension Timeout {
   /// Returns whether the timeout is an instant that has passed at `time`.
   func hasPassed(at time: @autoclosure () -> Int64) -> Bool { start == .clock && nanoseconds <= time() }
 
+  /// Whether an operation must not wait, once it has begun.
+  var isImmediate: Bool { start == .operation && nanoseconds == 0 }
+
   /// The limit, for error messages: "within 30 s".
   var limit: String {
     start == .clock ? "before the deadline" : "within \(Duration.nanoseconds(nanoseconds).brief)"

@@ -78,8 +78,7 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
   public var isCausedByPeer: Bool {
     switch code {
     case .noIdentity, .keyMismatch, .badFile, .wrongPassphrase, .noTrustRoots, .invalidServerName,
-      .invalidConfiguration,
-      .exporterUnavailable, .internalError:
+      .invalidConfiguration, .exporterUnavailable, .internalError:
       false
     default: true
     }

@@ -169,12 +169,13 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     set { change { $0.detail = newValue } }
   }
 
-  /// The error that a closure of the program threw, for ``Code/rejected`` and ``Code/invalidMessage``; the layer's error, for ``Code/layerFailed``.
+  /// The error that a closure of the program threw, for ``Code/rejected`` and ``Code/invalidMessage``; the layer's error, for
+  /// ``Code/layerFailed``.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
   /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer in time, did
-  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8 or an invalid message. A server need not report such errors, because
-  /// any peer can cause them at will.
+  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8 or an invalid message. A server need not report such
+  /// errors, because any peer can cause them at will.
   public var isCausedByPeer: Bool {
     switch code {
     case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage, .peerTooSlow: true

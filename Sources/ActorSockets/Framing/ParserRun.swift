@@ -13,7 +13,7 @@
 /// A parser whose message type is not known.
 @usableFromInline
 package final class ErasedParser: Sendable {
-  @usableFromInline typealias Run = @Sendable (Span<UInt8>, ParseLimits, AnyObject?) -> ParseOutcome
+  @usableFromInline typealias Run = @Sendable (Span<UInt8>, BatchLimits?, AnyObject?) -> ParseOutcome
 
   /// The largest number of bytes of a message.
   let maximumLength: Int
@@ -27,8 +27,8 @@ package final class ErasedParser: Sendable {
 
   @inlinable
   convenience init<Parser: MessageParser>(_ parser: Parser, maximumLength: Int, keepsState: Bool) {
-    self.init(maximumLength: maximumLength) { bytes, limits, state in
-      parseMessages(bytes, limits, parser, state as? ParserState<Parser>, keepsState: keepsState)
+    self.init(maximumLength: maximumLength) { bytes, batch, state in
+      parseMessages(bytes, maximumLength, batch, parser, state as? ParserState<Parser>, keepsState: keepsState)
     }
   }
 
@@ -40,12 +40,12 @@ package final class ErasedParser: Sendable {
   ///   - state: The state of an incomplete first message; `nil` if no call has seen its bytes.
   /// - Returns: The messages, or why there are none.
   func parse(_ bytes: Span<UInt8>, isBatch: Bool, _ state: AnyObject?) -> ParseOutcome {
-    let largest = isBatch ? ReadBuffer.largestBatch : (frames: 1, bytes: 1)
-    let limits = ParseLimits(
-      length: maximumLength, messages: largest.frames, bytes: largest.bytes, isBatch: isBatch)
-    return run(bytes, limits, state)
+    run(bytes, isBatch ? ReadBuffer.largestBatch : nil, state)
   }
 }
+
+/// The largest number of messages in a batch, and the number of bytes behind which no further message begins.
+@usableFromInline typealias BatchLimits = (frames: Int, bytes: Int)
 
 /// What a parser has made of the bytes of a stream.
 @usableFromInline
@@ -62,19 +62,6 @@ package enum ParseOutcome {
 final class ParsedValue<Value: Sendable>: Sendable {
   @usableFromInline let value: Value
   @inlinable init(_ value: Value) { self.value = value }
-}
-
-/// How much a parser may take at once.
-@usableFromInline
-struct ParseLimits: Sendable {
-  /// The largest number of bytes of a message.
-  @usableFromInline var length: Int
-  /// The largest number of messages.
-  @usableFromInline var messages: Int
-  /// The number of bytes behind which no further message begins.
-  @usableFromInline var bytes: Int
-  /// Whether the result is an array.
-  @usableFromInline var isBatch: Bool
 }
 
 /// The state of a parser in the middle of a message.
@@ -96,10 +83,11 @@ struct ClosureParser<Message: Sendable>: MessageParser {
 
 @inlinable
 func parseMessages<Parser: MessageParser>(
-  _ bytes: Span<UInt8>, _ limits: ParseLimits, _ initial: Parser, _ state: ParserState<Parser>?, keepsState: Bool
+  _ bytes: Span<UInt8>, _ maximum: Int, _ batch: BatchLimits?, _ initial: Parser, _ state: ParserState<Parser>?,
+  keepsState: Bool
 ) -> ParseOutcome {
-  if !limits.isBatch {
-    switch parseMessage(bytes, limits.length, initial, state, keepsState: keepsState) {
+  guard let batch else {
+    switch parseMessage(bytes, maximum, initial, state, keepsState: keepsState) {
     case .message(let message, let length): return .parsed(ParsedValue(message), messages: 1, length: length)
     case .none(let outcome): return outcome
     }
@@ -107,15 +95,15 @@ func parseMessages<Parser: MessageParser>(
   var messages: [Parser.Message] = []
   var length = 0
   var state = state
-  while messages.count < limits.messages, length < min(limits.bytes, bytes.count) {
-    switch parseMessage(bytes.extracting(length...), limits.length, initial, state.take(), keepsState: keepsState) {
+  parsing: while messages.count < batch.frames, length < min(batch.bytes, bytes.count) {
+    switch parseMessage(bytes.extracting(length...), maximum, initial, state.take(), keepsState: keepsState) {
     case .message(let message, let count):
       messages.append(message)
       length += count
     case .none(let outcome):
-      // An error is found again by the next read, so that the messages before it are not lost.
       if messages.isEmpty { return outcome }
-      return .parsed(ParsedValue(messages), messages: messages.count, length: length)
+      // An error is found again by the next read, so that the messages before it are not lost.
+      break parsing
     }
   }
   return .parsed(ParsedValue(messages), messages: messages.count, length: length)

@@ -37,14 +37,17 @@ package enum ReadOutcome: Sendable {
 }
 
 extension ReadOutcome {
-  /// What the read uses up of a connection's share. A line in a batch counts a sixteenth of a line that is read alone.
+  /// What the read uses up of a connection's share.
   var cost: Int {
     switch self {
-    case .messages(let messages): (messages.count + 15) / 16
-    case .lines(let lines): (lines.count + 15) / 16
+    case .messages(let messages): Self.cost(ofBatch: messages.count)
+    case .lines(let lines): Self.cost(ofBatch: lines.count)
     case .bytes, .parsed, .endOfStream, .borrow: 1
     }
   }
+
+  /// What a batch uses up of a connection's share: a line in a batch counts a sixteenth of a line that is read alone.
+  static func cost(ofBatch count: Int) -> Int { (count + 15) / 16 }
 }
 
 /// The outcome of an operation of either queue.

@@ -161,14 +161,15 @@ extension ReadRequest {
 }
 
 extension ReadRequest {
-  /// Requests every line or message already received: at least one, at most 1,024, and no further one after 256 KiB; `nil` if the stream ends where one would begin.
+  /// Requests every line or message already received: at least one, at most 1,024, and no further one after 256 KiB; `nil` if the
+  /// stream ends where one would begin.
   ///
   /// For many small messages this is much cheaper than one read for each. If a message would make a read throw, the messages
   /// before it are returned first, and the next read throws. So no message is lost.
   ///
   /// - Parameter request: The kind of line or message: ``line(ending:maximumLength:)``, ``message(until:maximumLength:)``,
-  ///   ``message(ofLength:)``, ``message(lengthPrefix:maximumLength:)`` or ``parsing(_:maximumLength:)``. With any other kind the read throws
-  ///   `.invalidArgument`.
+  ///   ``message(ofLength:)``, ``message(lengthPrefix:maximumLength:)`` or ``parsing(_:maximumLength:)``. With any other kind the
+  ///   read throws `.invalidArgument`.
   /// - Returns: The request.
   public static func batch<Element>(of request: ReadRequest<Element?>) -> Self where Value == [Element]? {
     Self(.batch(of: request.kind)) { outcome in

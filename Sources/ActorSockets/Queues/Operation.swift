@@ -90,7 +90,7 @@ extension Operation {
   }
 
   /// Whether the time is over. An operation with no time at all is tried once.
-  func isOverdue(_ registration: Registration) -> Bool {
+  func isPastDeadline(_ registration: Registration) -> Bool {
     if expiry == .max || timeout?.nanoseconds == 0 { return false }
     return expiry <= registration.reactor.now
   }
@@ -126,7 +126,7 @@ extension Operation {
   func begin(_ registration: Registration, _ tag: some RawRepresentable<UInt64>) -> Bool {
     guard let timeout, timeout.start == .operation else { return false }
     start = registration.reactor.now
-    if timeout.nanoseconds == 0 { return true }
+    if timeout.isImmediate { return true }
     arm(registration, tag, at: instant(start, plus: timeout.nanoseconds))
     return false
   }

@@ -138,7 +138,7 @@ struct ReadBuffer {
   }
 
   /// The largest batch: its frames, and its bytes without those of its last frame. A larger one would hold up other sockets.
-  static var largestBatch: (frames: Int, bytes: Int) { (1_024, 262_144) }
+  static var largestBatch: BatchLimits { (1_024, 262_144) }
 
   /// Takes out as many frames as there are, at least one. `takeFrame` returns `nil` for a frame that is not valid text, and then
   /// takes nothing.

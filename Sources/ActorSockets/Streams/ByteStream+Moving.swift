@@ -51,13 +51,7 @@ extension ByteStream {
   public nonisolated(nonsending) func write<Chunks: AsyncSequence>(
     from chunks: Chunks, timeout: Timeout? = nil
   ) async throws -> Int where Chunks.Element: Sequence<UInt8> {
-    var count = 0
-    for try await chunk in chunks {
-      let bytes = Array(chunk)
-      try await write(bytes, timeout: timeout, progress: nil)
-      count += bytes.count
-    }
-    return count
+    try await write(each: chunks, timeout) { Array($0) }
   }
 
   /// Writes the texts of an asynchronous sequence as UTF-8, each as one write: see ``write(from:timeout:)-(Chunks,_)``. Nothing is
@@ -72,9 +66,15 @@ extension ByteStream {
   public nonisolated(nonsending) func write<Texts: AsyncSequence>(
     from texts: Texts, timeout: Timeout? = nil
   ) async throws -> Int where Texts.Element: StringProtocol {
+    try await write(each: texts, timeout) { Array($0.utf8) }
+  }
+
+  private nonisolated(nonsending) func write<Elements: AsyncSequence>(
+    each elements: Elements, _ timeout: Timeout?, _ bytes: (Elements.Element) -> [UInt8]
+  ) async throws -> Int {
     var count = 0
-    for try await text in texts {
-      let bytes = Array(text.utf8)
+    for try await element in elements {
+      let bytes = bytes(element)
       try await write(bytes, timeout: timeout, progress: nil)
       count += bytes.count
     }

@@ -69,7 +69,7 @@ extension ByteStream {
     StreamSequence(self, .message(lengthPrefix: prefix, maximumLength: maximumLength), timeout)
   }
 
-  /// The messages that a request describes, for example by your own parser.
+  /// The messages that a request describes, for example a request with your own parser.
   ///
   /// ```swift
   /// for try await frame in connection.messages(of: .parsing(FrameParser())) { … }
@@ -107,8 +107,8 @@ extension ByteStream {
 
 /// The elements of a stream, one read at a time, for `for try await`.
 ///
-/// It throws ``SocketError``, over TLS also `TLSError`, and `CancellationError` when the task is cancelled. After a timeout, a new iteration continues with the
-/// same element, because a read that times out leaves its bytes in the stream.
+/// It throws ``SocketError``, over TLS also `TLSError`, and `CancellationError` when the task is cancelled. After a timeout, a new
+/// iteration continues with the same element, because a read that times out leaves its bytes in the stream.
 public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
   private let stream: any ByteStream
   private let request: ReadRequest<Element?>

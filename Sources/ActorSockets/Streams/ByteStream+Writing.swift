@@ -110,9 +110,7 @@ extension ByteStream {
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, the error of the message, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(message: some WritableMessage, timeout: Timeout? = nil) async throws {
-    var bytes: [UInt8] = []
-    try message.append(to: &bytes)
-    try await write(bytes, timeout: timeout, progress: nil)
+    try await write(messages: CollectionOfOne(message), timeout: timeout)
   }
 
   /// Writes messages as one write, so that they need one system call.

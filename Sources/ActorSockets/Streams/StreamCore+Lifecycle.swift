@@ -56,7 +56,7 @@ extension StreamCore {
   package func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, isNew: Bool) {
     waiters.draining.resumeAll(.success(()))
     if isNew { options.servesFirstMessage = true }
-    if idleReads > options.idleReads { options.idleReads = idleReads }
+    options.idleReads = max(options.idleReads, idleReads)
     if let layer = upgrade?.layer { layer.beginDraining(options.idleReads) }
     if carriedLayer != nil || options.idleReads == .wait || state == .connecting { return }
     reads.queue.drain(all: options.idleReads == .endAll)

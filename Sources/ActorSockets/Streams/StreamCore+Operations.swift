@@ -148,10 +148,7 @@ extension StreamCore {
   @inline(never)
   func end(_ operation: Operation) throws -> ReadOutcome {
     let outcome = operation.outcome.take()
-    if let entry = operation.entry.take() {
-      entry.forgetParser()
-      reads.queue.keep(entry)
-    }
+    if let entry = operation.entry.take() { reads.queue.keep(entry) }
     guard case .read(let read)? = try outcomeOfCall(outcome) else { return .endOfStream }
     return read
   }

@@ -44,15 +44,14 @@ extension StreamCore {
   private func parse(_ entry: ReadQueue<Operation>.Entry, _ parser: ErasedParser, _ isBatch: Bool) {
     let outcome = outcome(of: parser, isBatch, entry.parserState)
     if case .parsed(_, let messages, _) = outcome {
-      reads.share.use(operations: (messages + 15) / 16)
+      reads.share.use(operations: ReadOutcome.cost(ofBatch: messages))
     } else {
       reads.share.use(operations: 1)
     }
-    guard let result = reads.queue.endParse(entry, outcome) else { return }
-    entry.forgetParser()
-    switch result {
+    switch reads.queue.endParse(entry, outcome) {
     case .success(let outcome): finish(entry, outcome)
     case .failure(let error): finish(entry.tag, .failure(error))
+    case nil: break
     }
   }
 
@@ -162,7 +161,7 @@ extension StreamCore {
   private func sendQueued() -> Bool {
     let (pieces, offset) = writes.queue.unsent(
       maximumPieces: BorrowedDescriptor.maximumPieces, maximumBytes: 262_144,
-      where: { [registration] in $0?.isOverdue(registration) != true })
+      where: { [registration] in $0?.isPastDeadline(registration) != true })
     let result: Transfer
     if pieces.count == 1, let piece = pieces.first {
       result = transport.send(piece.span.extracting(offset..<piece.count))
@@ -192,8 +191,11 @@ extension StreamCore {
 
   private func finish(_ entry: ReadQueue<Operation>.Entry, _ outcome: consuming ReadOutcome) {
     let operation = entry.tag
-    // This is a reference cycle until `end`, which every such call reaches.
-    if operation.isReusable { operation.entry = entry }
+    if operation.isReusable {
+      entry.forgetParser()
+      // This is a reference cycle until `end`, which every such call reaches.
+      operation.entry = entry
+    }
     finish(operation, .success(.read(outcome)))
   }
 

@@ -8,7 +8,7 @@ extension StreamCore {
     reads.hasProgress = read.progress != nil
     reads.isImmediate = start(read, .read(id))
     // Bytes may be in the kernel although epoll has not reported them yet. Then the read is not idle, and its deadline not missed.
-    if reads.queue.isDraining || read.isOverdue(registration) { transport.tryAnyway() }
+    if reads.queue.isDraining || read.isPastDeadline(registration) { transport.tryAnyway() }
   }
 
   func begin(write: Operation?, _ id: UInt64) {
@@ -46,7 +46,7 @@ extension StreamCore {
   ///
   /// - Returns: Whether it timed out. Then the writes behind it may begin.
   func expireOverdueWrite() -> Bool {
-    guard let first = writes.queue.first, first.sent == 0, first.tag?.isOverdue(registration) == true else {
+    guard let first = writes.queue.first, first.sent == 0, first.tag?.isPastDeadline(registration) == true else {
       return false
     }
     expireWrite(first.id)

@@ -30,7 +30,8 @@ public actor TCPConnection: ByteStream {
       /// was not queued.
       case fail
       /// The connection is aborted. Its operations throw `.peerTooSlow`, and its report says
-      /// ``CloseReport/Reason-swift.enum/peerTooSlow``. A connection that is not up yet is aborted, too. So the peer never receives later messages after one was dropped.
+      /// ``CloseReport/Reason-swift.enum/peerTooSlow``. A connection that is not up yet is aborted, too. So the peer never receives
+      /// later messages after one was dropped.
       case abort
     }
 

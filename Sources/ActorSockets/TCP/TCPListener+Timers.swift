@@ -11,16 +11,14 @@ extension TCPListener {
     timer.armAtCall(registration, ListenerDeadline.accept(id))
     let isImmediate = timer.begin(registration, ListenerDeadline.accept(id))
     // A connection may wait that no event has announced yet.
-    if isImmediate || timer.isOverdue(registration) { connectionsMayWait() }
+    if isImmediate || timer.isPastDeadline(registration) { connectionsMayWait() }
   }
 
   /// Ends the calls that must not wait. Connections may wait behind this iteration's share, and then these calls stay for the next one.
   func expireImmediateCalls() {
     if timers.isEmpty || registration.isRescheduled { return }
-    for id in timers.keys.sorted()
-    where timers[id]?.timeout?.nanoseconds == 0 && timers[id]?.timeout?.start == .operation {
-      timerExpired(for: id)
-    }
+    let immediate = timers.filter { $0.value.timeout?.isImmediate == true }
+    for id in immediate.keys.sorted() { timerExpired(for: id) }
   }
 
   /// Stops the time of a call that has its outcome.

@@ -4,6 +4,11 @@ internal import SocketSystem
 // Fetches datagrams from the kernel, and decides what happens to each.
 
 extension UDPEndpoint {
+  /// Datagrams may wait at any of the sockets.
+  func datagramsMayWait() {
+    for index in mayReceive.indices { mayReceive[index] = true }
+  }
+
   /// The number of datagrams that a filter may drop before other sockets of the reactor run.
   private static var dropsPerShare: Int { 256 }
 

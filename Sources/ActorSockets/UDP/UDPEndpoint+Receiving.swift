@@ -181,10 +181,8 @@ extension UDPEndpoint {
         if !expireImmediateReceive() { return }
       case .begin(let id, let operation):
         receives.isImmediate = operation.begin(registration, DatagramDeadline.receive(id))
-        if receives.isImmediate || operation.isOverdue(registration) {
-          // A datagram may wait that epoll has not reported yet.
-          for index in mayReceive.indices { mayReceive[index] = true }
-        }
+        // A datagram may wait that epoll has not reported yet.
+        if receives.isImmediate || operation.isPastDeadline(registration) { datagramsMayWait() }
       case .fetch:
         let datagrams = fetch(upTo: Self.fetchSize)
         receives.queue.arrived(datagrams)

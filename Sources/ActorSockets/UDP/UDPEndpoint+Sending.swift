@@ -324,7 +324,7 @@ extension UDPEndpoint {
   /// - Returns: Whether it timed out.
   private func expireOverdueSend() -> Bool {
     guard !sends.queue.firstIsUnderWay, let id = sends.queue.firstID,
-      sends.queue.tag(of: id)?.isOverdue(registration) == true
+      sends.queue.tag(of: id)?.isPastDeadline(registration) == true
     else { return false }
     expireSend(id)
     // The timeout's closure may have given it more time.

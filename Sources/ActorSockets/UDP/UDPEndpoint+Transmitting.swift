@@ -129,7 +129,7 @@ extension UDPEndpoint {
   private func gather(into batch: DatagramBatch) throws(SocketError) -> Gathered? {
     batch.clear()
     var gathered: Gathered?
-    for datagram in sends.queue.unsent(atMost: DatagramBatch.capacity, where: { !$0.isOverdue(registration) }) {
+    for datagram in sends.queue.unsent(atMost: DatagramBatch.capacity, where: { !$0.isPastDeadline(registration) }) {
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
         let (index, destination) = try route(datagram.remoteAddress)

@@ -310,9 +310,7 @@ public actor UDPEndpoint: ReactorActor {
 extension UDPEndpoint: EventHandler {
   package func handle(_ readiness: Readiness) {
     if readiness.contains(.error) { takeReportedErrors() }
-    if readiness.contains(Readiness.readable.union(.error)) {
-      for index in mayReceive.indices { mayReceive[index] = true }
-    }
+    if readiness.contains(Readiness.readable.union(.error)) { datagramsMayWait() }
     if readiness.contains(.writable) { mustWaitToSend = false }
     pumpSends()
     pumpReceives()

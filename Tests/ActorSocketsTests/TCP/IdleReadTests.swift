@@ -130,20 +130,23 @@ import Testing
     }
   }
 
+  /// Sends bytes back, with one of the three ways to read bytes without a form.
+  private static func echo(_ connection: TCPConnection, by read: Int) async throws {
+    switch read {
+    case 0: while let bytes = try await connection.read() { try await connection.write(bytes) }
+    case 1: for try await bytes in connection.chunks { try await connection.write(bytes) }
+    default:
+      while let bytes = try await connection.withBytes({ bytes, consumed in
+        consumed = bytes.count
+        return [UInt8](copying: bytes)
+      }) { try await connection.write(bytes) }
+    }
+  }
+
   @Test func `Reads of bytes without a form go on during a drain`() async throws {
     try await within("the drain ends") {
       for read in [0, 1, 2] {
-        let scene = try Scene { connection in
-          switch read {
-          case 0: while let bytes = try await connection.read() { try await connection.write(bytes) }
-          case 1: for try await bytes in connection.chunks { try await connection.write(bytes) }
-          default:
-            while let bytes = try await connection.withBytes({ bytes, consumed in
-              consumed = bytes.count
-              return [UInt8](copying: bytes)
-            }) { try await connection.write(bytes) }
-          }
-        }
+        let scene = try Scene { try await Self.echo($0, by: read) }
         let client = try await scene.client()
         await scene.beginDraining()
         try client.send("upload")
@@ -159,16 +162,7 @@ import Testing
       for read in [0, 1, 2, 3] {
         for sendsBefore in [true, false] {
           let scene = try Scene(.endAll) { connection in
-            switch read {
-            case 0: while let bytes = try await connection.read() { try await connection.write(bytes) }
-            case 1: for try await bytes in connection.chunks { try await connection.write(bytes) }
-            case 2: try await Self.answerLines(connection)
-            default:
-              while let bytes = try await connection.withBytes({ bytes, consumed in
-                consumed = bytes.count
-                return [UInt8](copying: bytes)
-              }) { try await connection.write(bytes) }
-            }
+            if read == 3 { try await Self.answerLines(connection) } else { try await Self.echo(connection, by: read) }
           }
           let client = try await scene.client()
           if sendsBefore {
