@@ -1,6 +1,7 @@
 public import ActorSockets
 internal import EpollReactor
 internal import SocketSystem
+internal import Synchronization
 
 /// A byte stream encrypted with TLS 1.2 or 1.3 (RFC 5246, RFC 8446), over another byte stream.
 ///
@@ -34,8 +35,7 @@ public actor TLSConnection: ByteStream {
   public nonisolated let carrier: any ByteStream
 
   nonisolated let registration: Registration
-  /// The label, unless there is a `TCPConnection` beneath, which has its own.
-  private nonisolated let ownLabel: Locked<String?>?
+  private nonisolated let peerEnd = Atomic<Bool>(false)
   /// The transport, for the stream beneath and for `deinit`.
   private nonisolated let layer: ReactorBound<TLSTransport>
   /// The queues, for the transport.
@@ -45,7 +45,6 @@ public actor TLSConnection: ByteStream {
   init(over carrier: any ByteStream, _ context: TLSContext, as role: TLSRole, _ early: EarlyBytes) {
     id = carrier.id
     self.carrier = carrier
-    ownLabel = Self.tcpConnection(beneath: carrier) == nil ? Locked(nil) : nil
     let reactor = carrier.executor.reactor
     executor = ReactorExecutor(ofSocketOn: reactor)
     let registration = Registration(on: reactor)
@@ -108,14 +107,12 @@ public actor TLSConnection: ByteStream {
 
   /// A name of your choice, for logs. The connection beneath has the same label, so observers get it, too.
   public nonisolated var label: String? {
-    get { tcpConnection.map(\.label) ?? ownLabel?.withLock { $0 } }
-    set {
-      if let tcpConnection { tcpConnection.label = newValue } else { ownLabel?.withLock { $0 = newValue } }
-    }
+    get { carrier.label }
+    set { carrier.label = newValue }
   }
 
   /// The local address, or `nil` if the stream beneath has none: getsockname(2).
-  public nonisolated var localAddress: SocketAddress? { tcpConnection?.localAddress }
+  public nonisolated var localAddress: SocketAddress? { carrier.localAddress }
   /// The peer's address, or `nil` if the stream beneath has none: getpeername(2).
   public nonisolated var remoteAddress: SocketAddress? { carrier.remoteAddress }
   /// Whether the connection uses IPv4.
@@ -123,19 +120,12 @@ public actor TLSConnection: ByteStream {
   /// Whether the connection uses IPv6.
   public nonisolated var isIPv6: Bool { tcpConnection?.isIPv6 ?? false }
   /// Whether the listener that serves this connection stops. If so, finish the current work and accept no more.
-  public nonisolated var isDraining: Bool { tcpConnection?.isDraining ?? false }
+  public nonisolated var isDraining: Bool { carrier.isDraining }
 
-  /// Waits until the listener that serves this connection stops: `TCPConnection.waitUntilDraining()`.
-  ///
-  /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
-  ///
-  /// *Cancellation* only ends the wait, and throws `CancellationError`.
-  ///
-  /// - Throws: ``SocketError``: `.closed` or why the connection broke, if that comes first; `CancellationError` if the
-  ///   task is cancelled.
-  public func waitUntilDraining() async throws {
-    try await waitForDrain(claimPlaceNow()) { isDraining }
-  }
+  /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.
+  public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) || carrier.hasPeerFinished }
+  /// Called by the queues when ``hasPeerFinished`` becomes true.
+  public nonisolated func _peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
 
   /// A line for logs: the number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }

@@ -1,6 +1,7 @@
 public import ActorSockets
 public import EpollReactor
 public import SocketSystem
+internal import Synchronization
 
 /// A byte stream without a socket, to test protocols without ports and without a network.
 ///
@@ -53,14 +54,31 @@ public actor InMemoryConnection: ByteStream {
 
   /// A number that is unique among the connections of this process, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
-  /// `nil`: an end in memory has no address.
-  public nonisolated var remoteAddress: SocketAddress? { nil }
+  /// A name for logs, which the program may set.
+  public nonisolated var label: String? {
+    get { identity.withLock { $0.label } }
+    set { identity.withLock { $0.label = newValue } }
+  }
+
+  /// The address that was given to this end; see ``pair(configuration:addresses:reactor:)``.
+  public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
+  /// The address that was given to the other end; see ``pair(configuration:addresses:reactor:)``.
+  public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
+  /// Always false, because no listener serves the connection.
+  public nonisolated var isDraining: Bool { false }
+  /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.
+  public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) }
+  /// Called by the queues when ``hasPeerFinished`` becomes true.
+  public nonisolated func _peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
+
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
   /// The queues and the state of the stream.
   public let _core: _StreamCore
 
   private nonisolated let registration: Registration
+  private nonisolated let identity: Locked<ConnectionIdentity>
+  private nonisolated let peerEnd = Atomic<Bool>(false)
   private nonisolated let peer = PeerLink()
   private let transport: MemoryTransport
 
@@ -68,13 +86,15 @@ public actor InMemoryConnection: ByteStream {
   ///
   /// - Parameters:
   ///   - configuration: The settings of both ends.
+  ///   - addresses: The addresses that the first and the second end say they have, for programs that look at them.
   ///   - reactor: The reactor that runs both ends.
   /// - Returns: The two ends. Both have the same role.
   public static func pair(
-    configuration: Configuration = .init(), reactor: Reactor = .shared
+    configuration: Configuration = .init(), addresses: (SocketAddress?, SocketAddress?) = (nil, nil),
+    reactor: Reactor = .shared
   ) -> (InMemoryConnection, InMemoryConnection) {
-    let first = InMemoryConnection(configuration, reactor)
-    let second = InMemoryConnection(configuration, reactor)
+    let first = InMemoryConnection(configuration, addresses, reactor)
+    let second = InMemoryConnection(configuration, (addresses.1, addresses.0), reactor)
     first.peer.set(second)
     second.peer.set(first)
     first.submit { $0.begin() }
@@ -82,7 +102,8 @@ public actor InMemoryConnection: ByteStream {
     return (first, second)
   }
 
-  private init(_ configuration: Configuration, _ reactor: Reactor) {
+  private init(_ configuration: Configuration, _ addresses: (SocketAddress?, SocketAddress?), _ reactor: Reactor) {
+    identity = Locked(ConnectionIdentity(localAddress: addresses.0, remoteAddress: addresses.1))
     executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
@@ -109,6 +130,29 @@ public actor InMemoryConnection: ByteStream {
     } catch {
       core.reactorShutDown()
     }
+  }
+
+  /// Throws `.notASocket`.
+  ///
+  /// - Parameters:
+  ///   - option: The option.
+  ///   - value: The value.
+  /// - Throws: ``SocketError``.
+  public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
+    throw noSocket("set \(option.name)", claimPlaceNow())
+  }
+
+  /// Throws `.notASocket`.
+  ///
+  /// - Parameter option: The option.
+  /// - Returns: Nothing.
+  /// - Throws: ``SocketError``.
+  public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
+    throw noSocket("get \(option.name)", claimPlaceNow())
+  }
+
+  private func noSocket(_ operation: String, _ place: Place) -> SocketError {
+    SocketError(.notASocket, operation: operation, detail: "a connection in memory has no socket")
   }
 
   // MARK: Messages from the other end

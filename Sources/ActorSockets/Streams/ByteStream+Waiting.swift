@@ -25,10 +25,21 @@ extension ByteStream {
     try await wait(for: waiter(in: \.waiters.open, place), in: \.waiters.open)
   }
 
+  /// Waits until the listener that serves this connection stops. Use it to send a farewell message or to stop background work. A
+  /// connection that no listener serves waits until it has ended.
+  ///
+  /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
+  ///
+  /// *Cancellation* only ends the wait, and throws `CancellationError`.
+  ///
+  /// - Throws: ``SocketError``: `.closed` or why the connection broke, if that comes first; `CancellationError` if the task is
+  ///   cancelled.
+  public func waitUntilDraining() async throws { try await waitForDrain(claimPlaceNow()) }
+
   /// Waits until the stream's listener drains, for a call that has its place. Asks here whether it does already, because the call may
   /// have been suspended on its way to this method.
-  package func waitForDrain(_ place: Place, unless isDraining: () -> Bool) async throws {
-    if isDraining() { return }
+  private func waitForDrain(_ place: Place) async throws {
+    if isDraining { return }
     if core.lifecycle.report != nil { throw core.endError.during("waitUntilDraining").thrown }
     try await wait(for: waiter(in: \.waiters.draining, place), in: \.waiters.draining)
   }

@@ -17,16 +17,52 @@ public import SocketSystem
 ///
 /// All methods throw ``SocketError``, over TLS also `TLSError`, and `CancellationError` if the task is cancelled.
 ///
-/// Only this package's types conform to `ByteStream`. To test a protocol without a network, write its code for `some ByteStream` or
-/// `any ByteStream`, and use an in-memory pair.
+/// Only this package's types conform to `ByteStream`. Write servers, pools and chat rooms for `some ByteStream` or `any ByteStream`:
+/// then they serve plain and encrypted connections alike, and are tested without a network, with an in-memory pair.
 public protocol ByteStream: ReactorActor {
   /// A number that identifies the connection in this process, for logs. Observers hear the same number.
   ///
   /// No two connections have the same number, except a `TLSConnection` and the stream beneath it: they are one connection.
   nonisolated var id: UInt64 { get }
 
-  /// The address of the peer, once it is known; `nil` for a stream without one.
+  /// A name for logs, which the program may set. Observers hear it.
+  nonisolated var label: String? { get set }
+
+  /// The local address, once there is one; `nil` for a stream without addresses.
+  nonisolated var localAddress: SocketAddress? { get }
+
+  /// The address of the peer, once it is known; `nil` for a stream without addresses.
   nonisolated var remoteAddress: SocketAddress? { get }
+
+  /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work.
+  nonisolated var isDraining: Bool { get }
+
+  /// Whether the peer has finished writing, or the connection has ended. A pool checks it before it uses an idle connection again.
+  ///
+  /// It becomes true when the reactor hears of it, so a connection may still turn out to be finished. Bytes that arrived before the
+  /// end may still be unread.
+  nonisolated var hasPeerFinished: Bool { get }
+
+  /// Sets an option of the connection's socket: setsockopt(2).
+  ///
+  /// - Parameters:
+  ///   - option: The option.
+  ///   - value: The new value.
+  /// - Throws: ``SocketError``: `.notASocket` if the connection has no socket, for example in memory; `.closed` if it has none yet, or no
+  ///   longer; `.invalidArgument` if the option cannot have this value; otherwise the kernel's error.
+  func set<Value>(_ option: SocketOption<Value>, to value: Value) throws
+
+  /// Reads an option of the connection's socket: getsockopt(2).
+  ///
+  /// - Parameter option: The option.
+  /// - Returns: The current value.
+  /// - Throws: ``SocketError``: `.notASocket` if the connection has no socket, for example in memory; `.closed` if it has none yet, or no
+  ///   longer; otherwise the kernel's error.
+  func get<Value>(_ option: SocketOption<Value>) throws -> Value
+
+  /// Called by the queues when ``hasPeerFinished`` becomes true.
+  // This is underscored because the requirements of a public protocol are public.
+  nonisolated func _peerHasFinished()
 
   /// The queues, and the transport that moves the bytes.
   // This is underscored because the requirements of a public protocol are public.

@@ -134,6 +134,7 @@ extension StreamCore {
     if actions.contains(.reset) { transport.abort() }
     if actions.contains(.giveUp) { transport.giveUp() }
     if actions.contains(.openQueues) { openQueues() }
+    if !actions.isDisjoint(with: [.tellOfPeerEnd, .report]) { owner?._peerHasFinished() }
     if actions.contains(.tellOfPeerEnd) { waiters.peerFinished.resumeAll(.success(())) }
     if actions.contains(.refuseWrites) {
       writes.queue.refuse(lifecycle.writeError.during("write"), heldBack: transport.heldBackBytes)

@@ -1,11 +1,16 @@
-internal import SocketSystem
+package import SocketSystem
 internal import Synchronization
 
 /// What any code can read of a connection at any time, without awaiting its actor.
 package struct ConnectionIdentity {
-  var label: String?
-  var localAddress: SocketAddress?
-  var remoteAddress: SocketAddress?
+  package var label: String?
+  package var localAddress: SocketAddress?
+  package var remoteAddress: SocketAddress?
+
+  package init(localAddress: SocketAddress? = nil, remoteAddress: SocketAddress? = nil) {
+    self.localAddress = localAddress
+    self.remoteAddress = remoteAddress
+  }
 
   /// Returns a number that no other connection of this process has, whatever its type.
   package static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }

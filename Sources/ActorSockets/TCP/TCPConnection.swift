@@ -110,6 +110,7 @@ public actor TCPConnection: ByteStream {
   public let _core: _StreamCore
 
   private nonisolated let draining = Atomic<Bool>(false)
+  private nonisolated let peerEnd = Atomic<Bool>(false)
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let registration: Registration
   let transport: SocketTransport
@@ -258,18 +259,10 @@ public actor TCPConnection: ByteStream {
   /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work.
   public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-  /// Waits until the listener that serves this connection stops. Use it to send a farewell message or to stop background work. A
-  /// connection that no listener serves waits until it has ended.
-  ///
-  /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
-  ///
-  /// *Cancellation* only ends the wait, and throws `CancellationError`.
-  ///
-  /// - Throws: ``SocketError``: `.closed` or why the connection broke, if that comes first; `CancellationError` if the task is
-  ///   cancelled.
-  public func waitUntilDraining() async throws {
-    try await waitForDrain(claimPlaceNow()) { isDraining }
-  }
+  /// Whether the peer has finished writing, or the connection has ended: see ``ByteStream/hasPeerFinished``.
+  public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) }
+  /// Called by the queues when ``hasPeerFinished`` becomes true.
+  public nonisolated func _peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
 
   /// A description in one line, for logs: the number, the label and the addresses. ``ByteStream/status`` has more.
   public nonisolated var description: String {

@@ -50,7 +50,7 @@ func shakeHands(_ connection: TLSConnection) async throws {
 }
 
 /// Serves the only connection, and ends it so that the peer receives everything that was sent.
-func serve(_ connection: some ServedStream, by service: some Service, idleTimeout: Duration?) async throws {
+func serve(_ connection: some ByteStream, by service: some Service, idleTimeout: Duration?) async throws {
   do {
     try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }
     await connection.close()

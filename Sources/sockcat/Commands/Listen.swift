@@ -169,7 +169,7 @@ struct Listen {
 
 /// Serves one of many connections. If it is idle for too long and has nothing to send, it is closed and not reset.
 private func serveOneOfMany(
-  _ connection: some ServedStream, _ service: some Service, _ idleTimeout: Duration?
+  _ connection: some ByteStream, _ service: some Service, _ idleTimeout: Duration?
 ) async throws {
   guard let idleTimeout else { return try await service.serve(connection) }
   try await serveOneOfMany(connection, service, closingAfter: idleTimeout)
@@ -179,7 +179,7 @@ private func serveOneOfMany(
 /// connection would contain its frame, even without the timeout, and need another slab of memory.
 @inline(never)
 private func serveOneOfMany(
-  _ connection: some ServedStream, _ service: some Service, closingAfter idleTimeout: Duration
+  _ connection: some ByteStream, _ service: some Service, closingAfter idleTimeout: Duration
 ) async throws {
   do {
     try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }

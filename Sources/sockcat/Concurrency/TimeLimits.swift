@@ -15,7 +15,7 @@ func within<Value: Sendable>(
 /// Runs `body`. If the connection's idle timeout ends the connection, `body` is cancelled, and this throws a failure.
 /// The cancellation is needed because `body` may wait for something other than the connection.
 func endingWithIdleness(
-  of connection: some ServedStream, after limit: Duration?, _ body: @escaping @Sendable () async throws -> Void
+  of connection: some ByteStream, after limit: Duration?, _ body: @escaping @Sendable () async throws -> Void
 ) async throws {
   guard let limit else { return try await body() }
   let failure = Failure(.timeout, "nothing was moved for \(limit.inSeconds)")

@@ -8,12 +8,12 @@ final class HTTPService: Service {
   private struct State {
     var isDraining = false
     /// The connections that wait for a request. Closing them loses nothing.
-    var idle: [UInt64: any ServedStream] = [:]
+    var idle: [UInt64: any ByteStream] = [:]
   }
 
   private let state = Locked(State())
 
-  func serve(_ connection: some ServedStream) async throws {
+  func serve(_ connection: some ByteStream) async throws {
     while let reply = try await reply(to: connection) {
       try await connection.write(reply.bytes)
       if reply.isLast { return }
@@ -29,7 +29,7 @@ final class HTTPService: Service {
   }
 
   /// Waits for requests, and answers all that have arrived. Returns `nil` if no more will come.
-  private func reply(to connection: some ServedStream) async throws -> HTTPReply? {
+  private func reply(to connection: some ByteStream) async throws -> HTTPReply? {
     let mayWait = state.withLock { state in
       if !state.isDraining { state.idle[connection.id] = connection }
       return !state.isDraining

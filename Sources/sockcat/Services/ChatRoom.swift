@@ -10,14 +10,14 @@ actor ChatRoom: Service {
 
   private struct Member {
     let name: String
-    let connection: any ServedStream
+    let connection: any ByteStream
   }
 
   private var members: [UInt64: Member] = [:]
   private var guests = 0
   private var isClosed = false
 
-  nonisolated func serve(_ connection: some ServedStream) async throws {
+  nonisolated func serve(_ connection: some ByteStream) async throws {
     guard await enter(connection) else { return }
     do {
       try await listen(to: connection)
@@ -37,7 +37,7 @@ actor ChatRoom: Service {
   // MARK: One connection
 
   /// Passes on the lines of one connection, until the connection has finished.
-  private nonisolated func listen(to connection: some ServedStream) async throws {
+  private nonisolated func listen(to connection: some ByteStream) async throws {
     var lines = connection.lines(maximumLength: Self.lineLimit).makeAsyncIterator()
     while true {
       do {
@@ -62,7 +62,7 @@ actor ChatRoom: Service {
 
   // MARK: The room
 
-  private func enter(_ connection: any ServedStream) -> Bool {
+  private func enter(_ connection: any ByteStream) -> Bool {
     if isClosed { return false }
     guests += 1
     let member = Member(name: "guest\(guests)", connection: connection)
@@ -73,12 +73,12 @@ actor ChatRoom: Service {
     return true
   }
 
-  private func leave(_ connection: any ServedStream, _ how: String) {
+  private func leave(_ connection: any ByteStream, _ how: String) {
     guard let member = members.removeValue(forKey: connection.id) else { return }
     if !isClosed { announce("\(member.name) \(how)") }
   }
 
-  private func say(_ line: String, _ connection: any ServedStream) {
+  private func say(_ line: String, _ connection: any ByteStream) {
     guard let speaker = members[connection.id] else { return }
     // The text may be shown in a terminal, so control characters are removed.
     var text = String.UnicodeScalarView()
@@ -92,10 +92,10 @@ actor ChatRoom: Service {
     for member in members.values { post("* " + text, to: member.connection) }
   }
 
-  private func tell(_ connection: any ServedStream, _ text: String) { post("* " + text, to: connection) }
+  private func tell(_ connection: any ByteStream, _ text: String) { post("* " + text, to: connection) }
 
   /// Puts a line into a connection's queue. If it does not fit, the connection is aborted, and its handler reports that.
-  private func post(_ line: String, to connection: any ServedStream) {
+  private func post(_ line: String, to connection: any ByteStream) {
     _ = connection.enqueueWrite(Array((line + "\n").utf8))
   }
 }

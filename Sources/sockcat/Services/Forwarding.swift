@@ -8,7 +8,7 @@ struct Forwarding: Service, Equatable {
   /// The most time without a byte in either direction. Each byte is moved on both connections.
   var idleTimeout: Duration?
 
-  func serve(_ client: some ServedStream) async throws {
+  func serve(_ client: some ByteStream) async throws {
     let target = try await connect()
     do {
       try await relay(between: client, and: target)
@@ -22,7 +22,7 @@ struct Forwarding: Service, Equatable {
   }
 
   /// Ends a connection: with a FIN if it has nothing to send, with a reset if it is stuck.
-  private func end(_ connection: some ServedStream) async {
+  private func end(_ connection: some ByteStream) async {
     if await connection.status.unsentBytes > 0 { await connection.abort() } else { await connection.close() }
   }
 

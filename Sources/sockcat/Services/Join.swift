@@ -14,7 +14,7 @@ struct Join: Service {
 
   /// Moves bytes in both directions until both have ended. If a person types the input, it stops when the peer's
   /// direction has ended.
-  func serve(_ connection: some ServedStream) async throws {
+  func serve(_ connection: some ByteStream) async throws {
     let failure = await withTaskGroup(of: (Direction, (any Error)?).self) { group in
       group.addTask { (.outgoing, await error { try await send(to: connection) }) }
       group.addTask { (.incoming, await error { try await receive(from: connection) }) }
@@ -35,12 +35,12 @@ struct Join: Service {
   /// Ends the input.
   func drain() { input.end() }
 
-  private func send(to connection: some ServedStream) async throws {
+  private func send(to connection: some ByteStream) async throws {
     while let bytes = try await input.read() { try await connection.write(bytes) }
     try await connection.finishWriting()
   }
 
-  private func receive(from connection: some ServedStream) async throws {
+  private func receive(from connection: some ByteStream) async throws {
     while let bytes = try await connection.read() { try await output.write(bytes) }
   }
 

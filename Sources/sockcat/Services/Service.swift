@@ -3,7 +3,7 @@ import ActorSockets
 /// The service that `sockcat listen` runs for its connections.
 protocol Service: Sendable {
   /// Serves one connection. The connection is closed when this returns, and aborted when it throws.
-  func serve(_ connection: some ServedStream) async throws
+  func serve(_ connection: some ByteStream) async throws
 
   /// Ends everything that would otherwise continue for ever, because the program is told to stop.
   func drain() async
@@ -11,7 +11,7 @@ protocol Service: Sendable {
 
 /// Sends every byte back, until the peer has finished.
 struct Echo: Service {
-  func serve(_ connection: some ServedStream) async throws {
+  func serve(_ connection: some ByteStream) async throws {
     while let bytes = try await connection.read() { try await connection.write(bytes) }
   }
 
@@ -21,7 +21,7 @@ struct Echo: Service {
 
 /// Reads and discards every byte, until the peer has finished.
 struct Discard: Service {
-  func serve(_ connection: some ServedStream) async throws {
+  func serve(_ connection: some ByteStream) async throws {
     while try await connection.withBytes({ bytes, consumed in consumed = bytes.count }) != nil {}
   }
 

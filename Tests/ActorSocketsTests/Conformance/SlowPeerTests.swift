@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTLS
+import ActorSocketsTesting
 import TestSupport
 import Testing
 
@@ -85,17 +86,18 @@ import Testing
 
   @Test func `What is enqueued behind a share does not make a peer slow`() async throws {
     try await within("everything arrives") {
+      var configuration = InMemoryConnection.Configuration()
+      configuration.writeBudget = 1_000
+      configuration.abortsSlowPeer = true
+      configuration.capacity = 1 << 22
       let reactor = Reactor()
-      let pair = try await Transport.tcpOverIPv4.pair(on: reactor) {
-        $0.writeBudget = 1_000
-        $0.abortsSlowPeer = true
-      }
-      // 64 writes are the share of an iteration. All these calls are made in one.
+      let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
+      // 256 KiB are the share of an iteration. All these calls are made in one, and the other end has room for all.
       let handles = await reactor.whileBlocked {
-        (0..<200).map { pair.client.enqueueWrite(pattern(100, from: $0 * 100)) }
+        (0..<8).map { client.enqueueWrite(pattern(200_000, from: $0 * 200_000)) }
       }
-      #expect(try await pair.server.read(exactly: 20_000) == pattern(20_000))
       for handle in handles { try await handle.value }
+      #expect(try await server.read(exactly: 1_600_000) == pattern(1_600_000))
     }
   }
 

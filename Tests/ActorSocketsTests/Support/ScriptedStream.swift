@@ -19,7 +19,17 @@ actor ScriptedStream: ByteStream, EventHandler {
 
   nonisolated let id = ConnectionIdentity.nextID()
   nonisolated let executor: ReactorExecutor
+  nonisolated var label: String? {
+    get { nil }
+    set {}
+  }
+  nonisolated var localAddress: SocketAddress? { nil }
   nonisolated var remoteAddress: SocketAddress? { nil }
+  nonisolated var isDraining: Bool { false }
+  nonisolated var hasPeerFinished: Bool { false }
+  nonisolated func _peerHasFinished() {}
+  func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {}
+  func get<Value>(_ option: SocketOption<Value>) throws -> Value { throw SocketError(.notASocket, operation: "get") }
   let _core: StreamCore
   let transport: ScriptedTransport
   private nonisolated let registration: Registration

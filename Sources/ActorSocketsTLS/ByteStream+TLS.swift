@@ -1,0 +1,15 @@
+public import ActorSockets
+
+extension ByteStream {
+  /// The TLS session of an encrypted connection, after its handshake; `nil` for a connection that is not encrypted.
+  ///
+  /// *Cancellation* only stops the wait for the handshake.
+  ///
+  /// Throws why the handshake failed, and `CancellationError` if the task is cancelled.
+  public nonisolated var tlsSession: TLSSession? {
+    get async throws {
+      guard let connection = self as? TLSConnection else { return nil }
+      return try await connection.session
+    }
+  }
+}

@@ -1,0 +1,6 @@
+import ActorSockets
+
+extension ByteStream {
+  /// Begins to close, without waiting for the end.
+  nonisolated func beginClose() { Task { await close() } }
+}
