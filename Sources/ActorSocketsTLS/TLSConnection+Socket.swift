@@ -1,9 +1,15 @@
-internal import ActorSockets
+public import ActorSockets
 public import SocketSystem
 
 // Access to the socket beneath an encrypted connection, for what does not concern TLS.
 
 extension TLSConnection {
+  /// The address of the proxy or load balancer between this side and the peer: ``TCPConnection/proxyAddress``.
+  public nonisolated var proxyAddress: SocketAddress? { tcpConnection?.proxyAddress }
+
+  /// The header that a load balancer sent ahead of the TLS handshake: ``TCPConnection/proxyHeader``.
+  public nonisolated var proxyHeader: ProxyHeader? { tcpConnection?.proxyHeader }
+
   /// Sets an option of the socket beneath: setsockopt(2).
   ///
   /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.

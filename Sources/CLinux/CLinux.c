@@ -67,6 +67,11 @@ long clinux_recv(int fd, void *buffer, unsigned long count) {
   return received < 0 ? -errno : received;
 }
 
+long clinux_peek(int fd, void *buffer, unsigned long count) {
+  long received = syscall(SYS_recvfrom, fd, buffer, count, MSG_PEEK, NULL, NULL);
+  return received < 0 ? -errno : received;
+}
+
 long clinux_send(int fd, const void *bytes, unsigned long count) {
   long sent = syscall(SYS_sendto, fd, bytes, count, MSG_NOSIGNAL, NULL, 0);
   return sent < 0 ? -errno : sent;

@@ -73,6 +73,15 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     /// A layer above the stream failed, for example TLS; ``SocketError/underlyingError`` is its error. Used only in a
     /// ``CloseReport``, because operations throw the layer's own error.
     public static let layerFailed = Code("layerFailed")
+    /// The proxy did not answer as its protocol demands, or ended the conversation: see ``TCPConnection/Configuration/proxy``.
+    public static let proxyFailed = Code("proxyFailed")
+    /// The proxy wants another name and password than it was given, or a form of authentication that is not supported.
+    public static let proxyAuthenticationFailed = Code("proxyAuthenticationFailed")
+    /// The proxy could not connect, or does not want to.
+    public static let proxyRefused = Code("proxyRefused")
+    /// The PROXY header of an accepted connection is missing, not valid, or does not come from a trusted network: see
+    /// ``TCPListener/Configuration/proxyProtocol``.
+    public static let invalidProxyHeader = Code("invalidProxyHeader")
     /// The reactor was shut down.
     public static let reactorShutDown = Code("reactorShutDown")
     /// Any other failure; see ``SocketError/errno``.
@@ -174,11 +183,13 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   public var underlyingError: (any Error)? { box.contents.underlying }
 
   /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer in time, did
-  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8 or an invalid message. A server need not report such
+  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8, an invalid message or an invalid PROXY header. A server need not report such
   /// errors, because any peer can cause them at will.
   public var isCausedByPeer: Bool {
     switch code {
-    case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage, .peerTooSlow: true
+    case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage, .invalidProxyHeader,
+      .peerTooSlow:
+      true
     case .layerFailed: (underlyingError as? any ConnectionError)?.isCausedByPeer ?? false
     default: false
     }
@@ -194,7 +205,6 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   public var description: String {
     let place = address.map { $0.isUnix ? AddressError.quote("\($0)") : "\($0)" }
     let what = operation + (place.map { "\(preposition) \($0)" } ?? "")
-    let cause = detail.isEmpty ? code.sentence : detail
     let kernel = errno == 0 ? "" : " (\(SystemError.message(errno)))"
     let bytes = "\(bytesTransferred) byte\(bytesTransferred == 1 ? "" : "s")"
     let done =
@@ -206,10 +216,13 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     return "\(what): \(cause)\(kernel)\(done)"
   }
 
+  /// The detail, or else what the code means.
+  var cause: String { detail.isEmpty ? code.sentence : detail }
+
   /// What stands between the operation and the address.
   private var preposition: String {
     switch operation {
-    case "read", "withBytes", "receive": " from"
+    case "read", "withBytes", "receive", "PROXY header": " from"
     case "write", "send", "flush": " to"
     case "accept": " on"
     default: ""
@@ -257,6 +270,10 @@ extension SocketError.Code {
     case .invalidMessage: "the bytes are not a valid message"
     case .rejected: "a closure of the program refused"
     case .layerFailed: "a layer above the stream failed"
+    case .proxyFailed: "the proxy did not answer as its protocol demands"
+    case .proxyAuthenticationFailed: "the proxy wants another name and password"
+    case .proxyRefused: "the proxy did not connect"
+    case .invalidProxyHeader: "the PROXY header is missing or not valid"
     case .reactorShutDown: "the reactor was shut down"
     default: "the system call failed"
     }

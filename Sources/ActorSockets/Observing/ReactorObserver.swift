@@ -27,12 +27,20 @@ public protocol ReactorObserver: Sendable {
   /// The connection.
   func accepted(_ connection: ObservedConnection)
 
-  /// Connecting failed.
+  /// Connecting failed for good, or an accepted connection did not begin with a valid PROXY header.
   ///
   /// - Parameters:
   ///   - connection: The connection.
   ///   - error: The reason; `.closed` if it was closed, cancelled or dropped before it was established.
   func connectFailed(_ connection: ObservedConnection, _ error: SocketError)
+
+  /// A try to connect has failed, and there will be another one: see ``TCPConnection/Configuration/retry``.
+  ///
+  /// - Parameters:
+  ///   - connection: The connection.
+  ///   - error: Why this try has failed.
+  ///   - delay: When the next try begins.
+  func connectWillRetry(_ connection: ObservedConnection, _ error: SocketError, after delay: Duration)
 
   /// A connection has ended.
   ///
@@ -90,6 +98,7 @@ extension ReactorObserver {
   public func connected(_ connection: ObservedConnection) {}
   public func accepted(_ connection: ObservedConnection) {}
   public func connectFailed(_ connection: ObservedConnection, _ error: SocketError) {}
+  public func connectWillRetry(_ connection: ObservedConnection, _ error: SocketError, after delay: Duration) {}
   public func closed(_ connection: ObservedConnection, _ report: CloseReport) {}
   public func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake) {}
   public func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) {}
@@ -176,6 +185,10 @@ final class Observation: Sendable {
   func handshakeIsDone(_ handshake: ObservedHandshake) { observer.handshakeDone(connection, handshake) }
 
   func handshakeFailed(_ error: any Error) { observer.handshakeFailed(connection, error) }
+
+  func willRetry(_ error: SocketError, after delay: Duration) {
+    observer.connectWillRetry(connection, error, after: delay)
+  }
 
   /// The connection has ended, or connecting failed.
   func ended(_ outcome: Result<CloseReport, SocketError>) {

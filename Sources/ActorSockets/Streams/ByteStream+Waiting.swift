@@ -15,8 +15,16 @@ extension ByteStream {
     }
   }
 
-  /// Waits until the stream is up. Throws why it does not come up.
-  package func waitUntilOpen() async throws { try await waitUntilOpen(claimPlaceNow()) }
+  /// Waits until the stream is up: until it is connected, its handshake is done, or the header of a load balancer has arrived.
+  ///
+  /// There is no need to call it before other operations, because they wait, too.
+  ///
+  /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
+  ///
+  /// *Cancellation* only ends the wait, and throws `CancellationError`.
+  ///
+  /// - Throws: Why the stream does not come up, or has ended; `CancellationError` if the task is cancelled.
+  public func waitUntilOpen() async throws { try await waitUntilOpen(claimPlaceNow()) }
 
   /// Waits until the stream is up, for a call that has its place.
   package func waitUntilOpen(_ place: Place) async throws {

@@ -6,6 +6,8 @@ package struct ConnectionIdentity {
   package var label: String?
   package var localAddress: SocketAddress?
   package var remoteAddress: SocketAddress?
+  /// How the connection reaches its peer, if not directly.
+  package var route: Route?
 
   package init(localAddress: SocketAddress? = nil, remoteAddress: SocketAddress? = nil) {
     self.localAddress = localAddress
@@ -19,4 +21,15 @@ package struct ConnectionIdentity {
   static let lock = Lock()
 
   private static let counter = Atomic<UInt64>(0)
+}
+
+/// How a connection reaches its peer through a proxy or a load balancer.
+package final class Route: Sendable {
+  package let proxyAddress: SocketAddress?
+  package let header: ProxyHeader?
+
+  package init(proxyAddress: SocketAddress?, header: ProxyHeader? = nil) {
+    self.proxyAddress = proxyAddress
+    self.header = header
+  }
 }

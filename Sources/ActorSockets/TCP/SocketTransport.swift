@@ -28,8 +28,16 @@ final class SocketTransport: StreamTransport {
   private var lingering: LingeringClose?
   /// Where descriptors received from a unix socket wait; `nil` if the configuration does not ask for them.
   var inbox: DescriptorInbox?
-  /// The state that exists only while connecting.
-  var attempt: ConnectAttempt?
+  /// The state that exists only until the connection is up.
+  var opening: Opening?
+
+  enum Opening {
+    case connecting(ConnectAttempt)
+    case awaitingHeader(HeaderWait)
+  }
+
+  var attempt: ConnectAttempt? { if case .connecting(let attempt)? = opening { attempt } else { nil } }
+  var headerWait: HeaderWait? { if case .awaitingHeader(let wait)? = opening { wait } else { nil } }
 
   init(_ registration: Registration, _ executor: ReactorExecutor) {
     self.registration = registration
@@ -158,8 +166,14 @@ final class SocketTransport: StreamTransport {
     }
   }
 
-  /// Connecting has ended, with or without success.
-  func endAttempt() { attempt.take()?.end() }
+  /// The connection is up, or will not come up.
+  func endOpening() {
+    switch opening.take() {
+    case .connecting(let attempt): attempt.end()
+    case .awaitingHeader(let wait): wait.end()
+    case nil: break
+    }
+  }
 
   /// Reads and clears the socket's pending error.
   func pendingError() -> SystemError? {
@@ -196,7 +210,7 @@ final class SocketTransport: StreamTransport {
   func discard() { inbox = nil }
 
   func abort() {
-    endAttempt()
+    endOpening()
     if let lingering = lingering.take() { lingering.assumeIsolated { $0.cancel() } }
     try? registration.socket?.resetOnClose()
     registration.leave()

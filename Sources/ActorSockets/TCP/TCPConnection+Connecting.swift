@@ -2,19 +2,30 @@ internal import EpollReactor
 internal import SocketSystem
 
 // Connecting: the resolver looks the name up, `HappyEyeballs` decides which address to try, and each attempt has its own socket
-// and registration. The first socket that connects hands its descriptor to the connection's registration; the others are
-// closed.
+// and registration. The first socket that connects is used; the others are closed. What has to be said to a proxy is said on that
+// socket. Then it hands its descriptor to the connection's registration. If any of this fails, the next try begins anew, if there is
+// one.
 
 extension TCPConnection {
-  func begin(connectingTo endpoint: Endpoint) {
+  func begin() {
     // The connection may have been closed before this job ran.
     guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
     attempt.deadline = registration.arm(
       at: attempt.timeout.end(startingAt: attempt.started), tag: ConnectDeadline.connect.tag)
+    beginTry(attempt)
+  }
+
+  private func beginTry(_ attempt: ConnectAttempt) {
+    attempt.beginTry()
     let configuration = attempt.configuration
     let attemptDelay = configuration.attemptDelay.clampedNanoseconds
+    if let retries = attempt.retries {
+      let end = instant(registration.reactor.now, plus: retries.tryTimeout.clampedNanoseconds)
+      attempt.tryDeadline = registration.arm(at: end, tag: ConnectDeadline.tryLimit.tag)
+    }
     do throws(SocketError) {
-      let target = try endpoint.connectTarget()
+      attempt.negotiation = try configuration.negotiation(to: attempt.endpoint)
+      let target = try (configuration.proxy?.endpoint ?? attempt.endpoint).connectTarget()
       if configuration.device == "" { throw .invalid("connect", "the name of the interface is empty") }
       if let source = configuration.source { attempt.sources = try SourceAddresses(source) }
       switch target {
@@ -23,8 +34,9 @@ extension TCPConnection {
         attempt.plan = HappyEyeballs(trying: sorted, attemptDelay: attemptDelay)
       case .name(let name, let port):
         attempt.plan = HappyEyeballs(awaiting: configuration.addressPreference, attemptDelay: attemptDelay)
+        let number = attempt.tries
         attempt.lookUp(name) { [weak self] family, outcome in
-          self?.submit { $0.lookedUp(family, outcome, port: port) }
+          self?.submit { $0.lookedUp(family, outcome, port: port, inTry: number) }
         }
       }
       proceed()
@@ -33,9 +45,10 @@ extension TCPConnection {
     }
   }
 
-  private func lookedUp(_ family: AddressFamily, _ outcome: HostLookups.Outcome, port: UInt16) {
+  private func lookedUp(_ family: AddressFamily, _ outcome: HostLookups.Outcome, port: UInt16, inTry number: Int) {
+    guard let attempt = transport.attempt, attempt.tries == number, attempt.isSearching else { return }
     let addresses = outcome.map { $0.map { $0.with(port: port) } }
-    transport.attempt?.plan.resolved(family, addresses, at: registration.reactor.now)
+    attempt.plan.resolved(family, addresses, at: registration.reactor.now)
     proceed()
   }
 
@@ -46,7 +59,7 @@ extension TCPConnection {
 
   /// Carries out the plan's actions until the plan says to wait.
   private func proceed() {
-    while let attempt = transport.attempt {
+    while let attempt = transport.attempt, attempt.isSearching {
       switch attempt.plan.next(at: registration.reactor.now) {
       case .attempt(let next):
         begin(next, attempt)
@@ -131,9 +144,17 @@ extension TCPConnection {
     try socket.bind(to: source)
   }
 
-  /// A connecting socket became ready: it is connected, or it has failed.
-  func becameReady(_ connecting: ConnectingSocket) {
-    guard let attempt = transport.attempt, attempt.sockets[connecting.attempt.id] === connecting else { return }
+  /// A connecting socket became ready.
+  func handle(_ readiness: Readiness, of connecting: ConnectingSocket) {
+    guard let attempt = transport.attempt else { return }
+    if attempt.negotiating === connecting { return negotiate(on: connecting, attempt, after: readiness) }
+    if readiness.contains(.connectFinished), attempt.sockets[connecting.attempt.id] === connecting {
+      becameReady(connecting, attempt)
+    }
+  }
+
+  /// A connecting socket is connected, or it has failed.
+  private func becameReady(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
     let number = (try? connecting.registration.socket?.get(.pendingError)) ?? 0
     if number == 0 {
       // The socket is not connected yet: this event was spurious.
@@ -154,7 +175,7 @@ extension TCPConnection {
     connecting.registration.leave()
   }
 
-  /// A socket is connected. The connection takes over its descriptor.
+  /// A socket is connected.
   private func established(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
     let destination = connecting.destination
     let local = try? connecting.registration.socket?.localAddress()
@@ -162,23 +183,74 @@ extension TCPConnection {
       drop(connecting, attempt)
       return attempt.plan.connectedToItself(connecting.attempt, at: registration.reactor.now)
     }
+    if attempt.negotiation == nil { return takeOver(connecting, attempt) }
+    attempt.negotiate(on: connecting)
+    negotiate(on: connecting, attempt, after: .none)
+  }
+
+  /// Continues the conversation ahead of the stream.
+  func negotiate(on connecting: ConnectingSocket, _ attempt: ConnectAttempt, after readiness: Readiness) {
+    guard let socket = connecting.registration.socket else { return }
+    do throws(SocketError) {
+      let isDone = try attempt.negotiation?.proceed(on: socket, after: readiness, registration.reactor) ?? true
+      if isDone { takeOver(connecting, attempt) }
+    } catch {
+      var error = error
+      error.address = connecting.destination
+      fail(error)
+    }
+  }
+
+  /// The connection takes over the descriptor of a socket, and is up.
+  private func takeOver(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
+    let destination = connecting.destination
+    let local = try? connecting.registration.socket?.localAddress()
     do throws(SystemError) {
       try registration.takeDescriptor(of: connecting.registration)
     } catch {
-      drop(connecting, attempt)
       let failure = SocketError(error, operation: "connect", address: destination)
+      if attempt.negotiation != nil { return fail(failure) }
+      drop(connecting, attempt)
       return attempt.plan.failed(connecting.attempt, failure, at: registration.reactor.now)
     }
     if destination.isUnix { transport.isNotTCP() }
+    let isProxy = attempt.configuration.proxy != nil
     identity.withLock {
       $0.localAddress = local
-      $0.remoteAddress = destination
+      $0.remoteAddress = isProxy ? attempt.endpoint.address : destination
+      if isProxy { $0.route = Route(proxyAddress: destination) }
     }
-    transport.endAttempt()
+    transport.endOpening()
     core.open()
   }
 
-  func fail(_ error: SocketError) { core.terminate(error, .error(error)) }
+  // MARK: Failing
+
+  /// A try has failed.
+  func fail(_ error: SocketError) {
+    guard let attempt = transport.attempt else { return core.terminate(error, .error(error)) }
+    var random = SystemRandomNumberGenerator()
+    guard let delay = attempt.retries?.delay(after: error, &random) else {
+      let error = attempt.retries?.final(error) ?? error
+      return core.terminate(error, .error(error))
+    }
+    attempt.endTry()
+    attempt.timer = registration.arm(
+      at: instant(registration.reactor.now, plus: delay), tag: ConnectDeadline.nextTry.tag)
+    core.observation?.willRetry(error, after: .nanoseconds(delay))
+  }
+
+  func nextTryIsDue() {
+    guard let attempt = transport.attempt else { return }
+    attempt.timer = nil
+    beginTry(attempt)
+  }
+
+  func tryTimedOut() {
+    guard let attempt = transport.attempt, let retries = attempt.retries else { return }
+    attempt.tryDeadline = nil
+    fail(attempt.timedOut("within \(retries.tryTimeout.brief)"))
+  }
 
   func connectTimedOut() {
     guard let attempt = transport.attempt else { return }
@@ -189,6 +261,43 @@ extension TCPConnection {
         at: instant(now, plus: more.clampedNanoseconds), tag: ConnectDeadline.connect.tag)
       return
     }
-    core.terminate(attempt.plan.timedOut(lookingUp: attempt.name, attempt.timeout.limit), .timedOut)
+    core.terminate(attempt.outOfTime, .timedOut)
+  }
+}
+
+extension ConnectAttempt {
+  /// The number of the try.
+  var tries: Int { retries?.tries ?? 1 }
+
+  /// Returns the error of a try that has timed out.
+  func timedOut(_ limit: String) -> SocketError {
+    guard let negotiating, let negotiation else { return plan.timedOut(lookingUp: name, limit) }
+    return SocketError(
+      .timedOut, operation: "connect", detail: "\(negotiation.awaited) did not arrive \(limit)",
+      address: negotiating.destination)
+  }
+
+  /// The error if the time for all tries is over.
+  fileprivate var outOfTime: SocketError {
+    let error = timedOut(timeout.limit)
+    return retries?.timedOut(isBetweenTries ? nil : error, timeout.limit) ?? error
+  }
+}
+
+extension TCPConnection.Configuration {
+  /// Returns what is said ahead of the stream; `nil` if there is nothing.
+  fileprivate func negotiation(to endpoint: Endpoint) throws(SocketError) -> Negotiation? {
+    var preambles: [any Preamble] = []
+    if let proxy { preambles.append(try proxy.preamble(to: endpoint)) }
+    if let proxyHeader { preambles.append(SendPreamble(try proxyHeader.encoded())) }
+    return preambles.isEmpty ? nil : Negotiation(preambles)
+  }
+}
+
+extension Endpoint {
+  /// The address, if the endpoint is one.
+  fileprivate var address: SocketAddress? {
+    guard case .addresses(let addresses)? = try? connectTarget(), addresses.count == 1 else { return nil }
+    return addresses[0]
   }
 }

@@ -68,6 +68,13 @@ public actor TCPConnection: ByteStream {
     public var noDelay = true
     /// How the connection detects that its peer is gone. Keep-alive is on by default; the other checks are off.
     public var liveness = Liveness()
+    /// The proxy through which to connect; `nil`, the default, to connect directly.
+    public var proxy: Proxy?
+    /// How connecting is repeated after it has failed; `nil`, the default, to try it once.
+    public var retry: Retry?
+    /// A header that is sent ahead of everything else, which says whose connection this one forwards: the PROXY protocol. Not sent by
+    /// default. Accepted connections do not send it.
+    public var proxyHeader: ProxyHeader?
     /// Inspects each new socket, changes its options, or refuses it by throwing. Not set by default.
     ///
     /// The closure is called on the reactor's thread, so keep it short. It is called before connect(2) for every socket that is
@@ -126,9 +133,9 @@ public actor TCPConnection: ByteStream {
   ///   - reactor: The reactor that runs the connection.
   public init(to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared) {
     self.init(
-      connectingWith: configuration, timeout: .within(configuration.connectTimeout),
+      connectingTo: endpoint, configuration, timeout: .within(configuration.connectTimeout),
       executor: ReactorExecutor(ofSocketOn: reactor))
-    submit { $0.begin(connectingTo: endpoint) }
+    submit { $0.begin() }
   }
 
   /// Connects: connect(2), after the resolver's look-up if the endpoint is a name.
@@ -153,9 +160,9 @@ public actor TCPConnection: ByteStream {
   ) async throws -> TCPConnection {
     try Task.checkCancellation()
     let connection = TCPConnection(
-      connectingWith: configuration, timeout: timeout ?? .within(configuration.connectTimeout),
+      connectingTo: endpoint, configuration, timeout: timeout ?? .within(configuration.connectTimeout),
       executor: ReactorExecutor(ofSocketOn: reactor))
-    connection.submit { $0.begin(connectingTo: endpoint) }
+    connection.submit { $0.begin() }
     do {
       try await connection.waitUntilOpen()
       return connection
@@ -189,12 +196,13 @@ public actor TCPConnection: ByteStream {
   /// Creates a connection from an accepted or adopted socket whose options are set.
   init(
     _ descriptor: consuming OwnedDescriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
-    isAdopted: Bool = false, configuration: Configuration, reactor: Reactor
+    isAdopted: Bool = false, configuration: Configuration, proxyProtocol: ProxyProtocol? = nil, reactor: Reactor
   ) {
     let local = try? descriptor.socket.localAddress()
     identity.withLock {
       $0.localAddress = local?.unmapped
-      $0.remoteAddress = remote?.unmapped
+      // Before the header has arrived, the address of the client is not known.
+      if proxyProtocol == nil { $0.remoteAddress = remote?.unmapped }
     }
     executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor, holding: descriptor, mayBeShared: isAdopted)
@@ -204,10 +212,13 @@ public actor TCPConnection: ByteStream {
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
     _core.observation = Observation(on: reactor, id, identity, isAccepted: isAccepted)
+    if let proxyProtocol { transport.opening = .awaitingHeader(HeaderWait(proxyProtocol, from: remote, registration)) }
     submit { $0.begin(isTCP: isTCP) }
   }
 
-  private init(connectingWith configuration: Configuration, timeout: Timeout, executor: ReactorExecutor) {
+  private init(
+    connectingTo endpoint: Endpoint, _ configuration: Configuration, timeout: Timeout, executor: ReactorExecutor
+  ) {
     self.executor = executor
     registration = Registration(on: executor.reactor)
     transport = SocketTransport(registration, executor)
@@ -216,8 +227,8 @@ public actor TCPConnection: ByteStream {
       transport: transport, registration: registration, options: configuration.options,
       idleTimeout: configuration.liveness.idleTimeout)
     _core.observation = Observation(on: executor.reactor, id, identity, isAccepted: false)
-    transport.attempt = ConnectAttempt(
-      registration, configuration, timeout: timeout, started: executor.reactor.now)
+    transport.opening = .connecting(
+      ConnectAttempt(registration, to: endpoint, configuration, timeout: timeout, started: executor.reactor.now))
   }
 
   deinit {
@@ -248,7 +259,19 @@ public actor TCPConnection: ByteStream {
 
   /// The address of the peer, once connected: getpeername(2). A peer that connected over IPv4 has an IPv4 address, even if the
   /// listener serves both families.
+  ///
+  /// Behind a load balancer (``TCPListener/Configuration/proxyProtocol``) it is the address of the client, once the header has arrived,
+  /// and `nil` before. Through a proxy (``Configuration/proxy``) it is the address that the proxy was told to connect to, and `nil` if
+  /// the proxy was told a name. See ``proxyAddress``.
   public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
+
+  /// The address of the proxy through which the connection was made, or of the load balancer that sent ``proxyHeader``; `nil` if there is
+  /// neither.
+  public nonisolated var proxyAddress: SocketAddress? { identity.withLock { $0.route?.proxyAddress } }
+
+  /// The header that a load balancer sent ahead of the accepted connection; `nil` if there was none. See
+  /// ``TCPListener/Configuration/proxyProtocol``.
+  public nonisolated var proxyHeader: ProxyHeader? { identity.withLock { $0.route?.header } }
 
   /// Whether the connection uses IPv4.
   public nonisolated var isIPv4: Bool { remoteAddress?.isIPv4 ?? false }
@@ -326,7 +349,8 @@ extension TCPConnection {
 
   private func begin(isTCP: Bool) {
     if !isTCP { transport.isNotTCP() }
-    if enter() { core.open() }
+    if !enter() { return }
+    if let wait = transport.headerWait { awaitHeader(wait) } else { core.open() }
   }
 }
 
@@ -335,6 +359,7 @@ extension TCPConnection {
 extension TCPConnection: EventHandler {
   package func handle(_ readiness: Readiness) {
     transport.note(readiness)
+    if let wait = transport.headerWait { return receiveHeader(wait, after: readiness) }
     if readiness.contains(.error), let error = transport.pendingError() { core.transportBroke(error) }
     core.transportIsReady()
     if readiness.contains(.ended) { core.peerFinished() }
@@ -344,6 +369,9 @@ extension TCPConnection: EventHandler {
     switch deadline {
     case .own(.connect): connectTimedOut()
     case .own(.nextAttempt): planDeadlineReached()
+    case .own(.tryLimit): tryTimedOut()
+    case .own(.nextTry): nextTryIsDue()
+    case .own(.header): headerTimedOut()
     case .stream(let deadline): core.deadlineReached(deadline)
     }
   }

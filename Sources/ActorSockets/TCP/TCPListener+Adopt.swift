@@ -26,6 +26,7 @@ extension TCPListener {
   static func adopt(
     _ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor
   ) throws(SocketError) -> TCPListener {
+    try configuration.proxyProtocol?.check()
     if found.isTCP { try configuration.connection.setOptions(of: found.socket) }
     return TCPListener(
       [Registration(on: reactor, holding: try found.take(), mayBeShared: true)], [found.address].compactMap { $0 },

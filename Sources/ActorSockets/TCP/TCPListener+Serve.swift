@@ -285,6 +285,7 @@ extension TCPListener {
     _ handler: @concurrent @Sendable (TCPConnection) async throws -> Void, _ connection: TCPConnection
   ) async {
     do {
+      if isBehindBalancer { try await headerArrives(on: connection) }
       connection.markHandlerTask(true)
       defer { connection.markHandlerTask(false) }
       try await handler(connection)

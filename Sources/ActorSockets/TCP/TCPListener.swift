@@ -28,6 +28,13 @@ public actor TCPListener: ReactorActor {
     public var permissions: UInt16?
     /// Whether a listener on all addresses accepts IPv6 only: IPV6_V6ONLY. Off by default.
     public var ipv6Only = false
+    /// Whether connections begin with a header that says whose connection a load balancer forwards: the PROXY protocol. Not expected by
+    /// default.
+    ///
+    /// An accepted connection is up, and its ``TCPConnection/remoteAddress`` is that of the client, when the header has arrived. `serve`
+    /// calls the handler then. ``TCPListener/accept(timeout:)`` returns before, so that a slow connection holds up no other: its
+    /// operations wait, or throw why the header was not accepted; see ``ByteStream/waitUntilOpen()``.
+    public var proxyProtocol: ProxyProtocol?
     /// The settings of accepted connections.
     public var connection = TCPConnection.Configuration()
 
@@ -46,6 +53,8 @@ public actor TCPListener: ReactorActor {
   /// The file to remove when the listener is closed. It is removed once, because afterwards another listener may use the path.
   private var unixSocket: UnixSocketFile?
   private let configuration: Configuration
+  /// Whether connections may begin with a PROXY header.
+  nonisolated var isBehindBalancer: Bool { configuration.proxyProtocol != nil }
   /// Whether accepted connections are TCP. Not every stream socket over IP is TCP.
   private let isTCP: Bool
   /// The backlog may hold connections that arrived before the options were set and so did not inherit them.
@@ -85,6 +94,7 @@ public actor TCPListener: ReactorActor {
     to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
     let wanted = try endpoint.listenAddresses()
+    try configuration.proxyProtocol?.check()
     if let permissions = configuration.permissions, permissions > 0o777 {
       throw SocketError.invalid("listen", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
     }
@@ -308,7 +318,7 @@ public actor TCPListener: ReactorActor {
   private func handOut(_ accepted: consuming BorrowedDescriptor.Accepted) -> TCPConnection? {
     let peer = accepted.peer
     let descriptor = accepted.take()
-    if !server.peers.hasRoom(for: peer) {
+    if !isBehindBalancer, !server.peers.hasRoom(for: peer) {
       Self.refuse(descriptor)
       return nil
     }
@@ -322,7 +332,8 @@ public actor TCPListener: ReactorActor {
     }
     return TCPConnection(
       descriptor, remote: peer, isTCP: isTCP, isAccepted: true,
-      configuration: configuration.connection, reactor: server.takeReactor() ?? executor.reactor)
+      configuration: configuration.connection, proxyProtocol: configuration.proxyProtocol,
+      reactor: server.takeReactor() ?? executor.reactor)
   }
 
   /// Closes a connection so that its peer sees a reset (on TCP).

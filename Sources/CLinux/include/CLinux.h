@@ -53,6 +53,8 @@ int clinux_open_path(const char *_Nonnull path);
 
 /// recv(2) without flags
 long clinux_recv(int fd, void *_Nullable buffer, unsigned long count);
+/// recv(2) with MSG_PEEK: the bytes stay
+long clinux_peek(int fd, void *_Nullable buffer, unsigned long count);
 /// send(2) with MSG_NOSIGNAL
 long clinux_send(int fd, const void *_Nullable bytes, unsigned long count);
 

@@ -24,6 +24,8 @@ public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
     public static let socketAddress = Reason(isNot: "a socket address")
     /// The text is not a port number.
     public static let port = Reason(isNot: "a port")
+    /// The text is not a network of IP addresses.
+    public static let network = Reason(isNot: "a network")
     /// The text cannot be the name of a unix socket.
     public static let unixPath = Reason(isNot: "the path of a unix socket")
   }

@@ -33,6 +33,22 @@ extension BorrowedDescriptor {
     return Self.transfer(received, "recv")
   }
 
+  /// Copies at most `count` bytes that have arrived, which stay in the socket: recv(2) with MSG_PEEK.
+  ///
+  /// - Parameters:
+  ///   - buffer: Receives the bytes; what was in it is removed.
+  ///   - count: The most bytes to copy, at least 1.
+  /// - Returns: The number of bytes copied; `.bytes(0)` at the end of the stream.
+  package func peek(into buffer: inout [UInt8], atMost count: Int) -> Transfer {
+    buffer = Array(repeating: 0, count: count)
+    // SAFETY: the array's memory is valid for its count during the call.
+    let copied = unsafe buffer.withUnsafeMutableBytes { memory in
+      retryingInterrupts { unsafe clinux_peek(number, memory.baseAddress, UInt(memory.count)) }
+    }
+    buffer.removeLast(buffer.count - max(0, copied))
+    return Self.transfer(copied, "recv")
+  }
+
   /// Sends bytes: send(2) with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>) -> Transfer {
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.

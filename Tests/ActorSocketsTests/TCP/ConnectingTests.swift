@@ -274,19 +274,6 @@ import Testing
 
   /// Of an epoll instance and its wake-up.
   private static let reactorDescriptors = 2
-
-  /// The descriptors that are open when those of the tests before have gone.
-  private func settledDescriptors() async throws -> Int {
-    var before = openDescriptors()
-    var looks = 0
-    try await eventually("no more descriptors are closed") {
-      let now = openDescriptors()
-      looks = now == before ? looks + 1 : 0
-      before = now
-      return looks == 50
-    }
-    return before
-  }
 }
 
 /// Waits until the task is cancelled, and then throws.

@@ -165,6 +165,19 @@ func openDescriptors() -> Int {
   return count - 3
 }
 
+/// The descriptors that are open when those of the tests before have gone.
+func settledDescriptors() async throws -> Int {
+  var before = openDescriptors()
+  var looks = 0
+  try await eventually("no more descriptors are closed") {
+    let now = openDescriptors()
+    looks = now == before ? looks + 1 : 0
+    before = now
+    return looks == 50
+  }
+  return before
+}
+
 /// Everything that can go wrong before there is a connection or a listener.
 private struct Failures {
   private let hole: BlackHole

@@ -6,7 +6,7 @@ struct QuotationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
   private static let articles = folder.appending(path: "../../../Docs/ActorSockets.docc")
 
-  @Test(arguments: ["Datagrams.md", "Encryption.md", "Framing.md", "StoppingAServer.md"])
+  @Test(arguments: ["Datagrams.md", "Encryption.md", "Framing.md", "Proxies.md", "StoppingAServer.md"])
   func `Every example in an article is here, word for word`(article: String) throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path(percentEncoded: false))
     let sources = try names.filter { $0.hasSuffix(".swift") }.map {

@@ -1,0 +1,109 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// An accepted connection waits for the PROXY header before it is up. Its operations queue until then, as they do while connecting.
+//
+//   awaiting ──header──▶ up: the addresses are the header's
+//      │ ├─no header, and it is optional──▶ up: the addresses are the socket's
+//      │ └─the time is over, nothing has arrived, and it is optional──▶ up, as above
+//      └─anything else──▶ aborted, with the error
+
+/// The state that an accepted connection has only while it waits for its PROXY header.
+final class HeaderWait {
+  let settings: ProxyProtocol
+  /// The address from which the connection comes: that of the balancer.
+  let peer: SocketAddress?
+  var negotiation: Negotiation
+  var deadline: DeadlineKey?
+  private let registration: Registration
+
+  init(_ settings: ProxyProtocol, from peer: SocketAddress?, _ registration: Registration) {
+    self.settings = settings
+    self.peer = peer
+    self.registration = registration
+    negotiation = Negotiation([HeaderPreamble(settings)])
+  }
+
+  /// The connection may be dropped on any thread, so the deadline is disarmed on the reactor's.
+  deinit {
+    guard let deadline else { return }
+    registration.reactor.submit { [registration] in registration.disarm(deadline) }
+  }
+
+  /// The preamble, as it is now.
+  var preamble: HeaderPreamble? { negotiation.preambles.first as? HeaderPreamble }
+
+  func end() {
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+  }
+}
+
+extension TCPConnection {
+  /// Begins to wait for the header.
+  func awaitHeader(_ wait: HeaderWait) {
+    if !wait.settings.trusts(wait.peer) {
+      if wait.settings.policy == .optional { return isUp(behind: nil, wait) }
+      let detail = "the connection does not come from a trusted network"
+      return headerFailed(SocketError(.invalidProxyHeader, operation: "PROXY header", detail: detail), wait)
+    }
+    wait.deadline = registration.arm(
+      at: instant(registration.reactor.now, plus: wait.settings.timeLimit.clampedNanoseconds),
+      tag: ConnectDeadline.header.tag)
+    receiveHeader(wait, after: .none)
+  }
+
+  /// Continues to receive the header.
+  func receiveHeader(_ wait: HeaderWait, after readiness: Readiness) {
+    guard let socket = registration.socket else { return }
+    do throws(SocketError) {
+      guard try wait.negotiation.proceed(on: socket, after: readiness, registration.reactor) else { return }
+      isUp(behind: wait.preamble?.header, wait)
+    } catch {
+      headerFailed(error, wait)
+    }
+  }
+
+  func headerTimedOut() {
+    guard let wait = transport.headerWait, let preamble = wait.preamble else { return }
+    wait.deadline = nil
+    if wait.settings.policy == .optional, !preamble.hasBegun { return isUp(behind: nil, wait) }
+    let detail = "it did not arrive within \(wait.settings.timeLimit.brief)"
+    headerFailed(SocketError(.timedOut, operation: "PROXY header", detail: detail), wait)
+  }
+
+  private func isUp(behind header: ProxyHeader?, _ wait: HeaderWait) {
+    identity.withLock {
+      $0.remoteAddress = header?.source?.unmapped ?? wait.peer?.unmapped
+      $0.route = header.map { Route(proxyAddress: wait.peer?.unmapped, header: $0) }
+    }
+    transport.endOpening()
+    // Events were used up while the header was awaited.
+    transport.tryAnyway()
+    core.open()
+  }
+
+  private func headerFailed(_ error: SocketError, _ wait: HeaderWait) {
+    var error = error
+    error.address = wait.peer?.unmapped
+    core.terminate(error, error.code == .timedOut ? .timedOut : .error(error))
+  }
+}
+
+extension TCPListener {
+  /// Waits for the PROXY header, and counts the connection among those of its client. Not inlined, because the frame
+  /// of its caller is part of every idle connection.
+  @inline(never)
+  nonisolated func headerArrives(on connection: TCPConnection) async throws {
+    try await connection.waitUntilOpen()
+    try await admit(connection)
+  }
+
+  private func admit(_ connection: TCPConnection) throws {
+    let client = connection.remoteAddress
+    let hasRoom = server.peers.hasRoom(for: client)
+    server.peers.enter(client)
+    if hasRoom { return }
+    throw SocketError(
+      .limitExceeded, operation: "serve", detail: "the client has too many connections", address: client)
+  }
+}

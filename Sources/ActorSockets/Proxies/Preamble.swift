@@ -1,0 +1,55 @@
+internal import SocketSystem
+
+// The conversation that comes before a connection's own bytes, as a pure state machine: with a proxy that makes the connection, or with
+// a load balancer that says whose connection it is.
+//
+// Invariants:
+// - `next` is called with all bytes that have arrived and were not taken, first with none. After `.wait` it is called again when there
+//   are more. After `.send` it is called again once the bytes are sent, with what is left.
+// - Bytes that it does not take belong to the stream. It takes them only when it is sure that they are its own.
+// - It never needs to see more than `limit` bytes at a time. If it still waits then, the conversation has failed.
+
+protocol Preamble {
+  /// The most bytes that it needs to see at a time.
+  var limit: Int { get }
+  /// What it waits for, for error messages: "the proxy's answer to the request".
+  var awaited: String { get }
+  /// Returns the next step.
+  ///
+  /// - Parameter arrived: The bytes that have arrived and that no step has taken.
+  /// - Returns: The step.
+  /// - Throws: Why the conversation has failed.
+  mutating func next(_ arrived: [UInt8]) throws(SocketError) -> PreambleStep
+  /// Returns the error of a conversation that failed for this reason.
+  func failure(_ reason: String) -> SocketError
+}
+
+enum PreambleStep: Equatable {
+  /// More bytes are needed.
+  case wait
+  /// Take this number of bytes, send the others, and continue.
+  case send([UInt8], taking: Int)
+  /// Take this number of bytes. The stream begins.
+  case done(taking: Int)
+}
+
+/// Sends bytes and expects no answer.
+struct SendPreamble: Preamble {
+  private let bytes: [UInt8]
+  private var isSent = false
+
+  init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+  let limit = 0
+  let awaited = "room for the PROXY header"
+
+  mutating func next(_ arrived: [UInt8]) -> PreambleStep {
+    if isSent { return .done(taking: 0) }
+    isSent = true
+    return .send(bytes, taking: 0)
+  }
+
+  func failure(_ reason: String) -> SocketError {
+    SocketError(.connectionReset, operation: "connect", detail: "the PROXY header was not sent: \(reason)")
+  }
+}

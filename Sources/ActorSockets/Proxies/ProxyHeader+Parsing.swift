@@ -1,0 +1,165 @@
+internal import SocketSystem
+
+// Reads a PROXY header. Every prefix of a valid header is `.incomplete`, and no byte after it is looked at.
+
+extension ProxyHeader {
+  /// What the beginning of a stream is.
+  enum Beginning: Equatable {
+    /// It may become a header.
+    case incomplete
+    /// A header of this number of bytes.
+    case header(ProxyHeader, count: Int)
+    /// No header.
+    case other
+  }
+
+  /// Why a header is not valid.
+  struct Fault: Error {
+    let reason: String
+    init(_ reason: String) { self.reason = reason }
+  }
+
+  /// Reads the beginning of a stream.
+  ///
+  /// - Parameters:
+  ///   - bytes: What has arrived.
+  ///   - limit: The most bytes that a header of version 2 may have.
+  /// - Returns: What it is.
+  /// - Throws: What is wrong with the header.
+  static func beginning(of bytes: [UInt8], limit: Int) throws(Fault) -> Beginning {
+    if bytes.starts(with: signature) { return try binary(bytes, limit) }
+    if bytes.starts(with: word) { return try text(bytes) }
+    let mayBecomeOne = signature.starts(with: bytes) || word.starts(with: bytes)
+    return mayBecomeOne ? .incomplete : .other
+  }
+
+  // MARK: Version 1
+
+  private static func text(_ bytes: [UInt8]) throws(Fault) -> Beginning {
+    let shown = bytes.prefix(longestLine)
+    guard let end = shown.firstIndex(of: UInt8(ascii: "\n")) else {
+      if shown.count == longestLine { throw Fault("the line is longer than \(longestLine) bytes") }
+      return .incomplete
+    }
+    guard bytes[end - 1] == UInt8(ascii: "\r") else { throw Fault("the line does not end with CR LF") }
+    let words = bytes[word.count..<end - 1].split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+      .map { String(decoding: $0, as: UTF8.self) }
+    switch words[0] {
+    case "UNKNOWN": return .header(ProxyHeader(.v1), count: end + 1)
+    case "TCP4", "TCP6":
+      guard words.count == 5 else { throw Fault("the line has \(words.count) words after PROXY in place of 5") }
+      let isIPv4 = words[0] == "TCP4"
+      let source = try address(words[1], port: words[3], isIPv4)
+      let destination = try address(words[2], port: words[4], isIPv4)
+      return .header(ProxyHeader(.v1, source: source, destination: destination), count: end + 1)
+    default: throw Fault("the protocol \(AddressError.quote(words[0])) is unknown")
+    }
+  }
+
+  private static func address(_ text: String, port digits: String, _ isIPv4: Bool) throws(Fault) -> SocketAddress {
+    guard let port = UInt16(decimalDigits: digits.utf8),
+      digits.utf8.count == 1 || digits.utf8.first != UInt8(ascii: "0")
+    else {
+      throw Fault("\(AddressError.quote(digits)) is not a port")
+    }
+    if isIPv4, let address = IPv4Address(text) { return .ipv4(address, port: port) }
+    // An interface would be one of the balancer.
+    if !isIPv4, !text.utf8.contains(UInt8(ascii: "%")), let address = IPv6Address(text) {
+      return .ipv6(address, port: port)
+    }
+    throw Fault("\(AddressError.quote(text)) is not an IPv\(isIPv4 ? 4 : 6) address")
+  }
+
+  // MARK: Version 2
+
+  private static func binary(_ bytes: [UInt8], _ limit: Int) throws(Fault) -> Beginning {
+    guard bytes.count > 12 else { return .incomplete }
+    let (version, command) = (bytes[12] >> 4, bytes[12] & 15)
+    if version != 2 { throw Fault("version \(version) is unknown") }
+    if command > 1 { throw Fault("the command \(command) is unknown") }
+    guard bytes.count >= 16 else { return .incomplete }
+    let count = 16 + number(bytes[14...15])
+    if count > limit { throw Fault("the header has \(count) bytes; at most \(limit) are accepted") }
+    guard bytes.count >= count else { return .incomplete }
+    var header = ProxyHeader(.v2)
+    let length = addressLength(ofFamily: bytes[13])
+    if command == 1, let length {
+      guard count >= 16 + length else { throw Fault("the header is too short for its addresses") }
+      (header.source, header.destination) = addresses(bytes[16..<16 + length], family: bytes[13])
+      try header.readFields(bytes[..<count], from: 16 + length)
+    } else if length != nil || bytes[13] == 0 {
+      // Addresses of LOCAL mean nothing, and without addresses fields begin at once.
+      let start = min(16 + (length ?? 0), count)
+      try header.readFields(bytes[..<count], from: start)
+    }
+    return .header(header, count: count)
+  }
+
+  /// Returns the length of both addresses of a family together; `nil` if they are unknown, or those of datagrams.
+  private static func addressLength(ofFamily family: UInt8) -> Int? {
+    switch family {
+    case 0x11: 12
+    case 0x21: 36
+    case 0x31: 216
+    default: nil
+    }
+  }
+
+  private static func addresses(_ bytes: ArraySlice<UInt8>, family: UInt8) -> (SocketAddress?, SocketAddress?) {
+    let bytes = Array(bytes)
+    switch family {
+    case 0x11:
+      func address(_ at: Int, _ port: Int) -> SocketAddress {
+        .ipv4(
+          IPv4Address(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]),
+          port: UInt16(number(bytes[port...port + 1])))
+      }
+      return (address(0, 8), address(4, 10))
+    case 0x21:
+      func address(_ at: Int, _ port: Int) -> SocketAddress? {
+        IPv6Address(bytes: bytes[at..<at + 16]).map { .ipv6($0, port: UInt16(number(bytes[port...port + 1]))) }
+      }
+      return (address(0, 32), address(16, 34))
+    default: return (unixAddress(bytes[..<108]), unixAddress(bytes[108...]))
+    }
+  }
+
+  /// Reads the name of a unix socket, which ends with a zero; that of an abstract one begins with it. It is `nil` if it is empty or not
+  /// valid.
+  private static func unixAddress(_ bytes: ArraySlice<UInt8>) -> SocketAddress? {
+    let isAbstract = bytes.first == 0
+    let name = (isAbstract ? bytes.dropFirst() : bytes).prefix { $0 != 0 }
+    if name.isEmpty { return nil }
+    let text = (isAbstract ? "@" : "") + String(decoding: name, as: UTF8.self)
+    return (try? UnixPath(parsing: text)).map { .unix($0) }
+  }
+
+  private mutating func readFields(_ bytes: ArraySlice<UInt8>, from start: Int) throws(Fault) {
+    var rest = bytes[start...]
+    while !rest.isEmpty {
+      guard rest.count >= 3 else { throw Fault("a field is cut off") }
+      let kind = Field.Kind(rawValue: rest[rest.startIndex])
+      let length = Self.number(rest[rest.startIndex + 1...rest.startIndex + 2])
+      let value = rest.dropFirst(3).prefix(length)
+      guard value.count == length else { throw Fault("a field is cut off") }
+      switch kind {
+      case .padding: break
+      case .checksum: try verify(bytes, value)
+      default: fields.append(Field(kind, Array(value)))
+      }
+      rest = rest.dropFirst(3 + length)
+    }
+  }
+
+  private mutating func verify(_ bytes: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) throws(Fault) {
+    guard value.count == 4 else { throw Fault("the checksum has \(value.count) bytes in place of 4") }
+    if hasChecksum { throw Fault("the header has two checksums") }
+    var zeroed = Array(bytes)
+    for index in value.indices { zeroed[index] = 0 }
+    let expected = value.reduce(0 as UInt32) { $0 << 8 | UInt32($1) }
+    guard crc32c(zeroed) == expected else { throw Fault("the checksum is wrong") }
+    hasChecksum = true
+  }
+
+  private static func number(_ bytes: ArraySlice<UInt8>) -> Int { bytes.reduce(0) { $0 << 8 | Int($1) } }
+}

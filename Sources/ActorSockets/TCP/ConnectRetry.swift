@@ -1,0 +1,102 @@
+// When connecting is tried again, as a pure state machine.
+//
+// Invariants:
+// - Before the n-th repetition there is a random delay between 0 and min(maximumDelay, firstDelay * 2^(n-1)): exponential backoff with
+//   full jitter, so that many clients of a server that was down do not return at the same time.
+// - Connecting is tried `maximumTries` times at most. A failure that another try would only repeat is final.
+
+extension TCPConnection {
+  /// How connecting is repeated after it has failed: ``Configuration/retry``.
+  ///
+  /// A try is all of what connecting consists of: the look-up of the name, the attempts to all addresses, and the conversation with a
+  /// proxy. All tries together, and the delays between them, are limited by ``Configuration/connectTimeout``, or by the timeout of
+  /// ``TCPConnection/connect(to:configuration:timeout:reactor:)``; so set that to more than its 30 seconds where it is worth waiting.
+  ///
+  /// Failures that would only be repeated are final: invalid arguments, missing permissions, refusals by ``Configuration/prepare``, and
+  /// credentials that a proxy does not accept.
+  public struct Retry: Hashable, Sendable {
+    /// How often connecting is tried, at least 1. 5 by default.
+    public var maximumTries = 5
+    /// The longest delay before the first repetition. It doubles with each further one. 100 milliseconds by default.
+    ///
+    /// The delay itself is random, between 0 and this, so that many clients do not return at the same time.
+    public var firstDelay: Duration = .milliseconds(100)
+    /// The longest delay before any repetition. 10 seconds by default.
+    public var maximumDelay: Duration = .seconds(10)
+    /// How long one try may take. 10 seconds by default.
+    public var tryTimeout: Duration = .seconds(10)
+
+    /// Creates the setting with its defaults.
+    public init() {}
+  }
+}
+
+/// The tries of one connection.
+struct RetrySchedule {
+  private let policy: TCPConnection.Retry
+  /// How many tries have begun.
+  private(set) var tries = 1
+  /// Why the last try failed.
+  private(set) var lastFailure: SocketError?
+
+  init(_ policy: TCPConnection.Retry) { self.policy = policy }
+
+  var tryTimeout: Duration { policy.tryTimeout }
+
+  /// The longest delay before the next repetition, in nanoseconds.
+  var longestDelay: Int64 {
+    let first = policy.firstDelay.clampedNanoseconds
+    let (doubled, overflow) = first.multipliedReportingOverflow(by: 1 << Int64(min(tries - 1, 62)))
+    return min(overflow ? .max : doubled, policy.maximumDelay.clampedNanoseconds)
+  }
+
+  /// A try has failed.
+  ///
+  /// - Parameters:
+  ///   - error: Why.
+  ///   - random: Where the delay is taken from.
+  /// - Returns: The delay before the next try, in nanoseconds; `nil` if there is none.
+  mutating func delay(after error: SocketError, _ random: inout some RandomNumberGenerator) -> Int64? {
+    guard tries < policy.maximumTries, error.mayPass else { return nil }
+    let delay = Int64.random(in: 0...longestDelay, using: &random)
+    tries += 1
+    lastFailure = error
+    return delay
+  }
+
+  /// Returns the error of the last try, which says how many there were.
+  func final(_ error: SocketError) -> SocketError {
+    if tries == 1 { return error }
+    var error = error
+    error.detail = "\(error.cause); tried \(tries) times"
+    return error
+  }
+
+  /// Returns the error if the time for all tries is over.
+  ///
+  /// - Parameters:
+  ///   - error: The error of the try that was under way; `nil` in a delay.
+  ///   - limit: The limit, in words: "within 30 s".
+  /// - Returns: The error.
+  func timedOut(_ error: SocketError?, _ limit: String) -> SocketError? {
+    guard let lastFailure else { return error }
+    let failed = error == nil ? tries - 1 : tries
+    return SocketError(
+      .timedOut, operation: "connect",
+      detail: "not connected \(limit), although tried \(failed) times; the last failure: \(lastFailure)",
+      causes: [lastFailure])
+  }
+}
+
+extension SocketError {
+  /// Whether connecting may succeed if it is tried again.
+  fileprivate var mayPass: Bool {
+    switch code {
+    case .invalidArgument, .rejected, .permissionDenied, .notASocket, .scopeMissing, .familyNotSupported,
+      .interfaceNotFound, .closed,
+      .reactorShutDown, .proxyAuthenticationFailed:
+      false
+    default: true
+    }
+  }
+}

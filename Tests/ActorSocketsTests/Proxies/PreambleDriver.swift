@@ -1,0 +1,67 @@
+import SocketSystem
+import Testing
+
+@testable import ActorSockets
+
+/// Plays the other side of a preamble: what it sends is scripted, and arrives in pieces.
+struct PreambleDriver {
+  /// What a conversation came to.
+  struct Outcome: Equatable {
+    /// All that the preamble sent.
+    var sent: [UInt8] = []
+    /// What is left for the stream; `nil` if the preamble still waits.
+    var rest: [UInt8]?
+    var error: SocketError.Code?
+    var detail = ""
+  }
+
+  /// Runs a preamble.
+  ///
+  /// - Parameters:
+  ///   - preamble: The preamble, as it is at the beginning. It has ended or waits afterwards.
+  ///   - answers: What the other side sends, each after the preamble has sent something more. Bytes of the last answer that the preamble
+  ///     does not take belong to the stream.
+  ///   - pieces: Returns how many bytes arrive next, at least 1.
+  /// - Returns: What it came to.
+  static func run<Machine: Preamble>(
+    _ preamble: inout Machine, answers: [[UInt8]], pieces: () -> Int = { .max }
+  ) -> Outcome {
+    var outcome = Outcome()
+    var answers = answers[...]
+    var coming: [UInt8] = []
+    var arrived: [UInt8] = []
+    do throws(SocketError) {
+      while true {
+        switch try preamble.next(Array(arrived.prefix(preamble.limit))) {
+        case .send(let bytes, let count):
+          outcome.sent += bytes
+          arrived.removeFirst(count)
+          if !bytes.isEmpty, let answer = answers.popFirst() { coming += answer }
+        case .done(let count):
+          outcome.rest = Array(arrived.dropFirst(count)) + coming
+          return outcome
+        case .wait:
+          if arrived.count >= preamble.limit, preamble.limit > 0 { throw preamble.failure("too long") }
+          if coming.isEmpty, let answer = answers.popFirst(), outcome.sent.isEmpty { coming += answer }
+          if coming.isEmpty { return outcome }
+          let count = min(pieces(), coming.count)
+          arrived += coming.prefix(count)
+          coming.removeFirst(count)
+        }
+      }
+    } catch {
+      outcome.error = error.code
+      outcome.detail = error.detail
+      return outcome
+    }
+  }
+}
+
+/// Parses hexadecimal digits, with spaces anywhere.
+func hex(_ text: String) -> [UInt8] {
+  let digits = text.compactMap(\.hexDigitValue)
+  return stride(from: 0, to: digits.count - 1, by: 2).map { UInt8(digits[$0] * 16 + digits[$0 + 1]) }
+}
+
+/// How many random inputs each parser gets.
+let fuzzRounds = max(rounds, 100_000)

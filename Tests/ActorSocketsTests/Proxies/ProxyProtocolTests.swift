@@ -1,0 +1,329 @@
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// Listeners behind a load balancer that is played by hand.
+@Suite struct ProxyProtocolTests {
+  private static let client = SocketAddress("192.0.2.1:56324") ?? .ipv4(.any, port: 0)
+  private static let line = "PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n"
+
+  /// A server, and what its handlers and its failures were.
+  private final class Server: Sendable {
+    let time = ManualTime()
+    let clients = Notes<SocketAddress?>()
+    let headers = Notes<ProxyHeader?>()
+    let failures = Notes<any Error>()
+    let listener: TCPListener
+    private let task: Task<TCPListener.ServeReport, any Error>
+
+    init(
+      _ policy: ProxyProtocol.Policy = .required, from network: String = "127.0.0.0/8",
+      limits: TCPListener.ServeLimits = .init(),
+      at endpoint: Endpoint = .address(.ipv4(.loopback, port: 0)),
+      _ change: (inout TCPListener.Configuration) -> Void = { _ in }
+    ) throws {
+      var configuration = TCPListener.Configuration()
+      configuration.proxyProtocol = try ProxyProtocol(policy, from: network)
+      change(&configuration)
+      let listener = try TCPListener.bind(to: endpoint, configuration: configuration, reactor: time.reactor)
+      self.listener = listener
+      task = Task { [clients, headers, failures] in
+        try await listener.serve(limits: limits) { _, error in
+          failures.add(error)
+        } handler: { connection in
+          clients.add(connection.remoteAddress)
+          headers.add(connection.proxyHeader)
+          try await connection.write(utf8: "hello\n")
+          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+        }
+      }
+    }
+
+    var address: SocketAddress { listener.localAddresses[0] }
+
+    func connect() throws -> RawSocket { try RawSocket.connected(to: address) }
+
+    func stop() async throws -> TCPListener.ServeReport {
+      task.cancel()
+      return try await task.value
+    }
+
+    /// Waits for a number of failures, and returns their codes.
+    func codes(_ count: Int) async throws -> [SocketError.Code?] {
+      try await eventually("\(count) connections have failed") { failures.all.count >= count }
+      return failures.all.map { ($0 as? SocketError)?.code }
+    }
+
+    deinit { task.cancel() }
+  }
+
+  @Test(arguments: [ProxyHeader.Version.v1, .v2], [ProxyProtocol.Policy.required, .optional])
+  func `The handler sees the client, however the header arrives`(
+    version: ProxyHeader.Version, policy: ProxyProtocol.Policy
+  ) async throws {
+    try await within("every line comes back") {
+      let server = try Server(policy)
+      let header = ProxyHeader(version, source: Self.client, destination: server.address)
+      let bytes = try header.encoded() + Array("line\n".utf8)
+      for cut in [0, 1, 5, 6, 12, 13, 16, bytes.count - 6, bytes.count - 5, bytes.count - 1, bytes.count] {
+        let before = server.clients.all.count
+        let peer = try server.connect()
+        try peer.send(Array(bytes.prefix(cut)))
+        try peer.send(Array(bytes.dropFirst(cut)))
+        #expect(try await peer.receive(exactly: 11) == Array("hello\nline\n".utf8))
+        #expect(server.clients.all.count == before + 1)
+      }
+      let byByte = try server.connect()
+      for byte in bytes { try byByte.send([byte]) }
+      #expect(try await byByte.receive(exactly: 11) == Array("hello\nline\n".utf8))
+      #expect(
+        Set(server.clients.all) == [Self.client] && Set(server.headers.all) == [header] && server.failures.all.isEmpty)
+      byByte.close()
+      _ = try await server.stop()
+    }
+  }
+
+  @Test func `The header's addresses are those of the connection, and the balancer's are kept`() async throws {
+    try await within("the connection is up") {
+      var configuration = TCPListener.Configuration()
+      configuration.proxyProtocol = try ProxyProtocol(.required, from: "127.0.0.1")
+      let time = ManualTime()
+      let endpoint = Endpoint.address(.ipv4(.loopback, port: 0))
+      let listener = try TCPListener.bind(to: endpoint, configuration: configuration, reactor: time.reactor)
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      let connection = try await listener.accept()
+      let balancer = try peer.address
+      #expect(connection.remoteAddress == nil && connection.proxyAddress == nil && connection.proxyHeader == nil)
+      async let reading = connection.read(exactly: 2)
+      #expect(await connection.state == .connecting)
+      try peer.send(Self.line + "hi")
+      try await connection.waitUntilOpen()
+      #expect(connection.remoteAddress == Self.client && connection.proxyAddress == balancer)
+      #expect(connection.proxyHeader?.destination == SocketAddress("198.51.100.2:443") && connection.isIPv4)
+      #expect(connection.localAddress == listener.localAddresses[0])
+      #expect(try await reading == Array("hi".utf8))
+      peer.close()
+      await connection.close()
+    }
+  }
+
+  @Test func `A client sends its header ahead of everything else`() async throws {
+    try await within("the line comes back") {
+      let server = try Server()
+      var configuration = TCPConnection.Configuration()
+      let header = ProxyHeader(
+        source: Self.client, destination: server.address, fields: [.init(.uniqueID, [1, 2, 3])], hasChecksum: true)
+      configuration.proxyHeader = header
+      let connection = try await TCPConnection.connect(to: .address(server.address), configuration: configuration)
+      try await connection.write(utf8: "line\n")
+      #expect(try await connection.read(exactly: 11) == Array("hello\nline\n".utf8))
+      #expect(
+        server.headers.all == [header] && connection.remoteAddress == server.address && connection.proxyAddress == nil)
+      configuration.proxyHeader = ProxyHeader(source: Self.client)
+      await #expect {
+        try await TCPConnection.connect(to: .address(server.address), configuration: configuration)
+      } throws: { ($0 as? SocketError)?.code == .invalidArgument }
+      await connection.close()
+      _ = try await server.stop()
+    }
+  }
+
+  @Test(arguments: [
+    "GET / HTTP/1.1\r\n\r\n", "PROXY TCP4 nonsense\r\n", "PROXY " + String(repeating: "x", count: 200),
+    "\r\n\r\n\0\r\nQUIT\n\u{13}",
+  ])
+  func `A connection that begins with anything else is aborted with a typed error`(text: String) async throws {
+    try await within("the connection is aborted") {
+      let server = try Server()
+      let peer = try server.connect()
+      try peer.send(text)
+      #expect(try await server.codes(1) == [.invalidProxyHeader])
+      #expect((server.failures.all[0] as? SocketError)?.address == (try peer.address))
+      await #expect(throws: (any Error).self) { try await peer.receive(exactly: 1) }
+      let report = try await server.stop()
+      #expect(report.accepted == 1 && report.failedByPeer == 1 && report.failed == 0 && server.clients.all.isEmpty)
+    }
+  }
+
+  @Test(arguments: ["", "P", "PROXY TCP4 192.0.2.1", "\r\n\r\n"], [false, true])
+  func `A header that is not completed is an error, at once or when its time is over`(start: String, stalls: Bool)
+    async throws
+  {
+    try await within("the connection is aborted") {
+      let server = try Server()
+      let peer = try server.connect()
+      try peer.send(start)
+      if stalls {
+        // Another connection is not held up.
+        let other = try server.connect()
+        try other.send(Self.line)
+        #expect(try await other.receive(exactly: 6) == Array("hello\n".utf8))
+        await server.time.advance(by: .milliseconds(5000))
+        #expect(try await server.codes(1) == [.timedOut])
+        #expect("\(server.failures.all[0])".contains("did not arrive within 5 s"))
+        other.close()
+      } else {
+        peer.finishWriting()
+        #expect(try await server.codes(1) == [.invalidProxyHeader])
+        #expect("\(server.failures.all[0])".contains("it ended the connection"))
+      }
+      let report = try await server.stop()
+      #expect(report.failedByPeer == 1 && report.failed == 0)
+    }
+  }
+
+  @Test func `If the header is optional, other connections are served as they are`() async throws {
+    try await within("every line comes back") {
+      let server = try Server(.optional)
+      let speaking = try server.connect()
+      try speaking.send("line\n")
+      #expect(try await speaking.receive(exactly: 11) == Array("hello\nline\n".utf8))
+      let silent = try server.connect()
+      try await eventually("the silent connection is accepted") { await server.listener.waitingForHeader == 1 }
+      await server.time.advance(by: .milliseconds(5000))
+      #expect(try await silent.receive(exactly: 6) == Array("hello\n".utf8))
+      #expect(server.clients.all == [try speaking.address, try silent.address] && server.headers.all == [nil, nil])
+      // A part of a header is not something else.
+      let stalling = try server.connect()
+      try stalling.send("PROX")
+      try await eventually("the stalling connection is accepted") { await server.listener.waitingForHeader == 1 }
+      await server.time.advance(by: .milliseconds(5000))
+      #expect(try await server.codes(1) == [.timedOut])
+      silent.close()
+      speaking.close()
+      _ = try await server.stop()
+    }
+  }
+
+  @Test func `Headers from other networks are not believed`() async throws {
+    try await within("the connections are served or aborted") {
+      let required = try Server(.required, from: "10.0.0.0/8")
+      let refused = try required.connect()
+      try? refused.send(Self.line)
+      #expect(try await required.codes(1) == [.invalidProxyHeader])
+      #expect("\(required.failures.all[0])".contains("trusted network"))
+      _ = try await required.stop()
+
+      let optional = try Server(.optional, from: "10.0.0.0/8")
+      let served = try optional.connect()
+      try served.send(Self.line)
+      #expect(
+        try await served.receive(exactly: 6 + Self.line.utf8.count - 1)
+          == Array("hello\n\(Self.line.dropLast())\n".utf8))
+      #expect(optional.clients.all == [try served.address])
+      served.close()
+      _ = try await optional.stop()
+    }
+  }
+
+  @Test func `A balancer's own connections have the balancer's address`() async throws {
+    try await within("every greeting arrives") {
+      let server = try Server()
+      for header in [ProxyHeader(), ProxyHeader(.v1)] {
+        let peer = try server.connect()
+        try peer.send(try header.encoded())
+        #expect(try await peer.receive(exactly: 6) == Array("hello\n".utf8))
+        #expect(server.clients.all.last == (try peer.address) && server.headers.all.last == header)
+        peer.close()
+      }
+      _ = try await server.stop()
+    }
+  }
+
+  @Test func `The limit for each peer counts clients, not the balancer`() async throws {
+    try await within("two of one client are served") {
+      let server = try Server(limits: .init(connectionsPerPeer: 2))
+      var peers: [RawSocket] = []
+      for (client, isServed) in [(1, true), (1, true), (1, false), (2, true), (2, true), (2, false)] {
+        let peer = try server.connect()
+        try peer.send("PROXY TCP4 192.0.2.\(client) 198.51.100.2 56324 443\r\n")
+        let answer = try? await peer.receive(exactly: 6)
+        #expect(answer == (isServed ? Array("hello\n".utf8) : nil))
+        peers.append(peer)
+      }
+      #expect(try await server.codes(2) == [.limitExceeded, .limitExceeded])
+      // Those that were refused are not counted for ever.
+      peers[0].close()
+      try await eventually("another connection of the first client is served") {
+        let peer = try server.connect()
+        try peer.send("PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n")
+        defer { peer.close() }
+        return (try? await peer.receive(exactly: 6)) != nil
+      }
+      for peer in peers { peer.close() }
+      _ = try await server.stop()
+    }
+  }
+
+  @Test func `Connections over a unix socket are trusted`() async throws {
+    try await within("the greeting arrives") {
+      let server = try Server(from: "10.0.0.0/8", at: .unix(path: "@\(UInt64.random(in: 0 ... .max))"))
+      let connection = try await TCPConnection.connect(to: .address(server.address))
+      try await connection.write(utf8: Self.line)
+      #expect(try await connection.read(exactly: 6) == Array("hello\n".utf8))
+      #expect(server.clients.all == [Self.client])
+      await connection.close()
+      _ = try await server.stop()
+    }
+  }
+
+  @Test(arguments: ["", "PROXY "])
+  func `Closing, aborting and dropping a connection that waits for its header close its descriptor`(start: String)
+    async throws
+  {
+    try await within("everything is closed") {
+      var configuration = TCPListener.Configuration()
+      configuration.proxyProtocol = try ProxyProtocol(.required, from: "127.0.0.1")
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), configuration: configuration)
+      let before = try await settledDescriptors()
+      for way in 0..<3 {
+        let peer = try RawSocket.connected(to: listener.localAddresses[0])
+        try peer.send(start)
+        var connection: TCPConnection? = try await listener.accept()
+        switch way {
+        case 0: await connection?.close()
+        case 1: await connection?.abort()
+        default: connection = nil
+        }
+        if let connection {
+          await #expect { try await connection.read() } throws: { ($0 as? SocketError)?.code == .closed }
+        }
+        _ = try? await peer.receive(exactly: 1)
+        peer.close()
+      }
+      try await eventually("all descriptors are closed") { openDescriptors() <= before }
+    }
+  }
+
+  @Test func `A drain does not wait longer than its time for a header`() async throws {
+    try await within("the server stops") {
+      let server = try Server()
+      let peer = try server.connect()
+      try await eventually("the connection is accepted") { await server.listener.waitingForHeader == 1 }
+      await server.listener.drain(within: .seconds(1))
+      await server.time.advance(by: .seconds(1))
+      let report = try await server.stop()
+      #expect(report.accepted == 1 && report.aborted == 1)
+      withExtendedLifetime(peer) {}
+    }
+  }
+
+  @Test func `A limit that is out of range is refused`() throws {
+    for length in [15, 65_552, -1] {
+      #expect { try Server(.required, at: .port(0)) { $0.proxyProtocol?.maximumLength = length } } throws: {
+        ($0 as? SocketError)?.code == .invalidArgument
+      }
+    }
+  }
+}
+
+extension TCPListener {
+  /// The number of served connections that are not up.
+  fileprivate var waitingForHeader: Int {
+    server.active.values.count { $0.assumeIsolated { $0.core.state == .connecting } }
+  }
+}
