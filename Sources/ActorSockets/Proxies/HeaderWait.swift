@@ -77,8 +77,6 @@ extension TCPConnection {
       $0.route = header.map { Route(proxyAddress: wait.peer?.unmapped, header: $0) }
     }
     transport.endOpening()
-    // Events were used up while the header was awaited.
-    transport.tryAnyway()
     core.open()
   }
 
