@@ -103,6 +103,9 @@ enum Exceptions {
       path: "Sources/SocketSystem/Threads/Lock.swift", words: "@unchecked Sendable", count: 2,
       reason: "a lock, and what is touched under it only"),
     Allowance(
+      path: "Sources/SocketSystem/Threads/Condition.swift", words: "@unchecked Sendable", count: 1,
+      reason: "a condition variable, which is made for many threads"),
+    Allowance(
       path: "Sources/EpollReactor/JobQueue.swift", words: "@unchecked Sendable", count: 1,
       reason: "its state is touched under its lock only"),
     Allowance(

@@ -6,7 +6,7 @@ import Glibc
 /// former.
 @safe package final class Lock: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is made for many threads.
-  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
   package init() {
     // SAFETY: allocated here, initialised once, destroyed and freed once by `deinit`; its address never changes.
