@@ -50,7 +50,10 @@ public actor TLSConnection: ByteStream {
     let registration = Registration(on: reactor)
     self.registration = registration
     let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, earlyBytes: early), registration)
-    _core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
+    let recorder = Self.tcpConnection(beneath: carrier)?.recorder
+    _core = StreamCore(
+      transport: CapturingTransport.around(transport, recorder), registration: registration,
+      options: StreamCore.Options())
     layer = ReactorBound(transport, on: reactor)
     boundCore = ReactorBound(_core, on: reactor)
     submit { $0.begin() }

@@ -127,7 +127,10 @@ extension StreamCore {
   private func carryOutAll(_ actions: StreamLifecycle.Actions) {
     // Removed before its entries in the queues fail, so that the layer hears of the end once, with its cause.
     let layer = actions.contains(.release) ? upgrade.take()?.layer : nil
-    if actions.contains(.announce) { observation?.isUp() }
+    if actions.contains(.announce) {
+      observation?.isUp()
+      transport.streamIsUp()
+    }
     if actions.contains(.startIdleWatch) { idleWatch?.start() }
     if actions.contains(.stopIdleWatch) { idleWatch?.stop() }
     carryOutTimed(actions)

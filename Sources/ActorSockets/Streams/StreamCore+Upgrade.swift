@@ -95,6 +95,7 @@ extension StreamCore {
       // The program's next bytes were meant to be encrypted, so the plain stream must not continue.
       beginClose()
     } else if upgrade.begins() {
+      transport.beginCarrying()
       upgrade.layer.begin()
     }
   }

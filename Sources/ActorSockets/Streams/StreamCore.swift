@@ -126,6 +126,7 @@ public final class _StreamCore {
   package func transportIsGone() { carryOut(lifecycle.transportGone(currentTraffic)) }
 
   func broke(_ error: SocketError) {
+    transport.streamBroke(error)
     carryOut(lifecycle.broke(error, endWasFound: transport.hasFoundEnd, currentTraffic))
   }
 

@@ -6,6 +6,12 @@ package import SocketSystem
 /// All methods are synchronous and called on the reactor's thread. They never block: a transfer that cannot be done now returns
 /// `.wouldBlock`, and the transport calls `StreamCore.transportIsReady()` when it is worth trying again.
 package protocol StreamTransport: AnyObject {
+  /// The stream is up. Called once, before anything is moved.
+  func streamIsUp()
+  /// The stream carries a layer's bytes from now on.
+  func beginCarrying()
+  /// The connection broke. The error may come from an event, without any failed transfer.
+  func streamBroke(_ error: SocketError)
   /// Whether bytes, the end or an error may wait. If not, there is no need to call `receive`.
   var isReadable: Bool { get }
   /// Makes the next transfer be tried although no event announced it, because the operation has no time to wait for an event.
@@ -74,6 +80,9 @@ package protocol StreamTransport: AnyObject {
 }
 
 extension StreamTransport {
+  package func streamIsUp() {}
+  package func beginCarrying() {}
+  package func streamBroke(_ error: SocketError) {}
   package var tcpInfo: TCPInfo? { nil }
   package var failure: SocketError? { nil }
   package var heldBackBytes: Int { 0 }

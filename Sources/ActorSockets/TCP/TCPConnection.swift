@@ -88,6 +88,8 @@ public actor TCPConnection: ByteStream {
     /// default, the connection receives no descriptors, and the kernel closes those that arrive. If the peer passes too many,
     /// the excess ones are closed, and reads after the bytes that they came with throw `.limitExceeded`.
     public var pendingDescriptorLimit = 0
+    /// Where to record what the connection carries, for Wireshark. Not set by default.
+    public var capture: PacketCapture?
     /// What happens to the connection when an operation times out. It stays open by default.
     public var onTimeout = TimeoutAction.keepOpen
 
@@ -120,6 +122,8 @@ public actor TCPConnection: ByteStream {
   private nonisolated let peerEnd = Atomic<Bool>(false)
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let registration: Registration
+  /// Records the connection, and a layer above it, if the configuration has a capture.
+  package nonisolated let recorder: ConversationRecorder?
   let transport: SocketTransport
 
   // MARK: Creating
@@ -208,9 +212,10 @@ public actor TCPConnection: ByteStream {
     registration = Registration(on: reactor, holding: descriptor, mayBeShared: isAdopted)
     transport = SocketTransport(registration, executor)
     transport.inbox = configuration.inbox
+    recorder = ConversationRecorder(configuration.capture, id, identity, isAccepted: isAccepted)
     _core = StreamCore(
-      transport: transport, registration: registration, options: configuration.options,
-      idleTimeout: configuration.liveness.idleTimeout)
+      transport: CapturingTransport.around(transport, recorder, socket: registration), registration: registration,
+      options: configuration.options, idleTimeout: configuration.liveness.idleTimeout)
     _core.observation = Observation(on: reactor, id, identity, isAccepted: isAccepted)
     if let proxyProtocol { transport.opening = .awaitingHeader(HeaderWait(proxyProtocol, from: remote, registration)) }
     submit { $0.begin(isTCP: isTCP) }
@@ -223,9 +228,10 @@ public actor TCPConnection: ByteStream {
     registration = Registration(on: executor.reactor)
     transport = SocketTransport(registration, executor)
     transport.inbox = configuration.inbox
+    recorder = ConversationRecorder(configuration.capture, id, identity, isAccepted: false)
     _core = StreamCore(
-      transport: transport, registration: registration, options: configuration.options,
-      idleTimeout: configuration.liveness.idleTimeout)
+      transport: CapturingTransport.around(transport, recorder, socket: registration), registration: registration,
+      options: configuration.options, idleTimeout: configuration.liveness.idleTimeout)
     _core.observation = Observation(on: executor.reactor, id, identity, isAccepted: false)
     transport.opening = .connecting(
       ConnectAttempt(registration, to: endpoint, configuration, timeout: timeout, started: executor.reactor.now))

@@ -12,6 +12,7 @@ enum Transport: String, CaseIterable, CustomTestStringConvertible {
   case tcpOverIPv6 = "TCP over IPv6"
   case unix = "unix sockets"
   case inMemory = "in memory"
+  case captured = "TCP over IPv4, captured"
   case tls = "TLS 1.3 over TCP"
   case tls12InMemory = "TLS 1.2 in memory"
 
@@ -75,6 +76,7 @@ struct PairOptions: Sendable {
   var closesOnEndOfStream = false
   var closesOnTimeout = false
   var idleTimeout: Duration?
+  var capture: PacketCapture?
   /// Room for few bytes on the way, so that `tooMuch` bytes do not fit by far.
   var isNarrow = false
 }
@@ -90,6 +92,9 @@ extension Transport {
     switch self {
     case .tcpOverIPv4: return try await tcpPair(.ipv4(.loopback, port: 0), reactor, options)
     case .tcpOverIPv6: return try await tcpPair(.ipv6(.loopback, port: 0), reactor, options)
+    case .captured:
+      options.capture = try PacketCapture(path: "/dev/null", replacing: true)
+      return try await tcpPair(.ipv4(.loopback, port: 0), reactor, options)
     case .unix:
       let (client, server) = try RawSocket.unixPair()
       let configuration = TCPConnection.Configuration(options)
@@ -140,6 +145,7 @@ extension TCPConnection.Configuration {
     closesOnEndOfStream = options.closesOnEndOfStream
     onTimeout = options.closesOnTimeout ? .close : .keepOpen
     liveness.idleTimeout = options.idleTimeout
+    capture = options.capture
   }
 }
 

@@ -1,0 +1,54 @@
+internal import SocketSystem
+
+/// An address and a port of a captured packet.
+struct CapturedEnd: Equatable {
+  /// 4 bytes for IPv4, 16 bytes for IPv6. Both ends of a packet have the same length.
+  var address: [UInt8]
+  var port: UInt16
+}
+
+extension CapturedEnd {
+  /// Returns the ends of a connection in a capture. Ends without IP addresses get stand-ins.
+  ///
+  /// The stand-ins are addresses for documentation: RFC 3849. The end that connected has `2001:db8:0:1:` followed by the
+  /// connection's number, and the port 49152. The end that accepted has `2001:db8:0:2:`, the number, and the port 49153. So each
+  /// connection has addresses of its own.
+  ///
+  /// - Parameters:
+  ///   - local: The local address.
+  ///   - remote: The peer's address.
+  ///   - number: The number of the connection.
+  ///   - isAccepted: Whether the peer connected.
+  /// - Returns: The local end and the remote end.
+  static func ends(
+    local: SocketAddress?, remote: SocketAddress?, number: UInt64, isAccepted: Bool
+  ) -> (local: CapturedEnd, remote: CapturedEnd) {
+    if let local = local.flatMap(CapturedEnd.init), let remote = remote.flatMap(CapturedEnd.init) {
+      if local.address.count == remote.address.count { return (local, remote) }
+      return (local.mapped, remote.mapped)
+    }
+    let (connecting, accepting) = (standIn(1, number), standIn(2, number))
+    return isAccepted ? (accepting, connecting) : (connecting, accepting)
+  }
+
+  private init?(_ address: SocketAddress) {
+    switch address.unmapped {
+    case .ipv4(let ipv4, let port):
+      let number = ipv4.rawValue
+      self.init(address: (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }, port: port)
+    case .ipv6(let ipv6, let port): self.init(address: ipv6.bytes, port: port)
+    case .unix: return nil
+    }
+  }
+
+  /// The same end with an IPv6 address, mapped if it is IPv4: RFC 4291, section 2.5.5.2.
+  private var mapped: CapturedEnd {
+    if address.count == 16 { return self }
+    return CapturedEnd(address: [UInt8](repeating: 0, count: 10) + [0xff, 0xff] + address, port: port)
+  }
+
+  private static func standIn(_ side: UInt8, _ number: UInt64) -> CapturedEnd {
+    let suffix = (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) }
+    return CapturedEnd(address: [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, side] + suffix, port: 49_151 + UInt16(side))
+  }
+}

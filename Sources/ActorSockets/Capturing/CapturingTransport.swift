@@ -1,0 +1,177 @@
+package import EpollReactor
+package import SocketSystem
+
+// A transport that records what another one moves. It changes nothing else: every call goes to the other transport, and every result
+// is returned as it is. Bytes are recorded after they were moved.
+//
+// A connection has one for its socket, and a layer above the connection has another one. They share a recorder:
+// - The bytes are recorded by the uppermost one. A transport records none after its stream has begun to carry a layer (`beginCarrying`),
+//   because from then on these are the layer's bytes: ciphertext.
+// - So is the end of each direction. Bytes that the layer has received may still wait for a read when the socket's end is found.
+// - The end of the connection is recorded by the one of the socket, which alone knows whether it was reset. No bytes follow it.
+
+/// Records a stream in a capture.
+package final class CapturingTransport: StreamTransport {
+  /// How the peer ended the connection.
+  private enum PeerEnd {
+    case finished, reset
+  }
+
+  private let base: any StreamTransport
+  private let recorder: ConversationRecorder
+  /// The registration of the socket; `nil` for the transport of a layer.
+  private let socket: Registration?
+  private var isCarrying = false
+  private var peerEnd: PeerEnd?
+
+  /// Returns the transport of a stream: a capturing one if the stream is captured, otherwise `base`.
+  ///
+  /// - Parameters:
+  ///   - base: The transport that moves the bytes.
+  ///   - recorder: The recorder; `nil` without a capture.
+  ///   - socket: The registration of the socket; `nil` for the transport of a layer.
+  /// - Returns: The transport.
+  package static func around(
+    _ base: any StreamTransport, _ recorder: ConversationRecorder?, socket: Registration? = nil
+  ) -> any StreamTransport {
+    recorder.map { CapturingTransport(base, $0, socket) } ?? base
+  }
+
+  private init(_ base: any StreamTransport, _ recorder: ConversationRecorder, _ socket: Registration?) {
+    self.base = base
+    self.recorder = recorder
+    self.socket = socket
+  }
+
+  /// The connection may have been dropped, on any thread. The registration tells on the reactor's thread how it ends.
+  deinit {
+    guard let socket, !recorder.hasEnded else { return }
+    socket.reactor.submit { [recorder] in
+      if socket.resetsWhenDropped { recorder.reset(by: .local) } else { recorder.finished(by: .local) }
+    }
+  }
+
+  // MARK: What is recorded
+
+  package func streamIsUp() {
+    if socket != nil { recorder.begin() }
+    base.streamIsUp()
+  }
+
+  package func beginCarrying() {
+    isCarrying = true
+    base.beginCarrying()
+  }
+
+  package func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
+    let result = base.receive(into: &buffer, wanted: wanted)
+    if case .bytes(let count) = result {
+      if count == 0 { receivedEnd() }
+      // The bytes that were received are the last ones of the buffer.
+      if count > 0, !isCarrying {
+        buffer.withBytes { recorder.sent($0.extracting(last: count), by: .remote) }
+      }
+    }
+    return result
+  }
+
+  package func receive(
+    atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int
+  ) -> Transfer {
+    let result = base.receive(atMost: limit, restInto: &buffer) { bytes in
+      // First, because the closure may send an answer.
+      if !isCarrying { recorder.sent(bytes, by: .remote) }
+      return body(bytes)
+    }
+    if case .bytes(0) = result { receivedEnd() }
+    return result
+  }
+
+  private func receivedEnd() {
+    if peerEnd == nil { peerEnd = .finished }
+    if !isCarrying, peerEnd == .finished { recorder.finished(by: .remote) }
+  }
+
+  package func send(_ bytes: Span<UInt8>) -> Transfer { record(base.send(bytes), of: bytes) }
+
+  package func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer {
+    record(base.send(bytes, passing: passed), of: bytes)
+  }
+
+  private func record(_ result: Transfer, of bytes: Span<UInt8>) -> Transfer {
+    if case .bytes(let count) = result, count > 0, !isCarrying {
+      recorder.sent(bytes.extracting(first: count), by: .local)
+    }
+    return result
+  }
+
+  package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
+    let result = base.send(gathering: pieces, skipping: offset)
+    if case .bytes(var count) = result, !isCarrying {
+      var skipped = offset
+      for piece in pieces where count > 0 {
+        let sent = piece.span.extracting(skipped..<piece.count).extracting(first: min(count, piece.count - skipped))
+        recorder.sent(sent, by: .local)
+        count -= sent.count
+        skipped = 0
+      }
+    }
+    return result
+  }
+
+  // `send(file:from:count:)` is the one of the protocol's extension: it reads the bytes and calls `send`, which records them.
+
+  package func finishWriting() -> SystemError? {
+    let error = base.finishWriting()
+    if error == nil, !isCarrying { recorder.finished(by: .local) }
+    return error
+  }
+
+  package func close(_ done: @escaping @Sendable () -> Void) -> Bool {
+    end()
+    return base.close(done)
+  }
+
+  package func abort() {
+    end(resetting: true)
+    base.abort()
+  }
+
+  package func giveUp() {
+    end(resetting: true)
+    base.giveUp()
+  }
+
+  package func streamBroke(_ error: SocketError) {
+    if error.code == .connectionReset { peerEnd = .reset }
+    base.streamBroke(error)
+  }
+
+  /// Records the end of the connection.
+  private func end(resetting: Bool = false) {
+    if socket == nil { return }
+    switch peerEnd {
+    case .reset: recorder.reset(by: .remote)
+    case .finished: recorder.finished(by: .remote)
+    case nil: break
+    }
+    if resetting { recorder.reset(by: .local) } else { recorder.finished(by: .local) }
+  }
+
+  // MARK: What is only passed on
+
+  package var isReadable: Bool { base.isReadable }
+  package func tryAnyway() { base.tryAnyway() }
+  package var failure: SocketError? { base.failure }
+  package var heldBackBytes: Int { base.heldBackBytes }
+  package var unacknowledgedBytes: Int { base.unacknowledgedBytes }
+  package var isAtEnd: Bool { base.isAtEnd }
+  package var hasPartialInput: Bool { base.hasPartialInput }
+  package var tcpInfo: TCPInfo? { base.tcpInfo }
+  package func expectNoMore() { base.expectNoMore() }
+  package var hasFoundEnd: Bool { base.hasFoundEnd }
+  package func hasten() { base.hasten() }
+  package func findEnd() { base.findEnd() }
+  package var isLettingGo: Bool { base.isLettingGo }
+  package func discard() { base.discard() }
+}

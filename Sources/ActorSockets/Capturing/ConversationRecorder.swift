@@ -1,0 +1,67 @@
+internal import SocketSystem
+
+/// Records one connection in a capture.
+///
+/// The transport of the connection and that of a layer above it share a recorder, so that both make one conversation.
+package final class ConversationRecorder: Sendable {
+  private let capture: PacketCapture
+  private let id: UInt64
+  private let identity: Locked<ConnectionIdentity>
+  private let isAccepted: Bool
+  /// `nil` until the connection is up.
+  private let conversation = Locked<CapturedConversation?>(nil)
+
+  /// Creates a recorder; `nil` without a capture.
+  init?(_ capture: PacketCapture?, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
+    guard let capture else { return nil }
+    self.capture = capture
+    self.id = id
+    self.identity = identity
+    self.isAccepted = isAccepted
+  }
+
+  /// The connection is up: its addresses are known.
+  func begin() {
+    let identity = identity.withLock { $0 }
+    let ends = CapturedEnd.ends(
+      local: identity.localAddress, remote: identity.remoteAddress, number: id, isAccepted: isAccepted)
+    // Different numbers for each connection: the next one may have the same addresses.
+    let sequence = UInt32(truncatingIfNeeded: id &* 0x9e37_79b9)
+    let name = ObservedConnection(id, identity).description
+    record(comment: "connection \(name.prefix(Self.longestName))") { conversation in
+      if conversation != nil { return [] }
+      conversation = CapturedConversation(
+        local: ends.local, remote: ends.remote, isAccepted: isAccepted, sequence: (sequence, ~sequence))
+      return conversation?.begin() ?? []
+    }
+  }
+
+  /// The most characters of a connection's name and addresses in a comment, which has at most 65,535 bytes.
+  private static var longestName: Int { 1_000 }
+
+  func sent(_ bytes: Span<UInt8>, by side: CapturedConversation.Side) {
+    record { $0?.sent(bytes, by: side) ?? [] }
+  }
+
+  func finished(by side: CapturedConversation.Side) { record { $0?.finished(by: side) ?? [] } }
+
+  func reset(by side: CapturedConversation.Side) { record { $0?.reset(by: side) ?? [] } }
+
+  /// Whether nothing is left to record.
+  var hasEnded: Bool { conversation.withLock { $0?.hasEnded ?? false } }
+
+  /// - Parameters:
+  ///   - comment: A comment for the first packet.
+  ///   - body: Returns the packets.
+  private func record(comment: String? = nil, _ body: (inout CapturedConversation?) -> [CapturedConversation.Packet]) {
+    let packets = conversation.withLock(body)
+    if packets.isEmpty { return }
+    let time = realtimeNanoseconds()
+    var comment = comment
+    capture.append(
+      packets.map { packet in
+        CaptureBlock.packet(
+          packet.bytes, at: time, packet.sender == .local ? .outbound : .inbound, comment: comment.take())
+      })
+  }
+}
