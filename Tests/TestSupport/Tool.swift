@@ -45,6 +45,7 @@ package struct Tool: Sendable {
   package static let dnsmasq = Tool("dnsmasq", package: "dnsmasq-base")
   package static let nsenter = Tool("nsenter", package: "util-linux")
   package static let openssl = Tool("openssl")
+  package static let tshark = Tool("tshark")
   package static let sha256sum = Tool("sha256sum")
   package static let env = Tool("env", package: "coreutils")
 }

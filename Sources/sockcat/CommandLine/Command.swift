@@ -21,6 +21,8 @@ struct ConnectOptions: Equatable {
   var addressPreference = AddressPreference.any
   /// The address or interface to connect from.
   var source: Endpoint?
+  /// The file that records the connection.
+  var capture: String?
   var tls = TLSOptions(.client)
 }
 
@@ -51,6 +53,8 @@ struct ListenOptions: Equatable {
   var timeout: Duration?
   /// The most time without a byte in either direction.
   var idleTimeout: Duration?
+  /// The file that records the connections.
+  var capture: String?
   var tls = TLSOptions(.server)
 
   init(origin: Origin) { self.origin = origin }
@@ -104,6 +108,7 @@ extension Command {
       case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
       case .option("-4", nil): options.addressPreference = .ipv4Only
       case .option("-6", nil): options.addressPreference = .ipv6Only
+      case .option("--capture", let value): options.capture = try words.value(of: "--capture", value)
       case .option("--source", let value): options.source = try source(try words.value(of: "--source", value))
       case .option: throw .usage("\(word) is no option of connect")
       }
@@ -131,6 +136,7 @@ extension Command {
       switch word {
       case .operand(let text): origin = try Self.origin(text, after: origin)
       case .option("--once", nil): options.once = true
+      case .option("--capture", let value): options.capture = try words.value(of: "--capture", value)
       case .option("--on", let value): options.place = try place(try words.value(of: "--on", value))
       case .option("--max-connections", let value):
         options.maximumConnections = try words.count(of: "--max-connections", value)

@@ -12,6 +12,8 @@ enum Usage {
           -4, -6                connects over IPv4 only, or over IPv6 only
           --source SOURCE       connects from an address or an interface, with or without a
                                 port: 192.0.2.1, eth0, eth0:8082
+          --capture FILE        records the connection for Wireshark, with TLS in plain text, in a
+                                file that only you may read; replaces FILE
           --tls                 encrypts the connection, and continues only if the server's
                                 certificate is valid for the name in ENDPOINT
           --starttls P          the same, after the plain-text beginning of protocol P: smtp, imap
@@ -43,6 +45,7 @@ enum Usage {
           --timeout S           gives up when nobody has connected after S seconds
                                 (with --once or without a service)
           --idle-timeout S      ends a connection on which no byte has moved for S seconds
+          --capture FILE        as for connect
           --tls                 encrypts all connections; it needs a certificate
           --cert FILE, --key FILE
                                 the certificate with the intermediate certificates, and its

@@ -10,12 +10,17 @@ struct Connect {
   let options: ConnectOptions
 
   func run() async throws {
+    try await recording(in: options.capture) { try await run($0) }
+  }
+
+  private func run(_ capture: PacketCapture?) async throws {
     let join = try Join()
     let context = try options.tls.makeContext(handshakeTimeout: options.timeout)
     var configuration = TCPConnection.Configuration()
     configuration.addressPreference = options.addressPreference
     configuration.source = options.source
     configuration.liveness.idleTimeout = options.idleTimeout
+    configuration.capture = capture
     let connection = try await TCPConnection.connect(
       to: options.endpoint, configuration: configuration, timeout: options.timeout.map { .within($0) })
     guard let context else { return try await serve(connection, by: join, idleTimeout: options.idleTimeout) }

@@ -11,11 +11,16 @@ struct Listen {
   let options: ListenOptions
 
   func run() async throws {
+    try await recording(in: options.capture) { try await run($0) }
+  }
+
+  private func run(_ capture: PacketCapture?) async throws {
     let signals = try StopSignals()
     let service = try makeService()
     let context = try options.tls.makeContext()
     var configuration = TCPListener.Configuration()
     configuration.connection.liveness.idleTimeout = options.idleTimeout
+    configuration.connection.capture = capture
     if options.mode == .chat {
       configuration.connection.writeBudget = Self.chatBudget
       configuration.connection.onWriteOverflow = .abort
