@@ -1,12 +1,12 @@
 package import EpollReactor
 package import SocketSystem
 
-// A transport that records what another one moves. It changes nothing else: every call goes to the other transport, and every result
-// is returned as it is. Bytes are recorded after they were moved.
+// A transport that records what another one moves. It changes nothing else: every call goes to the other transport, and every
+// result is returned as it is. A source rule checks that no call is forgotten.
 //
 // A connection has one for its socket, and a layer above the connection has another one. They share a recorder:
-// - The bytes are recorded by the uppermost one. A transport records none after its stream has begun to carry a layer (`beginCarrying`),
-//   because from then on these are the layer's bytes: ciphertext.
+// - The bytes are recorded by the uppermost one. A transport records none after its stream has begun to carry a layer
+//   (`beginCarrying`), because from then on these are the layer's bytes: ciphertext. Only bytes that were moved are recorded.
 // - So is the end of each direction. Bytes that the layer has received may still wait for a read when the socket's end is found.
 // - The end of the connection is recorded by the one of the socket, which alone knows whether it was reset. No bytes follow it.
 

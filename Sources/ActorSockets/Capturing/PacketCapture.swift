@@ -29,9 +29,10 @@ public final class PacketCapture: Sendable {
   /// - Parameters:
   ///   - path: The path of the file. It gets the permissions 0600.
   ///   - replacing: Whether a file that exists is emptied, and gets the permissions 0600. Otherwise it is an error.
-  ///   - maximumFileSize: The largest number of bytes of the file, at least 4,096. The packet that would exceed it, and all later ones,
-  ///     are not recorded.
-  ///   - bufferSize: The largest number of bytes that may wait for the disk, at least 131,072. A packet that does not fit is dropped.
+  ///   - maximumFileSize: The largest number of bytes of the file, at least 4,096. The packet that would exceed it, and all
+  ///     later ones, are not recorded.
+  ///   - bufferSize: The largest number of bytes that may wait for the disk, at least 131,072. A packet that does not fit is
+  ///     dropped.
   /// - Throws: ``SocketError``: the error of open(2), with the errno EEXIST if the file exists; `.invalidArgument`.
   public init(
     path: String, replacing: Bool = false, maximumFileSize: Int = 1 << 30, bufferSize: Int = 8 << 20
@@ -56,8 +57,8 @@ public final class PacketCapture: Sendable {
   /// The number of packets that are in the file or wait to be written.
   public var recordedPackets: Int { file.report.kept }
 
-  /// The number of packets that are not in the file, because the disk was too slow, the file had reached its largest size, or writing
-  /// failed. The file has this number, too: isb_ifdrop.
+  /// The number of packets that are not in the file, because the disk was too slow, the file had reached its largest size, or
+  /// writing failed. A complete file has this number, too: isb_ifdrop.
   public var droppedPackets: Int { file.report.dropped }
 
   /// Whether the file has reached its largest size. Nothing more is recorded then.

@@ -97,14 +97,15 @@ package final class BackgroundFile: Sendable {
 }
 
 extension OwnedDescriptor {
-  /// Creates a file that only its owner may read and write: open(2), fchmod(2).
+  /// Creates a file that only its owner may read and write: open(2), fchmod(2), ftruncate(2).
   static func openForWriting(_ path: String, replacing: Bool) throws(SystemError) -> OwnedDescriptor {
-    let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (replacing ? O_TRUNC : O_EXCL)
+    let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (replacing ? 0 : O_EXCL)
     // SAFETY: the text is valid for the call.
     let descriptor = OwnedDescriptor(owning: try check(unsafe open(path, flags, 0o600), "open"))
-    // A file that existed may have other permissions. Pipes and devices keep theirs.
+    // A file that existed may have other permissions. It is emptied only if it can have these. Pipes and devices keep theirs.
     if replacing, try FileKind(of: descriptor.number) == .regularFile {
       _ = try check(fchmod(descriptor.number, 0o600), "fchmod")
+      _ = try check(ftruncate(descriptor.number, 0), "ftruncate")
     }
     return descriptor
   }

@@ -78,8 +78,9 @@ import Testing
       let file = try TemporaryFile(pattern(300_000)).source
       var expected: [UInt8] = []
       for count in 1...60 {
-        _ = pair.client.enqueueWrite(pattern(count, from: count))
-        expected += pattern(count, from: count)
+        // Together more than the kernel takes at once, so that a gathered send ends within a piece.
+        _ = pair.client.enqueueWrite(pattern(count * 200, from: count))
+        expected += pattern(count * 200, from: count)
       }
       async let sent: Void = pair.client.sendFile(file)
       expected += pattern(300_000)
