@@ -27,6 +27,7 @@ package final class BackgroundFile: Sendable {
   ///   - fileSize: The number of bytes of the file without its trailer.
   ///   - header: The beginning of the file.
   ///   - trailer: Returns the end of the file. Called on any thread, with a lock held.
+  /// - Throws: The error of a call: EEXIST of open(2) if the file exists and is not to be replaced.
   package init(
     path: String, replacing: Bool, bufferSize: Int, fileSize: Int, header: [UInt8],
     trailer: @escaping @Sendable (FileReport) -> [UInt8]
