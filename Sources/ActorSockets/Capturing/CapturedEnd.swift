@@ -33,9 +33,7 @@ extension CapturedEnd {
 
   private init?(_ address: SocketAddress) {
     switch address.unmapped {
-    case .ipv4(let ipv4, let port):
-      let number = ipv4.rawValue
-      self.init(address: (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }, port: port)
+    case .ipv4(let ipv4, let port): self.init(address: ipv4.bytes, port: port)
     case .ipv6(let ipv6, let port): self.init(address: ipv6.bytes, port: port)
     case .unix: return nil
     }

@@ -24,7 +24,8 @@ package final class ConversationRecorder: Sendable {
   func begin() {
     let identity = identity.withLock { $0 }
     let ends = CapturedEnd.ends(
-      local: identity.localAddress, remote: identity.remoteAddress, number: id, isAccepted: isAccepted)
+      local: identity.localAddress, remote: identity.remoteAddress ?? identity.route?.proxyAddress, number: id,
+      isAccepted: isAccepted)
     // Different numbers for each connection: the next one may have the same addresses.
     let sequence = UInt32(truncatingIfNeeded: id &* 0x9e37_79b9)
     let name = ObservedConnection(id, identity).description
