@@ -116,3 +116,5 @@ extension Optional {
     self = value
   }
 }
+
+extension FIFO: Sendable where Element: Sendable {}
