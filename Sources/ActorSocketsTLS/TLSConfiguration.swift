@@ -9,6 +9,12 @@ public struct TLSConfiguration: Sendable {
 
   /// The roots that the certificates of peers must lead to.
   public var trustRoots: [TLSTrustRoots]
+  /// Whether a chain may end at a certificate of ``trustRoots`` that another authority issued: an intermediate certificate, or the
+  /// peer's own.
+  ///
+  /// If false, the default, a chain must end at a certificate that signed itself. Otherwise the peer is refused with
+  /// `.unknownAuthority`, and the error names this property. If true, names, validity and purposes are still checked.
+  public var acceptsPartialChains = false
   /// How the certificates of peers are verified.
   public var verification = TLSVerification.full
   /// The most certificates between a peer's certificate and the root, 0 to 100.

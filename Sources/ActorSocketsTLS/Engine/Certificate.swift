@@ -112,6 +112,13 @@ extension Certificate {
   // SAFETY: both live during the call.
   func isSame(as other: Certificate) -> Bool { unsafe X509_cmp(pointer, other.pointer) == 0 }
 
+  /// Whether the certificate names itself as its issuer. The signature is not checked.
+  var isSelfSigned: Bool {
+    defer { OpenSSLErrors.clear() }
+    // SAFETY: the certificate lives during the call.
+    return unsafe X509_self_signed(pointer, 0) == 1
+  }
+
   private static func text(of name: OpaquePointer?) -> String {
     // SAFETY: the name belongs to a certificate that the caller keeps.
     guard let name = unsafe name else { return "" }

@@ -96,6 +96,9 @@ struct ContextSettings {
     try unsafe setCiphers(pointer)
     unsafe X509_STORE_up_ref(trust.store.pointer)
     unsafe SSL_CTX_set_cert_store(pointer, trust.store.pointer)
+    if configuration.acceptsPartialChains {
+      unsafe X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    }
     unsafe SSL_CTX_set_verify_depth(pointer, Int32(clamping: configuration.maximumChainDepth))
     unsafe SSL_CTX_set_cert_verify_callback(pointer, verifyPeer, nil)
     unsafe SSL_CTX_set_cert_cb(pointer, useIdentity, nil)

@@ -13,6 +13,8 @@ struct TrustStore {
   private(set) var trustsOnlyPins = false
   /// The roots that were given one by one. Servers name them to clients.
   private(set) var roots: [Certificate] = []
+  /// Those of `roots` at which no chain can end, because they did not sign themselves and partial chains are not accepted.
+  private var partialAnchors: [Certificate] = []
   /// The error if there is no root, so that no certificate could be verified; otherwise `nil`.
   private(set) var missingRoots: TLSError?
 
@@ -32,6 +34,7 @@ struct TrustStore {
       }
     }
     try add(roots)
+    if !configuration.acceptsPartialChains { partialAnchors = roots.filter { !$0.isSelfSigned } }
     if hasSystem { try addSystem() }
     trustsOnlyPins = !hasSystem && roots.isEmpty && !pins.isEmpty
     if !hasSystem, roots.isEmpty, pins.isEmpty {
@@ -42,6 +45,12 @@ struct TrustStore {
         .noTrustRoots,
         detail: "the system has no trust roots in \(SystemRoots.places); install the package ca-certificates")
     }
+  }
+
+  /// The first certificate of a chain that was given as a root although no chain can end there.
+  func partialAnchor(of chain: [Certificate]) -> Certificate? {
+    if partialAnchors.isEmpty { return nil }
+    return chain.first { certificate in partialAnchors.contains { $0.isSame(as: certificate) } }
   }
 
   private func add(_ certificates: [Certificate]) throws(TLSError) {

@@ -71,7 +71,7 @@ private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
     state.verdict = .untrusted(unsafe notPinned(store))
   } else {
     if state.verifyResult == X509_V_OK { state.verifyResult = X509_V_ERR_UNSPECIFIED }
-    let finding = unsafe VerificationFinding(store, state.verifyResult)
+    let finding = unsafe VerificationFinding(store, state.verifyResult, trust)
     state.verdict = .untrusted(finding.error(serverName: state.serverName))
   }
   OpenSSLErrors.clear()

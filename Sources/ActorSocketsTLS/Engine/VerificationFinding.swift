@@ -8,11 +8,14 @@ struct VerificationFinding {
   /// The position in the chain; 0 is the peer's own certificate.
   private let depth: Int
   private let own: Certificate?
+  /// The trust root that the chain leads to although it cannot end there.
+  private let partialAnchor: Certificate?
 
   /// Reads the finding of a failed verification.
-  init(_ store: OpaquePointer, _ number: Int32) {
+  init(_ store: OpaquePointer, _ number: Int32, _ trust: TrustStore) {
     // SAFETY: the caller's store lives during the call; certificates are shared.
     self.number = number
+    partialAnchor = unsafe trust.partialAnchor(of: Certificate.shared(from: X509_STORE_CTX_get0_chain(store)))
     certificate = unsafe X509_STORE_CTX_get_current_cert(store).flatMap { unsafe try? Certificate(sharing: $0) }
     own = unsafe X509_STORE_CTX_get0_cert(store).flatMap { unsafe try? Certificate(sharing: $0) }
     depth = max(0, Int(unsafe X509_STORE_CTX_get_error_depth(store)))
@@ -23,6 +26,7 @@ struct VerificationFinding {
     self.number = number
     certificate = nil
     own = nil
+    partialAnchor = nil
     depth = 0
   }
 
@@ -52,12 +56,21 @@ struct VerificationFinding {
       guard let certificate else { return "" }
       return "\(whose) is not valid before \(certificate.notBeforeText); this machine's clock may be wrong"
     case .nameMismatch: return nameDetail(serverName)
+    case .unknownAuthority: return anchorDetail
     case .weakCertificate: return "\(whose) has a key or a signature that is too weak"
     case .wrongPurpose where depth > 0:
       return "a certificate in the peer's chain may not sign others, as one of an authority may"
     case .wrongPurpose: return "\(whose) is not meant for what it is used for here"
     default: return ""
     }
+  }
+
+  private var anchorDetail: String {
+    guard let partialAnchor else { return "" }
+    return """
+      the chain leads to the trust root \(AddressError.quote(partialAnchor.subject)), which is not self-signed; trust the root that \
+      issued it, or set the configuration's acceptsPartialChains
+      """
   }
 
   private func nameDetail(_ serverName: ServerName?) -> String {

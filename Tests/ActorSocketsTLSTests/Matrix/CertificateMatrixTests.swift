@@ -30,6 +30,7 @@ import Testing
 
     var configuration = TLSConfiguration(trustRoots: [.file(folder("roots.pem"))])
     configuration.maximumChainDepth = matrixCase.depth
+    configuration.acceptsPartialChains = matrixCase.isPartial
     let verdict = try server.verdict(of: TLSContext(configuration), asking: matrixCase.asked)
     #expect(verdict.error?.code == matrixCase.code, "\(String(describing: verdict.error))")
     #expect(verdict.error == nil || verdict.error?.alert != nil)
@@ -42,6 +43,22 @@ import Testing
     #expect(connects.isAccepted == expected, "openssl s_client: \(connects.output)")
   }
 
+  @Test(arguments: ["middle", "leaf"])
+  func `A trust root at which no chain can end is named, with the setting that allows it`(trusted: String) throws {
+    let folder = try CertificateFolder()
+    try Authority(in: folder, "root").issueChain()
+    try folder.write("chain.pem", folder.read("leaf.pem") + folder.read("middle.pem"))
+    let server = try ChainServer(chain: folder("chain.pem"), key: folder("leaf.key"))
+    let client = try TLSContext(TLSConfiguration(trustRoots: [.file(folder("\(trusted).pem"))]))
+    let error = try #require(try server.verdict(of: client, asking: "www.example.org").error)
+    #expect(error.code == .unknownAuthority && error.alert == "unknown_ca")
+    #expect(error.description.contains("trust root \"CN=\(trusted)\", which is not self-signed"), "\(error)")
+    #expect(error.description.contains("acceptsPartialChains"))
+    // Another root is not blamed.
+    let other = try TLSContext(TLSConfiguration(trustRoots: [.file(folder("root.pem")), .file(folder("middle.pem"))]))
+    #expect(try server.verdict(of: other, asking: "www.example.org").error == nil)
+  }
+
   private typealias Verdict = (isAccepted: Bool, output: String)
 
   private func arguments(_ matrixCase: MatrixCase) throws -> [String] {
@@ -49,7 +66,7 @@ import Testing
     return [
       "-CAfile", "roots.pem", "-no-CApath", "-no-CAstore", "-verify_depth", "\(matrixCase.depth)",
       isAddress ? "-verify_ip" : "-verify_hostname", matrixCase.asked,
-    ]
+    ] + (matrixCase.isPartial ? ["-partial_chain"] : [])
   }
 
   private func verify(_ matrixCase: MatrixCase, in folder: CertificateFolder) throws -> Verdict {

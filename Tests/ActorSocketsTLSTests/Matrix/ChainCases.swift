@@ -72,6 +72,32 @@ extension MatrixCase {
       name: "only the server's own certificate is trusted", make: { try $0.issueChain() }, between: ["middle"],
       roots: ["leaf"], code: .unknownAuthority),
     MatrixCase(
+      name: "only the intermediate certificate is trusted, and the root is sent along", make: { try $0.issueChain() },
+      between: ["middle", "root"], roots: ["middle"], code: .unknownAuthority),
+    MatrixCase(
+      name: "a chain may end at the intermediate certificate", make: { try $0.issueChain() }, between: ["middle"],
+      roots: ["middle"], isPartial: true, code: nil),
+    MatrixCase(
+      name: "a chain may end at the intermediate certificate, which is not sent", make: { try $0.issueChain() },
+      roots: ["middle"], isPartial: true, code: nil),
+    MatrixCase(
+      name: "a chain may end at the server's own certificate", make: { try $0.issueChain() }, roots: ["leaf"],
+      isPartial: true, code: nil),
+    MatrixCase(
+      name: "a chain may end at a certificate, but not at another one",
+      make: {
+        try $0.issueChain()
+        try $0.issue("other", by: "root", extensions: authority)
+      }, between: ["middle"], roots: ["other"], isPartial: true, code: .unknownAuthority),
+    MatrixCase(
+      name: "a chain may end at the server's own certificate, which is for another name",
+      make: { try $0.issue("leaf", by: "root", extensions: "subjectAltName=DNS:other.example") }, roots: ["leaf"],
+      isPartial: true, code: .nameMismatch),
+    MatrixCase(
+      name: "a chain may end at the server's own certificate, which has expired",
+      make: { try $0.issue("leaf", by: "root", extensions: name, dates: past) }, roots: ["leaf"], isPartial: true,
+      code: .expired),
+    MatrixCase(
       name: "an intermediate certificate signed by two roots, the one that is trusted first",
       make: { try $0.issueCrossed() }, between: ["crossed", "middle"], code: nil),
     // OpenSSL takes the first that fits, and does not come back to the other.

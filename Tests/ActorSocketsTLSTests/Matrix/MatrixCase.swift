@@ -23,6 +23,8 @@ struct MatrixCase: Sendable, CustomTestStringConvertible {
   /// What the client trusts.
   var roots = ["root"]
   var depth = 10
+  /// Whether a chain may end at a trusted certificate that did not sign itself.
+  var isPartial = false
   /// Why it is refused, or nil if it is accepted.
   let code: TLSError.Code?
   var commands = Commands.agree
