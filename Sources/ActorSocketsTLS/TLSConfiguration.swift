@@ -15,6 +15,10 @@ public struct TLSConfiguration: Sendable {
   /// If false, the default, a chain must end at a certificate that signed itself. Otherwise the peer is refused with
   /// `.unknownAuthority`, and the error names this property. If true, names, validity and purposes are still checked.
   public var acceptsPartialChains = false
+  /// The revocation lists that the certificates of peers are checked against. By default there are none.
+  ///
+  /// They are read when the context is made. ``TLSContext/reloadRevocationLists()`` reads them again.
+  public var revocation = TLSRevocation.none
   /// How the certificates of peers are verified.
   public var verification = TLSVerification.full
   /// The most certificates between a peer's certificate and the root, 0 to 100.

@@ -77,7 +77,8 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
   /// too slow. Otherwise the cause is in the configuration or on this machine.
   public var isCausedByPeer: Bool {
     switch code {
-    case .noIdentity, .keyMismatch, .badFile, .wrongPassphrase, .noTrustRoots, .invalidServerName,
+    case .revocationUnknown, .revocationListExpired, .noIdentity, .keyMismatch, .badFile, .wrongPassphrase,
+      .noTrustRoots, .invalidServerName,
       .invalidConfiguration, .exporterUnavailable, .internalError:
       false
     default: true

@@ -28,6 +28,11 @@ extension TLSError {
     public static let nameConstraint = Code("nameConstraint")
     /// The certificate was revoked.
     public static let revoked = Code("revoked")
+    /// Whether the certificate was revoked is unknown: there is no revocation list of its issuer that can be used.
+    public static let revocationUnknown = Code("revocationUnknown")
+    /// The revocation list of the certificate's issuer has expired, or is not valid yet. Load a newer one with
+    /// ``TLSContext/reloadRevocationLists()``.
+    public static let revocationListExpired = Code("revocationListExpired")
     /// A key or a signature in the chain is too weak for OpenSSL's security level.
     public static let weakCertificate = Code("weakCertificate")
     /// The peer's certificates together are larger than OpenSSL accepts: 100 KiB.
@@ -107,6 +112,9 @@ extension TLSError.Code {
     .chainTooLong: "the chain has too many certificates between the peer's and the root",
     .nameConstraint: "the authority may not issue certificates for this name",
     .revoked: "the certificate was revoked",
+    .revocationUnknown: "whether the certificate was revoked is unknown: no revocation list of its issuer can be used",
+    .revocationListExpired:
+      "the revocation list of the certificate's issuer is out of date; a newer one has to be loaded",
     .weakCertificate: "a key or a signature in the peer's chain of certificates is too weak",
     .certificateTooLarge: "the peer's certificates have more bytes than the limit allows",
     .publicKeyNotPinned: "no public key in the peer's chain of certificates is pinned",

@@ -102,7 +102,7 @@ func storeSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
     state.failure == nil, unsafe SSL_SESSION_is_resumable(session) == 1
   else { return 0 }
   guard let owned = try? unsafe OpenSSLObject(session, { unsafe SSL_SESSION_free($0) }) else { return 0 }
-  state.context.sessions.add(owned, for: name)
+  state.context.sessions.add(owned, for: name, from: state.generation)
   return 1
 }
 

@@ -3,7 +3,8 @@ internal import SocketSystem
 
 /// The sessions that a client can resume, by the server's name.
 ///
-/// Only sessions with trusted servers are added, and only connections of the same context take them.
+/// Only sessions with trusted servers are added, and only connections of the same context take them. Removing all begins a new
+/// generation: what connections of an earlier one bring later is not added.
 final class ClientSessions: Sendable {
   private let store = Locked(Store())
   private let limit: Int
@@ -19,12 +20,24 @@ final class ClientSessions: Sendable {
 
   var count: Int { store.withLock { $0.count } }
 
-  func removeAll() { store.withLock { $0 = Store() } }
+  /// The number of times that all sessions were removed.
+  var generation: Int { store.withLock { $0.generation } }
+
+  func removeAll() { store.withLock { $0 = Store(generation: $0.generation + 1) } }
 
   /// Stores a session. If there are too many, the name that was added first loses its sessions.
-  func add(_ session: OpenSSLObject, for name: ServerName, at now: Int64 = continuousNanoseconds()) {
+  ///
+  /// - Parameters:
+  ///   - session: The session.
+  ///   - name: The server's name.
+  ///   - generation: The generation in which its connection was made; `nil` for the current one.
+  ///   - now: Nanoseconds of a monotonic clock.
+  func add(
+    _ session: OpenSSLObject, for name: ServerName, from generation: Int? = nil, at now: Int64 = continuousNanoseconds()
+  ) {
     guard limit > 0 else { return }
     store.withLock { store in
+      guard generation == nil || generation == store.generation else { return }
       store.add(Session(object: session, start: now), for: name)
       while store.count > limit { store.removeOldest() }
       assert(store.count == store.entryCount, "the count of sessions is that of all entries")
@@ -65,6 +78,7 @@ private struct Store {
     let age: Int
   }
 
+  let generation: Int
   private var entries: [ServerName: Entry] = [:]
   /// Oldest first. An entry that is gone or was replaced stays here until the list is cleaned up.
   private var order: [(name: ServerName, age: Int)] = []
@@ -72,6 +86,8 @@ private struct Store {
   private(set) var count = 0
   /// Servers usually send two sessions, and a client may open several connections at a time.
   private static let limitForName = 4
+
+  init(generation: Int = 0) { self.generation = generation }
 
   /// The number of sessions, counted anew to check `count`.
   var entryCount: Int { entries.values.reduce(0) { $0 + $1.sessions.count } }

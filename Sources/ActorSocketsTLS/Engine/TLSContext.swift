@@ -3,14 +3,15 @@ internal import SocketSystem
 
 /// A checked configuration, with all of its files read.
 ///
-/// One context serves any number of connections, as client or server, on any reactors. It does not change, with two
-/// exceptions: ``replaceIdentities(identity:identities:)`` replaces its own certificates, and resumption stores
-/// sessions and keys in it.
+/// One context serves any number of connections, as client or server, on any reactors. It does not change, with three
+/// exceptions: ``replaceIdentities(identity:identities:)`` replaces its own certificates,
+/// ``replaceRevocationLists(_:)`` the lists of revoked certificates, and resumption stores sessions and keys in it.
 public final class TLSContext: Sendable {
   /// The configuration that the context was made from.
   public let configuration: TLSConfiguration
 
   let trust: TrustStore
+  let revocationLists: RevocationStore
   let protocols: ApplicationProtocols
   /// These do not change after `init`. Clients and servers have one each because they keep sessions in different ways.
   private let client: OpenSSLObject
@@ -21,6 +22,8 @@ public final class TLSContext: Sendable {
   private let preinstalled: TLSIdentity?
   let sessions: ClientSessions
   let ticketKeys: Locked<TicketKeyRing>
+  /// The name under which servers make sessions; `nil` for the one that `server` has. A session of another name is not resumed.
+  private let sessionContext = Locked<[UInt8]?>(nil)
 
   /// Reads all files that the configuration names, and checks the configuration.
   ///
@@ -34,6 +37,7 @@ public final class TLSContext: Sendable {
     identities = Locked(table)
     protocols = try ApplicationProtocols(configuration.applicationProtocols)
     trust = try TrustStore(configuration)
+    revocationLists = try RevocationStore(configuration.revocation)
     sessions = ClientSessions(
       limit: configuration.allowsResumption ? configuration.sessionCacheSize : 0,
       lifetime: configuration.sessionLifetime)
@@ -69,6 +73,18 @@ public final class TLSContext: Sendable {
     // Servers would otherwise resume sessions and still see the old identity.
     sessions.removeAll()
   }
+
+  /// Keeps connections that begin from now on from resuming sessions that began before, also those that connections under way will
+  /// bring.
+  ///
+  /// - Parameter name: A name from `newSessionContext()`.
+  func forgetSessions(beginning name: [UInt8]) {
+    sessionContext.withLock { $0 = name }
+    sessions.removeAll()
+  }
+
+  /// Makes a name under which servers make sessions.
+  func newSessionContext() throws(TLSError) -> [UInt8] { try RandomBytes.make(Int(SSL_MAX_SID_CTX_LENGTH)) }
 
   /// The identity that this side shows for a server name. Any thread.
   func identity(for serverName: String?) -> TLSIdentity? {
@@ -107,13 +123,22 @@ extension TLSContext {
       unsafe state.attach(to: ssl)
       switch state.role {
       case .client(let name): try unsafe prepare(ssl, toCall: ServerName(parsing: name), state)
-      case .server: unsafe SSL_set_accept_state(ssl)
+      case .server: try unsafe prepareServer(ssl)
       }
     } catch {
       unsafe SSL_free(ssl)
       throw error
     }
     return unsafe ssl
+  }
+
+  private func prepareServer(_ ssl: OpaquePointer) throws(TLSError) {
+    // SAFETY: the connection is the caller's; the bytes live during the call, which copies them.
+    unsafe SSL_set_accept_state(ssl)
+    guard let name = sessionContext.withLock({ $0 }) else { return }
+    guard unsafe SSL_set_session_id_context(ssl, name, UInt32(name.count)) == 1 else {
+      throw OpenSSLErrors.take().failure()
+    }
   }
 
   private func prepare(_ ssl: OpaquePointer, toCall name: ServerName, _ state: TLSHandshakeState) throws(TLSError) {

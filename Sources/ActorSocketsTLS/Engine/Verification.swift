@@ -25,7 +25,9 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     return 1
   case .full:
     state.failure = state.verdict?.error
-    return state.failure == nil ? 1 : 0
+    if state.failure == nil { return 1 }
+    unsafe chooseAlert(store)
+    return 0
   case .custom:
     return unsafe askVerifier(store, OpaquePointer(ssl), state)
   }
@@ -40,6 +42,7 @@ private func askVerifier(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: 
     state.failure = refusal
     // The alert then says that the certificate was the reason.
     if state.verifyResult == X509_V_OK { unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED) }
+    unsafe chooseAlert(store)
     return 0
   case nil:
     let certificates = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))
@@ -49,12 +52,23 @@ private func askVerifier(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: 
   }
 }
 
+/// Chooses the alert of a refusal. OpenSSL derives it from the result of the verification, and would tell a peer that its certificate
+/// has expired if it is the revocation list that has. The result chosen here leads to the alert certificate_unknown.
+private func chooseAlert(_ store: OpaquePointer) {
+  // SAFETY: as above.
+  if TLSError.Code(verification: unsafe X509_STORE_CTX_get_error(store)).isAboutMissingList {
+    unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_OCSP_VERIFY_NEEDED)
+  }
+}
+
 /// Runs the checks and leaves the verdict in the state.
 private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   // SAFETY: as above.
   let trust = state.context.trust
   OpenSSLErrors.clear()
-  let isTrusted = unsafe trust.trustsOnlyPins ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
+  let isTrusted = unsafe state.context.revocationLists.current.withLists(on: store) {
+    unsafe trust.trustsOnlyPins ? verify(store, byPins: trust.pins) : X509_verify_cert(store) == 1
+  }
   if isTrusted, !trust.pins.isEmpty {
     let chain = unsafe Certificate.shared(from: X509_STORE_CTX_get0_chain(store))
     if !chain.contains(where: { trust.pins.contains($0.publicKeySHA256) }) {

@@ -56,6 +56,15 @@ struct VerificationFinding {
       guard let certificate else { return "" }
       return "\(whose) is not valid before \(certificate.notBeforeText); this machine's clock may be wrong"
     case .nameMismatch: return nameDetail(serverName)
+    case .revoked: return "\(whose) was revoked by its issuer"
+    case .revocationUnknown where number == X509_V_ERR_UNABLE_TO_GET_CRL:
+      return "there is no revocation list for \(whose): none of its issuer was loaded"
+    case .revocationUnknown: return "the revocation list for \(whose) cannot be used"
+    case .revocationListExpired where number == X509_V_ERR_CRL_NOT_YET_VALID:
+      return "the revocation list for \(whose) is not valid yet; this machine's clock may be wrong"
+    case .revocationListExpired:
+      return
+        "the revocation list for \(whose) has expired; a newer one has to be loaded, or this machine's clock is wrong"
     case .unknownAuthority: return anchorDetail
     case .weakCertificate: return "\(whose) has a key or a signature that is too weak"
     case .wrongPurpose where depth > 0:
@@ -105,6 +114,13 @@ extension TLSError.Code {
         X509_V_ERR_UNSUPPORTED_NAME_SYNTAX:
         .nameConstraint
       case X509_V_ERR_CERT_REVOKED: .revoked
+      case X509_V_ERR_CRL_HAS_EXPIRED, X509_V_ERR_CRL_NOT_YET_VALID: .revocationListExpired
+      case X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER, X509_V_ERR_CRL_SIGNATURE_FAILURE,
+        X509_V_ERR_UNABLE_TO_DECRYPT_CRL_SIGNATURE, X509_V_ERR_ERROR_IN_CRL_LAST_UPDATE_FIELD,
+        X509_V_ERR_ERROR_IN_CRL_NEXT_UPDATE_FIELD, X509_V_ERR_KEYUSAGE_NO_CRL_SIGN,
+        X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION, X509_V_ERR_DIFFERENT_CRL_SCOPE,
+        X509_V_ERR_CRL_PATH_VALIDATION_ERROR:
+        .revocationUnknown
       case X509_V_ERR_EE_KEY_TOO_SMALL, X509_V_ERR_CA_KEY_TOO_SMALL, X509_V_ERR_CA_MD_TOO_WEAK: .weakCertificate
       case X509_V_ERR_OUT_OF_MEM: .internalError
       default: .badCertificate
