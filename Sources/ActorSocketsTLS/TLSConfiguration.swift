@@ -21,6 +21,11 @@ public struct TLSConfiguration: Sendable {
   public var revocation = TLSRevocation.none
   /// How the certificates of peers are verified.
   public var verification = TLSVerification.full
+  /// Whether clients refuse servers that do not staple a response of OCSP to their certificates: RFC 6066, section 8.
+  ///
+  /// Also if false, the default, clients ask for a response, verify the one that they get, and refuse a server that sends none although
+  /// its certificate says that it does (must-staple, RFC 7633).
+  public var requiresStaple = false
   /// The most certificates between a peer's certificate and the root, 0 to 100.
   public var maximumChainDepth = 10
 

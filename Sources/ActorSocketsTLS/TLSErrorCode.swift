@@ -33,6 +33,11 @@ extension TLSError {
     /// The revocation list of the certificate's issuer has expired, or is not valid yet. Load a newer one with
     /// ``TLSContext/reloadRevocationLists()``.
     public static let revocationListExpired = Code("revocationListExpired")
+    /// The server stapled no response of OCSP to its certificate, although ``TLSConfiguration/requiresStaple`` or the certificate
+    /// itself demands one.
+    public static let stapleMissing = Code("stapleMissing")
+    /// The stapled response of OCSP is malformed, out of date, about another certificate, or not signed by the issuer.
+    public static let stapleInvalid = Code("stapleInvalid")
     /// A key or a signature in the chain is too weak for OpenSSL's security level.
     public static let weakCertificate = Code("weakCertificate")
     /// The peer's certificates together are larger than OpenSSL accepts: 100 KiB.
@@ -115,6 +120,8 @@ extension TLSError.Code {
     .revocationUnknown: "whether the certificate was revoked is unknown: no revocation list of its issuer can be used",
     .revocationListExpired:
       "the revocation list of the certificate's issuer is out of date; a newer one has to be loaded",
+    .stapleMissing: "the server stapled no OCSP response to its certificate, and one is required",
+    .stapleInvalid: "the OCSP response that the server stapled to its certificate cannot be used",
     .weakCertificate: "a key or a signature in the peer's chain of certificates is too weak",
     .certificateTooLarge: "the peer's certificates have more bytes than the limit allows",
     .publicKeyNotPinned: "no public key in the peer's chain of certificates is pinned",

@@ -1,7 +1,9 @@
+internal import SocketSystem
+
 /// A certificate with its private key and its intermediate certificates: what this side shows to peers.
 ///
-/// An identity is read once and does not change. To use new certificates, make another one and pass it to
-/// ``TLSContext/replaceIdentities(identity:identities:)``.
+/// An identity is read once and does not change, except for the response that ``replaceStaple(_:)`` replaces. To use new
+/// certificates, make another one and pass it to ``TLSContext/replaceIdentities(identity:identities:)``.
 ///
 /// The initialisers throw a ``TLSError`` that names the file: `.badFile` if the file cannot be read or contains
 /// something else, `.keyMismatch` if the key does not belong to the certificate, `.wrongPassphrase`, or
@@ -12,6 +14,8 @@ public struct TLSIdentity: Sendable {
   let key: PrivateKey
   /// The certificates without the first, as OpenSSL takes them.
   let chain: CertificateStack
+  /// The response of OCSP that is stapled to the certificate, shared by all copies.
+  let stapled = Locked<[UInt8]?>(nil)
 
   init(_ certificates: [Certificate], _ key: PrivateKey, from source: Source) throws(TLSError) {
     try key.check(belongsTo: certificates, from: source)

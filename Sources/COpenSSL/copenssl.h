@@ -8,6 +8,7 @@
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/rand.h>
@@ -38,6 +39,19 @@ static inline int copenssl_SSL_set_tlsext_host_name(SSL *ssl, const char *name) 
 static inline int copenssl_SSL_get_negotiated_group(SSL *ssl) { return (int)SSL_get_negotiated_group(ssl); }
 static inline int copenssl_SSL_get_extms_support(SSL *ssl) { return (int)SSL_get_extms_support(ssl); }
 static inline int copenssl_SSL_set_retry_verify(SSL *ssl) { return (int)SSL_set_retry_verify(ssl); }
+
+static inline long copenssl_SSL_CTX_set_tlsext_status_type(SSL_CTX *ctx, int type) { return SSL_CTX_set_tlsext_status_type(ctx, type); }
+static inline long copenssl_SSL_CTX_set_tlsext_status_cb(SSL_CTX *ctx, int (*callback)(SSL *, void *)) { return SSL_CTX_set_tlsext_status_cb(ctx, callback); }
+static inline long copenssl_SSL_get_tlsext_status_ocsp_resp(SSL *ssl, const unsigned char **response) { return SSL_get_tlsext_status_ocsp_resp(ssl, response); }
+
+// Copies the response, because the connection frees its own. Returns 1 on success.
+static inline int copenssl_SSL_set_tlsext_status_ocsp_resp(SSL *ssl, const unsigned char *response, size_t length) {
+  unsigned char *copy = (unsigned char *)OPENSSL_memdup(response, length);
+  if (copy == NULL) return 0;
+  if (SSL_set_tlsext_status_ocsp_resp(ssl, copy, (long)length) == 1) return 1;
+  OPENSSL_free(copy);
+  return 0;
+}
 
 static inline EVP_PKEY *copenssl_EVP_EC_gen(const char *curve) { return EVP_EC_gen(curve); }
 static inline EVP_PKEY *copenssl_EVP_RSA_gen(size_t bits) { return EVP_RSA_gen(bits); }

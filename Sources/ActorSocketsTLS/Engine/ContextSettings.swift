@@ -32,6 +32,8 @@ struct ContextSettings {
     let mode = keepsSessions ? SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL : SSL_SESS_CACHE_OFF
     unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(mode))
     unsafe SSL_CTX_sess_set_new_cb(pointer, storeSession)
+    unsafe copenssl_SSL_CTX_set_tlsext_status_type(pointer, TLSEXT_STATUSTYPE_ocsp)
+    unsafe copenssl_SSL_CTX_set_tlsext_status_cb(pointer, verifyStaple)
     return context
   }
 
@@ -41,6 +43,7 @@ struct ContextSettings {
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_verify(pointer, verifyMode, nil)
     unsafe copenssl_SSL_CTX_set_tlsext_servername_callback(pointer, chooseIdentity)
+    unsafe copenssl_SSL_CTX_set_tlsext_status_cb(pointer, stapleResponse)
     if !protocols.names.isEmpty { unsafe SSL_CTX_set_alpn_select_cb(pointer, selectProtocol, nil) }
     // With an ID of its own, a context does not accept the sessions of another, whose clients may have been verified
     // differently.

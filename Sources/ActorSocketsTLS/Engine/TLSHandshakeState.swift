@@ -19,6 +19,8 @@ final class TLSHandshakeState {
   var verdict: TLSVerdict?
   /// The same result as one of OpenSSL's numbers (`X509_V_ERR_…`).
   var verifyResult: Int32 = 0
+  /// The verified issuer of the server's certificate, until the stapled response is verified.
+  var issuer: Certificate?
   /// The identity that a server shows to this client.
   var identity: TLSIdentity?
   /// The name that a client asked for. Sessions are stored under it.

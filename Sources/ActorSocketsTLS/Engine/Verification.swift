@@ -81,6 +81,7 @@ private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   state.verifyResult = unsafe isTrusted ? X509_V_OK : X509_STORE_CTX_get_error(store)
   if isTrusted {
     state.verdict = .trusted
+    if !state.isServer { state.issuer = unsafe verifiedIssuer(store) }
   } else if trust.trustsOnlyPins, state.verifyResult == X509_V_ERR_CERT_UNTRUSTED {
     state.verdict = .untrusted(unsafe notPinned(store))
   } else {
@@ -106,6 +107,14 @@ private func verify(_ store: OpaquePointer, byPins pins: Set<[UInt8]>) -> Bool {
     unsafe X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(store), UInt(X509_V_FLAG_PARTIAL_CHAIN))
     return unsafe X509_verify_cert(store) == 1
   }
+}
+
+/// The issuer of the peer's certificate in a verified chain; `nil` if the chain ends before it.
+private func verifiedIssuer(_ store: OpaquePointer) -> Certificate? {
+  // SAFETY: as above.
+  let chain = unsafe Certificate.shared(from: X509_STORE_CTX_get0_chain(store)).prefix(2)
+  if chain.count == 1, chain[0].isSelfSigned { return chain[0] }
+  return chain.dropFirst().first
 }
 
 private func notPinned(_ store: OpaquePointer) -> TLSError {

@@ -12,12 +12,16 @@ import TestSupport
 
   // SAFETY (@unchecked Sendable): nothing changes the context after `init`.
   private let context: OpaquePointer
+  /// What it staples, whether or not that is a response of OCSP.
+  fileprivate let staple: [UInt8]?
 
   /// - Parameters:
   ///   - chain: A file in PEM form, the server's own certificate first.
   ///   - key: The file with its key.
+  ///   - staple: What it staples; nil if nothing.
   /// - Throws: Why they cannot be used.
-  init(chain: String, key: String) throws {
+  init(chain: String, key: String, staple: [UInt8]? = nil) throws {
+    self.staple = staple
     // SAFETY (in this type): the context lives as long as `self`; connections are freed by those who make them.
     unsafe context = SSL_CTX_new(TLS_server_method())
     // Whatever is wrong is for the client to find.
@@ -25,13 +29,19 @@ import TestSupport
     let isDone =
       unsafe SSL_CTX_use_certificate_chain_file(context, chain) == 1
       && SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1
+    // The context does not outlive `self`, which it refers to.
+    unsafe SSL_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(self).toOpaque())
+    unsafe copenssl_SSL_CTX_set_tlsext_status_cb(context, stapleAnything)
     if !isDone { throw Failure(description: "\(chain): \(OpenSSLErrors.take().text)") }
   }
 
   deinit { unsafe SSL_CTX_free(context) }
 
   /// What a client of ours comes to with this server, without a socket.
-  func verdict(of client: TLSContext, asking serverName: String) throws -> (error: TLSError?, session: TLSSession?) {
+  func verdict(
+    of client: TLSContext, asking serverName: String,
+    decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .success(()) }
+  ) throws -> (error: TLSError?, session: TLSSession?) {
     var one: OpaquePointer?
     var other: OpaquePointer?
     unsafe BIO_new_bio_pair(&one, 0, &other, 0)
@@ -44,7 +54,8 @@ import TestSupport
       switch end.handshake() {
       case .done: return (nil, end.session)
       case .failed(let error): return (error, nil)
-      case .waiting, .asking: break
+      case .asking(let peer): end.state.verifierAnswer = decide(peer)
+      case .waiting: break
       }
       ERR_clear_error()
       unsafe SSL_do_handshake(server)
@@ -72,4 +83,17 @@ import TestSupport
     }
     return address
   }
+}
+
+/// Staples what the server was given (`SSL_CTX_set_tlsext_status_cb`).
+private func stapleAnything(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
+  // SAFETY: the context refers to its server, which lives as long as the context.
+  guard let ssl = unsafe ssl, let found = unsafe SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0) else {
+    return SSL_TLSEXT_ERR_NOACK
+  }
+  guard let staple = unsafe Unmanaged<ChainServer>.fromOpaque(found).takeUnretainedValue().staple else {
+    return SSL_TLSEXT_ERR_NOACK
+  }
+  return unsafe copenssl_SSL_set_tlsext_status_ocsp_resp(ssl, staple, staple.count) == 1
+    ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL
 }
