@@ -1,30 +1,35 @@
 public import ActorSockets
 
 extension TCPListener {
-  /// The accepted connections, encrypted, one for each iteration of a `for` loop. Each is delivered when its handshake is done.
+  /// The accepted connections, encrypted, one for each iteration of a `for` loop. Each is delivered when its handshake
+  /// is done.
   ///
   /// ```swift
   /// for try await connection in listener.connections(tls: context) { … }
   /// ```
   ///
-  /// The handshakes of several connections run at the same time, so a slow one delays no other connection. Connections are delivered in
-  /// the order in which their handshakes end. A connection whose handshake fails is not delivered; its peer gets the alert.
+  /// The handshakes of several connections run at the same time, so a slow one delays no other connection. Connections
+  /// are delivered in the order in which their handshakes end. A connection whose handshake fails is not delivered; its
+  /// peer gets the alert.
   ///
   /// The loop accepts only while it waits for a connection; handshakes that have begun continue meanwhile.
   /// ``TLSConfiguration/handshakeTimeout`` limits the time of each.
   ///
-  /// When the listener is closed, the loop gets the connections whose handshakes have begun, and then ends. To end at once, cancel the
-  /// task. When the sequence and its iterators are dropped, connections that were not delivered are reset.
+  /// When the listener is closed, the loop gets the connections whose handshakes have begun, and then ends. To end at
+  /// once, cancel the task. When the sequence and its iterators are dropped, connections that were not delivered are
+  /// reset.
   ///
   /// - Parameters:
   ///   - context: The certificates, trust roots and other settings.
-  ///   - handshakeLimit: The most handshakes at a time, at least 1. Further connections wait in the kernel's backlog until one of the
-  ///     handshakes ends.
-  ///   - timeout: The longest time to wait for each connection. When it expires, the loop throws `.timedOut`; handshakes continue, and a
-  ///     new loop over the same sequence continues with the next connection. With `.zero`, only a connection whose handshake is done is
-  ///     delivered, but the handshakes of all waiting connections begin. `nil` means no limit.
-  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error; not for handshakes that end because of a
-  ///     cancellation. With `nil`, the default, errors that no peer caused are printed in one line on standard error.
+  ///   - handshakeLimit: The most handshakes at a time, at least 1. Further connections wait in the kernel's backlog
+  ///     until one of the handshakes ends.
+  ///   - timeout: The longest time to wait for each connection. When it expires, the loop throws `.timedOut`;
+  ///     handshakes continue, and a new loop over the same sequence continues with the next connection. With `.zero`,
+  ///     only a connection whose handshake is done is delivered, but the handshakes of all waiting connections begin.
+  ///     `nil` means no limit.
+  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error; not for handshakes that
+  ///     end because of a cancellation. With `nil`, the default, errors that no peer caused are printed in one line on
+  ///     standard error.
   /// - Returns: The connections.
   public nonisolated func connections(
     tls context: TLSContext, handshakeLimit: Int = 1_000, timeout: Timeout? = nil,
@@ -37,7 +42,8 @@ extension TCPListener {
     return TLSConnections(acceptor: HandshakeAcceptor(self, limit: handshakeLimit, layer), timeout: timeout)
   }
 
-  /// The encrypted connections of a listener: see ``TCPListener/connections(tls:handshakeLimit:timeout:handshakeFailed:)``.
+  /// The encrypted connections of a listener: see
+  /// ``TCPListener/connections(tls:handshakeLimit:timeout:handshakeFailed:)``.
   public struct TLSConnections: AsyncSequence, AsyncIteratorProtocol, Sendable {
     fileprivate let acceptor: HandshakeAcceptor<TLSConnection>
     fileprivate let timeout: Timeout?
@@ -57,8 +63,8 @@ extension TCPListener {
     /// *Ordering*: calls get connections in the order in which the calls were made.
     ///
     /// - Returns: The connection; `nil` when the listener is closed and all handshakes have ended.
-    /// - Throws: ``SocketError``: `.timedOut`, `.invalidArgument` if `handshakeLimit` is less than 1, or what broke the listener;
-    ///   `CancellationError` when the task is cancelled.
+    /// - Throws: ``SocketError``: `.timedOut`, `.invalidArgument` if `handshakeLimit` is less than 1, or what broke the
+    ///   listener; `CancellationError` when the task is cancelled.
     public func next() async throws -> TLSConnection? { try await acceptor.next(timeout: timeout) }
 
     /// Waits for the next connection, called from any isolation.

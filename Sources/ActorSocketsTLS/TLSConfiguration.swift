@@ -9,8 +9,8 @@ public struct TLSConfiguration: Sendable {
 
   /// The roots that the certificates of peers must lead to.
   public var trustRoots: [TLSTrustRoots]
-  /// Whether a chain may end at a certificate of ``trustRoots`` that another authority issued: an intermediate certificate, or the
-  /// peer's own.
+  /// Whether a chain may end at a certificate of ``trustRoots`` that another authority issued: an intermediate
+  /// certificate, or the peer's own.
   ///
   /// If false, the default, a chain must end at a certificate that signed itself. Otherwise the peer is refused with
   /// `.unknownAuthority`, and the error names this property. If true, names, validity and purposes are still checked.
@@ -23,8 +23,8 @@ public struct TLSConfiguration: Sendable {
   public var verification = TLSVerification.full
   /// Whether clients refuse servers that do not staple a response of OCSP to their certificates: RFC 6066, section 8.
   ///
-  /// Also if false, the default, clients ask for a response, verify the one that they get, and refuse a server that sends none although
-  /// its certificate says that it does (must-staple, RFC 7633).
+  /// Also if false, the default, clients ask for a response, verify the one that they get, and refuse a server that
+  /// sends none although its certificate says that it does (must-staple, RFC 7633).
   public var requiresStaple = false
   /// The most certificates between a peer's certificate and the root, 0 to 100.
   public var maximumChainDepth = 10

@@ -33,8 +33,8 @@ extension TLSError {
     /// The revocation list of the certificate's issuer has expired, or is not valid yet. Load a newer one with
     /// ``TLSContext/reloadRevocationLists()``.
     public static let revocationListExpired = Code("revocationListExpired")
-    /// The server stapled no response of OCSP to its certificate, although ``TLSConfiguration/requiresStaple`` or the certificate
-    /// itself demands one.
+    /// The server stapled no response of OCSP to its certificate, although ``TLSConfiguration/requiresStaple`` or the
+    /// certificate itself demands one.
     public static let stapleMissing = Code("stapleMissing")
     /// The stapled response of OCSP is malformed, out of date, about another certificate, or not signed by the issuer.
     public static let stapleInvalid = Code("stapleInvalid")

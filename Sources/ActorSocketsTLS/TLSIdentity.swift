@@ -2,8 +2,8 @@ internal import SocketSystem
 
 /// A certificate with its private key and its intermediate certificates: what this side shows to peers.
 ///
-/// An identity is read once and does not change, except for the response that ``replaceStaple(_:)`` replaces. To use new
-/// certificates, make another one and pass it to ``TLSContext/replaceIdentities(identity:identities:)``.
+/// An identity is read once and does not change, except for the response that ``replaceStaple(_:)`` replaces. To use
+/// new certificates, make another one and pass it to ``TLSContext/replaceIdentities(identity:identities:)``.
 ///
 /// The initialisers throw a ``TLSError`` that names the file: `.badFile` if the file cannot be read or contains
 /// something else, `.keyMismatch` if the key does not belong to the certificate, `.wrongPassphrase`, or

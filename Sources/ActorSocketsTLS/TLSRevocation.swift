@@ -4,8 +4,9 @@ public enum TLSRevocation: Sendable {
   case none
   /// Certificates are checked against these lists; at least one.
   ///
-  /// A certificate without a current list of its issuer is refused: with ``TLSError/Code-swift.struct/revocationUnknown`` if there is
-  /// no list, and with ``TLSError/Code-swift.struct/revocationListExpired`` if the list is out of date. Trust roots need no list.
+  /// A certificate without a current list of its issuer is refused: with
+  /// ``TLSError/Code-swift.struct/revocationUnknown`` if there is no list, and with
+  /// ``TLSError/Code-swift.struct/revocationListExpired`` if the list is out of date. Trust roots need no list.
   case crls([List], scope: Scope = .chain)
 
   /// A source of revocation lists. Delta lists and indirect lists are not supported: they count as missing.
@@ -28,12 +29,12 @@ public enum TLSRevocation: Sendable {
 extension TLSContext {
   /// Replaces the revocation lists for certificates that are verified from now on.
   ///
-  /// Established connections do not change. No session of an earlier connection is resumed any more, because resumption does not verify
-  /// the peer again: neither by clients nor by servers of this context.
+  /// Established connections do not change. No session of an earlier connection is resumed any more, because resumption
+  /// does not verify the peer again: neither by clients nor by servers of this context.
   ///
   /// - Parameter revocation: Replaces ``TLSConfiguration/revocation``.
-  /// - Throws: ``TLSError`` with the code `.badFile` if a source has no list or cannot be read, and `.invalidConfiguration` if there is
-  ///   no source. Then nothing is replaced.
+  /// - Throws: ``TLSError`` with the code `.badFile` if a source has no list or cannot be read, and
+  ///   `.invalidConfiguration` if there is no source. Then nothing is replaced.
   public func replaceRevocationLists(_ revocation: TLSRevocation) throws(TLSError) {
     let generation = try newSessionContext()
     try revocationLists.replace(revocation)
@@ -43,7 +44,8 @@ extension TLSContext {
 
   /// Reads the files of the revocation lists again, as ``replaceRevocationLists(_:)`` with the same sources.
   ///
-  /// - Throws: ``TLSError`` with the code `.badFile` if a source has no list or cannot be read. Then the old lists stay.
+  /// - Throws: ``TLSError`` with the code `.badFile` if a source has no list or cannot be read. Then the old lists
+  ///   stay.
   public func reloadRevocationLists() throws(TLSError) {
     try replaceRevocationLists(revocationLists.current.revocation)
   }

@@ -3,8 +3,8 @@ internal import SocketSystem
 
 // How connections are accepted for a sequence that hands them out after a handshake. `HandshakeQueue` decides.
 //
-// - A connection is accepted only while a call to `next` waits, so a program that does not ask accepts nothing. Handshakes that have
-//   begun continue without a call.
+// - A connection is accepted only while a call to `next` waits, so a program that does not ask accepts nothing. Handshakes that
+//   have begun continue without a call.
 // - One task accepts, and each handshake has a task. Each ends by itself: accepting when it is cancelled, a handshake at its time
 //   limit or when its connection is aborted.
 // - The tasks refer to the acceptor weakly. When the program drops it, `deinit` aborts what is not delivered, which ends the tasks.

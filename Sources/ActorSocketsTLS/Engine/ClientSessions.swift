@@ -3,8 +3,8 @@ internal import SocketSystem
 
 /// The sessions that a client can resume, by the server's name.
 ///
-/// Only sessions with trusted servers are added, and only connections of the same context take them. Removing all begins a new
-/// generation: what connections of an earlier one bring later is not added.
+/// Only sessions with trusted servers are added, and only connections of the same context take them. Removing all
+/// begins a new generation: what connections of an earlier one bring later is not added.
 final class ClientSessions: Sendable {
   private let store = Locked(Store())
   private let limit: Int

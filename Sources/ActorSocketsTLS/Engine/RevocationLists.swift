@@ -1,7 +1,8 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// The revocation lists of a context. They are replaced as a whole, so a verification sees the old ones or the new ones.
+/// The revocation lists of a context. They are replaced as a whole, so a verification sees the old ones or the new
+/// ones.
 final class RevocationStore: Sendable {
   private let lists: Locked<RevocationLists>
 
@@ -19,18 +20,18 @@ final class RevocationStore: Sendable {
 }
 
 /// Revocation lists that were read, as a stack of OpenSSL (`STACK_OF(X509_CRL)`).
-@safe final class RevocationLists: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): the stack does not change after `init`. OpenSSL sorts the entries of a list on first use, under a
-  // lock of that list.
-
+///
+/// The stack does not change after `init`. OpenSSL sorts the entries of a list on first use, under a lock of that list.
+final class RevocationLists: Sendable {
   /// Where the lists came from.
   let revocation: TLSRevocation
-  private let stack: OpaquePointer
+  private let stack: OpenSSLObject
 
   init(_ revocation: TLSRevocation) throws(TLSError) {
-    // SAFETY: the stack belongs to `self` from here on; `deinit` frees it, also if this throws.
-    guard let stack = unsafe OPENSSL_sk_new_null() else { throw OpenSSLErrors.take().failure() }
-    unsafe self.stack = stack
+    // SAFETY: the object owns the stack, and the stack a reference to each list.
+    stack = try unsafe OpenSSLObject(OPENSSL_sk_new_null()) { stack in
+      unsafe OPENSSL_sk_pop_free(stack) { unsafe X509_CRL_free($0.map { OpaquePointer($0) }) }
+    }
     self.revocation = revocation
     guard case .crls(let sources, _) = revocation else { return }
     if sources.isEmpty { throw ConfigurationCheck.invalid("there is no revocation list to check certificates against") }
@@ -42,12 +43,9 @@ final class RevocationStore: Sendable {
     }
   }
 
-  // SAFETY: only this value has the stack, which owns a reference to each list.
-  deinit { unsafe OPENSSL_sk_pop_free(stack) { unsafe X509_CRL_free($0.map { OpaquePointer($0) }) } }
-
   /// The number of lists.
   // SAFETY: the stack is this value's.
-  var count: Int { max(0, Int(unsafe OPENSSL_sk_num(stack))) }
+  var count: Int { max(0, Int(unsafe OPENSSL_sk_num(stack.pointer))) }
 
   // MARK: Reading
 
@@ -58,8 +56,8 @@ final class RevocationStore: Sendable {
   private func read(pem bytes: [UInt8], from source: Source) throws(TLSError) {
     let before = count
     try unsafe withBIO(reading: bytes) { bio throws(TLSError) in
-      // SAFETY: the BIO lives during the call, and each list gets an owner. Lists are never encrypted; if a file claims so, the
-      // callback keeps OpenSSL from asking for a passphrase at the terminal.
+      // SAFETY: the BIO lives during the call, and each list gets an owner. Lists are never encrypted; if a file claims
+      // so, the callback keeps OpenSSL from asking for a passphrase at the terminal.
       while let list = unsafe PEM_read_bio_X509_CRL(bio, nil, { _, _, _, _ in -1 }, nil) { try unsafe add(list) }
       let errors = OpenSSLErrors.take()
       guard errors.contains(library: Int32(ERR_LIB_PEM), reason: PEM_R_NO_START_LINE) else {
@@ -87,7 +85,7 @@ final class RevocationStore: Sendable {
 
   // SAFETY: the caller gives up its reference, which the stack takes over or this frees.
   private func add(_ list: OpaquePointer) throws(TLSError) {
-    guard unsafe OPENSSL_sk_push(stack, UnsafeRawPointer(list)) > 0 else {
+    guard unsafe OPENSSL_sk_push(stack.pointer, UnsafeRawPointer(list)) > 0 else {
       unsafe X509_CRL_free(list)
       throw OpenSSLErrors.take().failure()
     }
@@ -107,7 +105,7 @@ final class RevocationStore: Sendable {
     let flags = X509_V_FLAG_CRL_CHECK | (scope == .chain ? X509_V_FLAG_CRL_CHECK_ALL : 0)
     unsafe X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(store), UInt(flags))
     unsafe X509_STORE_CTX_set_verify_cb(store, excuseTrustRoot)
-    unsafe X509_STORE_CTX_set0_crls(store, stack)
+    unsafe X509_STORE_CTX_set0_crls(store, stack.pointer)
     defer { unsafe X509_STORE_CTX_set0_crls(store, nil) }
     return verify()
   }
@@ -115,8 +113,8 @@ final class RevocationStore: Sendable {
 
 /// Lets a verification continue if there is no usable list for a trust root (`X509_STORE_CTX_set_verify_cb`).
 ///
-/// A trust root is trusted because the program says so, and what issued it may not be in the chain. If there is a list and the root is
-/// on it, it is refused all the same.
+/// A trust root is trusted because the program says so, and what issued it may not be in the chain. If there is a list
+/// and the root is on it, it is refused all the same.
 private func excuseTrustRoot(_ isGood: Int32, _ store: OpaquePointer?) -> Int32 {
   // SAFETY: OpenSSL passes the verification's context, which lives during the callback.
   guard isGood == 0, let store = unsafe store else { return isGood }
@@ -126,8 +124,8 @@ private func excuseTrustRoot(_ isGood: Int32, _ store: OpaquePointer?) -> Int32 
   return 1
 }
 
-/// Whether the certificate under verification is a trust root: the last of the chain, or one that was given as a root although the
-/// peer sent its issuer, too.
+/// Whether the certificate under verification is a trust root: the last of the chain, or one that was given as a root
+/// although the peer sent its issuer, too.
 private func isAtTrustRoot(_ store: OpaquePointer) -> Bool {
   // SAFETY: as above; the connection, if there is one, lives during the verification.
   let last = unsafe OPENSSL_sk_num(X509_STORE_CTX_get0_chain(store)) - 1

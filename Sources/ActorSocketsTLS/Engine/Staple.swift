@@ -2,8 +2,8 @@ internal import COpenSSL
 
 /// A response of OCSP about one certificate: RFC 6960. A server staples it to its certificate: RFC 6066, section 8.
 ///
-/// A response is verified with the issuer of the certificate, which the chain has verified before. It must be signed by that issuer,
-/// or by a responder whose certificate this issuer signed for that purpose: RFC 6960, section 4.2.2.2.
+/// A response is verified with the issuer of the certificate, which the chain has verified before. It must be signed by
+/// that issuer, or by a responder whose certificate this issuer signed for that purpose: RFC 6960, section 4.2.2.2.
 struct Staple: ~Copyable {
   /// The most bytes of a response: as many as OpenSSL accepts with TLS 1.2.
   static let limit = 16_384
@@ -22,7 +22,8 @@ struct Staple: ~Copyable {
       throw Self.invalid("has \(bytes.count) bytes, and \(Self.limit) are the limit")
     }
     OpenSSLErrors.clear()
-    // SAFETY: the bytes live during the call, which moves its copy of the pointer within them. What is found gets an owner.
+    // SAFETY: the bytes live during the call, which moves its copy of the pointer within them. What is found gets an
+    // owner.
     let (found, isWhole) = unsafe bytes.withUnsafeBufferPointer { buffer in
       var place = buffer.baseAddress
       let found = unsafe d2i_OCSP_RESPONSE(nil, &place, buffer.count)
@@ -61,12 +62,14 @@ struct Staple: ~Copyable {
 
   // MARK: Verifying
 
-  /// Throws unless the response is a current one about this certificate that says that it is good, signed by its issuer or for it.
+  /// Throws unless the response is a current one about this certificate that says that it is good, signed by its issuer
+  /// or for it.
   ///
   /// - Parameters:
   ///   - certificate: The certificate.
   ///   - issuer: Its issuer, which the caller has verified.
-  /// - Throws: `TLSError`: `.stapleInvalid`, `.revoked`, or `.revocationUnknown` if the issuer does not know the certificate.
+  /// - Throws: `TLSError`: `.stapleInvalid`, `.revoked`, or `.revocationUnknown` if the issuer does not know the
+  ///   certificate.
   func verify(for certificate: Certificate, by issuer: Certificate) throws(TLSError) {
     try verifySignature(issuer)
     switch try Self.status(answer(about: certificate, by: issuer)) {
@@ -80,7 +83,8 @@ struct Staple: ~Copyable {
     }
   }
 
-  /// Throws unless the response is a current one about a certificate with this serial number. A server does not verify it further.
+  /// Throws unless the response is a current one about a certificate with this serial number. A server does not verify
+  /// it further.
   ///
   /// - Throws: `TLSError` with the code `.stapleInvalid`.
   func check(for certificate: Certificate) throws(TLSError) { _ = try Self.status(answer(about: certificate)) }
@@ -91,7 +95,8 @@ struct Staple: ~Copyable {
     return answer.status
   }
 
-  /// Verifies the signature with the issuer, or with a certificate in the response that the issuer signed for this purpose.
+  /// Verifies the signature with the issuer, or with a certificate in the response that the issuer signed for this
+  /// purpose.
   private func verifySignature(_ issuer: Certificate) throws(TLSError) {
     OpenSSLErrors.clear()
     // SAFETY: the store belongs to this function, and the stack lives during the call.
@@ -152,7 +157,8 @@ struct Staple: ~Copyable {
 }
 
 extension Certificate {
-  /// Whether the certificate says that its server always staples a response (the TLS feature `status_request`: RFC 7633).
+  /// Whether the certificate says that its server always staples a response (the TLS feature `status_request`: RFC
+  /// 7633).
   var mustStaple: Bool {
     // SAFETY: the features are a copy, which is freed here.
     defer { OpenSSLErrors.clear() }

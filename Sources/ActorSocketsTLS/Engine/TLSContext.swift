@@ -22,7 +22,8 @@ public final class TLSContext: Sendable {
   private let preinstalled: TLSIdentity?
   let sessions: ClientSessions
   let ticketKeys: Locked<TicketKeyRing>
-  /// The name under which servers make sessions; `nil` for the one that `server` has. A session of another name is not resumed.
+  /// The name under which servers make sessions; `nil` for the one that `server` has. A session of another name is not
+  /// resumed.
   private let sessionContext = Locked<[UInt8]?>(nil)
 
   /// Reads all files that the configuration names, and checks the configuration.
@@ -74,8 +75,8 @@ public final class TLSContext: Sendable {
     sessions.removeAll()
   }
 
-  /// Keeps connections that begin from now on from resuming sessions that began before, also those that connections under way will
-  /// bring.
+  /// Keeps connections that begin from now on from resuming sessions that began before, also those that connections
+  /// under way will bring.
   ///
   /// - Parameter name: A name from `newSessionContext()`.
   func forgetSessions(beginning name: [UInt8]) {

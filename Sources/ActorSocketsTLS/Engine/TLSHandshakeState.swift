@@ -25,7 +25,8 @@ final class TLSHandshakeState {
   var identity: TLSIdentity?
   /// The name that a client asked for. Sessions are stored under it.
   var serverName: ServerName?
-  /// The generation of the context's sessions when this connection was made. A session of it belongs to that generation.
+  /// The generation of the context's sessions when this connection was made. A session of it belongs to that
+  /// generation.
   let generation: Int
   /// The last alert sent, and the last alert received.
   var sentAlert: UInt8?

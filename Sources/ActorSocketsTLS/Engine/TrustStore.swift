@@ -13,7 +13,8 @@ struct TrustStore {
   private(set) var trustsOnlyPins = false
   /// The roots that were given one by one. Servers name them to clients.
   private(set) var roots: [Certificate] = []
-  /// Those of `roots` at which no chain can end, because they did not sign themselves and partial chains are not accepted.
+  /// Those of `roots` at which no chain can end, because they did not sign themselves and partial chains are not
+  /// accepted.
   private var partialAnchors: [Certificate] = []
   /// The error if there is no root, so that no certificate could be verified; otherwise `nil`.
   private(set) var missingRoots: TLSError?

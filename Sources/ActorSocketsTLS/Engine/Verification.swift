@@ -52,8 +52,9 @@ private func askVerifier(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: 
   }
 }
 
-/// Chooses the alert of a refusal. OpenSSL derives it from the result of the verification, and would tell a peer that its certificate
-/// has expired if it is the revocation list that has. The result chosen here leads to the alert certificate_unknown.
+/// Chooses the alert of a refusal. OpenSSL derives it from the result of the verification, and would tell a peer that
+/// its certificate has expired if it is the revocation list that has. The result chosen here leads to the alert
+/// certificate_unknown.
 private func chooseAlert(_ store: OpaquePointer) {
   // SAFETY: as above.
   if TLSError.Code(verification: unsafe X509_STORE_CTX_get_error(store)).isAboutMissingList {

@@ -76,10 +76,9 @@ struct VerificationFinding {
 
   private var anchorDetail: String {
     guard let partialAnchor else { return "" }
-    return """
-      the chain leads to the trust root \(AddressError.quote(partialAnchor.subject)), which is not self-signed; trust the root that \
-      issued it, or set the configuration's acceptsPartialChains
-      """
+    let root = AddressError.quote(partialAnchor.subject)
+    return "the chain leads to the trust root \(root), which is not self-signed; "
+      + "trust the root that issued it, or set the configuration's acceptsPartialChains"
   }
 
   private func nameDetail(_ serverName: ServerName?) -> String {

@@ -7,8 +7,8 @@ import Testing
 
 /// Revocation lists that are cut off, changed at random from seeds, or no lists at all.
 ///
-/// Each is refused as a file, or a certificate is verified with it; nothing traps, and a list that was changed never makes a revoked
-/// certificate good. How many there are: `ACTORSOCKETS_ROUNDS`.
+/// Each is refused as a file, or a certificate is verified with it; nothing traps, and a list that was changed never
+/// makes a revoked certificate good. How many there are: `ACTORSOCKETS_ROUNDS`.
 @Suite struct RevocationFuzzTests {
   private static let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 10_000
 
