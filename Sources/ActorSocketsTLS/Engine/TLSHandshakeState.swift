@@ -42,6 +42,10 @@ final class TLSHandshakeState {
 
   var isServer: Bool { role == .server }
 
+  /// Whether the certificate passed the checks, but not the response stapled to it. OpenSSL does not keep that with the
+  /// session, so a resumed one would seem to be trusted.
+  var hasBadStaple: Bool { verifyResult == X509_V_OK && verdict?.error != nil }
+
   /// The state of a connection, for its callbacks.
   // SAFETY: the maker of the connection has attached its state, and keeps it longer than the connection.
   static func of(_ ssl: OpaquePointer?) -> TLSHandshakeState? {

@@ -98,6 +98,15 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
     let careless = try files.client(version) { $0.verification = .dangerouslyNone }
     let (error, session) = try server.verdict(of: careless, asking: RevocationFiles.name)
     #expect(error == nil && session?.verdict.error?.code == .revoked)
+    // Resumption would forget it, so there is none.
+    let identity = try files.files.identity()
+    try identity.replaceStaple(files.response("leaf", "revoked"))
+    let ours = try TLSContext(TLSConfiguration(identity: identity))
+    for _ in 0..<2 {
+      let ends = try TwoEnds(client: careless, server: ours, serverName: RevocationFiles.name)
+      #expect(ends.handshake().client == nil && !ends.client.session.isResumed)
+      #expect(ends.client.session.verdict.error?.code == .revoked)
+    }
     func ask(_ roots: String, _ server: ChainServer, requiring: Bool = false) throws -> (TLSError.Code?, Bool?) {
       let seen = Notes<Bool>()
       let asking = try files.client(version, requiring: requiring) {
