@@ -19,7 +19,8 @@ extension TCPListener {
   ///   - drain: How long handlers may continue when the server stops.
   ///   - reactors: The number of reactors that share the connections, 1 to 256.
   ///   - signals: The signals that stop the server.
-  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error. With `nil`, the default,
+  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error; also for connections that
+  ///     did not get as far as the handshake, because a load balancer sent no valid header. With `nil`, the default,
   ///     errors that no peer caused are printed in one line on standard error.
   ///   - handlerFailed: Called with each error that a handler throws. With `nil`, the default, errors that no peer
   ///     caused are printed.
@@ -34,7 +35,13 @@ extension TCPListener {
     handlerFailed: (@Sendable (TLSConnection, any Error) -> Void)? = nil,
     handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
   ) async throws -> ServeReport {
-    try await serve(on: place, limits: limits, drain: drain, reactors: reactors, stopOn: signals) { plain in
+    // Called for connections that fail ahead of the handshake: behind a load balancer, without a valid header.
+    let headerFailed = { @Sendable (plain: TCPConnection, error: any Error) -> Void in
+      handshakeFailed?(plain.startTLS(context, as: .server), error)
+    }
+    return try await serve(
+      on: place, limits: limits, drain: drain, reactors: reactors, stopOn: signals, handlerFailed: headerFailed
+    ) { plain in
       let connection = plain.startTLS(context, as: .server)
       do {
         try await connection.handshake()
@@ -57,7 +64,7 @@ extension TCPListener {
     _ error: any Error, of connection: TLSConnection, isHandshake: Bool,
     _ tell: (@Sendable (TLSConnection, any Error) -> Void)?
   ) -> HandlerError {
-    guard let tell else { return HandlerError(error, isHandshake: isHandshake) }
+    guard let tell else { return HandlerError(error, isHandshake: isHandshake, isPrinted: true) }
     return HandlerError(error, isHandshake: isHandshake) { tell(connection, error) }
   }
 }

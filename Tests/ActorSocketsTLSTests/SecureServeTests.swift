@@ -237,4 +237,44 @@ import Testing
     serving.cancel()
     #expect(try await serving.value.failedByPeer == 0)
   }
+
+  @Test
+  func `A connection without a valid PROXY header is told as a handshake that failed, and a valid one is encrypted`()
+    async throws
+  {
+    try await within("the line comes back") {
+      var configuration = TCPListener.Configuration()
+      configuration.proxyProtocol = try ProxyProtocol(.required, from: "127.0.0.0/8")
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), configuration: configuration)
+      let failures = Notes<(SocketAddress?, any Error)>()
+      let clients = Notes<SocketAddress?>()
+      let context = try Contexts.server()
+      let serving = Task {
+        try await listener.serve(
+          tls: context, handshakeFailed: { connection, error in failures.add((connection.localAddress, error)) },
+          handlerFailed: { _, error in Issue.record("a handler failed: \(error)") }
+        ) { connection in
+          clients.add(connection.remoteAddress)
+          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+        }
+      }
+      let address = listener.localAddresses[0]
+      let wrong = try RawSocket.connected(to: address)
+      try wrong.send("PROXY nonsense\r\n")
+      try await eventually("the failure is told") { failures.all.count == 1 }
+      #expect((failures.all[0].1 as? SocketError)?.code == .invalidProxyHeader)
+      var client = TCPConnection.Configuration()
+      let source = SocketAddress("192.0.2.1:5")
+      client.proxyHeader = ProxyHeader(source: source, destination: address)
+      let connection = try await TLSConnection.connect(
+        to: .address(address), context: Contexts.client(), serverName: "server.test", configuration: client)
+      try await connection.write(utf8: "hello\n")
+      #expect(try await connection.read(until: .lf) == Array("hello\n".utf8))
+      #expect(clients.all == [source])
+      await connection.close()
+      serving.cancel()
+      let report = try await serving.value
+      #expect(report.failedByPeer == 1 && report.failed == 0 && report.finished == 1)
+    }
+  }
 }

@@ -22,7 +22,7 @@ import Testing
   @Test(arguments: [
     "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.1/8", "2001:db8::/129", "2001:db8::1/32",
     "::ffff:10.0.0.0/104",
-    "10.0.0.0/8/8", "", "/8", "host/8", "10.0.0.0/ 8", "10.0.0.0/256",
+    "10.0.0.0/8/8", "", "/8", "host/8", "10.0.0.0/ 8", "10.0.0.0/256", "fe80::1%lo", "fe80::%lo/10",
   ])
   func `What is not a network is refused`(text: String) {
     #expect(throws: AddressError.self) { try IPNetwork(parsing: text) }

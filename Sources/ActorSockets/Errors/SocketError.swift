@@ -75,9 +75,9 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let layerFailed = Code("layerFailed")
     /// The proxy did not answer as its protocol demands, or ended the conversation: see ``TCPConnection/Configuration/proxy``.
     public static let proxyFailed = Code("proxyFailed")
-    /// The proxy wants another name and password than it was given, or a form of authentication that is not supported.
+    /// The proxy rejected the credentials, or requires credentials or a method that is not supported.
     public static let proxyAuthenticationFailed = Code("proxyAuthenticationFailed")
-    /// The proxy could not connect, or does not want to.
+    /// The proxy could not connect to the target, or refused to.
     public static let proxyRefused = Code("proxyRefused")
     /// The PROXY header of an accepted connection is missing, not valid, or does not come from a trusted network: see
     /// ``TCPListener/Configuration/proxyProtocol``.
@@ -183,8 +183,8 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   public var underlyingError: (any Error)? { box.contents.underlying }
 
   /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer in time, did
-  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8, an invalid message or an invalid PROXY header. A server need not report such
-  /// errors, because any peer can cause them at will.
+  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8, an invalid message or an invalid PROXY header. A
+  /// server need not report such errors, because any peer can cause them at will.
   public var isCausedByPeer: Bool {
     switch code {
     case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage, .invalidProxyHeader,
@@ -271,7 +271,7 @@ extension SocketError.Code {
     case .rejected: "a closure of the program refused"
     case .layerFailed: "a layer above the stream failed"
     case .proxyFailed: "the proxy did not answer as its protocol demands"
-    case .proxyAuthenticationFailed: "the proxy wants another name and password"
+    case .proxyAuthenticationFailed: "the proxy rejected the credentials, or requires some"
     case .proxyRefused: "the proxy did not connect"
     case .invalidProxyHeader: "the PROXY header is missing or not valid"
     case .reactorShutDown: "the reactor was shut down"

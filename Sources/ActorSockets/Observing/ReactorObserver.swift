@@ -22,7 +22,7 @@ public protocol ReactorObserver: Sendable {
   /// - Parameter connection: The connection.
   func connected(_ connection: ObservedConnection)
 
-  /// A listener accepted a connection.
+  /// A listener accepted a connection. Behind a load balancer, this is called when the header has arrived.
   ///
   /// The connection.
   func accepted(_ connection: ObservedConnection)
@@ -34,12 +34,12 @@ public protocol ReactorObserver: Sendable {
   ///   - error: The reason; `.closed` if it was closed, cancelled or dropped before it was established.
   func connectFailed(_ connection: ObservedConnection, _ error: SocketError)
 
-  /// A try to connect has failed, and there will be another one: see ``TCPConnection/Configuration/retry``.
+  /// A try to connect has failed, and connecting will be tried again: see ``TCPConnection/Configuration/retry``.
   ///
   /// - Parameters:
   ///   - connection: The connection.
   ///   - error: Why this try has failed.
-  ///   - delay: When the next try begins.
+  ///   - delay: The delay before the next try.
   func connectWillRetry(_ connection: ObservedConnection, _ error: SocketError, after delay: Duration)
 
   /// A connection has ended.

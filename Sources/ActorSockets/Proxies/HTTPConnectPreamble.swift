@@ -42,7 +42,7 @@ struct HTTPConnectPreamble: Preamble {
 
   let awaited = "the HTTP proxy's answer to CONNECT"
 
-  mutating func next(_ arrived: [UInt8]) throws(SocketError) -> PreambleStep {
+  mutating func next(_ arrived: [UInt8], isAtEnd: Bool) throws(SocketError) -> PreambleStep {
     if !isSent {
       isSent = true
       return .send(request, taking: 0)
@@ -52,11 +52,14 @@ struct HTTPConnectPreamble: Preamble {
     guard let end = Self.endOfHeader(arrived) else { return .wait }
     let line = arrived.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
     let parts = line.split(separator: UInt8(ascii: " "), maxSplits: 2, omittingEmptySubsequences: false)
-    guard parts.count >= 2, parts[0].count == 8, parts[1].count == 3, let status = UInt16(decimalDigits: parts[1])
+    guard parts.count >= 2, parts[0].count == 8, UInt8(decimalDigits: parts[0].suffix(1)) != nil, parts[1].count == 3,
+      let status = UInt16(decimalDigits: parts[1])
     else {
       throw failure("the status line is not valid: \(Self.quote(line))")
     }
     switch status {
+    // The connection would not change its protocol: that was not asked for.
+    case 101: throw failure("it changed the protocol: \(Self.quote(line))")
     case 100..<200:
       interimAnswers += 1
       if interimAnswers > Self.mostInterimAnswers {
@@ -64,7 +67,8 @@ struct HTTPConnectPreamble: Preamble {
       }
       return .send([], taking: end)
     case 200..<300: return .done(taking: end)
-    case 407: throw refusal(.proxyAuthenticationFailed, line)
+    // Some proxies answer 401 in place of 407.
+    case 401, 407: throw refusal(.proxyAuthenticationFailed, line)
     default: throw refusal(.proxyRefused, line)
     }
   }

@@ -13,7 +13,8 @@ final class HeaderWait {
   let settings: ProxyProtocol
   /// The address from which the connection comes: that of the balancer.
   let peer: SocketAddress?
-  var negotiation: Negotiation
+  var preamble: HeaderPreamble
+  var negotiation = Negotiation()
   var deadline: DeadlineKey?
   private let registration: Registration
 
@@ -21,17 +22,10 @@ final class HeaderWait {
     self.settings = settings
     self.peer = peer
     self.registration = registration
-    negotiation = Negotiation([HeaderPreamble(settings)])
+    preamble = HeaderPreamble(settings)
   }
 
-  /// The connection may be dropped on any thread, so the deadline is disarmed on the reactor's.
-  deinit {
-    guard let deadline else { return }
-    registration.reactor.submit { [registration] in registration.disarm(deadline) }
-  }
-
-  /// The preamble, as it is now.
-  var preamble: HeaderPreamble? { negotiation.preambles.first as? HeaderPreamble }
+  deinit { registration.disarmAnywhere(deadline) }
 
   func end() {
     if let deadline = deadline.take() { registration.disarm(deadline) }
@@ -41,11 +35,6 @@ final class HeaderWait {
 extension TCPConnection {
   /// Begins to wait for the header.
   func awaitHeader(_ wait: HeaderWait) {
-    if !wait.settings.trusts(wait.peer) {
-      if wait.settings.policy == .optional { return isUp(behind: nil, wait) }
-      let detail = "the connection does not come from a trusted network"
-      return headerFailed(SocketError(.invalidProxyHeader, operation: "PROXY header", detail: detail), wait)
-    }
     wait.deadline = registration.arm(
       at: instant(registration.reactor.now, plus: wait.settings.timeLimit.clampedNanoseconds),
       tag: ConnectDeadline.header.tag)
@@ -56,17 +45,17 @@ extension TCPConnection {
   func receiveHeader(_ wait: HeaderWait, after readiness: Readiness) {
     guard let socket = registration.socket else { return }
     do throws(SocketError) {
-      guard try wait.negotiation.proceed(on: socket, after: readiness, registration.reactor) else { return }
-      isUp(behind: wait.preamble?.header, wait)
+      let isDone = try wait.negotiation.proceed(&wait.preamble, on: socket, after: readiness, registration.reactor)
+      if isDone { isUp(behind: wait.preamble.header, wait) }
     } catch {
       headerFailed(error, wait)
     }
   }
 
   func headerTimedOut() {
-    guard let wait = transport.headerWait, let preamble = wait.preamble else { return }
+    guard let wait = transport.headerWait else { return }
     wait.deadline = nil
-    if wait.settings.policy == .optional, !preamble.hasBegun { return isUp(behind: nil, wait) }
+    if wait.settings.policy == .optional, !wait.preamble.hasBegun { return isUp(behind: nil, wait) }
     let detail = "it did not arrive within \(wait.settings.timeLimit.brief)"
     headerFailed(SocketError(.timedOut, operation: "PROXY header", detail: detail), wait)
   }
@@ -92,14 +81,19 @@ extension TCPListener {
   /// of its caller is part of every idle connection.
   @inline(never)
   nonisolated func headerArrives(on connection: TCPConnection) async throws {
-    try await connection.waitUntilOpen()
+    do {
+      try await connection.waitUntilOpen()
+    } catch {
+      // Observers have heard of it, as of a handshake that failed.
+      throw HandlerError(error, isHandshake: true)
+    }
     try await admit(connection)
   }
 
   private func admit(_ connection: TCPConnection) throws {
     let client = connection.remoteAddress
     let hasRoom = server.peers.hasRoom(for: client)
-    server.peers.enter(client)
+    server.peers.enter(connection.id, from: client)
     if hasRoom { return }
     throw SocketError(
       .limitExceeded, operation: "serve", detail: "the client has too many connections", address: client)

@@ -1,93 +1,90 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// Carries out preambles on a socket, one after the other.
+/// Carries out preambles on a socket.
 ///
 /// It looks at the bytes that have arrived and leaves them in the kernel; only those that a preamble takes are received. So whatever
 /// follows a preamble is in the socket when the stream begins, as if it had just arrived. This costs one more system call for each
 /// message of a preamble.
 struct Negotiation {
-  private(set) var preambles: [any Preamble]
-  private var index = 0
   /// What remains to be sent of the last step.
   private var unsent: ArraySlice<UInt8> = []
-  /// The peer sends no more than what has arrived.
-  private var peerHasEnded = false
+  /// No more bytes will arrive than those that have.
+  private var isAtEnd = false
 
-  init(_ preambles: [any Preamble]) { self.preambles = preambles }
-
-  /// What is being waited for, for error messages.
-  var awaited: String { preambles.indices.contains(index) ? preambles[index].awaited : "" }
-
-  /// Continues as far as possible now. Call it at the beginning, and for each event.
+  /// Continues as far as possible without waiting.
   ///
   /// - Parameters:
+  ///   - preamble: The preamble, which is the same until it is done.
   ///   - socket: The socket, which is connected.
-  ///   - readiness: The event.
+  ///   - readiness: The event since the last call.
   ///   - reactor: The reactor that the socket belongs to.
-  /// - Returns: Whether all preambles are done. If not, wait for the next event.
-  /// - Throws: Why a preamble failed.
+  /// - Returns: Whether the preamble is done. If not, wait for the next event.
+  /// - Throws: Why the preamble failed.
   mutating func proceed(
-    on socket: BorrowedDescriptor, after readiness: Readiness, _ reactor: Reactor
+    _ preamble: inout some Preamble, on socket: BorrowedDescriptor, after readiness: Readiness, _ reactor: Reactor
   ) throws(SocketError) -> Bool {
-    if readiness.contains(.ended.union(.error)) { peerHasEnded = true }
-    while index < preambles.count {
-      if try !sendRest(on: socket) { return false }
-      let arrived = try peek(at: socket)
-      switch try preambles[index].next(arrived) {
+    if readiness.contains(.ended.union(.error)) { isAtEnd = true }
+    while true {
+      if try !sendRest(of: preamble, on: socket) { return false }
+      let arrived = try peek(for: preamble, at: socket)
+      switch try preamble.next(arrived, isAtEnd: isAtEnd) {
       case .send(let bytes, let count):
-        try take(count, from: socket, reactor)
+        try take(count, for: preamble, from: socket, reactor)
         unsent = bytes[...]
       case .done(let count):
-        try take(count, from: socket, reactor)
-        index += 1
+        try take(count, for: preamble, from: socket, reactor)
+        return true
       case .wait:
-        let limit = preambles[index].limit
-        if arrived.count >= limit { throw preambles[index].failure("it sent more than \(limit) bytes") }
-        if peerHasEnded { throw preambles[index].failure("it ended the connection") }
+        if arrived.count >= preamble.limit { throw preamble.failure("it sent more than \(preamble.limit) bytes") }
+        if isAtEnd { throw preamble.failure("it ended the connection") }
         return false
       }
     }
-    return true
   }
 
-  private mutating func sendRest(on socket: BorrowedDescriptor) throws(SocketError) -> Bool {
+  private mutating func sendRest(of preamble: some Preamble, on socket: BorrowedDescriptor) throws(SocketError) -> Bool
+  {
     while !unsent.isEmpty {
       switch socket.send(unsent.span) {
       case .bytes(let count): unsent = unsent.dropFirst(count)
       case .wouldBlock: return false
-      case .failed(let error): throw failure(error)
+      case .failed(let error): throw preamble.failure(error)
       }
     }
     return true
   }
 
-  private mutating func peek(at socket: BorrowedDescriptor) throws(SocketError) -> [UInt8] {
-    let limit = preambles[index].limit
-    if limit == 0 { return [] }
+  private mutating func peek(for preamble: some Preamble, at socket: BorrowedDescriptor) throws(SocketError) -> [UInt8]
+  {
     var arrived: [UInt8] = []
-    switch socket.peek(into: &arrived, atMost: limit) {
-    case .bytes(0): peerHasEnded = true
+    if preamble.limit == 0 { return arrived }
+    switch socket.peek(into: &arrived, atMost: preamble.limit) {
+    case .bytes(0): isAtEnd = true
     case .bytes, .wouldBlock: break
-    case .failed(let error): throw failure(error)
+    case .failed(let error): throw preamble.failure(error)
     }
     return arrived
   }
 
-  private func take(_ count: Int, from socket: BorrowedDescriptor, _ reactor: Reactor) throws(SocketError) {
+  private func take(
+    _ count: Int, for preamble: some Preamble, from socket: BorrowedDescriptor, _ reactor: Reactor
+  ) throws(SocketError) {
     var rest = count
     while rest > 0 {
       switch reactor.receiveIntoScratch(from: socket, atMost: rest) {
       case .bytes(let count) where count > 0: rest -= count
-      case .failed(let error): throw failure(error)
-      // The bytes were there a moment ago.
-      case .bytes, .wouldBlock: throw preambles[index].failure("its bytes were received elsewhere")
+      case .failed(let error): throw preamble.failure(error)
+      // They were there a moment ago.
+      case .bytes, .wouldBlock: throw preamble.failure("its bytes were received elsewhere")
       }
     }
   }
+}
 
-  private func failure(_ error: SystemError) -> SocketError {
-    var failure = preambles[index].failure("the connection broke")
+extension Preamble {
+  fileprivate func failure(_ error: SystemError) -> SocketError {
+    var failure = failure("the connection broke")
     failure.errno = error.errno
     return failure
   }

@@ -4,8 +4,8 @@ internal import SocketSystem
 // a load balancer that says whose connection it is.
 //
 // Invariants:
-// - `next` is called with all bytes that have arrived and were not taken, first with none. After `.wait` it is called again when there
-//   are more. After `.send` it is called again once the bytes are sent, with what is left.
+// - `next` is called with all bytes that have arrived and were not taken. After `.wait` it is called again when there are more, or when
+//   the other side has ended. After `.send` it is called again once the bytes are sent, with what is left.
 // - Bytes that it does not take belong to the stream. It takes them only when it is sure that they are its own.
 // - It never needs to see more than `limit` bytes at a time. If it still waits then, the conversation has failed.
 
@@ -16,10 +16,12 @@ protocol Preamble {
   var awaited: String { get }
   /// Returns the next step.
   ///
-  /// - Parameter arrived: The bytes that have arrived and that no step has taken.
+  /// - Parameters:
+  ///   - arrived: The bytes that have arrived and that no step has taken.
+  ///   - isAtEnd: Whether no more bytes can arrive. Then `.wait` means that the conversation has failed.
   /// - Returns: The step.
   /// - Throws: Why the conversation has failed.
-  mutating func next(_ arrived: [UInt8]) throws(SocketError) -> PreambleStep
+  mutating func next(_ arrived: [UInt8], isAtEnd: Bool) throws(SocketError) -> PreambleStep
   /// Returns the error of a conversation that failed for this reason.
   func failure(_ reason: String) -> SocketError
 }
@@ -41,9 +43,9 @@ struct SendPreamble: Preamble {
   init(_ bytes: [UInt8]) { self.bytes = bytes }
 
   let limit = 0
-  let awaited = "room for the PROXY header"
+  let awaited = "the sending of the PROXY header"
 
-  mutating func next(_ arrived: [UInt8]) -> PreambleStep {
+  mutating func next(_ arrived: [UInt8], isAtEnd: Bool) -> PreambleStep {
     if isSent { return .done(taking: 0) }
     isSent = true
     return .send(bytes, taking: 0)

@@ -11,8 +11,8 @@ internal import SocketSystem
 /// The proxy looks up the name that is connected to, so no name server of this machine learns it. Addresses of the proxy itself are
 /// looked up and tried as for any connection.
 ///
-/// The conversation with the proxy is not encrypted, not even for a ``TCPConnection`` that is encrypted later: who sees it sees the name
-/// and the password.
+/// The conversation with the proxy is never encrypted, not even if the connection is encrypted later. Anyone on the network path to the
+/// proxy can read the name and the password.
 public struct Proxy: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
   /// A name and a password for a proxy. Its description does not contain the password.
   public struct Credentials: Hashable, Sendable, CustomStringConvertible, CustomReflectable {

@@ -33,6 +33,9 @@ extension ProxyHeader {
     return mayBecomeOne ? .incomplete : .other
   }
 
+  /// Whether bytes certainly are the beginning of a header.
+  static func isBegun(by bytes: [UInt8]) -> Bool { bytes.starts(with: signature) || bytes.starts(with: word) }
+
   // MARK: Version 1
 
   private static func text(_ bytes: [UInt8]) throws(Fault) -> Beginning {
@@ -47,7 +50,7 @@ extension ProxyHeader {
     switch words[0] {
     case "UNKNOWN": return .header(ProxyHeader(.v1), count: end + 1)
     case "TCP4", "TCP6":
-      guard words.count == 5 else { throw Fault("the line has \(words.count) words after PROXY in place of 5") }
+      guard words.count == 5 else { throw Fault("the line has \(words.count) words after PROXY instead of 5") }
       let isIPv4 = words[0] == "TCP4"
       let source = try address(words[1], port: words[3], isIPv4)
       let destination = try address(words[2], port: words[4], isIPv4)
@@ -81,41 +84,41 @@ extension ProxyHeader {
     let count = 16 + number(bytes[14...15])
     if count > limit { throw Fault("the header has \(count) bytes; at most \(limit) are accepted") }
     guard bytes.count >= count else { return .incomplete }
-    var header = ProxyHeader(.v2)
-    let length = addressLength(ofFamily: bytes[13])
-    if command == 1, let length {
-      guard count >= 16 + length else { throw Fault("the header is too short for its addresses") }
-      (header.source, header.destination) = addresses(bytes[16..<16 + length], family: bytes[13])
-      try header.readFields(bytes[..<count], from: 16 + length)
-    } else if length != nil || bytes[13] == 0 {
-      // Addresses of LOCAL mean nothing, and without addresses fields begin at once.
-      let start = min(16 + (length ?? 0), count)
-      try header.readFields(bytes[..<count], from: start)
-    }
-    return .header(header, count: count)
+    return .header(command == 0 ? ProxyHeader(.v2) : try proxied(bytes[..<count]), count: count)
   }
 
-  /// Returns the length of both addresses of a family together; `nil` if they are unknown, or those of datagrams.
-  private static func addressLength(ofFamily family: UInt8) -> Int? {
-    switch family {
-    case 0x11: 12
-    case 0x21: 36
-    case 0x31: 216
-    default: nil
+  /// Reads a whole header whose command is PROXY. That of LOCAL has nothing to read, whatever follows.
+  private static func proxied(_ bytes: ArraySlice<UInt8>) throws(Fault) -> ProxyHeader {
+    var header = ProxyHeader(.v2)
+    let (family, transport) = (bytes[13] >> 4, bytes[13] & 15)
+    if family > 3 || transport > 2 { throw Fault("the family \(family) or the transport \(transport) is unknown") }
+    switch (family, transport) {
+    case (1...3, 1):
+      let length = [0, 12, 36, 216][Int(family)]
+      guard bytes.count >= 16 + length else { throw Fault("the header is too short for its addresses") }
+      (header.source, header.destination) = addresses(bytes[16..<16 + length], family: family)
+      try header.readFields(bytes, from: 16 + length)
+    case (0, _):
+      // What follows may be fields, or addresses to be ignored.
+      var withFields = header
+      if (try? withFields.readFields(bytes, from: 16)) != nil { header = withFields }
+    // Datagrams have no connection, so their addresses are not those of this one.
+    default: break
     }
+    return header
   }
 
   private static func addresses(_ bytes: ArraySlice<UInt8>, family: UInt8) -> (SocketAddress?, SocketAddress?) {
     let bytes = Array(bytes)
     switch family {
-    case 0x11:
+    case 1:
       func address(_ at: Int, _ port: Int) -> SocketAddress {
         .ipv4(
           IPv4Address(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]),
           port: UInt16(number(bytes[port...port + 1])))
       }
       return (address(0, 8), address(4, 10))
-    case 0x21:
+    case 2:
       func address(_ at: Int, _ port: Int) -> SocketAddress? {
         IPv6Address(bytes: bytes[at..<at + 16]).map { .ipv6($0, port: UInt16(number(bytes[port...port + 1]))) }
       }
@@ -134,6 +137,8 @@ extension ProxyHeader {
     return (try? UnixPath(parsing: text)).map { .unix($0) }
   }
 
+  private static let mostFields = 100
+
   private mutating func readFields(_ bytes: ArraySlice<UInt8>, from start: Int) throws(Fault) {
     var rest = bytes[start...]
     while !rest.isEmpty {
@@ -145,14 +150,16 @@ extension ProxyHeader {
       switch kind {
       case .padding: break
       case .checksum: try verify(bytes, value)
-      default: fields.append(Field(kind, Array(value)))
+      default:
+        fields.append(Field(kind, Array(value)))
+        if fields.count > Self.mostFields { throw Fault("the header has more than \(Self.mostFields) fields") }
       }
       rest = rest.dropFirst(3 + length)
     }
   }
 
   private mutating func verify(_ bytes: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) throws(Fault) {
-    guard value.count == 4 else { throw Fault("the checksum has \(value.count) bytes in place of 4") }
+    guard value.count == 4 else { throw Fault("the checksum has \(value.count) bytes instead of 4") }
     if hasChecksum { throw Fault("the header has two checksums") }
     var zeroed = Array(bytes)
     for index in value.indices { zeroed[index] = 0 }

@@ -7,7 +7,7 @@ public import SocketSystem
 /// if ``TCPConnection/Configuration/proxyHeader`` is set:
 ///
 /// ```swift
-/// configuration.proxyHeader = ProxyHeader(source: client.remoteAddress, destination: client.localAddress)
+/// configuration.proxyHeader = ProxyHeader(forwarding: client)
 /// ```
 public struct ProxyHeader: Hashable, Sendable {
   /// The form of the header.
@@ -20,8 +20,10 @@ public struct ProxyHeader: Hashable, Sendable {
 
   /// A field of version 2: a type, a length and a value ("TLV").
   public struct Field: Hashable, Sendable {
-    /// The type of a field. Others than those named here are kept as they are.
+    /// The type of a field.
     public struct Kind: RawRepresentable, Hashable, Sendable {
+      // Types that have no name here are kept as they are.
+
       /// The number of the type.
       public let rawValue: UInt8
       /// Creates a type from its number.
@@ -63,8 +65,8 @@ public struct ProxyHeader: Hashable, Sendable {
 
   /// The form of the header.
   public var version: Version
-  /// The address of the client. `nil` if the header contains none: the balancer itself connects, for example to see whether the server
-  /// is alive (LOCAL), or it does not know the address (UNKNOWN).
+  /// The address of the client. `nil` if the header contains none: the balancer connects for itself, for example to check whether the
+  /// server is alive (LOCAL in version 2), or it does not know the address (UNKNOWN in version 1).
   public var source: SocketAddress?
   /// The address that the client connected to. `nil` if the header contains none.
   public var destination: SocketAddress?
@@ -92,6 +94,24 @@ public struct ProxyHeader: Hashable, Sendable {
     self.hasChecksum = hasChecksum
   }
 
+  /// Creates the header for a connection that forwards another one.
+  ///
+  /// The source is the peer of the other connection. The destination is the address that the peer connected to: the one in the header that
+  /// came with the connection, if there was one, otherwise the local address. If these are an IP address and a unix socket, the header
+  /// contains no addresses.
+  ///
+  /// - Parameters:
+  ///   - connection: The connection that is forwarded.
+  ///   - version: The form of the header. Version 2 by default.
+  public init(forwarding connection: TCPConnection, _ version: Version = .v2) {
+    let source = connection.remoteAddress
+    let destination = connection.proxyHeader?.destination ?? connection.localAddress
+    self.init(version)
+    if let source, let destination, source.isUnix == destination.isUnix, version == .v2 || !source.isUnix {
+      (self.source, self.destination) = (source, destination)
+    }
+  }
+
   /// Returns the value of the first field of this type.
   ///
   /// - Parameter kind: The type.
@@ -102,9 +122,9 @@ public struct ProxyHeader: Hashable, Sendable {
 // The bytes of both versions: https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt
 
 extension ProxyHeader {
-  /// What begins version 2, and no other protocol.
+  /// The bytes with which version 2 begins.
   static let signature: [UInt8] = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a]
-  /// What begins version 1.
+  /// The bytes with which version 1 begins.
   static let word = Array("PROXY ".utf8)
   /// The most bytes of version 1, with CR and LF.
   static let longestLine = 107
@@ -112,8 +132,9 @@ extension ProxyHeader {
   /// Returns the header in the form in which it is sent.
   ///
   /// - Returns: The bytes.
-  /// - Throws: ``SocketError`` `.invalidArgument`: one address is missing, or the addresses are of different families; version 1 has
-  ///   fields, a checksum or the path of a unix socket; version 2 is longer than 65,551 bytes; a path is longer than 108 bytes.
+  /// - Throws: ``SocketError`` `.invalidArgument`: one address is missing, or one is an IP address and the other one a unix socket;
+  ///   version 1 has fields, a checksum or the path of a unix socket; version 2 is longer than 65,551 bytes; a path is longer than 108
+  ///   bytes.
   public func encoded() throws(SocketError) -> [UInt8] {
     switch version {
     case .v1: try encodedAsText()
@@ -123,7 +144,7 @@ extension ProxyHeader {
 
   private func encodedAsText() throws(SocketError) -> [UInt8] {
     if !fields.isEmpty || hasChecksum { throw Self.invalid("version 1 has neither fields nor a checksum") }
-    switch (source?.unmapped, destination?.unmapped) {
+    switch pair {
     case (nil, nil): return Array("PROXY UNKNOWN\r\n".utf8)
     case (.ipv4(let source, let from), .ipv4(let destination, let to)):
       return Array("PROXY TCP4 \(source) \(destination) \(from) \(to)\r\n".utf8)
@@ -132,7 +153,20 @@ extension ProxyHeader {
       destination.scopeID = 0
       return Array("PROXY TCP6 \(source) \(destination) \(from) \(to)\r\n".utf8)
     case (.unix, .unix): throw Self.invalid("version 1 has no form for unix sockets")
-    default: throw Self.invalid("the two addresses are not of the same family")
+    default: throw Self.invalid(Self.mixed)
+    }
+  }
+
+  private static let mixed = "one address is missing, or one is an IP address and the other one a unix socket"
+
+  /// The addresses. If one is IPv4 and the other one IPv6, the IPv4 address is mapped: RFC 4291, section 2.5.5.2.
+  private var pair: (SocketAddress?, SocketAddress?) {
+    switch (source?.unmapped, destination?.unmapped) {
+    case (.ipv4(let source, let port), let destination?) where destination.isIPv6:
+      (.ipv6(IPv6Address(mapped: source), port: port), destination)
+    case (let source?, .ipv4(let destination, let port)) where source.isIPv6:
+      (source, .ipv6(IPv6Address(mapped: destination), port: port))
+    case (let source, let destination): (source, destination)
     }
   }
 
@@ -156,7 +190,7 @@ extension ProxyHeader {
 
   /// Returns the byte with the family, and the addresses.
   private func encodedAddresses() throws(SocketError) -> (UInt8, [UInt8]) {
-    switch (source?.unmapped, destination?.unmapped) {
+    switch pair {
     case (nil, nil): return (0x00, [])
     case (.ipv4(let source, let from), .ipv4(let destination, let to)):
       return (0x11, source.bytes + destination.bytes + from.bytes + to.bytes)
@@ -164,7 +198,7 @@ extension ProxyHeader {
       return (0x21, source.bytes + destination.bytes + from.bytes + to.bytes)
     case (.unix(let source), .unix(let destination)):
       return (0x31, try Self.bytes(of: source) + Self.bytes(of: destination))
-    default: throw Self.invalid("the two addresses are not of the same family")
+    default: throw Self.invalid(Self.mixed)
     }
   }
 

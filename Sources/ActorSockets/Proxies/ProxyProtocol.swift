@@ -12,21 +12,24 @@ public import SocketSystem
 public struct ProxyProtocol: Sendable {
   /// Whether connections must begin with a header.
   public enum Policy: Hashable, Sendable {
-    /// Connections must begin with a header. Others, and all that do not come from a trusted network, are aborted.
+    /// Connections must begin with a header. Others are aborted. Connections from other networks are reset when they are accepted, and
+    /// count as ``TCPListener/ServeReport/refused``.
     case required
-    /// Connections from a trusted network may begin with a header. Others are served as they are. If a client waits for the server to
-    /// speak first, its connection is up only after ``ProxyProtocol/timeLimit``, because the server waits for a header until then.
+    /// Connections from a trusted network may begin with a header. All others are served as they are. If a client in a trusted network
+    /// waits for the server to speak first, its connection is up only after ``ProxyProtocol/timeLimit``, because the server waits for
+    /// the header until then.
     case optional
   }
 
   /// Whether connections must begin with a header.
   public var policy: Policy
   /// The networks whose headers are believed. Connections over unix sockets are always trusted: the permissions of the socket's file say
-  /// who may connect.
+  /// who may connect. A descriptor that is passed together with a header is closed.
   public var trustedNetworks: [IPNetwork]
-  /// How long a connection may wait for its header. 5 seconds by default.
+  /// How long a connection may wait for its header, more than zero. 5 seconds by default.
   public var timeLimit: Duration = .seconds(5)
-  /// The most bytes that a header of version 2 may have, 16 to 65,551. 4,096 by default. A header of version 1 has at most 107.
+  /// The most bytes that a header of version 2 may have, 16 to 16,384. 4,096 by default. A header of version 1 has at most 107 bytes,
+  /// and one of version 2 at most 100 fields.
   public var maximumLength = 4096
 
   /// Creates the setting.
@@ -53,23 +56,42 @@ public struct ProxyProtocol: Sendable {
 
   /// Checks the values.
   func check() throws(SocketError) {
-    if !(16...65_551).contains(maximumLength) {
+    if !(16...16_384).contains(maximumLength) {
       throw .invalid(
-        "listen", "\(maximumLength) bytes is not a valid limit for PROXY headers; the range is 16 to 65551")
+        "listen", "\(maximumLength) bytes is not a valid limit for PROXY headers; the range is 16 to 16384")
     }
+    if timeLimit <= .zero { throw .invalid("listen", "a time limit for PROXY headers must be more than zero") }
   }
 
-  func trusts(_ peer: SocketAddress?) -> Bool {
-    // An unnamed unix socket has no address.
-    guard let peer, let address = IPAddress(peer) else { return true }
-    return trustedNetworks.contains { $0.contains(address) }
+  /// What happens to an accepted connection.
+  enum Admission {
+    /// It waits for its header.
+    case withHeader
+    /// It is up at once.
+    case asItIs
+    /// It is reset.
+    case refused
+  }
+
+  /// Returns what happens to a connection.
+  ///
+  /// - Parameters:
+  ///   - peer: The address from which it comes; `nil` for an unnamed unix socket, and for a family that is unknown.
+  ///   - isUnix: Whether it comes over a unix socket.
+  /// - Returns: What happens.
+  func admission(of peer: SocketAddress?, isUnix: Bool) -> Admission {
+    let address = peer.flatMap { IPAddress($0) }
+    let isTrusted = isUnix || trustedNetworks.contains { network in address.map(network.contains) ?? false }
+    return isTrusted ? .withHeader : policy == .required ? .refused : .asItIs
   }
 }
 
 /// Receives a PROXY header.
 struct HeaderPreamble: Preamble {
   private let isRequired: Bool
-  let limit: Int
+  private let maximumLength: Int
+  /// A line may be longer than the headers of version 2 may be.
+  var limit: Int { max(maximumLength, ProxyHeader.longestLine) }
   /// The header that was received; `nil` if the connection began with something else.
   private(set) var header: ProxyHeader?
   /// Whether a part of a header has arrived.
@@ -77,21 +99,23 @@ struct HeaderPreamble: Preamble {
 
   init(_ settings: ProxyProtocol) {
     isRequired = settings.policy == .required
-    limit = max(settings.maximumLength, ProxyHeader.longestLine)
+    maximumLength = settings.maximumLength
   }
 
   let awaited = "the PROXY header"
 
-  mutating func next(_ arrived: [UInt8]) throws(SocketError) -> PreambleStep {
+  mutating func next(_ arrived: [UInt8], isAtEnd: Bool) throws(SocketError) -> PreambleStep {
     do throws(ProxyHeader.Fault) {
-      switch try ProxyHeader.beginning(of: arrived, limit: limit) {
+      switch try ProxyHeader.beginning(of: arrived, limit: maximumLength) {
+      // A client that sends nothing, or less than what tells a header from something else.
+      case .incomplete where isAtEnd && !isRequired && !ProxyHeader.isBegun(by: arrived): return .done(taking: 0)
       case .incomplete:
         hasBegun = !arrived.isEmpty
         return .wait
       case .header(let header, let count):
         self.header = header
         return .done(taking: count)
-      case .other where isRequired: throw ProxyHeader.Fault("the connection begins with something else")
+      case .other where isRequired: throw ProxyHeader.Fault("the connection begins without one")
       case .other: return .done(taking: 0)
       }
     } catch {

@@ -49,7 +49,7 @@ struct SOCKS5Preamble: Preamble {
     }
   }
 
-  mutating func next(_ arrived: [UInt8]) throws(SocketError) -> PreambleStep {
+  mutating func next(_ arrived: [UInt8], isAtEnd: Bool) throws(SocketError) -> PreambleStep {
     switch phase {
     case .start:
       phase = .method
@@ -77,7 +77,7 @@ struct SOCKS5Preamble: Preamble {
     case (2, let authentication?):
       phase = .authentication
       return .send(authentication, taking: 2)
-    case (255, nil): throw notAdmitted("the proxy wants a name and a password, or something else that is not supported")
+    case (255, nil): throw notAdmitted("the proxy requires a name and a password, or a method that is not supported")
     case (255, _): throw notAdmitted("the proxy accepts neither no authentication nor a name and a password")
     case (let method, _): throw failure("the proxy chose method \(method), which was not offered")
     }

@@ -23,7 +23,8 @@ extension ByteStream {
   ///
   /// *Cancellation* only ends the wait, and throws `CancellationError`.
   ///
-  /// - Throws: Why the stream does not come up, or has ended; `CancellationError` if the task is cancelled.
+  /// - Throws: The error that prevented the stream from opening, or ended it, for example `.closed`; `CancellationError` if the task
+  ///   is cancelled.
   public func waitUntilOpen() async throws { try await waitUntilOpen(claimPlaceNow()) }
 
   /// Waits until the stream is up, for a call that has its place.

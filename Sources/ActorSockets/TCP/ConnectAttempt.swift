@@ -23,29 +23,14 @@ final class ConnectAttempt {
   let configuration: TCPConnection.Configuration
   let timeout: Timeout
   let started: Int64
-  /// The tries, if there may be several.
+  /// When connecting is tried again, if it may be.
   var retries: RetrySchedule?
-  /// Decides which addresses to try, and when.
-  var plan = HappyEyeballs(trying: [], attemptDelay: 0)
-  /// The addresses to connect from, if the configuration sets a source.
-  var sources: SourceAddresses?
-  /// The sockets that are connecting, by the number of their attempt.
-  var sockets: [Int: ConnectingSocket] = [:]
-  /// What is said to a proxy, and ahead of the stream; `nil` if there is nothing.
-  var negotiation: Negotiation?
-  /// A try has failed, and the next one is not due yet.
-  private(set) var isBetweenTries = false
-  /// The socket that is connected, while the negotiation goes on.
-  private(set) var negotiating: ConnectingSocket?
+  /// The try that is under way; `nil` between two tries.
+  private(set) var current: ConnectTry?
   /// The deadline for connecting as a whole.
   var deadline: DeadlineKey?
-  /// The deadline for one try.
-  var tryDeadline: DeadlineKey?
-  /// The timer for the next step of the plan, or for the next try.
-  var timer: DeadlineKey?
-  /// The name that is being looked up.
-  private(set) var name: String?
-  private var lookUps: [Task<Void, Never>] = []
+  /// When the next try begins.
+  var nextTry: DeadlineKey?
   private let registration: Registration
 
   init(
@@ -60,20 +45,73 @@ final class ConnectAttempt {
     retries = configuration.retry.map(RetrySchedule.init)
   }
 
-  /// The connection may be dropped on any thread, so the deadlines are disarmed on the reactor's.
+  deinit { registration.disarmAnywhere(deadline, nextTry) }
+
+  /// The number of the try.
+  var tries: Int { retries?.tries ?? 1 }
+
+  func beginTry() -> ConnectTry {
+    let current = ConnectTry(registration)
+    self.current = current
+    return current
+  }
+
+  /// Stops everything that is in progress in this try.
+  func endTry() { current.take()?.end() }
+
+  /// Stops everything that is in progress.
+  func end() {
+    endTry()
+    for deadline in [deadline.take(), nextTry.take()] { if let deadline { registration.disarm(deadline) } }
+  }
+
+  /// The error if the time for connecting as a whole is over.
+  var outOfTime: SocketError {
+    let error = current?.timedOut(timeout.limit)
+    return retries?.timedOut(error, timeout.limit) ?? error
+      ?? SocketError(.timedOut, operation: "connect", detail: "not connected \(timeout.limit)")
+  }
+}
+
+/// One try to connect: the search for an address that answers, and then what is said ahead of the stream.
+final class ConnectTry {
+  /// Decides which addresses to try, and when.
+  var plan = HappyEyeballs(trying: [], attemptDelay: 0)
+  /// The addresses to connect from, if the configuration sets a source.
+  var sources: SourceAddresses?
+  /// The sockets that are connecting, by the number of their attempt.
+  var sockets: [Int: ConnectingSocket] = [:]
+  /// The timer for the next step of the plan.
+  var timer: DeadlineKey?
+  /// The deadline for this try.
+  var deadline: DeadlineKey?
+  /// What has still to be said to a proxy, and ahead of the stream.
+  var preambles: [any Preamble] = []
+  var negotiation = Negotiation()
+  /// The socket that is connected, while the preambles are under way.
+  private(set) var negotiating: ConnectingSocket?
+  /// The name that is being looked up.
+  private var name: String?
+  private var lookUps: [Task<Void, Never>] = []
+  private let registration: Registration
+
+  init(_ registration: Registration) { self.registration = registration }
+
   deinit {
     for lookUp in lookUps { lookUp.cancel() }
-    let deadlines = [deadline, tryDeadline, timer].compactMap { $0 }
-    if deadlines.isEmpty { return }
-    registration.reactor.submit { [registration] in for deadline in deadlines { registration.disarm(deadline) } }
+    registration.disarmAnywhere(deadline, timer)
   }
 
   /// Starts looking a name up in each address family that may be tried.
   ///
   /// - Parameters:
   ///   - name: The name.
+  ///   - configuration: Has the resolver and the families.
   ///   - done: Called on any thread with the outcome of each family.
-  func lookUp(_ name: String, _ done: @escaping @Sendable (AddressFamily, HostLookups.Outcome) -> Void) {
+  func lookUp(
+    _ name: String, _ configuration: TCPConnection.Configuration,
+    _ done: @escaping @Sendable (AddressFamily, HostLookups.Outcome) -> Void
+  ) {
     self.name = name
     let resolver = configuration.resolver
     lookUps = configuration.addressPreference.families.map { family in
@@ -81,31 +119,18 @@ final class ConnectAttempt {
     }
   }
 
-  /// Whether addresses are still being tried. It is not so between two tries, and once a socket is connected.
-  var isSearching: Bool { negotiating == nil && !isBetweenTries }
-
-  /// A try begins.
-  func beginTry() { isBetweenTries = false }
-
-  /// A socket is connected, and the negotiation begins on it. Everything else that is in progress stops.
+  /// A socket is connected, and the preambles begin on it. The search ends.
   func negotiate(on socket: ConnectingSocket) {
     sockets[socket.attempt.id] = nil
     endSearch()
     negotiating = socket
   }
 
-  /// Stops everything that is in progress in this try.
-  func endTry() {
-    isBetweenTries = true
-    endSearch()
-    if let tryDeadline = tryDeadline.take() { registration.disarm(tryDeadline) }
-    negotiating.take()?.registration.leave()
-  }
-
   /// Stops everything that is in progress.
   func end() {
-    endTry()
+    endSearch()
     if let deadline = deadline.take() { registration.disarm(deadline) }
+    negotiating.take()?.registration.leave()
   }
 
   private func endSearch() {
@@ -114,6 +139,22 @@ final class ConnectAttempt {
     lookUps = []
     for socket in sockets.values { socket.registration.leave() }
     sockets = [:]
+  }
+
+  /// Returns the error of a try that has timed out.
+  func timedOut(_ limit: String) -> SocketError {
+    guard let negotiating, let preamble = preambles.first else { return plan.timedOut(lookingUp: name, limit) }
+    let detail = "\(preamble.awaited) was not complete \(limit)"
+    return SocketError(.timedOut, operation: "connect", detail: detail, address: negotiating.destination)
+  }
+}
+
+extension Registration {
+  /// Disarms deadlines of a connection that is being dropped, perhaps on another thread than the reactor's.
+  func disarmAnywhere(_ deadlines: DeadlineKey?...) {
+    let deadlines = deadlines.compactMap { $0 }
+    if deadlines.isEmpty { return }
+    reactor.submit { for deadline in deadlines { self.disarm(deadline) } }
   }
 }
 

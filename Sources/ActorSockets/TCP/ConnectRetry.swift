@@ -12,18 +12,19 @@ extension TCPConnection {
   /// proxy. All tries together, and the delays between them, are limited by ``Configuration/connectTimeout``, or by the timeout of
   /// ``TCPConnection/connect(to:configuration:timeout:reactor:)``; so set that to more than its 30 seconds where it is worth waiting.
   ///
-  /// Failures that would only be repeated are final: invalid arguments, missing permissions, refusals by ``Configuration/prepare``, and
-  /// credentials that a proxy does not accept.
+  /// Some failures are final, because another try would only repeat them: invalid arguments, missing permissions, refusals by
+  /// ``Configuration/prepare``, and credentials that a proxy rejects. Other refusals of a proxy are tried again.
   public struct Retry: Hashable, Sendable {
     /// How often connecting is tried, at least 1. 5 by default.
     public var maximumTries = 5
-    /// The longest delay before the first repetition. It doubles with each further one. 100 milliseconds by default.
+    /// The longest delay before the first repetition. It doubles with each further one. 100 milliseconds by default. Negative
+    /// durations count as zero.
     ///
     /// The delay itself is random, between 0 and this, so that many clients do not return at the same time.
     public var firstDelay: Duration = .milliseconds(100)
     /// The longest delay before any repetition. 10 seconds by default.
     public var maximumDelay: Duration = .seconds(10)
-    /// How long one try may take. 10 seconds by default.
+    /// How long one try may take. 10 seconds by default. With zero or less, a try succeeds only if it need not wait.
     public var tryTimeout: Duration = .seconds(10)
 
     /// Creates the setting with its defaults.

@@ -11,20 +11,26 @@ package struct HandlerError: Error {
 
   /// What the handler threw.
   private let error: any Error
-  /// Whether it is a handshake that failed: observers have heard of it.
+  /// Whether it is a handshake that failed, or a PROXY header: observers have heard of it.
   private let isHandshake: Bool
   /// Tells the program, if a layer does that in the server's place.
   private let tellProgram: (@Sendable () -> Void)?
+  /// Whether the error is printed rather than told to what the listener was given.
+  private let isPrinted: Bool
 
   /// Creates the error of a handler.
   ///
   /// - Parameters:
   ///   - error: What the handler threw.
   ///   - isHandshake: Whether it is a handshake that failed.
+  ///   - isPrinted: Whether the error is printed, if no peer caused it, whatever the listener was given.
   ///   - tellProgram: Tells the program, in place of what the listener was given; `nil` if there is nothing in its place.
-  package init(_ error: any Error, isHandshake: Bool = false, tellProgram: (@Sendable () -> Void)? = nil) {
+  package init(
+    _ error: any Error, isHandshake: Bool = false, isPrinted: Bool = false, tellProgram: (@Sendable () -> Void)? = nil
+  ) {
     self.error = error
     self.isHandshake = isHandshake
+    self.isPrinted = isPrinted
     self.tellProgram = tellProgram
   }
 
@@ -33,7 +39,7 @@ package struct HandlerError: Error {
   /// Tells the program, or prints the error if the program has not asked for it and the peer did not cause it.
   func report(_ connection: TCPConnection, _ reporter: Reporter) {
     if let tellProgram { return tellProgram() }
-    switch reporter {
+    switch isPrinted ? .standardError : reporter {
     case .program(let tell): tell(connection, error)
     case .standardError where isCausedByPeer: break
     case .standardError:

@@ -20,6 +20,8 @@ struct PeerCounts {
   /// The largest number of connections per peer; `nil` for no limit, in which case nothing is counted.
   private let limit: Int?
   private var counts: [Peer: Int] = [:]
+  /// The peer as which each connection was counted.
+  private var counted: [UInt64: Peer] = [:]
 
   init(limit: Int?) { self.limit = limit }
 
@@ -29,14 +31,16 @@ struct PeerCounts {
     return counts[peer, default: 0] < limit
   }
 
-  /// A connection of this peer began.
-  mutating func enter(_ address: SocketAddress?) {
-    if limit != nil, let peer = Peer(address) { counts[peer, default: 0] += 1 }
+  /// A connection began. It is counted once.
+  mutating func enter(_ connection: UInt64, from address: SocketAddress?) {
+    guard limit != nil, let peer = Peer(address), counted[connection] == nil else { return }
+    counted[connection] = peer
+    counts[peer, default: 0] += 1
   }
 
-  /// A connection of this peer ended.
-  mutating func leave(_ address: SocketAddress?) {
-    guard limit != nil, let peer = Peer(address), let count = counts[peer] else { return }
+  /// A connection ended. If it was counted, there is room for another one of its peer.
+  mutating func leave(_ connection: UInt64) {
+    guard let peer = counted.removeValue(forKey: connection), let count = counts[peer] else { return }
     counts[peer] = count > 1 ? count - 1 : nil
   }
 

@@ -16,26 +16,26 @@ extension TCPConnection {
   }
 
   private func beginTry(_ attempt: ConnectAttempt) {
-    attempt.beginTry()
+    let current = attempt.beginTry()
     let configuration = attempt.configuration
     let attemptDelay = configuration.attemptDelay.clampedNanoseconds
     if let retries = attempt.retries {
       let end = instant(registration.reactor.now, plus: retries.tryTimeout.clampedNanoseconds)
-      attempt.tryDeadline = registration.arm(at: end, tag: ConnectDeadline.tryLimit.tag)
+      current.deadline = registration.arm(at: end, tag: ConnectDeadline.tryLimit.tag)
     }
     do throws(SocketError) {
-      attempt.negotiation = try configuration.negotiation(to: attempt.endpoint)
+      current.preambles = try configuration.preambles(to: attempt.endpoint)
       let target = try (configuration.proxy?.endpoint ?? attempt.endpoint).connectTarget()
       if configuration.device == "" { throw .invalid("connect", "the name of the interface is empty") }
-      if let source = configuration.source { attempt.sources = try SourceAddresses(source) }
+      if let source = configuration.source { current.sources = try SourceAddresses(source) }
       switch target {
       case .addresses(let addresses):
         let sorted = try configuration.addressPreference.sorted(addresses)
-        attempt.plan = HappyEyeballs(trying: sorted, attemptDelay: attemptDelay)
+        current.plan = HappyEyeballs(trying: sorted, attemptDelay: attemptDelay)
       case .name(let name, let port):
-        attempt.plan = HappyEyeballs(awaiting: configuration.addressPreference, attemptDelay: attemptDelay)
+        current.plan = HappyEyeballs(awaiting: configuration.addressPreference, attemptDelay: attemptDelay)
         let number = attempt.tries
-        attempt.lookUp(name) { [weak self] family, outcome in
+        current.lookUp(name, configuration) { [weak self] family, outcome in
           self?.submit { $0.lookedUp(family, outcome, port: port, inTry: number) }
         }
       }
@@ -45,27 +45,32 @@ extension TCPConnection {
     }
   }
 
+  /// The try that still searches for an address that answers; `nil` if there is none.
+  private var search: ConnectTry? {
+    guard let current = transport.attempt?.current, current.negotiating == nil else { return nil }
+    return current
+  }
+
   private func lookedUp(_ family: AddressFamily, _ outcome: HostLookups.Outcome, port: UInt16, inTry number: Int) {
-    guard let attempt = transport.attempt, attempt.tries == number, attempt.isSearching else { return }
-    let addresses = outcome.map { $0.map { $0.with(port: port) } }
-    attempt.plan.resolved(family, addresses, at: registration.reactor.now)
+    guard let search, transport.attempt?.tries == number else { return }
+    search.plan.resolved(family, outcome.map { $0.map { $0.with(port: port) } }, at: registration.reactor.now)
     proceed()
   }
 
   func planDeadlineReached() {
-    transport.attempt?.timer = nil
+    search?.timer = nil
     proceed()
   }
 
   /// Carries out the plan's actions until the plan says to wait.
   private func proceed() {
-    while let attempt = transport.attempt, attempt.isSearching {
-      switch attempt.plan.next(at: registration.reactor.now) {
+    while let search, let attempt = transport.attempt {
+      switch search.plan.next(at: registration.reactor.now) {
       case .attempt(let next):
-        begin(next, attempt)
+        begin(next, in: search, attempt.configuration)
       case .wait(let time):
-        if let timer = attempt.timer.take() { registration.disarm(timer) }
-        attempt.timer = time.flatMap { registration.arm(at: $0, tag: ConnectDeadline.nextAttempt.tag) }
+        if let timer = search.timer.take() { registration.disarm(timer) }
+        search.timer = time.flatMap { registration.arm(at: $0, tag: ConnectDeadline.nextAttempt.tag) }
         return
       case .fail(let error):
         return fail(error)
@@ -73,32 +78,32 @@ extension TCPConnection {
     }
   }
 
-  private func begin(_ next: HappyEyeballs.Attempt, _ attempt: ConnectAttempt) {
+  private func begin(_ next: HappyEyeballs.Attempt, in search: ConnectTry, _ configuration: Configuration) {
     do throws(SocketError) {
-      let source = try attempt.sources?.source(for: next.address)
-      let destination = try next.address.scoped(by: source, isOnDevice: attempt.configuration.device != nil)
-      let descriptor = try makeSocket(for: destination, from: source, attempt.configuration)
+      let source = try search.sources?.source(for: next.address)
+      let destination = try next.address.scoped(by: source, isOnDevice: configuration.device != nil)
+      let descriptor = try makeSocket(for: destination, from: source, configuration)
       do throws(SocketError) {
-        try attempt.configuration.prepare(connecting: descriptor.socket, to: destination)
+        try configuration.prepare(connecting: descriptor.socket, to: destination)
       } catch {
-        // The options or the closure refused the socket: another address would fail in the same way.
-        return fail(error)
+        // The options or the closure refused the socket: another address, or another try, would fail in the same way.
+        return fail(error, isFinal: true)
       }
       let isConnected: Bool
       do throws(SystemError) {
         isConnected = try descriptor.socket.connect(to: destination)
       } catch {
         if destination.isUnix, error.errno == Errno.wouldBlock {
-          return attempt.plan.foundBacklogFull(next, at: registration.reactor.now)
+          return search.plan.foundBacklogFull(next, at: registration.reactor.now)
         }
         throw SocketError(error, operation: "connect", address: destination)
       }
       let connecting = ConnectingSocket(next, destination, descriptor, of: self)
       try enter(connecting)
-      attempt.sockets[next.id] = connecting
-      if isConnected { established(connecting, attempt) }
+      search.sockets[next.id] = connecting
+      if isConnected { established(connecting, search, after: .none) }
     } catch {
-      attempt.plan.failed(next, error, at: registration.reactor.now)
+      search.plan.failed(next, error, at: registration.reactor.now)
     }
   }
 
@@ -146,54 +151,59 @@ extension TCPConnection {
 
   /// A connecting socket became ready.
   func handle(_ readiness: Readiness, of connecting: ConnectingSocket) {
-    guard let attempt = transport.attempt else { return }
-    if attempt.negotiating === connecting { return negotiate(on: connecting, attempt, after: readiness) }
-    if readiness.contains(.connectFinished), attempt.sockets[connecting.attempt.id] === connecting {
-      becameReady(connecting, attempt)
+    guard let current = transport.attempt?.current else { return }
+    if current.negotiating === connecting {
+      negotiate(on: connecting, current, after: readiness)
+    } else if current.sockets[connecting.attempt.id] === connecting, readiness.contains(.connectFinished) {
+      becameReady(connecting, current, readiness)
     }
   }
 
   /// A connecting socket is connected, or it has failed.
-  private func becameReady(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
+  private func becameReady(_ connecting: ConnectingSocket, _ current: ConnectTry, _ readiness: Readiness) {
     let number = (try? connecting.registration.socket?.get(.pendingError)) ?? 0
     if number == 0 {
       // The socket is not connected yet: this event was spurious.
       guard (try? connecting.registration.socket?.remoteAddress()) != nil else { return }
-      established(connecting, attempt)
+      established(connecting, current, after: readiness)
     } else {
-      drop(connecting, attempt)
+      drop(connecting, current)
       let error = SystemError(call: "connect", errno: number)
-      attempt.plan.failed(
+      current.plan.failed(
         connecting.attempt, SocketError(error, operation: "connect", address: connecting.destination),
         at: registration.reactor.now)
     }
     proceed()
   }
 
-  private func drop(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
-    attempt.sockets[connecting.attempt.id] = nil
+  private func drop(_ connecting: ConnectingSocket, _ current: ConnectTry) {
+    current.sockets[connecting.attempt.id] = nil
     connecting.registration.leave()
   }
 
   /// A socket is connected.
-  private func established(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
+  private func established(_ connecting: ConnectingSocket, _ current: ConnectTry, after readiness: Readiness) {
     let destination = connecting.destination
     let local = try? connecting.registration.socket?.localAddress()
     if let local, local == destination, !local.isUnix {
-      drop(connecting, attempt)
-      return attempt.plan.connectedToItself(connecting.attempt, at: registration.reactor.now)
+      drop(connecting, current)
+      return current.plan.connectedToItself(connecting.attempt, at: registration.reactor.now)
     }
-    if attempt.negotiation == nil { return takeOver(connecting, attempt) }
-    attempt.negotiate(on: connecting)
-    negotiate(on: connecting, attempt, after: .none)
+    current.negotiate(on: connecting)
+    negotiate(on: connecting, current, after: readiness)
   }
 
-  /// Continues the conversation ahead of the stream.
-  func negotiate(on connecting: ConnectingSocket, _ attempt: ConnectAttempt, after readiness: Readiness) {
-    guard let socket = connecting.registration.socket else { return }
+  /// Continues with what is said ahead of the stream. Then the connection takes over the descriptor, and is up.
+  private func negotiate(on connecting: ConnectingSocket, _ current: ConnectTry, after readiness: Readiness) {
+    guard let attempt = transport.attempt, let socket = connecting.registration.socket else { return }
     do throws(SocketError) {
-      let isDone = try attempt.negotiation?.proceed(on: socket, after: readiness, registration.reactor) ?? true
-      if isDone { takeOver(connecting, attempt) }
+      while !current.preambles.isEmpty {
+        let isDone = try current.negotiation.proceed(
+          &current.preambles[0], on: socket, after: readiness, registration.reactor)
+        if !isDone { return }
+        current.preambles.removeFirst()
+      }
+      try takeOver(connecting, attempt)
     } catch {
       var error = error
       error.address = connecting.destination
@@ -201,17 +211,13 @@ extension TCPConnection {
     }
   }
 
-  /// The connection takes over the descriptor of a socket, and is up.
-  private func takeOver(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) {
+  private func takeOver(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) throws(SocketError) {
     let destination = connecting.destination
     let local = try? connecting.registration.socket?.localAddress()
     do throws(SystemError) {
       try registration.takeDescriptor(of: connecting.registration)
     } catch {
-      let failure = SocketError(error, operation: "connect", address: destination)
-      if attempt.negotiation != nil { return fail(failure) }
-      drop(connecting, attempt)
-      return attempt.plan.failed(connecting.attempt, failure, at: registration.reactor.now)
+      throw SocketError(error, operation: "connect")
     }
     if destination.isUnix { transport.isNotTCP() }
     let isProxy = attempt.configuration.proxy != nil
@@ -227,29 +233,29 @@ extension TCPConnection {
   // MARK: Failing
 
   /// A try has failed.
-  func fail(_ error: SocketError) {
+  private func fail(_ error: SocketError, isFinal: Bool = false) {
     guard let attempt = transport.attempt else { return core.terminate(error, .error(error)) }
     var random = SystemRandomNumberGenerator()
-    guard let delay = attempt.retries?.delay(after: error, &random) else {
+    guard !isFinal, let delay = attempt.retries?.delay(after: error, &random) else {
       let error = attempt.retries?.final(error) ?? error
       return core.terminate(error, .error(error))
     }
     attempt.endTry()
-    attempt.timer = registration.arm(
-      at: instant(registration.reactor.now, plus: delay), tag: ConnectDeadline.nextTry.tag)
+    let time = instant(registration.reactor.now, plus: delay)
+    attempt.nextTry = registration.arm(at: time, tag: ConnectDeadline.nextTry.tag)
     core.observation?.willRetry(error, after: .nanoseconds(delay))
   }
 
   func nextTryIsDue() {
     guard let attempt = transport.attempt else { return }
-    attempt.timer = nil
+    attempt.nextTry = nil
     beginTry(attempt)
   }
 
   func tryTimedOut() {
-    guard let attempt = transport.attempt, let retries = attempt.retries else { return }
-    attempt.tryDeadline = nil
-    fail(attempt.timedOut("within \(retries.tryTimeout.brief)"))
+    guard let attempt = transport.attempt, let current = attempt.current, let retries = attempt.retries else { return }
+    current.deadline = nil
+    fail(current.timedOut("within \(retries.tryTimeout.brief)"))
   }
 
   func connectTimedOut() {
@@ -265,32 +271,13 @@ extension TCPConnection {
   }
 }
 
-extension ConnectAttempt {
-  /// The number of the try.
-  var tries: Int { retries?.tries ?? 1 }
-
-  /// Returns the error of a try that has timed out.
-  func timedOut(_ limit: String) -> SocketError {
-    guard let negotiating, let negotiation else { return plan.timedOut(lookingUp: name, limit) }
-    return SocketError(
-      .timedOut, operation: "connect", detail: "\(negotiation.awaited) did not arrive \(limit)",
-      address: negotiating.destination)
-  }
-
-  /// The error if the time for all tries is over.
-  fileprivate var outOfTime: SocketError {
-    let error = timedOut(timeout.limit)
-    return retries?.timedOut(isBetweenTries ? nil : error, timeout.limit) ?? error
-  }
-}
-
 extension TCPConnection.Configuration {
-  /// Returns what is said ahead of the stream; `nil` if there is nothing.
-  fileprivate func negotiation(to endpoint: Endpoint) throws(SocketError) -> Negotiation? {
+  /// Returns what is said ahead of the stream.
+  fileprivate func preambles(to endpoint: Endpoint) throws(SocketError) -> [any Preamble] {
     var preambles: [any Preamble] = []
     if let proxy { preambles.append(try proxy.preamble(to: endpoint)) }
     if let proxyHeader { preambles.append(SendPreamble(try proxyHeader.encoded())) }
-    return preambles.isEmpty ? nil : Negotiation(preambles)
+    return preambles
   }
 }
 

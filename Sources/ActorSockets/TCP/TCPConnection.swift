@@ -152,10 +152,12 @@ public actor TCPConnection: ByteStream {
   /// - Parameters:
   ///   - endpoint: Where to connect.
   ///   - configuration: The settings.
-  ///   - timeout: How long connecting may take; `nil` for the configuration's ``Configuration/connectTimeout``.
+  ///   - timeout: How long connecting may take in total, with the proxy and all tries if the configuration has them; `nil` for the
+  ///     configuration's ``Configuration/connectTimeout``.
   ///   - reactor: The reactor that runs the connection.
   /// - Returns: The connection, which is established.
-  /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed`,
+  /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed`, with a proxy also
+  ///   `.proxyFailed`, `.proxyAuthenticationFailed` and `.proxyRefused`;
   ///   `.interfaceNotFound` if this machine does not have the source's interface or the device, and others. If several
   ///   addresses were tried, its description names each address and its failure, and ``SocketError/causes`` holds the errors.
   ///   An error that ``Configuration/prepare`` throws is thrown unchanged.
@@ -365,7 +367,11 @@ extension TCPConnection {
 extension TCPConnection: EventHandler {
   package func handle(_ readiness: Readiness) {
     transport.note(readiness)
-    if let wait = transport.headerWait { return receiveHeader(wait, after: readiness) }
+    if let wait = transport.headerWait {
+      receiveHeader(wait, after: readiness)
+      // The event that completes the header may also announce the peer's end.
+      if core.state != .open { return }
+    }
     if readiness.contains(.error), let error = transport.pendingError() { core.transportBroke(error) }
     core.transportIsReady()
     if readiness.contains(.ended) { core.peerFinished() }

@@ -117,7 +117,8 @@ extension TCPListener {
   /// *Cancellation* and *ordering* are those of ``serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``.
   ///
   /// - Parameters:
-  ///   - executor: Called on the reactor's thread for each accepted connection, whose addresses are known. Returns the executor
+  ///   - executor: Called on the reactor's thread for each accepted connection. Its addresses are known, except behind a load balancer
+  ///     (``Configuration/proxyProtocol``), whose header may not have arrived. Returns the executor
   ///     that the handler prefers, for example `connection.executor.reactor` or ``WorkerPool/shared``; `nil` for Swift's pool.
   ///   - limits: How many connections to handle at a time.
   ///   - drain: How long handlers may continue when the server stops.
@@ -274,7 +275,8 @@ extension TCPListener {
   private func enlist(_ connection: TCPConnection) -> TCPConnection {
     server.report.accepted += 1
     server.active[connection.id] = connection
-    server.peers.enter(connection.remoteAddress)
+    // Behind a balancer, the peer is known when the header has arrived.
+    if !isBehindBalancer { server.peers.enter(connection.id, from: connection.remoteAddress) }
     if server.isDraining { connection.setDraining(server.idleReads, isNew: true) }
     return connection
   }
@@ -326,7 +328,7 @@ extension TCPListener {
   /// The task of a handler is done. Its connection is closed, or still closes in the background because the drain is over.
   private func closed(_ connection: TCPConnection) {
     server.closing -= 1
-    server.peers.leave(connection.remoteAddress)
+    server.peers.leave(connection.id)
     wakeServer()
   }
 

@@ -25,6 +25,9 @@ extension TCPListener {
     public var connections: Int
     /// The largest number of connections of one peer at a time. Further ones are reset. A peer is an IPv4 address, or the /64
     /// network of an IPv6 address. `nil`, the default, for no limit: many people, or a proxy, may share one address.
+    ///
+    /// Behind a load balancer, the peer is the client that its header names (``TCPListener/Configuration/proxyProtocol``). Connections
+    /// that exceed the limit then have been accepted: they count as failed by the peer, with the error `.limitExceeded`.
     public var connectionsPerPeer: Int?
 
     /// Creates limits.
@@ -100,7 +103,8 @@ extension TCPListener {
     /// The accepted connections that were aborted because their handlers had not ended when the drain was over.
     public var aborted = 0
     /// The connections that were reset at once: their peer had too many, descriptors were short (see ``TCPListener/accept(timeout:)``),
-    /// or ``TCPConnection/Configuration/prepare`` refused them. They do not count as accepted.
+    /// ``TCPConnection/Configuration/prepare`` refused them, or they did not come from a trusted network
+    /// (``TCPListener/Configuration/proxyProtocol``). They do not count as accepted.
     public var refused = 0
 
     /// Creates a report with all counts at 0.

@@ -314,11 +314,12 @@ public actor TCPListener: ReactorActor {
     }
   }
 
-  /// Creates the connection. Resets it instead if its peer has too many connections or `prepare` refuses it.
+  /// Creates the connection. Resets it instead if its peer has too many connections or is not trusted, or `prepare` refuses it.
   private func handOut(_ accepted: consuming BorrowedDescriptor.Accepted) -> TCPConnection? {
     let peer = accepted.peer
     let descriptor = accepted.take()
-    if !isBehindBalancer, !server.peers.hasRoom(for: peer) {
+    let admission = configuration.proxyProtocol?.admission(of: peer, isUnix: localAddresses.first?.isUnix == true)
+    if admission == .refused || admission != .withHeader && !server.peers.hasRoom(for: peer) {
       Self.refuse(descriptor)
       return nil
     }
@@ -332,7 +333,8 @@ public actor TCPListener: ReactorActor {
     }
     return TCPConnection(
       descriptor, remote: peer, isTCP: isTCP, isAccepted: true,
-      configuration: configuration.connection, proxyProtocol: configuration.proxyProtocol,
+      configuration: configuration.connection,
+      proxyProtocol: admission == .withHeader ? configuration.proxyProtocol : nil,
       reactor: server.takeReactor() ?? executor.reactor)
   }
 

@@ -26,8 +26,8 @@ public struct IPNetwork: Sendable, Hashable, LosslessStringConvertible {
   public init(parsing text: String) throws(AddressError) {
     let parts = text.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
     let address = try IPAddress(parsing: String(Substring(parts[0])))
-    if case .ipv6(let ipv6) = address, ipv6.scopeID != 0 || ipv6.isIPv4Mapped, parts.count > 1 {
-      throw AddressError(text: text, reason: .network, detail: "write it as an IPv4 network, and without an interface")
+    if case .ipv6(let ipv6) = address, ipv6.scopeID != 0 || ipv6.isIPv4Mapped && parts.count > 1 {
+      throw AddressError(text: text, reason: .network, detail: "write it without an interface, or as an IPv4 network")
     }
     guard parts.count > 1 else {
       self.init(address)

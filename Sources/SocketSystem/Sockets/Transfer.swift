@@ -40,12 +40,16 @@ extension BorrowedDescriptor {
   ///   - count: The most bytes to copy, at least 1.
   /// - Returns: The number of bytes copied; `.bytes(0)` at the end of the stream.
   package func peek(into buffer: inout [UInt8], atMost count: Int) -> Transfer {
-    buffer = Array(repeating: 0, count: count)
-    // SAFETY: the array's memory is valid for its count during the call.
-    let copied = unsafe buffer.withUnsafeMutableBytes { memory in
-      retryingInterrupts { unsafe clinux_peek(number, memory.baseAddress, UInt(memory.count)) }
+    buffer = []
+    var copied = 0
+    buffer.append(addingCapacity: count) { tail in
+      // SAFETY: the span's memory is valid for its capacity, and the count set is what the kernel wrote.
+      unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
+        let free = UnsafeMutableRawBufferPointer(memory)
+        copied = retryingInterrupts { unsafe clinux_peek(number, free.baseAddress, UInt(min(count, free.count))) }
+        initialized = max(0, copied)
+      }
     }
-    buffer.removeLast(buffer.count - max(0, copied))
     return Self.transfer(copied, "recv")
   }
 

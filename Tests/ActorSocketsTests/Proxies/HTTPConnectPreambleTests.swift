@@ -61,11 +61,13 @@ import Testing
 
   @Test(arguments: [
     ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", SocketError.Code.proxyAuthenticationFailed, "407 Proxy"),
+    ("HTTP/1.0 401 Unauthorized\r\n\r\n", .proxyAuthenticationFailed, "401"),
     ("HTTP/1.1 502 Bad \u{1b}[31mGateway\r\nX: y\r\n\r\nbody", .proxyRefused, "502 Bad \\u{1B}[31mGateway"),
     ("HTTP/1.1 403\r\n\r\n", .proxyRefused, "403"), ("SSH-2.0-x\r\n\r\n", .proxyFailed, "not HTTP/1.1"),
     ("HTTP/2 200\r\n\r\n", .proxyFailed, "not HTTP/1.1"), ("HTTP/1.1 2000 x\r\n\r\n", .proxyFailed, "the status line"),
     ("HTTP/1.1  200\r\n\r\n", .proxyFailed, "the status line"), ("HTTP/1.\n\n", .proxyFailed, "the status line"),
-    ("HTTP/1.1 101 Switching\r\n\r\nx", .proxyFailed, "not HTTP/1.1"),
+    ("HTTP/1.1 101 Switching\r\n\r\nx", .proxyFailed, "changed the protocol"),
+    ("HTTP/1.x 200 OK\r\n\r\n", .proxyFailed, "the status line"),
   ])
   func `Another answer is an error that quotes it`(answer: String, code: SocketError.Code, detail: String) throws {
     for piece in [1, .max] {

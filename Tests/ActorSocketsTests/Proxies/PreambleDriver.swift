@@ -21,10 +21,11 @@ struct PreambleDriver {
   ///   - preamble: The preamble, as it is at the beginning. It has ended or waits afterwards.
   ///   - answers: What the other side sends, each after the preamble has sent something more. Bytes of the last answer that the preamble
   ///     does not take belong to the stream.
+  ///   - thenEnds: Whether the other side ends after its last answer.
   ///   - pieces: Returns how many bytes arrive next, at least 1.
   /// - Returns: What it came to.
   static func run<Machine: Preamble>(
-    _ preamble: inout Machine, answers: [[UInt8]], pieces: () -> Int = { .max }
+    _ preamble: inout Machine, answers: [[UInt8]], thenEnds: Bool = false, pieces: () -> Int = { .max }
   ) -> Outcome {
     var outcome = Outcome()
     var answers = answers[...]
@@ -32,7 +33,8 @@ struct PreambleDriver {
     var arrived: [UInt8] = []
     do throws(SocketError) {
       while true {
-        switch try preamble.next(Array(arrived.prefix(preamble.limit))) {
+        let isAtEnd = thenEnds && coming.isEmpty && answers.isEmpty
+        switch try preamble.next(Array(arrived.prefix(preamble.limit)), isAtEnd: isAtEnd) {
         case .send(let bytes, let count):
           outcome.sent += bytes
           arrived.removeFirst(count)
@@ -43,6 +45,7 @@ struct PreambleDriver {
         case .wait:
           if arrived.count >= preamble.limit, preamble.limit > 0 { throw preamble.failure("too long") }
           if coming.isEmpty, let answer = answers.popFirst(), outcome.sent.isEmpty { coming += answer }
+          if isAtEnd { throw preamble.failure("it ended the connection") }
           if coming.isEmpty { return outcome }
           let count = min(pieces(), coming.count)
           arrived += coming.prefix(count)

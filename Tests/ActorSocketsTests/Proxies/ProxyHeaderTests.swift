@@ -74,18 +74,25 @@ import Testing
     }
     // Of RFC 3720, appendix B.4.
     #expect(crc32c([UInt8](repeating: 0, count: 32)) == 0x8a91_36aa && crc32c(0..<32) == 0x46dd_794e)
-    #expect(throws: ProxyHeader.Fault.self) {
-      try read(hex(Self.signature + "20 00 000e 03 0004 00000000 03 0004 00000000"))
-    }
-    #expect(throws: ProxyHeader.Fault.self) { try read(hex(Self.signature + "20 00 0005 03 0002 0000")) }
+    let tooShort = hex(Self.signature + "21 11 0011 01020304 01020304 0001 0002 03 0002 0000")
+    #expect(throws: ProxyHeader.Fault.self) { try read(tooShort) }
+    // The checksum of a header with two of them: the first one is right if the second one is zero, so it alone is accepted.
+    var twice = try header.encoded() + [3, 0, 4, 0, 0, 0, 0]
+    twice[15] += 7
+    let (first, end) = (twice.count - 11, twice.count)
+    twice.replaceSubrange(first..<first + 4, with: [0, 0, 0, 0])
+    let checksum = crc32c(twice)
+    twice.replaceSubrange(first..<first + 4, with: (0..<4).map { UInt8(truncatingIfNeeded: checksum >> (24 - 8 * $0)) })
+    #expect(throws: ProxyHeader.Fault.self) { try read(twice) }
+    #expect(twice.count == end)
   }
 
   @Test(arguments: [
     "20 11 000c 01020304 01020304 0001 0002", "21 12 000c 01020304 01020304 0001 0002", "21 00 0003 04 0000",
-    "21 99 0002 0102",
-    "20 11 0003 04 0000",
+    "21 00 0002 0102", "20 11 0003 04 0000", "20 00 000c 01020304 01020304 0001 0002", "20 ff 0001 00", "21 22 0000",
+    "21 30 0000",
   ])
-  func `Headers of the balancer itself, of datagrams and of unknown families have no addresses`(rest: String) throws {
+  func `Headers of the balancer itself, of datagrams and without a family have no addresses`(rest: String) throws {
     let bytes = hex(Self.signature + rest)
     #expect(try read(bytes + [1]) == .header(ProxyHeader(), count: bytes.count))
   }
@@ -116,18 +123,27 @@ import Testing
     "31 11 000c", "22 11 000c", "2f 11", "11", "21 11 000b 01020304 01020304 0001 00",
     "21 21 000c 01020304 01020304 0001 0002",
     "21 11 000d c0000201 c6336402 dc04 01bb 01", "21 11 0010 c0000201 c6336402 dc04 01bb 01 0002 00", "21 31 0000",
+    "21 41 0000", "21 13 0000", "21 ff 0000",
   ])
   func `Bytes that are not of the specification are refused`(rest: String) {
     #expect(throws: ProxyHeader.Fault.self) { try read(hex(Self.signature + rest)) }
   }
 
   @Test func `A header is not longer than the limit`() throws {
-    let header = ProxyHeader(fields: [.init(.uniqueID, [UInt8](repeating: 7, count: 4077))])
-    #expect(try read(header.encoded()) == .header(header, count: 4096))
-    let longer = try ProxyHeader(fields: [.init(.uniqueID, [UInt8](repeating: 7, count: 4078))]).encoded()
+    func header(_ count: Int) -> ProxyHeader {
+      let field = ProxyHeader.Field(.uniqueID, [UInt8](repeating: 7, count: count))
+      return ProxyHeader(source: Self.client4, destination: Self.server4, fields: [field])
+    }
+    #expect(try read(header(4065).encoded()) == .header(header(4065), count: 4096))
+    let longer = try header(4066).encoded()
     // It is refused before it has arrived.
     #expect(throws: ProxyHeader.Fault.self) { try read(Array(longer.prefix(16))) }
-    #expect(try read(longer, limit: 65_551) == .header(try #require(header.with(4078)), count: 4097))
+    #expect(try read(longer, limit: 65_551) == .header(header(4066), count: 4097))
+    for (count, isAccepted) in [(100, true), (101, false)] {
+      var many = header(0)
+      many.fields = (0..<count).map { _ in .init(.uniqueID, []) }
+      #expect((try? read(many.encoded())) == (isAccepted ? .header(many, count: 28 + 3 * count) : nil))
+    }
   }
 
   @Test func `Other beginnings are no header, and beginnings of one may become it`() throws {
@@ -143,8 +159,8 @@ import Testing
     let field = ProxyHeader.Field(.uniqueID, [1])
     let tooLong = ProxyHeader.Field(.uniqueID, [UInt8](repeating: 0, count: 65_535))
     for header in [
-      ProxyHeader(source: Self.client4), ProxyHeader(source: Self.client4, destination: Self.server6),
-      ProxyHeader(.v1, source: Self.client4, destination: Self.server6), ProxyHeader(.v1, fields: [field]),
+      ProxyHeader(source: Self.client4), ProxyHeader(source: Self.client4, destination: SocketAddress("unix:/b")),
+      ProxyHeader(.v1, destination: Self.server6), ProxyHeader(.v1, fields: [field]),
       ProxyHeader(.v1, hasChecksum: true),
       ProxyHeader(.v1, source: SocketAddress("unix:/a"), destination: SocketAddress("unix:/b")),
       ProxyHeader(fields: [tooLong]),
@@ -156,6 +172,14 @@ import Testing
     #expect(
       (try? mapped.encoded()).map { String(decoding: $0, as: UTF8.self) }
         == "PROXY TCP4 192.0.2.1 198.51.100.2 1 443\r\n")
+  }
+
+  @Test func `An IPv4 address beside an IPv6 address is mapped`() throws {
+    let mapped = SocketAddress("[::ffff:192.0.2.1]:56324")
+    let header = ProxyHeader(source: Self.client4, destination: Self.server6)
+    #expect(try read(header.encoded()) == .header(ProxyHeader(source: mapped, destination: Self.server6), count: 52))
+    let text = try ProxyHeader(.v1, source: Self.client6, destination: Self.client4).encoded()
+    #expect(try read(text) == .header(ProxyHeader(.v1, source: Self.client6, destination: mapped), count: text.count))
   }
 
   @Test func `Random headers are refused, incomplete, or read as they are written`() throws {
@@ -192,26 +216,35 @@ import Testing
     }
     var machine = HeaderPreamble(ProxyProtocol(.required, from: [IPNetwork]()))
     let outcome = PreambleDriver.run(&machine, answers: [Array("hello".utf8)])
-    #expect(outcome.error == .invalidProxyHeader && outcome.detail.contains("something else"))
+    #expect(outcome.error == .invalidProxyHeader && outcome.detail.contains("without one"))
+  }
+
+  @Test(arguments: [("", true), ("P", true), ("\r\n", true), ("PROXY ", false), ("PROXY UNKNOWN\r", false)])
+  func `A client that ends early is served if the header is optional, and no header has begun`(
+    text: String, isServed: Bool
+  ) {
+    for policy in [ProxyProtocol.Policy.optional, .required] {
+      var machine = HeaderPreamble(ProxyProtocol(policy, from: [IPNetwork]()))
+      let outcome = PreambleDriver.run(&machine, answers: text.isEmpty ? [] : [Array(text.utf8)], thenEnds: true)
+      let expected = isServed && policy == .optional
+      #expect(
+        outcome.rest == (expected ? Array(text.utf8) : nil) && (outcome.error == .invalidProxyHeader) == !expected)
+    }
   }
 
   @Test func `Only trusted networks are believed, and unix sockets`() throws {
-    let settings = try ProxyProtocol(.required, from: "10.0.0.0/8", "2001:db8::/32", "192.0.2.1")
-    for text in ["10.1.2.3:4", "[::ffff:10.1.2.3]:4", "[2001:db8:1::]:4", "192.0.2.1:9", "unix:/x"] {
-      #expect(settings.trusts(try SocketAddress(parsing: text)), "\(text)")
+    for policy in [ProxyProtocol.Policy.required, .optional] {
+      let settings = try ProxyProtocol(policy, from: "10.0.0.0/8", "2001:db8::/32", "192.0.2.1")
+      for text in ["10.1.2.3:4", "[::ffff:10.1.2.3]:4", "[2001:db8:1::]:4", "192.0.2.1:9"] {
+        #expect(settings.admission(of: try SocketAddress(parsing: text), isUnix: false) == .withHeader, "\(text)")
+      }
+      let other: ProxyProtocol.Admission = policy == .required ? .refused : .asItIs
+      for text in ["11.1.2.3:4", "[2001:db9::]:4", "192.0.2.2:9", "[::a01:203]:4"] {
+        #expect(settings.admission(of: try SocketAddress(parsing: text), isUnix: false) == other, "\(text)")
+      }
+      #expect(
+        settings.admission(of: nil, isUnix: true) == .withHeader && settings.admission(of: nil, isUnix: false) == other)
     }
-    for text in ["11.1.2.3:4", "[2001:db9::]:4", "192.0.2.2:9", "[::a01:203]:4"] {
-      #expect(!settings.trusts(try SocketAddress(parsing: text)), "\(text)")
-    }
-    #expect(settings.trusts(nil))
     #expect(throws: AddressError.self) { try ProxyProtocol(.required, from: "10.0.0.0/8", "nonsense") }
-  }
-}
-
-extension ProxyHeader {
-  fileprivate func with(_ count: Int) -> ProxyHeader? {
-    var header = self
-    header.fields = [.init(.uniqueID, [UInt8](repeating: 7, count: count))]
-    return header
   }
 }

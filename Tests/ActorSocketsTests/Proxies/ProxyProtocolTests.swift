@@ -23,6 +23,7 @@ import Testing
     init(
       _ policy: ProxyProtocol.Policy = .required, from network: String = "127.0.0.0/8",
       limits: TCPListener.ServeLimits = .init(),
+      reactors: Int = 1,
       at endpoint: Endpoint = .address(.ipv4(.loopback, port: 0)),
       _ change: (inout TCPListener.Configuration) -> Void = { _ in }
     ) throws {
@@ -32,7 +33,7 @@ import Testing
       let listener = try TCPListener.bind(to: endpoint, configuration: configuration, reactor: time.reactor)
       self.listener = listener
       task = Task { [clients, headers, failures] in
-        try await listener.serve(limits: limits) { _, error in
+        try await listener.serve(limits: limits, reactors: reactors) { _, error in
           failures.add(error)
         } handler: { connection in
           clients.add(connection.remoteAddress)
@@ -204,9 +205,9 @@ import Testing
       let required = try Server(.required, from: "10.0.0.0/8")
       let refused = try required.connect()
       try? refused.send(Self.line)
-      #expect(try await required.codes(1) == [.invalidProxyHeader])
-      #expect("\(required.failures.all[0])".contains("trusted network"))
-      _ = try await required.stop()
+      await #expect(throws: (any Error).self) { try await refused.receive(exactly: 1) }
+      let report = try await required.stop()
+      #expect(report.refused == 1 && report.accepted == 0 && required.failures.all.isEmpty)
 
       let optional = try Server(.optional, from: "10.0.0.0/8")
       let served = try optional.connect()
@@ -312,8 +313,71 @@ import Testing
     }
   }
 
+  @Test(arguments: [false, true])
+  func `The end that arrives together with the header is seen`(resets: Bool) async throws {
+    try await within("the connection hears of the end") {
+      let time = ManualTime()
+      var configuration = TCPListener.Configuration()
+      configuration.proxyProtocol = try ProxyProtocol(.required, from: "127.0.0.1")
+      let endpoint = Endpoint.address(.ipv4(.loopback, port: 0))
+      let listener = try TCPListener.bind(to: endpoint, configuration: configuration, reactor: time.reactor)
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      // Both are in the kernel before the connection is accepted, so one event announces them.
+      try peer.send(Self.line)
+      if resets { peer.reset() } else { peer.finishWriting() }
+      let connection = try await listener.accept()
+      if resets {
+        await #expect { try await connection.peerFinishedWriting() } throws: {
+          ($0 as? SocketError)?.code == .connectionReset
+        }
+      } else {
+        try await connection.peerFinishedWriting()
+        #expect(connection.hasPeerFinished)
+      }
+      peer.close()
+      await connection.abort()
+    }
+  }
+
+  @Test func `A client that finishes at once is served if the header is optional`() async throws {
+    try await within("the greeting arrives") {
+      let server = try Server(.optional)
+      let peer = try server.connect()
+      peer.finishWriting()
+      #expect(try await peer.receiveToEnd() == Array("hello\n".utf8))
+      #expect(server.headers.all == [nil])
+      _ = try await server.stop()
+    }
+  }
+
+  @Test(arguments: [1, 4])
+  func `Connections that break in every state leave the counts of peers right`(reactors: Int) async throws {
+    try await within("two of the client are served, and no more", seconds: 120) {
+      let server = try Server(limits: .init(connectionsPerPeer: 2), reactors: reactors)
+      for round in 0..<200 {
+        let peer = try server.connect()
+        try peer.send(String(Self.line.prefix(round % 2 == 0 ? Self.line.count : round % Self.line.count)))
+        peer.reset()
+      }
+      try await eventually("all of them have ended") {
+        await server.listener.hasEnded(200)
+      }
+      var peers: [RawSocket] = []
+      for isServed in [true, true, false] {
+        let peer = try server.connect()
+        try peer.send(Self.line)
+        #expect((try? await peer.receive(exactly: 6)) == (isServed ? Array("hello\n".utf8) : nil))
+        peers.append(peer)
+      }
+      for peer in peers { peer.close() }
+      try await eventually("all of them have ended") { await server.listener.served == 0 }
+      #expect(await server.listener.server.peers.peers == 0)
+      _ = try await server.stop()
+    }
+  }
+
   @Test func `A limit that is out of range is refused`() throws {
-    for length in [15, 65_552, -1] {
+    for length in [15, 16_385, -1] {
       #expect { try Server(.required, at: .port(0)) { $0.proxyProtocol?.maximumLength = length } } throws: {
         ($0 as? SocketError)?.code == .invalidArgument
       }
@@ -326,4 +390,10 @@ extension TCPListener {
   fileprivate var waitingForHeader: Int {
     server.active.values.count { $0.assumeIsolated { $0.core.state == .connecting } }
   }
+
+  /// The number of served connections whose handler runs or that are being closed.
+  fileprivate var served: Int { server.active.count + server.closing }
+
+  /// Whether this number of connections was accepted, and all have ended.
+  fileprivate func hasEnded(_ count: Int) -> Bool { server.report.accepted == count && served == 0 }
 }

@@ -161,7 +161,7 @@ import Testing
       } throws: { error in
         guard let error = error as? SocketError else { return false }
         return error.code == .timedOut && error.description.contains("proxy's answer to")
-          && error.description.contains("did not arrive within 30 s")
+          && error.description.contains("was not complete within 30 s")
       }
       withExtendedLifetime(peer) {}
     }

@@ -233,6 +233,11 @@ import Testing
       await #expect { try await scene.connection(to: .host("127.0.0.1", port: 0)).read() } throws: {
         ($0 as? SocketError)?.code == .invalidArgument
       }
+      // Also if the program's error looks like one that passes.
+      scene.configuration.prepare = { _ in throw SocketError(.timedOut, operation: "mine") }
+      await #expect { try await scene.connection(to: .host("127.0.0.1", port: 1)).read() } throws: {
+        ($0 as? SocketError)?.code == .timedOut
+      }
       #expect(scene.observer.retries.all.isEmpty)
     }
   }

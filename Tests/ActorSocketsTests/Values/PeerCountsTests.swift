@@ -16,35 +16,39 @@ import Testing
   func `A peer is an IPv4 address or an IPv6 network of 64 bits`(first: String, second: String, isSame: Bool) throws {
     var counts = PeerCounts(limit: 1)
     let (first, second) = (try address(first), try address(second))
-    counts.enter(first)
+    counts.enter(1, from: first)
     #expect(counts.hasRoom(for: second) == !isSame)
-    counts.leave(first)
+    counts.leave(1)
     #expect(counts.hasRoom(for: second) && counts.peers == 0)
   }
 
   @Test func `Without a limit nobody is counted`() throws {
     var counts = PeerCounts(limit: nil)
-    for _ in 0..<100 { counts.enter(try address("192.0.2.1:1")) }
+    for id in 0..<100 { counts.enter(UInt64(id), from: try address("192.0.2.1:1")) }
     #expect(counts.hasRoom(for: try address("192.0.2.1:1")) && counts.peers == 0)
-    counts.leave(nil)
+    counts.leave(1)
   }
 
   @Test func `Counts come back to nothing, whatever the order`() throws {
     var random = SeededRandom(seed: 7)
     var counts = PeerCounts(limit: 5)
-    var present: [SocketAddress] = []
-    for _ in 0..<10_000 {
+    var present: [(id: UInt64, address: SocketAddress)] = []
+    for id in 0..<10_000 as Range<UInt64> {
       let address = SocketAddress.ipv4(IPv4Address(rawValue: UInt32.random(in: 0..<50, using: &random)), port: 1)
       if counts.hasRoom(for: address), Bool.random(using: &random) {
-        counts.enter(address)
-        present.append(address)
+        counts.enter(id, from: address)
+        present.append((id, address))
+        // It is counted once, under the first address.
+        counts.enter(id, from: .ipv4(.loopback, port: 1))
       } else if let index = present.indices.randomElement(using: &random) {
-        counts.leave(present.remove(at: index))
+        let gone = present.remove(at: index)
+        counts.leave(gone.id)
+        counts.leave(gone.id)
       }
-      let mine = present.filter { $0 == address }.count
+      let mine = present.count { $0.address == address }
       #expect(mine <= 5 && counts.hasRoom(for: address) == (mine < 5))
     }
-    for address in present { counts.leave(address) }
+    for connection in present { counts.leave(connection.id) }
     #expect(counts.peers == 0)
   }
 }

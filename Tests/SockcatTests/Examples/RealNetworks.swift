@@ -33,7 +33,7 @@ func greetClients(_ listener: TCPListener) async throws {
 /// Forwards a connection to a server, and tells it whose connection this is.
 func forward(_ client: TCPConnection, to server: Endpoint) async throws {
   var configuration = TCPConnection.Configuration()
-  configuration.proxyHeader = ProxyHeader(source: client.remoteAddress, destination: client.localAddress)
+  configuration.proxyHeader = ProxyHeader(forwarding: client)
   let connection = try await TCPConnection.connect(to: server, configuration: configuration)
   try await relay(between: client, and: connection)
 }
