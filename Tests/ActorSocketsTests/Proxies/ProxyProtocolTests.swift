@@ -23,10 +23,11 @@ import Testing
     init(
       _ policy: ProxyProtocol.Policy = .required, from network: String = "127.0.0.0/8",
       limits: TCPListener.ServeLimits = .init(),
-      reactors: Int = 1,
+      reactors: Int = 1, observer: (any ReactorObserver)? = nil,
       at endpoint: Endpoint = .address(.ipv4(.loopback, port: 0)),
       _ change: (inout TCPListener.Configuration) -> Void = { _ in }
     ) throws {
+      time.reactor.observer = observer
       var configuration = TCPListener.Configuration()
       configuration.proxyProtocol = try ProxyProtocol(policy, from: network)
       change(&configuration)
@@ -336,6 +337,31 @@ import Testing
       }
       peer.close()
       await connection.abort()
+    }
+  }
+
+  @Test func `The observer hears once of a connection without a valid header`() async throws {
+    final class Observer: ReactorObserver {
+      let notes = Notes<String>()
+
+      func accepted(_ connection: ObservedConnection) { notes.add("accepted") }
+      func connectFailed(_ connection: ObservedConnection, _ error: SocketError) { notes.add("failed \(error.code)") }
+      func handlerFailed(_ connection: ObservedConnection, _ error: any Error) { notes.add("handler failed") }
+      func closed(_ connection: ObservedConnection, _ report: CloseReport) { notes.add("closed") }
+    }
+    try await within("both connections have ended") {
+      let observer = Observer()
+      let server = try Server(observer: observer)
+      let wrong = try server.connect()
+      try wrong.send("nonsense")
+      #expect(try await server.codes(1) == [.invalidProxyHeader])
+      let right = try server.connect()
+      try right.send(Self.line)
+      #expect(try await right.receive(exactly: 6) == Array("hello\n".utf8))
+      right.close()
+      try await eventually("both have ended") { observer.notes.all.count == 3 }
+      #expect(observer.notes.all == ["failed invalidProxyHeader", "accepted", "closed"])
+      _ = try await server.stop()
     }
   }
 
