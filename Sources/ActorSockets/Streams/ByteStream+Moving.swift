@@ -78,6 +78,8 @@ extension ByteStream {
       try await write(bytes, timeout: timeout, progress: nil)
       count += bytes.count
     }
+    // Some sequences end when the task is cancelled. That is not the end of what was to be written.
+    try Task.checkCancellation()
     return count
   }
 
@@ -117,6 +119,7 @@ extension ByteStream {
       throw error
     }
     try await send()
+    try Task.checkCancellation()
     return count
   }
 }

@@ -91,6 +91,34 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `A sequence that ends because the task was cancelled is not taken for complete`(transport: Transport)
+    async throws
+  {
+    try await within("both writes are cancelled") {
+      for isBytes in [false, true] {
+        let pair = try await transport.pair()
+        let isAsked = Gate()
+        // It waits for more, and ends when its task is cancelled.
+        let numbers = AsyncStream<Int> { $0.yield(7) }
+        let writing = Task {
+          if isBytes { return try await pair.client.write(from: numbers.map { UInt8($0) }) }
+          return try await pair.client.write(
+            from: numbers.map { number in
+              isAsked.open()
+              return [UInt8(number)]
+            })
+        }
+        if !isBytes {
+          #expect(try await pair.server.read(exactly: 1) == [7])
+          await isAsked.wait()
+        }
+        writing.cancel()
+        await expectCancellation { _ = try await writing.value }
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
   func `A peer that does not read holds the sequence back`(transport: Transport) async throws {
     try await within("the write is cancelled") {
       let pair = try await transport.pair { $0.isNarrow = true }
