@@ -24,6 +24,8 @@ import tls
 from harness import BUILD_TIMEOUT, HERE, Failure, build, print_table, run_load, running_server, trace
 
 THRESHOLDS = HERE / "thresholds.json"
+# A case with a count above its threshold is counted again, so often.
+RUNS_ABOVE_THRESHOLD = 3
 # How far today's instructions may grow: other versions of a compiler or a library are not to be mistakes.
 ROOM_FOR_INSTRUCTIONS = 1.05
 
@@ -150,12 +152,21 @@ COUNTERS = {
 }
 
 
-def count(tools, case, counters):
-    """Of one request: what twice as many need more, so that starting and connecting are not in it."""
+def least(counter, tools, case, requests, runs):
+    counts = [counter(tools, case, requests) for _ in range(runs)]
+    return {what: min(count[what] for count in counts) for what in counts[0]}
+
+
+def count(tools, case, counters, runs=1):
+    """Of one request: what twice as many need more, so that starting and connecting are not in it.
+
+    With several runs, the least of each is taken: what else the machine does can only add to it, for example by splitting
+    what one epoll_wait would have returned.
+    """
     result = {}
     for counter in counters:
         requests = case.requests * (MORE_FOR_ALLOCATIONS if counter == "allocations" else 1)
-        once, twice = (COUNTERS[counter](tools, case, requests * times) for times in (1, 2))
+        once, twice = (least(COUNTERS[counter], tools, case, requests * times, runs) for times in (1, 2))
         result.update({what: (twice[what] - once[what]) / requests for what in once})
     return result
 
@@ -221,6 +232,7 @@ def measure(arguments):
     cases = {name: case for name, case in CASES.items() if not arguments.case or name in arguments.case}
     binaries = build({"load", *(case.server[0] for case in cases.values())})
     results = {}
+    thresholds = json.loads(THRESHOLDS.read_text())
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         profiles = arguments.profiles or directory
@@ -228,11 +240,13 @@ def measure(arguments):
         tools = Tools(binaries, directory, stack.enter_context(tls.certificate()), profiles)
         for name, case in cases.items():
             print(f"  counting: {name}", flush=True)
-            results[name] = count(tools, case, arguments.counter or COUNTERS)
+            counters = arguments.counter or COUNTERS
+            results[name] = count(tools, case, counters)
+            if arguments.check and excesses({name: results[name]}, thresholds):
+                results[name] = count(tools, case, counters, runs=RUNS_ABOVE_THRESHOLD)
     print_counts(results)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
-    thresholds = json.loads(THRESHOLDS.read_text())
     if arguments.accept_instructions:
         accept_instructions(results, thresholds)
     return excesses(results, thresholds) if arguments.check else []
