@@ -46,6 +46,9 @@ package struct Tool: Sendable {
   package static let nsenter = Tool("nsenter", package: "util-linux")
   package static let openssl = Tool("openssl")
   package static let tshark = Tool("tshark")
+  package static let microsocks = Tool("microsocks")
+  package static let tinyproxy = Tool("tinyproxy")
+  package static let haproxy = Tool("haproxy")
   package static let sha256sum = Tool("sha256sum")
   package static let env = Tool("env", package: "coreutils")
 }

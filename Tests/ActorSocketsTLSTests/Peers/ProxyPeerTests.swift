@@ -4,12 +4,6 @@ import Foundation
 import TestSupport
 import Testing
 
-extension Tool {
-  static let microsocks = Tool("microsocks")
-  static let tinyproxy = Tool("tinyproxy")
-  static let haproxy = Tool("haproxy")
-}
-
 /// Proxies and a load balancer, between our client and our server.
 extension Peers {
   @Suite(.needs(.microsocks), .needs(.tinyproxy), .needs(.haproxy)) struct ProxyPeerTests {
