@@ -15,7 +15,7 @@ BUILD_NEEDS := git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gol
 TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
   strace:strace python3:python3 dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql tshark:tshark \
-  microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy
+  microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh
 BENCH_NEEDS := python3:python3 strace:strace openssl:openssl
 COUNTER_NEEDS := $(BENCH_NEEDS) valgrind:valgrind objcopy:binutils cc:gcc
 

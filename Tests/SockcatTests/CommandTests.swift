@@ -12,8 +12,9 @@ struct CommandTests {
 
   @Test
   func `Options may stand anywhere and carry their value in either form`() throws {
-    let expected = Command.connect(
-      ConnectOptions(endpoint: .host("a", port: 1), timeout: .seconds(0.5), idleTimeout: .seconds(10)))
+    var options = ConnectOptions(endpoint: .host("a", port: 1), idleTimeout: .seconds(10))
+    options.connecting.timeout = .seconds(0.5)
+    let expected = Command.connect(options)
     #expect(try Command(parsing: ["connect", "--timeout", "0.5", "a:1", "--idle-timeout=10"]) == expected)
     #expect(try Command(parsing: ["connect", "--timeout=0.5", "--idle-timeout", "10", "--", "a:1"]) == expected)
   }
@@ -60,9 +61,14 @@ struct CommandTests {
     options.place = .reactor
     options.maximumConnections = 3
     options.idleTimeout = .seconds(5)
-    options.mode = .forward(Forwarding(target: .host("a", port: 1), timeout: .seconds(2), idleTimeout: .seconds(5)))
-    let words = ["--on", "reactor", "--max-connections=3", "--timeout", "2", "--idle-timeout", "5"]
-    #expect(try Command(parsing: ["proxy", "unix:@front"] + words + ["a:1"]) == .listen(options))
+    let connecting = ConnectingOptions(timeout: .seconds(2), tries: 3)
+    options.mode = .forward(
+      Forwarding(
+        target: .host("a", port: 1), connecting: connecting, proxyHeader: .v1, idleTimeout: .seconds(5)))
+    let words = ["--on", "reactor", "--max-connections=3", "--timeout", "2", "--idle-timeout", "5", "--retry=3"]
+    #expect(
+      try Command(parsing: ["proxy", "unix:@front"] + words + ["--send-proxy-protocol", "v1", "a:1"])
+        == .listen(options))
   }
 
   @Test(arguments: [

@@ -4,7 +4,7 @@ import ActorSocketsTLS
 /// The reason why the program ends with a status other than 0: one line for people, one number for scripts.
 struct Failure: Error, Equatable {
   /// The exit statuses.
-  enum Status: Int32 {
+  enum Status: Int32, CaseIterable {
     case inputOutput = 1
     case usage = 2
     /// The identity of a peer is false, or could not be verified.

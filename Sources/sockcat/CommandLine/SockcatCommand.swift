@@ -23,8 +23,10 @@ extension Command {
   /// Runs the command.
   func run() async throws {
     switch self {
-    case .help: try await StandardOutput().write(utf8: Usage.text)
+    case .help: try await StandardOutput().write(utf8: HelpText.text)
     case .version: try await StandardOutput().write(utf8: "sockcat \(SockcatCommand.version)\n")
+    case .manPage: try await StandardOutput().write(utf8: ManPage.text)
+    case .completions(let shell): try await StandardOutput().write(utf8: shell.completions)
     case .demo: try await Demo().run()
     case .connect(let options): try await Connect(options: options).run()
     case .listen(let options): try await Listen(options: options).run()

@@ -19,8 +19,6 @@ struct TLSOptions: Equatable {
   var key: String?
   /// Whether `--insecure` was given.
   var isInsecure = false
-  /// Whether the negotiated parameters are printed.
-  var isVerbose = false
 
   init(_ side: Side) { self.side = side }
 
@@ -31,41 +29,52 @@ struct TLSOptions: Equatable {
 // MARK: - The command line
 
 extension TLSOptions {
-  /// Parses an option of the command line.
-  ///
-  /// - Returns: Whether the option is about TLS.
-  mutating func take(_ word: Words.Word, _ words: inout Words) throws(Failure) -> Bool {
-    switch (word, side) {
-    case (.option("--tls", nil), _): isOn = true
-    case (.option("-v", nil), _): isVerbose = true
-    case (.option("--alpn", let value), _):
-      applicationProtocols = try Self.protocols(try words.value(of: "--alpn", value))
-    case (.option("--cert", let value), _): certificate = try words.value(of: "--cert", value)
-    case (.option("--key", let value), _): key = try words.value(of: "--key", value)
-    case (.option("--ca", let value), .client): authorities = try words.value(of: "--ca", value)
-    case (.option("--client-ca", let value), .server): authorities = try words.value(of: "--client-ca", value)
-    case (.option("--server-name", let value), .client): serverName = try words.value(of: "--server-name", value)
-    case (.option("--insecure", nil), .client): isInsecure = true
-    case (.option("--starttls", let value), .client):
-      startTLS = try Self.startTLS(try words.value(of: "--starttls", value))
-    default: return false
-    }
-    return true
-  }
+  /// The options of clients.
+  static let clientOptions: [Option<TLSOptions>] = [
+    Option(
+      "--tls",
+      "encrypts the connection, and continues only if the server's certificate is valid for the name in ENDPOINT"
+    ) {
+      $0.isOn = true
+    },
+    Option(
+      "--starttls", .choice(StartTLS.words),
+      """
+      encrypts as --tls does, after the plain-text beginning of this protocol. Standard input is sent only when the \
+      connection is encrypted
+      """
+    ) { $0.startTLS = try $1.choice() },
+    Option("--ca", .file, "trusts the authorities in FILE instead of the system's") { $0.authorities = $1.text },
+    Option("--server-name", .named("NAME"), "requires a certificate for NAME, if that is not the name in ENDPOINT") {
+      $0.serverName = $1.text
+    },
+    alpn("offers these application protocols, preferred first"),
+    Option("--cert", .file, "shows this certificate to servers that ask for one") { $0.certificate = $1.text },
+    key,
+    Option(
+      "--insecure", "accepts any certificate: anyone on the network path can read and change everything"
+    ) { $0.isInsecure = true },
+  ]
 
-  private static func protocols(_ text: String) throws(Failure) -> [String] {
-    let names = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
-    guard names.allSatisfy({ !$0.isEmpty }) else {
-      throw .usage("--alpn takes names of protocols with commas between them, not \(text.debugDescription)")
-    }
-    return names
-  }
+  /// The options of servers.
+  static let serverOptions: [Option<TLSOptions>] = [
+    Option("--tls", "encrypts all connections; it needs --cert") { $0.isOn = true },
+    Option("--cert", .file, "has the server's certificate, followed by the intermediate certificates") {
+      $0.certificate = $1.text
+    },
+    key,
+    Option("--client-ca", .file, "requires client certificates from the authorities in FILE") {
+      $0.authorities = $1.text
+    },
+    alpn("supports these application protocols, preferred first; clients that offer none of them are refused"),
+  ]
 
-  private static func startTLS(_ text: String) throws(Failure) -> StartTLS {
-    guard let plain = StartTLS(rawValue: text) else {
-      throw .usage("--starttls takes smtp, imap or postgres, not \(text.debugDescription)")
-    }
-    return plain
+  private static let key = Option<TLSOptions>(
+    "--key", .file, "has the certificate's key, if that is not in the same file"
+  ) { $0.key = $1.text }
+
+  private static func alpn(_ text: String) -> Option<TLSOptions> {
+    Option("--alpn", .named("A,B"), text) { $0.applicationProtocols = try $1.protocols() }
   }
 
   /// Throws if two options contradict each other.
@@ -89,7 +98,6 @@ extension TLSOptions {
 
   /// An option that has no meaning without TLS, or `nil` if no such option was given.
   private var firstOption: String? {
-    if isVerbose { return "-v" }
     if !applicationProtocols.isEmpty { return "--alpn" }
     if certificate != nil { return "--cert" }
     if key != nil { return "--key" }
@@ -138,5 +146,16 @@ extension TLSOptions {
     if let serverName { return serverName }
     // If the endpoint has no name, `--insecure` is required, so no name is checked.
     return endpoint.serverName.isEmpty ? "localhost" : endpoint.serverName
+  }
+}
+
+extension Words.Argument {
+  /// Returns the value of an option that takes names of application protocols.
+  fileprivate func protocols() throws(Failure) -> [String] {
+    let names = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    guard names.allSatisfy({ !$0.isEmpty }) else {
+      throw .usage("\(option) takes names of protocols with commas between them, not \(text.debugDescription)")
+    }
+    return names
   }
 }

@@ -38,65 +38,96 @@ struct UDPSendOptions: Equatable {
   var mayNeedBroadcast: Bool { !broadcast && !endpoint.isUnix }
 }
 
-extension Command {
-  static func udpListen(_ words: inout Words) throws(Failure) -> Command {
-    var endpoint: Endpoint?
+extension UDPListenOptions: CommandOptions {
+  static let text = CommandText(
+    name: "udp-listen", operands: ["ENDPOINT"],
+    missingOperand: "say what to listen on, as in: sockcat udp-listen :9000",
+    summary: "prints datagrams",
+    text: """
+      Prints "listening on ADDRESS" on standard error, and each datagram as a line on standard output: the sender's \
+      address, the length, the bytes. Bytes that are not printable ASCII are written as \\n, \\r, \\t or \\xNN, the \
+      backslash as \\\\. A "+" after the length means that the datagram was longer. SIGTERM and SIGINT end it.
+      """)
+
+  static let options: [Option<UDPListenOptions>] = [
+    Option("--echo", "sends each datagram back as well") { $0.echoes = true },
+    Option(
+      "--join", .named("GROUP"),
+      "receives what is sent to a multicast group; may be repeated. Several programs may then listen on the port"
+    ) { $0.groups.append(try $1.group()) },
+    Option("--interface", .interface, "joins groups on this interface, which has this name or address") {
+      $0.interface = try $1.interface()
+    },
+    Option("--count", .number, "ends after N datagrams") { $0.count = try $1.count() },
+    Option("--idle-timeout", .seconds, "gives up when nothing has arrived for S seconds") {
+      $0.idleTimeout = try $1.seconds()
+    },
+  ]
+
+  /// Parses the options of the command.
+  ///
+  /// - Returns: The options; `nil` if help was asked for.
+  static func parse(_ words: inout Words) throws(Failure) -> UDPListenOptions? {
     // A placeholder, replaced below when the endpoint is known.
     var options = UDPListenOptions(endpoint: .port(0))
-    while let word = words.next() {
-      if word.asksForHelp { return .help }
-      switch word {
-      case .operand(let text): endpoint = try Self.endpoint(text, after: endpoint)
-      case .option("--echo", nil): options.echoes = true
-      case .option("--join", let value): options.groups.append(try group(try words.value(of: "--join", value)))
-      case .option("--interface", let value): options.interface = try interface(&words, value)
-      case .option("--count", let value): options.count = try words.count(of: "--count", value)
-      case .option("--idle-timeout", let value): options.idleTimeout = try words.seconds(of: "--idle-timeout", value)
-      case .option: throw .usage("\(word) is no option of udp-listen")
-      }
-    }
-    guard let endpoint else { throw .usage("say what to listen on, as in: sockcat udp-listen :9000") }
-    options.endpoint = endpoint
+    guard let operands = try options.read(&words) else { return nil }
+    options.endpoint = try .parsed(operands[0])
     if options.interface != nil, options.groups.isEmpty { throw .usage("--interface is for groups: it needs --join") }
-    if endpoint.isUnix, !options.groups.isEmpty { throw .usage("a unix socket joins no group") }
-    return .udpListen(options)
+    if options.endpoint.isUnix, !options.groups.isEmpty { throw .usage("a unix socket joins no group") }
+    return options
   }
+}
 
-  static func udpSend(_ words: inout Words) throws(Failure) -> Command {
-    var endpoint: Endpoint?
+extension UDPSendOptions: CommandOptions {
+  static let text = CommandText(
+    name: "udp-send", operands: ["ENDPOINT"],
+    missingOperand: "say where to send to, as in: sockcat udp-send example.com:9000",
+    summary: "sends datagrams",
+    text: "Sends each line of standard input as a datagram, without its newline.")
+
+  static let options: [Option<UDPSendOptions>] = [
+    Option("--whole", "sends all of standard input as one datagram") { $0.isWhole = true },
+    Option(
+      "--wait", .seconds, "prints answers, as udp-listen does, until S seconds after the last datagram was sent"
+    ) { $0.wait = try $1.seconds() },
+    Option("--broadcast", "allows sending to broadcast addresses") { $0.broadcast = true },
+    Option("--ttl", .number, "lets the datagrams pass at most N routers") {
+      $0.hopLimit = UInt8(try $1.count(atMost: 255))
+    },
+    Option("--interface", .interface, "sends datagrams to a multicast group through this interface") {
+      $0.interface = try $1.interface()
+    },
+    Option("-4", "sends over IPv4 only") { $0.addressPreference = .ipv4Only },
+    Option("-6", "sends over IPv6 only") { $0.addressPreference = .ipv6Only },
+    Option(
+      "--source", OptionText.Value(name: "SOURCE", kind: .interface),
+      "sends from an address or an interface, as connect does; or from unix:/path or unix:@name"
+    ) { $0.source = try $1.source() },
+  ]
+
+  /// Parses the options of the command.
+  ///
+  /// - Returns: The options; `nil` if help was asked for.
+  static func parse(_ words: inout Words) throws(Failure) -> UDPSendOptions? {
     // A placeholder, replaced below. Port 0 cannot be connected to.
     var options = UDPSendOptions(endpoint: .port(0))
-    while let word = words.next() {
-      if word.asksForHelp { return .help }
-      switch word {
-      case .operand(let text): endpoint = try Self.endpoint(text, after: endpoint)
-      case .option("--whole", nil): options.isWhole = true
-      case .option("--wait", let value): options.wait = try words.seconds(of: "--wait", value)
-      case .option("--broadcast", nil): options.broadcast = true
-      case .option("--ttl", let value): options.hopLimit = UInt8(try words.count(of: "--ttl", value, atMost: 255))
-      case .option("--interface", let value): options.interface = try interface(&words, value)
-      case .option("-4", nil): options.addressPreference = .ipv4Only
-      case .option("-6", nil): options.addressPreference = .ipv6Only
-      case .option("--source", let value): options.source = try source(try words.value(of: "--source", value))
-      case .option: throw .usage("\(word) is no option of udp-send")
-      }
-    }
-    guard let endpoint else { throw .usage("say where to send to, as in: sockcat udp-send example.com:9000") }
-    options.endpoint = endpoint
+    guard let operands = try options.read(&words) else { return nil }
+    options.endpoint = try .parsed(operands[0])
     try options.check()
-    return .udpSend(options)
+    return options
   }
+}
 
-  private static func group(_ text: String) throws(Failure) -> IPAddress {
+extension Words.Argument {
+  fileprivate func group() throws(Failure) -> IPAddress {
     guard let group = IPAddress(text), group.isMulticast else {
-      throw .usage("--join takes a multicast group, as in 239.1.2.3 or ff15::1, not \(text.debugDescription)")
+      throw .usage("\(option) takes a multicast group, as in 239.1.2.3 or ff15::1, not \(text.debugDescription)")
     }
     return group
   }
 
-  private static func interface(_ words: inout Words, _ attached: String?) throws(Failure) -> InterfaceSelector {
-    let text = try words.value(of: "--interface", attached)
-    if text.isEmpty { throw .usage("--interface takes a name or an address") }
+  fileprivate func interface() throws(Failure) -> InterfaceSelector {
+    if text.isEmpty { throw .usage("\(option) takes a name or an address") }
     return InterfaceSelector(text)
   }
 }

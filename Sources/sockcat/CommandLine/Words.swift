@@ -1,3 +1,5 @@
+import ActorSockets
+
 /// The words of a command line, read one at a time.
 struct Words {
   /// A word and its kind.
@@ -39,25 +41,63 @@ struct Words {
     return value
   }
 
-  /// Returns the value of an option that takes a time in seconds.
-  mutating func seconds(of option: String, _ attached: String?) throws(Failure) -> Duration {
-    let text = try value(of: option, attached)
-    // 3e10 seconds are about a thousand years. Greater values are refused, because they could overflow.
-    guard let seconds = Double(text), seconds > 0, seconds < 3e10 else {
-      throw .usage("\(option) takes a number of seconds above 0, not \(text.debugDescription)")
-    }
-    return .seconds(seconds)
-  }
+  /// The value that was given for an option.
+  struct Argument {
+    let option: String
+    let text: String
 
-  /// Returns the value of an option that takes a whole number, at least 1.
-  mutating func count(
-    of option: String, _ attached: String?, atMost limit: Int = .max
-  ) throws(Failure) -> Int {
-    let text = try value(of: option, attached)
-    guard let count = Int(text), count >= 1, count <= limit else {
-      let range = limit == .max ? "from 1" : "from 1 to \(limit)"
-      throw .usage("\(option) takes a number \(range), not \(text.debugDescription)")
+    /// Returns the value of an option that takes a time in seconds.
+    func seconds() throws(Failure) -> Duration {
+      // 3e10 seconds are about a thousand years. Greater values are refused, because they could overflow.
+      guard let seconds = Double(text), seconds > 0, seconds < 3e10 else {
+        throw .usage("\(option) takes a number of seconds above 0, not \(text.debugDescription)")
+      }
+      return .seconds(seconds)
     }
-    return count
+
+    /// Returns the value of an option that takes a whole number, at least 1.
+    func count(atMost limit: Int = .max) throws(Failure) -> Int {
+      guard let count = Int(text), count >= 1, count <= limit else {
+        let range = limit == .max ? "from 1" : "from 1 to \(limit)"
+        throw .usage("\(option) takes a number \(range), not \(text.debugDescription)")
+      }
+      return count
+    }
+
+    /// Returns the value of an option that takes the address or the interface to connect or send from, with or without a port.
+    func source() throws(Failure) -> Endpoint {
+      if IPv6Address(text) != nil || !text.contains(":") { return .host(text, port: 0) }
+      return try .parsed(text)
+    }
+
+    /// Returns the value of an option that takes one of a few words.
+    func choice<Value: RawRepresentable<String> & CaseIterable>() throws(Failure) -> Value {
+      if let value = Value(rawValue: text) { return value }
+      throw .usage("\(option) takes \(Value.words.inWords), not \(text.debugDescription)")
+    }
+  }
+}
+
+extension RawRepresentable<String> where Self: CaseIterable {
+  /// The words that stand for the values.
+  static var words: [String] { allCases.map(\.rawValue) }
+}
+
+extension [String] {
+  /// The words as a choice: `a, b or c`.
+  var inWords: String {
+    guard let last, count > 1 else { return self.last ?? "" }
+    return dropLast().joined(separator: ", ") + " or " + last
+  }
+}
+
+extension Endpoint {
+  /// Returns the endpoint of a text. If there is none, the failure is one of usage.
+  static func parsed(_ text: String) throws(Failure) -> Endpoint {
+    do {
+      return try Endpoint(parsing: text)
+    } catch {
+      throw .usage(error.description)
+    }
   }
 }

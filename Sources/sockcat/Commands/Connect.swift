@@ -15,22 +15,27 @@ struct Connect {
 
   private func run(_ capture: PacketCapture?) async throws {
     let join = try Join()
-    let context = try options.tls.makeContext(handshakeTimeout: options.timeout)
+    let context = try options.tls.makeContext(handshakeTimeout: options.connecting.timeout)
     var configuration = TCPConnection.Configuration()
     configuration.addressPreference = options.addressPreference
     configuration.source = options.source
+    configuration.proxyHeader = options.proxyHeader
+    options.connecting.apply(to: &configuration)
     configuration.liveness.idleTimeout = options.idleTimeout
     configuration.capture = capture
     let connection = try await TCPConnection.connect(
-      to: options.endpoint, configuration: configuration, timeout: options.timeout.map { .within($0) })
-    guard let context else { return try await serve(connection, by: join, idleTimeout: options.idleTimeout) }
+      to: options.endpoint, configuration: configuration, timeout: options.connecting.timeout.map { .within($0) })
+    guard let context else {
+      describe(connection, "connected")
+      return try await serve(connection, by: join, idleTimeout: options.idleTimeout)
+    }
     try await serve(try await encrypt(connection, context), by: join, idleTimeout: options.idleTimeout)
   }
 
   /// Begins TLS, after the plain-text dialogue of `--starttls` if that was given.
   private func encrypt(_ connection: TCPConnection, _ context: TLSContext) async throws -> TLSConnection {
     if let plain = options.tls.startTLS {
-      let limit = options.timeout ?? Self.upgradeTime
+      let limit = options.connecting.timeout ?? Self.upgradeTime
       try await within(limit, orFailWith: "the server was not ready for TLS within \(limit.inSeconds)") {
         try await plain.begin(on: connection)
       }
@@ -38,8 +43,15 @@ struct Connect {
     let role = TLSRole.client(serverName: options.tls.name(of: options.endpoint))
     let secure = connection.startTLS(context, as: role)
     try await shakeHands(secure)
-    try await secure.announce(options.tls)
+    if options.isVerbose { describe(connection, try await secure.session.summary) }
     return secure
+  }
+
+  private func describe(_ connection: TCPConnection, _ state: String) {
+    if !options.isVerbose { return }
+    // A proxy looks up the name, so only the proxy knows the address.
+    let peer = connection.remoteAddress.map { "\($0)" } ?? "\(options.endpoint)"
+    StandardError.describe(options.endpoint.isUnix ? nil : peer, state, through: connection.proxyAddress)
   }
 }
 

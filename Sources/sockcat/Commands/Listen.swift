@@ -21,6 +21,7 @@ struct Listen {
     var configuration = TCPListener.Configuration()
     configuration.connection.liveness.idleTimeout = options.idleTimeout
     configuration.connection.capture = capture
+    configuration.proxyProtocol = options.balancers.map { ProxyProtocol(.required, from: $0) }
     if options.mode == .chat {
       configuration.connection.writeBudget = Self.chatBudget
       configuration.connection.onWriteOverflow = .abort
@@ -91,21 +92,26 @@ struct Listen {
   ) async throws -> TCPListener.ServeReport {
     let limits =
       options.maximumConnections.map { TCPListener.ServeLimits(connections: $0) } ?? TCPListener.ServeLimits()
-    let (tls, idleTimeout) = (options.tls, options.idleTimeout)
+    let (isVerbose, idleTimeout) = (options.isVerbose, options.idleTimeout)
     guard let context else {
-      return try await listener.serve(on: options.place, limits: limits, handlerFailed: { _, _ in }) {
+      return try await listener.serve(
+        on: options.place, limits: limits, handlerFailed: { if isVerbose { describeFailure($1) } }
+      ) {
+        if isVerbose { StandardError.describe(client: $0.remoteAddress, "connected", through: $0.proxyAddress) }
         try await serveOneOfMany($0, service, idleTimeout)
       }
     }
     return try await listener.serve(
       tls: context, on: options.place, limits: limits,
       handshakeFailed: { connection, error in
-        if !tls.isVerbose { return }
+        if !isVerbose { return }
         let name = connection.remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
         StandardError.write(line: "sockcat: \(name)\(Failure(error).message)")
-      }, handlerFailed: { _, _ in }
+      }, handlerFailed: { if isVerbose { describeFailure($1) } }
     ) {
-      try await $0.announce(tls)
+      if isVerbose {
+        StandardError.describe(client: $0.remoteAddress, try await $0.session.summary, through: $0.proxyAddress)
+      }
       try await serveOneOfMany($0, service, idleTimeout)
     }
   }
@@ -137,12 +143,15 @@ struct Listen {
         current.withLock { $0.connection = connection }
         await listener.close()
         try await onPlace { [options] in
+          // `accept` does not wait for the header of the PROXY protocol.
+          if options.balancers != nil { try await connection.waitUntilOpen() }
           guard let context else {
+            describe(connection, "connected")
             return try await serve(connection, by: service, idleTimeout: options.idleTimeout)
           }
           let secure = connection.startTLS(context, as: .server)
           try await shakeHands(secure)
-          try await secure.announce(options.tls)
+          describe(connection, try await secure.session.summary)
           try await serve(secure, by: service, idleTimeout: options.idleTimeout)
         }
       } catch {
@@ -150,6 +159,11 @@ struct Listen {
         throw error
       }
     }
+  }
+
+  private func describe(_ connection: TCPConnection, _ state: String) {
+    if !options.isVerbose { return }
+    StandardError.describe(client: connection.remoteAddress, state, through: connection.proxyAddress)
   }
 
   /// Accepts the first connection. Returns `nil` if the program is told to stop before one arrives.
@@ -170,6 +184,12 @@ struct Listen {
     case .reactor: try await withTaskExecutorPreference(Reactor.shared) { try await body() }
     }
   }
+}
+
+/// Prints why a connection was not served: its header of the PROXY protocol was missing or wrong. Services print other failures.
+private func describeFailure(_ failure: any Error) {
+  guard let error = failure as? SocketError, error.operation == "PROXY header" else { return }
+  StandardError.write(line: "sockcat: \(error.description)")
 }
 
 /// Serves one of many connections. If it is idle for too long and has nothing to send, it is closed and not reset.

@@ -3,13 +3,15 @@ import ActorSockets
 /// The service of `sockcat proxy`: connects each connection to the target and joins the two.
 struct Forwarding: Service, Equatable {
   let target: Endpoint
-  /// The most time that connecting to the target may take.
-  var timeout: Duration?
+  /// How the target is connected to.
+  var connecting = ConnectingOptions()
+  /// The form in which the target is told the client's address; `nil` if it is not told.
+  var proxyHeader: ProxyHeader.Version?
   /// The most time without a byte in either direction. Each byte is moved on both connections.
   var idleTimeout: Duration?
 
   func serve(_ client: some ByteStream) async throws {
-    let target = try await connect()
+    let target = try await connect(for: client)
     do {
       try await relay(between: client, and: target)
       await target.close()
@@ -31,15 +33,29 @@ struct Forwarding: Service, Equatable {
 
   /// Connects to the target. If that fails, the reason is printed here, and the client is reset, which tells it more
   /// than an end would.
-  private func connect() async throws -> TCPConnection {
+  private func connect(for client: some ByteStream) async throws -> TCPConnection {
     var configuration = TCPConnection.Configuration()
     configuration.liveness.idleTimeout = idleTimeout
+    configuration.proxyHeader = proxyHeader.map { header($0, for: client) }
+    connecting.apply(to: &configuration)
     do {
       return try await TCPConnection.connect(
-        to: target, configuration: configuration, timeout: timeout.map { .within($0) })
+        to: target, configuration: configuration, timeout: connecting.timeout.map { .within($0) })
     } catch {
       StandardError.write(line: "sockcat: \(Failure(error).message)")
       throw error
+    }
+  }
+  /// Returns the header that names a client, without addresses if this form has none for them.
+  private func header(_ version: ProxyHeader.Version, for client: some ByteStream) -> ProxyHeader {
+    // Of a client that a load balancer forwards, the balancer says what it connected to.
+    let destination = (client as? TCPConnection)?.proxyHeader?.destination ?? client.localAddress
+    let header = ProxyHeader(version, source: client.remoteAddress, destination: destination)
+    do {
+      _ = try header.encoded()
+      return header
+    } catch {
+      return ProxyHeader(version)
     }
   }
 }

@@ -16,12 +16,3 @@ extension TLSSession {
     return parts.joined(separator: ", ")
   }
 }
-
-extension TLSConnection {
-  /// Prints the negotiated parameters, if the options ask for it.
-  func announce(_ options: TLSOptions) async throws {
-    if !options.isVerbose { return }
-    let name = remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
-    StandardError.write(line: "sockcat: \(name)\(try await session.summary)")
-  }
-}

@@ -1,7 +1,7 @@
 import ActorSockets
 
 /// The plain-text dialogue of a protocol before the TLS handshake.
-enum StartTLS: String {
+enum StartTLS: String, CaseIterable {
   /// RFC 3207.
   case smtp
   /// RFC 9051, section 6.2.1.

@@ -1,0 +1,145 @@
+import ActorSockets
+
+/// The options of `sockcat listen`.
+struct ListenOptions: Equatable {
+  /// The service for each connection.
+  enum Mode: Equatable {
+    case join, echo, discard, http, chat
+    /// The service of `sockcat proxy`.
+    case forward(Forwarding)
+  }
+
+  /// The origin of the listening sockets.
+  enum Origin: Equatable {
+    case bind(Endpoint)
+    /// systemd passed the sockets. The name selects some of them; `nil` selects all.
+    case systemd(name: String?)
+  }
+
+  var origin: Origin
+  var mode = Mode.join
+  /// Whether `--once` was given.
+  var once = false
+  var place = TCPListener.HandlerExecutor.pool
+  /// The most connections at a time.
+  var maximumConnections: Int?
+  /// The most time to wait for the first connection.
+  var timeout: Duration?
+  /// The most time without a byte in either direction.
+  var idleTimeout: Duration?
+  /// The networks of the load balancers, if connections must begin with a header of the PROXY protocol.
+  var balancers: [IPNetwork]?
+  /// The file that records the connections.
+  var capture: String?
+  var tls = TLSOptions(.server)
+  /// Whether each connection is described.
+  var isVerbose = false
+
+  init(origin: Origin) { self.origin = origin }
+
+  init(endpoint: Endpoint) { origin = .bind(endpoint) }
+
+  /// Whether exactly one connection is served.
+  var servesOne: Bool { once || mode == .join }
+}
+
+extension ListenOptions: CommandOptions {
+  static let text = CommandText(
+    name: "listen", operands: ["ENDPOINT"],
+    missingOperand: "say what to listen on, as in: sockcat listen :8080",
+    summary: "serves connections",
+    text: """
+      Prints "listening on ADDRESS" on standard error. Without a service, joins one connection to standard input and \
+      output. SIGTERM and SIGINT stop listening and let connections finish; a second one aborts them.
+      """)
+
+  static let options =
+    services
+    + [
+      Option("--once", "serves one connection, then exits") { $0.once = true },
+      Option(
+        "--timeout", .seconds, "gives up when nobody has connected after S seconds (with --once or without a service)"
+      ) { $0.timeout = try $1.seconds() },
+    ] + shared
+    + [
+      Option(
+        "--capture", .file,
+        "records the connections for Wireshark, with TLS in plain text, in a file that only you may read; replaces FILE"
+      ) { $0.capture = $1.text }
+    ] + TLSOptions.serverOptions.map { $0.lifted(to: \ListenOptions.tls) }
+
+  private static let services: [Option<ListenOptions>] = [
+    Option("--echo", "sends everything back") { try $0.choose(.echo) },
+    Option("--discard", "reads everything and sends nothing") { try $0.choose(.discard) },
+    Option("--http", "answers every GET and HEAD with a short page") { try $0.choose(.http) },
+    Option("--chat", "sends every line to all other connections") { try $0.choose(.chat) },
+  ]
+
+  /// The options of `sockcat proxy`, too.
+  static let shared: [Option<ListenOptions>] = [
+    Option(
+      "--on", .choice(["pool", "reactor"]),
+      "runs services on Swift's threads (pool, the default) or on the one thread of the sockets (reactor)"
+    ) { $0.place = try $1.handlerExecutor() },
+    Option(
+      "--max-connections", .number, "serves at most N connections of a socket at a time; others wait"
+    ) { $0.maximumConnections = try $1.count() },
+    Option("--idle-timeout", .seconds, "ends a connection on which no byte has moved for S seconds") {
+      $0.idleTimeout = try $1.seconds()
+    },
+    Option(
+      "--require-proxy-protocol", .named("NETWORKS"),
+      """
+      serves only connections that a load balancer in one of these networks forwards, as in 10.0.0.0/8,192.0.2.7, \
+      and that begin with a header of the PROXY protocol, version 1 or 2, which has the client's address
+      """
+    ) { $0.balancers = try $1.networks() },
+    Option(
+      "-v",
+      """
+      describes each connection on standard error: the client's address, and with TLS the result of the handshake, \
+      or why it failed
+      """
+    ) { $0.isVerbose = true },
+  ]
+
+  private mutating func choose(_ mode: Mode) throws(Failure) {
+    if self.mode != .join { throw .usage("--echo, --discard, --http and --chat exclude each other") }
+    self.mode = mode
+  }
+
+  /// Parses the options of the command.
+  ///
+  /// - Returns: The options; `nil` if help was asked for.
+  static func parse(_ words: inout Words) throws(Failure) -> ListenOptions? {
+    // A placeholder, replaced below when the endpoint is known.
+    var options = ListenOptions(endpoint: .port(0))
+    guard let operands = try options.read(&words) else { return nil }
+    options.origin = try origin(operands[0])
+    try options.check()
+    return options
+  }
+
+  private static func origin(_ text: String) throws(Failure) -> Origin {
+    guard text.hasPrefix("systemd:") else { return .bind(try .parsed(text)) }
+    let name = String(text.dropFirst("systemd:".count))
+    return .systemd(name: name.isEmpty ? nil : name)
+  }
+
+  /// Throws if two options contradict each other.
+  private func check() throws(Failure) {
+    if servesOne, maximumConnections != nil { throw .usage("--max-connections is for more than one connection") }
+    if !servesOne, timeout != nil { throw .usage("--timeout is for the first connection: it needs --once") }
+    try tls.check()
+  }
+}
+
+extension Words.Argument {
+  fileprivate func handlerExecutor() throws(Failure) -> TCPListener.HandlerExecutor {
+    switch text {
+    case "pool": return .pool
+    case "reactor": return .reactor
+    default: throw .usage("\(option) takes pool or reactor, not \(text.debugDescription)")
+    }
+  }
+}
