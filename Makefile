@@ -26,6 +26,10 @@ ROUNDS ?= 3000
 SANITIZER_ROUNDS ?= 1000
 NIGHTLY_ROUNDS ?= 1000000
 STRICT := -Xswiftc -warnings-as-errors
+# Where `make install` puts sockcat: below DESTDIR, if that is set.
+PREFIX ?= /usr/local
+# A program without symbols that needs no Swift runtime. OpenSSL stays shared, because the system keeps it up to date.
+INSTALL_BUILD := -c release --product sockcat --static-swift-stdlib -Xlinker --strip-all --scratch-path .build/install $(STRICT)
 # Multiplies the deadlines of tests in builds that are slow or run beside another one.
 PATIENCE := ACTORSOCKETS_PATIENCE=5
 TSAN := $(PATIENCE) TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/Tests/Tools/thread-sanitizer.txt
@@ -55,8 +59,8 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
 
-.PHONY: help demo test check nightly optimised soak bench bench-quick counters quiet docs setup format clean
-.PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks
+.PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs setup format clean
+.PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation
 .PHONY: nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
@@ -71,10 +75,14 @@ test: test-setup ## The whole test suite
 	swift build --build-tests
 	$(TEST) --split --skip-build
 
+install: build-setup ## sockcat, its man page and its completions, in PREFIX (/usr/local)
+	swift build $(INSTALL_BUILD)
+	Tests/Tools/install.sh "$$(swift build $(INSTALL_BUILD) --show-bin-path)/sockcat" "$(DESTDIR)$(PREFIX)"
+
 check: lint docs other-builds release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
-nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts benchmarks quiet ## All tests and checks in their long form, which takes hours
+nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts installation benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
@@ -127,6 +135,9 @@ nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversat
 nightly-scripts: test-setup ## Servers whose descriptors run out, 50 of each kind
 	Tests/Tools/descriptors.sh 50
 	Tests/Tools/descriptors.sh 50 $(RELEASE_BUILD)
+
+installation: test-setup ## What `make install` installs, in a folder that is removed again
+	Tests/Tools/installation.sh
 
 quiet: bench-setup ## How long quiet connections wait beside a fire hose
 	python3 Benchmarks/quiet.py --check
