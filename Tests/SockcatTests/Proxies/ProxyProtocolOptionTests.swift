@@ -121,6 +121,24 @@ struct ProxyProtocolOptionTests {
     #expect(await server.errors.lines.last?.contains("PROXY header") == true)
   }
 
+  @Test func `The only connection is described when its header has arrived`() async throws {
+    let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo", "--once"] + Self.required)
+    try await within("the line comes back") {
+      let endpoint = try Endpoint(parsing: address)
+      let client = try await TCPConnection.connect(to: endpoint)
+      try await eventually("the server has accepted the connection, and listens no more") {
+        guard let other = try? await TCPConnection.connect(to: endpoint) else { return true }
+        await other.abort()
+        return false
+      }
+      try await client.write(utf8: "PROXY TCP4 192.0.2.1 192.0.2.2 5678 80\r\nhello\n")
+      #expect(try await client.read(until: .lf) == Array("hello\n".utf8))
+      await client.close()
+    }
+    #expect(try await server.exitStatus() == 0)
+    #expect(await server.errors.lines.last?.hasPrefix("sockcat: 192.0.2.1:5678: connected, through ") == true)
+  }
+
   @Test func `A header from another network is not believed`() async throws {
     let (server, address) = try await Program.listening(
       ["127.0.0.1:0", "--echo", "--require-proxy-protocol", "192.0.2.0/24", "-v"])
