@@ -128,9 +128,10 @@ extension SourceFile.Line {
 
   /// The actor on a reactor that is declared here.
   var declaredReactorActor: String? {
-    code.firstMatch(of: /\bactor ([A-Za-z]+)(?:<.*>)?: .*\b(?:ReactorActor|EventHandler|ByteStream)\b/).map {
-      String($0.1)
-    }
+    code.firstMatch(of: /\bactor ([A-Za-z]+)(?:<.*>)?: .*\b(?:ReactorActor|EventHandler|ByteStream|StreamListener)\b/)
+      .map {
+        String($0.1)
+      }
   }
 
   /// A method or a property with a body that is public, and isolated to its actor.

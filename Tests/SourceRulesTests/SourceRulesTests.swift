@@ -52,11 +52,12 @@ import Testing
     #expect(
       Self.reactorActors.isSuperset(of: [
         "ByteStream", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection", "InMemoryConnection",
+        "StreamListener",
       ]))
   }
 
   private static let reactorActors = Set(
-    SourceFile.libraries.flatMap { $0.lines.compactMap(\.declaredReactorActor) } + ["ByteStream"])
+    SourceFile.libraries.flatMap { $0.lines.compactMap(\.declaredReactorActor) } + ["ByteStream", "StreamListener"])
 
   @Test(arguments: SourceFile.sources)
   func `A file holds one idea`(file: SourceFile) {
@@ -132,7 +133,9 @@ enum Exceptions {
   static let unsafe = ["Sources/sockcat/Process/StandardStreams.swift"]
 
   /// Public operations that only call another one, which claims the place.
-  static let delegating = ["func serve(", "func peerCredentials("]
+  static let delegating = [
+    "func serve(", "func _serve(", "func peerCredentials(", "func accept() ", "func drain(within duration: Duration) {",
+  ]
 
   static let sleeps = [
     Allowance(

@@ -161,14 +161,14 @@ private final class ObserverHook: ReactorHook {
 }
 
 /// What an observed connection keeps for its observer.
-final class Observation: Sendable {
+package final class Observation: Sendable {
   private let observer: any ReactorObserver
   private let id: UInt64
   private let identity: Locked<ConnectionIdentity>
   private let isAccepted: Bool
 
   /// Creates an observation; `nil` if the reactor has no observer.
-  init?(on reactor: Reactor, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
+  package init?(on reactor: Reactor, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
     guard let observer = reactor.observer else { return nil }
     self.observer = observer
     self.id = id

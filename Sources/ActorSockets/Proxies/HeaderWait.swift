@@ -80,7 +80,7 @@ extension TCPListener {
   /// Waits for the PROXY header, and counts the connection among those of its client. Not inlined, because the frame
   /// of its caller is part of every idle connection.
   @inline(never)
-  nonisolated func headerArrives(on connection: TCPConnection) async throws {
+  package nonisolated func headerArrives(on connection: TCPConnection) async throws {
     do {
       try await connection.waitUntilOpen()
     } catch {

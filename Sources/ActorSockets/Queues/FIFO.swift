@@ -1,5 +1,5 @@
 /// An element that a queue can find by its number. Numbers grow with each element that is admitted.
-protocol Identified {
+package protocol Identified {
   var id: UInt64 { get }
 }
 
@@ -7,7 +7,7 @@ protocol Identified {
 ///
 /// Invariant: if there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one
 /// element.
-struct FIFO<Element> {
+package struct FIFO<Element> {
   private var lone: Element?
   private var storage: [Element?] = []
   private var head = 0
@@ -15,11 +15,13 @@ struct FIFO<Element> {
   /// The capacity that an empty queue may keep: enough for a batch of datagrams.
   private static var keptCapacity: Int { 64 }
 
-  var count: Int { lone == nil ? storage.count - head : 1 }
-  var isEmpty: Bool { lone == nil && storage.count == head }
+  package init() {}
+
+  package var count: Int { lone == nil ? storage.count - head : 1 }
+  package var isEmpty: Bool { lone == nil && storage.count == head }
   var first: Element? { lone ?? (storage.count == head ? nil : storage[head]) }
 
-  mutating func append(_ element: Element) {
+  package mutating func append(_ element: Element) {
     if isEmpty {
       lone = element
     } else {
@@ -48,7 +50,7 @@ struct FIFO<Element> {
   /// All elements, in order.
   var all: [Element] { (0..<count).map { self[$0] } }
 
-  mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }
+  package mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }
 
   /// Removes the element at `index`, in constant time near either end.
   @discardableResult

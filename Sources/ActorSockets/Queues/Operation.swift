@@ -2,7 +2,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 /// The state of a queued read or write: the caller, the timeout and the outcome.
-final class Operation {
+package final class Operation {
   /// The receiver of the outcome.
   enum Waiter {
     /// A call, which takes the outcome when it resumes. It suspends only if the outcome is not available at once.

@@ -1,11 +1,11 @@
-import EpollReactor
+package import EpollReactor
 
 /// The calls that wait for one event. Each can be cancelled.
-struct Waiters<Value: Sendable> {
+package struct Waiters<Value: Sendable> {
   /// A call that waits.
-  final class Waiter: Identified {
-    let id: UInt64
-    let suspension: Suspension
+  package final class Waiter: Identified {
+    package let id: UInt64
+    package let suspension: Suspension
     private var outcome: Result<Value, any Error>?
 
     fileprivate init(_ id: UInt64, _ place: Place) {
@@ -14,13 +14,13 @@ struct Waiters<Value: Sendable> {
     }
 
     /// Resumes the call. Only the first outcome counts.
-    func resume(_ outcome: Result<Value, any Error>) {
+    package func resume(_ outcome: Result<Value, any Error>) {
       if self.outcome == nil { self.outcome = outcome }
       suspension.resume()
     }
 
     /// Returns the outcome that the call was resumed with.
-    func result() throws -> Value {
+    package func result() throws -> Value {
       guard let outcome else { throw CancellationError() }
       return try outcome.get()
     }
@@ -29,14 +29,16 @@ struct Waiters<Value: Sendable> {
   private var waiting = FIFO<Waiter>()
   private var nextID: UInt64 = 0
 
+  package init() {}
+
   /// Whether no call waits.
-  var isEmpty: Bool { waiting.isEmpty }
+  package var isEmpty: Bool { waiting.isEmpty }
 
   /// Whether a call waits.
-  func contains(_ id: UInt64) -> Bool { waiting.index(of: id) != nil }
+  package func contains(_ id: UInt64) -> Bool { waiting.index(of: id) != nil }
 
   /// Adds a call, which waits from now on.
-  mutating func add(_ place: Place) -> Waiter {
+  package mutating func add(_ place: Place) -> Waiter {
     nextID += 1
     let waiter = Waiter(nextID, place)
     waiting.append(waiter)
@@ -44,15 +46,15 @@ struct Waiters<Value: Sendable> {
   }
 
   /// Removes a call.
-  mutating func remove(_ id: UInt64) -> Waiter? {
+  package mutating func remove(_ id: UInt64) -> Waiter? {
     waiting.index(of: id).map { waiting.remove(at: $0) }
   }
 
   /// Removes the call that has waited longest.
-  mutating func takeFirst() -> Waiter? { waiting.popFirst() }
+  package mutating func takeFirst() -> Waiter? { waiting.popFirst() }
 
   /// Removes all calls and resumes them with the same outcome.
-  mutating func resumeAll(_ outcome: Result<Value, any Error>) {
+  package mutating func resumeAll(_ outcome: Result<Value, any Error>) {
     while let waiter = waiting.popFirst() { waiter.resume(outcome) }
   }
 }

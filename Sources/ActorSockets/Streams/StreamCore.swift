@@ -56,7 +56,7 @@ public final class _StreamCore {
   /// The idle timeout, if there is one.
   let idleWatch: IdleWatch?
   /// Reports the beginning and the end of the stream to the observer, if there is one.
-  var observation: Observation?
+  package var observation: Observation?
   /// The state of the waiting flushes, if there are any.
   var acknowledgementWait: AcknowledgementWait?
   /// The layer that has taken the stream over, or is about to.

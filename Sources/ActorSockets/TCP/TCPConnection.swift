@@ -120,7 +120,7 @@ public actor TCPConnection: ByteStream {
 
   private nonisolated let draining = Atomic<Bool>(false)
   private nonisolated let peerEnd = Atomic<Bool>(false)
-  nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
+  package nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
   nonisolated let registration: Registration
   /// Records the connection, and a layer above it, if the configuration has a capture.
   package nonisolated let recorder: ConversationRecorder?
@@ -326,12 +326,11 @@ public actor TCPConnection: ByteStream {
 
   func takeFromInbox() -> OwnedDescriptor? { transport.inbox?.take() }
 
-  nonisolated func setDraining(_ idleReads: TCPListener.Drain.IdleReads, isNew: Bool) {
-    draining.store(true, ordering: .relaxed)
-    submit { $0.core.beginDraining(idleReads, isNew: isNew) }
-  }
+  /// Makes ``isDraining`` true.
+  package nonisolated func markDraining() { draining.store(true, ordering: .relaxed) }
 }
 
+extension TCPConnection: ServedConnection {}
 extension TCPConnection: CustomStringConvertible {}
 
 // MARK: - Starting

@@ -12,7 +12,7 @@ public import SocketSystem
 ///
 /// The listener accepts a connection only when the program asks for one; others wait in the kernel's backlog. Dropping the last
 /// reference closes the listener.
-public actor TCPListener: ReactorActor {
+public actor TCPListener: StreamListener {
   /// The settings of a listener.
   public struct Configuration: Sendable {
     /// The number of connections that may wait in the kernel to be accepted: listen(2). The kernel reduces it to
@@ -49,12 +49,12 @@ public actor TCPListener: ReactorActor {
 
   nonisolated let sockets: [Registration]
   /// For deadlines, which exist longer than the sockets.
-  nonisolated let registration: Registration
+  package nonisolated let registration: Registration
   /// The file to remove when the listener is closed. It is removed once, because afterwards another listener may use the path.
   private var unixSocket: UnixSocketFile?
   private let configuration: Configuration
   /// Whether connections may begin with a PROXY header.
-  nonisolated var isBehindBalancer: Bool { configuration.proxyProtocol != nil }
+  package nonisolated var awaitsHeaders: Bool { configuration.proxyProtocol != nil }
   /// Whether accepted connections are TCP. Not every stream socket over IP is TCP.
   private let isTCP: Bool
   /// The backlog may hold connections that arrived before the options were set and so did not inherit them.
@@ -65,12 +65,12 @@ public actor TCPListener: ReactorActor {
   /// The index of the socket to try first.
   private var nextSocket = 0
   private var retry: DeadlineKey?
-  var waiters = Waiters<TCPConnection>()
-  /// The times of the calls that wait, by their numbers, if they have one.
-  var timers: [UInt64: Operation] = [:]
-  private var failure: SocketError?
+  package var waiters = Waiters<TCPConnection>()
+  /// The times of the calls that wait, if they have one.
+  package var timers: [ListenerDeadline: Operation] = [:]
+  package private(set) var failure: SocketError?
   /// The state of `serve`.
-  var server = Server()
+  package var server = Server<TCPConnection>()
 
   // MARK: Creating
 
@@ -207,24 +207,7 @@ public actor TCPListener: ReactorActor {
   ///   broke the listener; `CancellationError` when the task is cancelled.
   public func accept(timeout: Timeout? = nil) async throws -> TCPConnection {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    if server.isDraining, failure == nil { throw Self.closed }
-    return try await acceptNext(timeout, place)
-  }
-
-  /// Accepts the next connection.
-  func acceptNext(_ timeout: Timeout?, _ place: Place) async throws -> TCPConnection {
-    try Task.checkCancellation()
-    if let failure { throw failure }
-    if waiters.isEmpty, let connection = acceptNow() { return connection }
-    if let failure { throw failure }
-    let waiter = waiters.add(place)
-    let id = waiter.id
-    if let timeout { startTimer(timeout, for: id) }
-    defer { stopTimer(for: id) }
-    await wait(for: waiter.suspension) {
-      submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
-    }
-    return try waiter.result()
+    return try await accept(timeout, place)
   }
 
   /// Stops listening: close(2). It is not `async`, because there is nothing to wait for. Waiting calls throw `.closed`. Accepted
@@ -236,14 +219,10 @@ public actor TCPListener: ReactorActor {
     end(Self.closed)
   }
 
-  private static var closed: SocketError {
-    SocketError(.closed, operation: "accept", detail: "the listener is closed")
-  }
-
   /// Accepts one connection if one waits, a descriptor is free for it, and the share of this iteration is not used up.
   ///
   /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile.
-  private func acceptNow() -> TCPConnection? {
+  package func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
     for step in sockets.indices {
       // The sockets take turns, so that a flood of connections on one address does not starve the others.
@@ -259,8 +238,7 @@ public actor TCPListener: ReactorActor {
           nextSocket = index + 1
           return connection
         case .refused:
-          server.tookConnection(of: index)
-          server.report.refused += 1
+          server.refusedConnection(of: index)
           nextSocket = index + 1
         case .skipped: server.tookConnection(of: index)
         case .wait: return nil
@@ -319,7 +297,7 @@ public actor TCPListener: ReactorActor {
     let peer = accepted.peer
     let descriptor = accepted.take()
     let admission = configuration.proxyProtocol?.admission(of: peer, isUnix: localAddresses.first?.isUnix == true)
-    if admission == .refused || admission != .withHeader && !server.peers.hasRoom(for: peer) {
+    if admission == .refused || admission != .withHeader && !server.hasRoom(for: peer) {
       Self.refuse(descriptor)
       return nil
     }
@@ -343,12 +321,12 @@ public actor TCPListener: ReactorActor {
 
   /// Returns the number of connections that wait in the kernel, for each socket; the largest possible number if the kernel does
   /// not say.
-  func waitingConnections() -> [Int] {
+  package func waitingConnections() -> [Int] {
     sockets.map { $0.socket?.waitingConnections(atMost: Int(configuration.backlog) + 1) ?? 0 }
   }
 
   /// Connections may wait although no event has announced them yet. Waiting calls get them first.
-  func connectionsMayWait() {
+  package func connectionsMayWait() {
     mayAccept = true
     serveWaiters()
     expireImmediateCalls()
@@ -362,12 +340,6 @@ public actor TCPListener: ReactorActor {
     retry = registration.arm(at: instant(registration.reactor.now, plus: delay), tag: ListenerDeadline.retry.rawValue)
   }
 
-  private func serveWaiters() {
-    while !waiters.isEmpty, failure == nil, let connection = acceptNow() {
-      waiters.takeFirst()?.resume(.success(connection))
-    }
-  }
-
   private func end(_ error: SocketError) {
     if failure != nil { return }
     failure = error
@@ -379,12 +351,14 @@ public actor TCPListener: ReactorActor {
   }
 }
 
-extension TCPListener: EventHandler {
+extension TCPListener: ServingListener {
   package func handle(_ readiness: Readiness) { connectionsMayWait() }
 
   package func deadlineReached(_ deadline: ListenerDeadline) {
     switch deadline {
-    case .accept(let id): timerExpired(for: id)
+    case .accept(let id): acceptTimedOut(id)
+    // Only a listener in memory is connected to by calls.
+    case .connect: break
     case .drain: drainDeadlineReached()
     case .retry:
       retry = nil

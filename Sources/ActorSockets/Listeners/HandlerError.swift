@@ -4,9 +4,9 @@ internal import SocketSystem
 /// The error that ended a handler, on its way from the handler's task to those who hear of it.
 package struct HandlerError: Error {
   /// Who hears of it.
-  enum Reporter: Sendable {
+  enum Reporter<Connection: ServedConnection>: Sendable {
     case standardError
-    case program(@Sendable (TCPConnection, any Error) -> Void)
+    case program(@Sendable (Connection, any Error) -> Void)
   }
 
   /// What the handler threw.
@@ -37,7 +37,7 @@ package struct HandlerError: Error {
   var isCausedByPeer: Bool { (error as? any ConnectionError)?.isCausedByPeer ?? false }
 
   /// Tells the program, or prints the error if the program has not asked for it and the peer did not cause it.
-  func report(_ connection: TCPConnection, _ reporter: Reporter) {
+  func report<Connection>(_ connection: Connection, _ reporter: Reporter<Connection>) {
     if let tellProgram { return tellProgram() }
     switch isPrinted ? .standardError : reporter {
     case .program(let tell): tell(connection, error)
@@ -50,13 +50,5 @@ package struct HandlerError: Error {
   /// Tells the observer of the connection's reactor. On the reactor's thread only.
   func observe(_ connection: ObservedConnection, _ reactor: Reactor) {
     if !isHandshake { reactor.observer?.handlerFailed(connection, error) }
-  }
-}
-
-extension TCPConnection {
-  /// The handler has thrown an error: tells the observer of it, unless it is `nil`, and aborts.
-  func handlerFailed(_ error: HandlerError?) {
-    error?.observe(ObservedConnection(id, identity.withLock { $0 }), executor.reactor)
-    abort()
   }
 }

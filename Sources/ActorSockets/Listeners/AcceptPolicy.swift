@@ -15,7 +15,7 @@ internal import SocketSystem
 // In each iteration of the loop a listener accepts a limited share of the waiting connections, so that a flood of connections
 // does not hold up other sockets.
 
-struct AcceptPolicy {
+package struct AcceptPolicy {
   enum Verdict: Equatable {
     /// Skip this connection and accept the next one.
     case skip
@@ -36,11 +36,13 @@ struct AcceptPolicy {
   private var iteration = -1
   private var left = AcceptPolicy.share
 
+  package init() {}
+
   /// Takes one accept out of the share of an iteration.
   ///
   /// - Parameter iteration: The number of the loop's iteration.
   /// - Returns: `false` if the share is used up; then other connections wait for the next iteration.
-  mutating func takeShare(of iteration: Int) -> Bool {
+  package mutating func takeShare(of iteration: Int) -> Bool {
     if iteration != self.iteration {
       self.iteration = iteration
       left = Self.share
