@@ -64,8 +64,11 @@ public actor InMemoryConnection: ByteStream {
   public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
   /// The address that was given to the other end; see ``pair(configuration:addresses:reactor:)``.
   public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
-  /// Always false, because no listener serves the connection.
-  public nonisolated var isDraining: Bool { false }
+  /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work. Always
+  /// false for a connection that no ``InMemoryListener`` serves.
+  public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
+  /// Makes ``isDraining`` true.
+  package nonisolated func markDraining() { draining.store(true, ordering: .relaxed) }
   /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.
   public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) }
   /// Called by the queues when ``hasPeerFinished`` becomes true.
@@ -77,10 +80,14 @@ public actor InMemoryConnection: ByteStream {
   public let _core: _StreamCore
 
   private nonisolated let registration: Registration
-  private nonisolated let identity: Locked<ConnectionIdentity>
+  package nonisolated let identity: Locked<ConnectionIdentity>
+  private nonisolated let draining = Atomic<Bool>(false)
   private nonisolated let peerEnd = Atomic<Bool>(false)
   private nonisolated let peer = PeerLink()
   private let transport: MemoryTransport
+  /// Whether the connection is up. Before that, this is the server's end of a connection in a listener's backlog: what arrives waits
+  /// in the pipe.
+  private var isUp = false
 
   /// Creates two connected ends.
   ///
@@ -93,12 +100,38 @@ public actor InMemoryConnection: ByteStream {
     configuration: Configuration = .init(), addresses: (SocketAddress?, SocketAddress?) = (nil, nil),
     reactor: Reactor = .shared
   ) -> (InMemoryConnection, InMemoryConnection) {
+    let (first, second) = linked(configuration, addresses, reactor)
+    first.submit { $0.begin() }
+    second.submit { $0.begin() }
+    return (first, second)
+  }
+
+  /// Creates the two ends of a connection to a listener. The server's end is not up until ``isAccepted()`` is called, and is reset if
+  /// it is dropped before.
+  static func connected(
+    _ configuration: Configuration, from source: SocketAddress?, to address: SocketAddress?, _ reactor: Reactor
+  ) -> (client: InMemoryConnection, server: InMemoryConnection) {
+    let (client, server) = linked(configuration, (source, address), reactor)
+    server.registration.resetsWhenDropped = true
+    client.submit { $0.beginObserved(isAccepted: false) }
+    return (client, server)
+  }
+
+  /// The listener has accepted the connection.
+  nonisolated func isAccepted() {
+    submit { connection in
+      connection.registration.resetsWhenDropped = false
+      connection.beginObserved(isAccepted: true)
+    }
+  }
+
+  private static func linked(
+    _ configuration: Configuration, _ addresses: (SocketAddress?, SocketAddress?), _ reactor: Reactor
+  ) -> (InMemoryConnection, InMemoryConnection) {
     let first = InMemoryConnection(configuration, addresses, reactor)
     let second = InMemoryConnection(configuration, (addresses.1, addresses.0), reactor)
     first.peer.set(second)
     second.peer.set(first)
-    first.submit { $0.begin() }
-    second.submit { $0.begin() }
     return (first, second)
   }
 
@@ -122,15 +155,29 @@ public actor InMemoryConnection: ByteStream {
   /// One line for logs, with the number of the connection.
   public nonisolated var description: String { "InMemoryConnection \(id)" }
 
+  /// Goes up, and the observer hears of it.
+  private func beginObserved(isAccepted: Bool) {
+    core.observation = Observation(on: executor.reactor, id, identity, isAccepted: isAccepted)
+    begin()
+  }
+
   private func begin() {
+    isUp = true
     core.setOwner(self)
     do throws(Registration.EnterError) {
       try registration.enter(self)
       core.open()
+      if transport.pipe.isReset {
+        core.transportBroke(Self.resetByPeer)
+      } else if transport.pipe.hasEnded {
+        core.peerFinished()
+      }
     } catch {
       core.reactorShutDown()
     }
   }
+
+  private static var resetByPeer: SystemError { SystemError(call: "recv", errno: Errno.connectionReset) }
 
   /// Throws `.notASocket`.
   ///
@@ -159,7 +206,7 @@ public actor InMemoryConnection: ByteStream {
 
   fileprivate func received(_ bytes: [UInt8]) {
     transport.pipe.received(bytes)
-    core.transportIsReady()
+    if isUp { core.transportIsReady() }
   }
 
   fileprivate func granted(_ count: Int) {
@@ -169,6 +216,7 @@ public actor InMemoryConnection: ByteStream {
 
   fileprivate func peerFinishedWriting() {
     transport.pipe.ended()
+    if !isUp { return }
     core.transportIsReady()
     core.peerFinished()
   }
@@ -178,15 +226,17 @@ public actor InMemoryConnection: ByteStream {
   fileprivate func peerClosed() {
     if !transport.pipe.hasEnded { peerFinishedWriting() }
     transport.peerIsGone = true
-    core.transportIsReady()
+    if isUp { core.transportIsReady() }
   }
 
   fileprivate func peerAborted() {
     transport.pipe.reset()
     transport.peerIsGone = true
-    core.transportBroke(SystemError(call: "recv", errno: Errno.connectionReset))
+    if isUp { core.transportBroke(Self.resetByPeer) }
   }
 }
+
+extension InMemoryConnection: ServedConnection {}
 
 extension InMemoryConnection: CustomStringConvertible {}
 

@@ -52,7 +52,7 @@ import Testing
     #expect(
       Self.reactorActors.isSuperset(of: [
         "ByteStream", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection", "InMemoryConnection",
-        "StreamListener",
+        "StreamListener", "InMemoryListener",
       ]))
   }
 

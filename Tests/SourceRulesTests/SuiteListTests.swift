@@ -11,7 +11,7 @@ import Testing
   /// What a suite must not use if its tests run in parallel.
   private static let shared = [
     "Reactor", "RawSocket", "Program", "TCPConnection", "TCPListener", "UDPEndpoint", "TLSConnection",
-    "InMemoryConnection",
+    "InMemoryConnection", "InMemoryListener",
     "Namespace", "ManualTime", "ContinuousClock", "processExitsWith", "setenv", "residentMemory", "allocatedBytes",
     "openDescriptors",
   ]

@@ -5,21 +5,27 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What happens to connections that wait in the kernel when a server at its limit begins to drain.
+/// What happens to connections that wait to be accepted when a server at its limit begins to drain.
 @Suite struct DrainTests {
   /// A server that serves one connection at a time and answers one line. Its first client is being served.
   private struct Scene {
     let time = ManualTime()
-    let listener: TCPListener
+    let listener: any StreamListener
     let serving: Task<TCPListener.ServeReport, any Error>
-    let served: RawSocket
+    let served: Client
 
-    init(on endpoint: Endpoint = .address(.ipv4(.loopback, port: 0))) async throws {
-      let listener = try TCPListener.bind(to: endpoint, reactor: time.reactor)
+    init(_ kind: ListenerKind) async throws { try await self.init { try kind.listener(on: $0) } }
+
+    init(on endpoint: Endpoint) async throws {
+      try await self.init { try TCPListener.bind(to: endpoint, reactor: $0) }
+    }
+
+    private init(_ make: (Reactor) throws -> any StreamListener) async throws {
+      let listener = try make(time.reactor)
       self.listener = listener
       let isServed = Gate()
       serving = Task {
-        try await listener.serve(limits: TCPListener.ServeLimits(connections: 1), drain: .within(.seconds(100))) {
+        try await listener.serveAny(limits: TCPListener.ServeLimits(connections: 1), drain: .within(.seconds(100))) {
           connection in
           isServed.open()
           let line = try await connection.read(until: .lf)
@@ -27,13 +33,16 @@ import Testing
           try await connection.write(line)
         }
       }
-      served = try RawSocket.connected(to: listener.localAddresses[0])
+      served = try await listener.client()
       await isServed.wait()
     }
 
-    /// Makes connections, which wait in the kernel.
-    func connect(_ count: Int, to index: Int = 0) throws -> [RawSocket] {
-      try (0..<count).map { _ in try RawSocket.connected(to: listener.localAddresses[index]) }
+    /// Makes connections, which wait to be accepted.
+    func connect(_ count: Int) async throws -> [Client] { try await listener.clients(count) }
+
+    /// Makes connections to one of several sockets, which wait in the kernel.
+    func connect(_ count: Int, to index: Int) throws -> [Client] {
+      try (0..<count).map { _ in .socket(try RawSocket.connected(to: listener.localAddresses[index])) }
     }
 
     /// Begins the drain, and waits until the listener has done so.
@@ -43,36 +52,38 @@ import Testing
       await expectError(.closed) { _ = try await listener.accept() }
     }
 
-    func echo(_ client: RawSocket) async throws {
-      try client.send("hello\n")
+    func echo(_ client: Client) async throws {
+      try await client.send("hello\n")
       #expect(try await client.receive(exactly: 6) == Array("hello\n"))
-      client.close()
+      await client.close()
     }
   }
 
-  @Test func `Connections that wait when a drain begins are served as places become free`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Connections that wait when a drain begins are served as places become free`(kind: ListenerKind) async throws {
     try await within("all are served") {
-      let scene = try await Scene()
-      let waiting = try scene.connect(20)
+      let scene = try await Scene(kind)
+      let waiting = try await scene.connect(20)
       await scene.beginDraining()
       for client in [scene.served] + waiting { try await scene.echo(client) }
       let report = try await scene.serving.value
       #expect(report.accepted == 21 && report.finished == 21 && report.refused == 0)
-      #expect(throws: SystemError.self) { try scene.connect(1) }
+      await #expect(throws: (any Error).self) { try await scene.connect(1) }
     }
   }
 
-  @Test func `Connections that come while a server drains are not served`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Connections that come while a server drains are not served`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
-      let scene = try await Scene()
-      let waiting = try scene.connect(3)
+      let scene = try await Scene(kind)
+      let waiting = try await scene.connect(3)
       await scene.beginDraining()
-      // The kernel accepts connections until the listener is closed.
-      let late = try scene.connect(5)
+      // The backlog takes connections until the listener is closed.
+      let late = try await scene.connect(5)
       for client in [scene.served] + waiting { try await scene.echo(client) }
       let report = try await scene.serving.value
       #expect(report.accepted == 4 && report.finished == 4)
-      for client in late { await #expect(throws: SystemError.self) { try await client.receive() } }
+      for client in late { await client.expectReset() }
     }
   }
 
@@ -86,28 +97,30 @@ import Testing
       for client in [scene.served] + waiting { try await scene.echo(client) }
       let report = try await scene.serving.value
       #expect(report.accepted == 5 && report.finished == 5)
-      for client in late { await #expect(throws: SystemError.self) { try await client.receive() } }
+      for client in late { await client.expectReset() }
     }
   }
 
-  @Test func `Connections that still wait when a drain is over are reset`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Connections that still wait when a drain is over are reset`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
-      let scene = try await Scene()
-      let waiting = try scene.connect(3)
+      let scene = try await Scene(kind)
+      let waiting = try await scene.connect(3)
       await scene.beginDraining()
       await scene.time.advance(by: .seconds(100))
       let report = try await scene.serving.value
       #expect(report.accepted == 1 && report.aborted == 1)
-      for client in [scene.served] + waiting { await #expect(throws: SystemError.self) { try await client.receive() } }
-      #expect(throws: SystemError.self) { try scene.connect(1) }
+      for client in [scene.served] + waiting { await client.expectReset() }
+      await #expect(throws: (any Error).self) { try await scene.connect(1) }
     }
   }
 
-  @Test func `A server with an empty backlog stops listening as soon as it drains`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `A server with an empty backlog stops listening as soon as it drains`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
-      let scene = try await Scene()
+      let scene = try await Scene(kind)
       await scene.beginDraining()
-      #expect(throws: SystemError.self) { try scene.connect(1) }
+      await #expect(throws: (any Error).self) { try await scene.connect(1) }
       try await scene.echo(scene.served)
       #expect(try await scene.serving.value.finished == 1)
     }
@@ -117,12 +130,12 @@ import Testing
     try await within("all are served") {
       let folder = try SocketFolder()
       let scene = try await Scene(on: .unix(path: folder("socket")))
-      let waiting = try scene.connect(20)
+      let waiting = try scene.connect(20, to: 0)
       await scene.beginDraining()
       for client in [scene.served] + waiting { try await scene.echo(client) }
       let report = try await scene.serving.value
       #expect(report.accepted == 21 && report.finished == 21)
-      #expect(throws: SystemError.self) { try scene.connect(1) }
+      #expect(throws: SystemError.self) { try scene.connect(1, to: 0) }
     }
   }
 }

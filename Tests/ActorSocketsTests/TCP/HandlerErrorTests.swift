@@ -20,14 +20,14 @@ import Testing
 
   /// Serves one client, and returns the report.
   private func serve(
-    on reactor: Reactor = .shared, failures: Notes<String>? = nil,
-    _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void,
-    client act: (RawSocket) async throws -> Void
+    _ kind: ListenerKind, on reactor: Reactor = .shared, failures: Notes<String>? = nil,
+    _ handler: @escaping @concurrent @Sendable (any ByteStream) async throws -> Void,
+    client act: (Client) async throws -> Void
   ) async throws -> TCPListener.ServeReport {
-    let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+    let listener = try kind.listener(on: reactor)
     let hasEnded = Gate()
     let serving = Task {
-      try await listener.serve(handlerFailed: { connection, error in
+      try await listener.serveAny(handlerFailed: { connection, error in
         let code = (error as? SocketError)?.code.description ?? "\(error)"
         failures?.add("\(connection.remoteAddress != nil) \(code)")
       }) { connection in
@@ -35,52 +35,53 @@ import Testing
         try await handler(connection)
       }
     }
-    let client = try RawSocket.connected(to: listener.localAddresses[0])
+    let client = try await listener.client()
     try await act(client)
     await hasEnded.wait()
-    client.close()
+    await client.close()
     serving.cancel()
     return try await serving.value
   }
 
-  @Test func `Every error of a handler is told, and counted as the program's or the peer's`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Every error of a handler is told, and counted as the program's or the peer's`(kind: ListenerKind) async throws {
     try await within("the servers end") {
       let failures = Notes<String>()
-      let own = try await serve(failures: failures) { _ in
+      let own = try await serve(kind, failures: failures) { _ in
         throw Broken()
       } client: { _ in
       }
       #expect(own.accepted == 1 && own.failed == 1 && own.failedByPeer == 0 && own.finished == 0)
 
-      let reset = try await serve(failures: failures) {
+      let reset = try await serve(kind, failures: failures) {
         _ = try await $0.read()
       } client: {
-        $0.reset()
+        await $0.reset()
       }
       #expect(reset.accepted == 1 && reset.failed == 0 && reset.failedByPeer == 1)
 
-      let truncated = try await serve(failures: failures) {
+      let truncated = try await serve(kind, failures: failures) {
         _ = try await $0.read(exactly: 2)
       } client: {
-        try $0.send("x")
-        $0.close()
+        try await $0.send("x")
+        await $0.close()
       }
       #expect(truncated.failedByPeer == 1)
 
-      let slow = try await serve(failures: failures) {
+      let slow = try await serve(kind, failures: failures) {
         _ = try await $0.read(timeout: .within(.zero))
       } client: { _ in
       }
       #expect(slow.failedByPeer == 1)
 
-      let long = try await serve(failures: failures) {
+      let long = try await serve(kind, failures: failures) {
         _ = try await $0.read(until: .lf, maximumLength: 3)
       } client: {
-        try $0.send("xxxx")
+        try await $0.send("xxxx")
       }
       #expect(long.failedByPeer == 1)
 
-      let closed = try await serve(failures: failures) {
+      let closed = try await serve(kind, failures: failures) {
         await $0.close()
         try await $0.write([1])
       } client: { _ in
@@ -94,21 +95,24 @@ import Testing
     }
   }
 
-  @Test func `The observer hears of the error of a handler, also after the end of the connection`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `The observer hears of the error of a handler, also after the end of the connection`(kind: ListenerKind)
+    async throws
+  {
     try await within("the servers end") {
       let reactor = Reactor()
       let observer = Observer()
       reactor.observer = observer
-      _ = try await serve(on: reactor) { _ in
+      _ = try await serve(kind, on: reactor) { _ in
         throw Broken()
       } client: { _ in
       }
-      _ = try await serve(on: reactor) {
+      _ = try await serve(kind, on: reactor) {
         await $0.close()
         throw Broken()
       } client: { _ in
       }
-      _ = try await serve(on: reactor) { _ in
+      _ = try await serve(kind, on: reactor) { _ in
       } client: { _ in
       }
       #expect(observer.failures.all == ["true Broken()", "true Broken()"])
@@ -132,25 +136,26 @@ import Testing
     }
   }
 
-  @Test func `Handlers that are cancelled because a drain is over have not failed`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Handlers that are cancelled because a drain is over have not failed`(kind: ListenerKind) async throws {
     try await within("the server ends") {
       let (reactor, observer, failures) = (Reactor(), Observer(), Notes<String>())
       reactor.observer = observer
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let listener = try kind.listener(on: reactor)
       let isServed = Gate()
       let serving = Task {
-        try await listener.serve(drain: .immediately, handlerFailed: { failures.add("\($1)") }) { connection in
+        try await listener.serveAny(drain: .immediately, handlerFailed: { failures.add("\($1)") }) { connection in
           isServed.open()
           _ = try await connection.read()
         }
       }
-      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      let client = try await listener.client()
       await isServed.wait()
       serving.cancel()
       let report = try await serving.value
       #expect(report.aborted == 1 && report.failed == 0 && report.failedByPeer == 0)
       #expect(failures.all == [] && observer.failures.all == [])
-      client.close()
+      await client.close()
     }
   }
 

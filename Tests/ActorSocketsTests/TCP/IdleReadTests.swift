@@ -11,18 +11,19 @@ import Testing
   /// A server on manual time, so that nothing here ends because a drain is over.
   private struct Scene {
     let time = ManualTime()
-    let listener: TCPListener
+    let listener: any StreamListener
     let serving: Task<TCPListener.ServeReport, any Error>
     let isServed = Gate()
 
     init(
-      _ idleReads: TCPListener.Drain.IdleReads = .endMessages, on place: TCPListener.HandlerExecutor = .pool,
-      _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void
+      _ kind: ListenerKind, _ idleReads: TCPListener.Drain.IdleReads = .endMessages,
+      on place: TCPListener.HandlerExecutor = .pool,
+      _ handler: @escaping @concurrent @Sendable (any ByteStream) async throws -> Void
     ) throws {
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+      let listener = try kind.listener(on: time.reactor)
       self.listener = listener
       serving = Task { [isServed] in
-        try await listener.serve(on: place, drain: .within(.seconds(100), idleReads: idleReads)) { connection in
+        try await listener.serveAny(on: place, drain: .within(.seconds(100), idleReads: idleReads)) { connection in
           isServed.open()
           try await handler(connection)
         }
@@ -30,8 +31,8 @@ import Testing
     }
 
     /// A client, whose handler waits in a read.
-    func client() async throws -> RawSocket {
-      let client = try RawSocket.connected(to: listener.localAddresses[0])
+    func client() async throws -> Client {
+      let client = try await listener.client()
       await isServed.wait()
       return client
     }
@@ -43,9 +44,9 @@ import Testing
     }
 
     /// The client's connection has ended cleanly, and so the server ends.
-    func expectCleanEnd(of client: RawSocket, after bytes: String = "") async throws {
+    func expectCleanEnd(of client: Client, after bytes: String = "") async throws {
       #expect(try await client.receiveToEnd() == Array(bytes.utf8))
-      client.close()
+      await client.close()
       let report = try await serving.value
       #expect(
         report.accepted == 1 && report.finished == 1 && report.aborted == 0 && report.failed == 0
@@ -53,37 +54,38 @@ import Testing
     }
   }
 
-  @Sendable private static func answerLines(_ connection: TCPConnection) async throws {
+  @Sendable private static func answerLines(_ connection: any ByteStream) async throws {
     for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
   }
 
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
+  @Test(arguments: ListenerKind.allCases, [TCPListener.HandlerExecutor.pool, .reactor])
   func `A handler that waits for the next message comes to its end, and the client sees a clean one`(
-    place: TCPListener.HandlerExecutor
+    kind: ListenerKind, place: TCPListener.HandlerExecutor
   ) async throws {
     try await within("the drain ends") {
-      let scene = try Scene(on: place) { try await Self.answerLines($0) }
+      let scene = try Scene(kind, on: place) { try await Self.answerLines($0) }
       let client = try await scene.client()
-      try client.send("hello\n")
+      try await client.send("hello\n")
       #expect(try await client.receive(exactly: 6) == Array("hello\n"))
       await scene.beginDraining()
       try await scene.expectCleanEnd(of: client)
     }
   }
 
-  @Test func `A message that has begun to arrive is served, and then the connection ends`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `A message that has begun to arrive is served, and then the connection ends`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
       let hasPart = Gate()
-      let scene = try Scene { connection in
+      let scene = try Scene(kind) { connection in
         while let peeked = try await connection.peek(upTo: 10), peeked != Array("hel".utf8) {}
         hasPart.open()
         try await Self.answerLines(connection)
       }
       let client = try await scene.client()
-      try client.send("hel")
+      try await client.send("hel")
       await hasPart.wait()
       await scene.beginDraining()
-      try client.send("lo\n")
+      try await client.send("lo\n")
       try await scene.expectCleanEnd(of: client, after: "hello\n")
     }
   }
@@ -91,12 +93,12 @@ import Testing
   @Test func `Messages that had arrived when the drain began are all served`() async throws {
     try await within("the drain ends") {
       for count in [1, 3, 300] {
-        let scene = try Scene { try await Self.answerLines($0) }
+        let scene = try Scene(.tcp) { try await Self.answerLines($0) }
         let client = try await scene.client()
         let text = (0..<count).map { "\($0)\n" }.joined()
         // The drain is submitted before any event of these bytes is fetched.
         try await scene.time.reactor.whileBlocked {
-          try client.send(text)
+          try client.sendNow(text)
           scene.serving.cancel()
         }
         try await scene.expectCleanEnd(of: client, after: text)
@@ -107,8 +109,8 @@ import Testing
   @Test func `A message that arrived before a later read of a draining connection is served`() async throws {
     try await within("the drain ends") {
       let (isKept, mayEnd) = (Gate(), Gate())
-      let served = Locked<TCPConnection?>(nil)
-      let scene = try Scene { connection in
+      let served = Locked<(any ByteStream)?>(nil)
+      let scene = try Scene(.tcp) { connection in
         served.withLock { $0 = connection }
         isKept.open()
         await mayEnd.wait()
@@ -119,7 +121,7 @@ import Testing
       let connection = try #require(served.withLock { $0 })
       // The read is submitted before the event of these bytes is fetched.
       let reads = try await scene.time.reactor.whileBlocked {
-        try client.send("one\ntwo\n")
+        try client.sendNow("one\ntwo\n")
         return (0..<3).map { _ in connection.enqueueRead(.line()) }
       }
       #expect(try await reads[0].value == "one")
@@ -131,7 +133,7 @@ import Testing
   }
 
   /// Sends bytes back, with one of the three ways to read bytes without a form.
-  private static func echo(_ connection: TCPConnection, by read: Int) async throws {
+  private static func echo(_ connection: any ByteStream, by read: Int) async throws {
     switch read {
     case 0: while let bytes = try await connection.read() { try await connection.write(bytes) }
     case 1: for try await bytes in connection.chunks { try await connection.write(bytes) }
@@ -143,30 +145,32 @@ import Testing
     }
   }
 
-  @Test func `Reads of bytes without a form go on during a drain`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Reads of bytes without a form go on during a drain`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
       for read in [0, 1, 2] {
-        let scene = try Scene { try await Self.echo($0, by: read) }
+        let scene = try Scene(kind) { try await Self.echo($0, by: read) }
         let client = try await scene.client()
         await scene.beginDraining()
-        try client.send("upload")
+        try await client.send("upload")
         #expect(try await client.receive(exactly: 6) == Array("upload"))
-        client.finishWriting()
+        try await client.finishWriting()
         try await scene.expectCleanEnd(of: client)
       }
     }
   }
 
-  @Test func `All idle reads end if the drain says so`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `All idle reads end if the drain says so`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
       for read in [0, 1, 2, 3] {
         for sendsBefore in [true, false] {
-          let scene = try Scene(.endAll) { connection in
+          let scene = try Scene(kind, .endAll) { connection in
             if read == 3 { try await Self.answerLines(connection) } else { try await Self.echo(connection, by: read) }
           }
           let client = try await scene.client()
           if sendsBefore {
-            try client.send("echo\n")
+            try await client.send("echo\n")
             #expect(try await client.receive(exactly: 5) == Array("echo\n"))
           }
           await scene.beginDraining()
@@ -176,61 +180,65 @@ import Testing
     }
   }
 
-  @Test func `Idle reads go on waiting if the drain says so`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Idle reads go on waiting if the drain says so`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
-      let scene = try Scene(.wait) { try await Self.answerLines($0) }
+      let scene = try Scene(kind, .wait) { try await Self.answerLines($0) }
       let client = try await scene.client()
       await scene.beginDraining()
-      try client.send("late\n")
+      try await client.send("late\n")
       #expect(try await client.receive(exactly: 5) == Array("late\n"))
-      client.finishWriting()
+      try await client.finishWriting()
       try await scene.expectCleanEnd(of: client)
     }
   }
 
-  @Test func `A later drain may end more reads`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `A later drain may end more reads`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
-      let scene = try Scene(.wait) { try await Self.answerLines($0) }
+      let scene = try Scene(kind, .wait) { try await Self.answerLines($0) }
       let client = try await scene.client()
       await scene.beginDraining()
       // This one changes only the time.
       await scene.listener.drain(within: .seconds(60))
-      try client.send("late\n")
+      try await client.send("late\n")
       #expect(try await client.receive(exactly: 5) == Array("late\n"))
       await scene.listener.drain(within: .seconds(50), idleReads: .endMessages)
       try await scene.expectCleanEnd(of: client)
     }
   }
 
-  @Test func `Connections that are accepted during a drain are served their first messages`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `Connections that are accepted during a drain are served their first messages`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
       let isServed = Gate()
       let time = ManualTime()
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+      let listener = try kind.listener(on: time.reactor)
       let serving = Task {
-        try await listener.serve(limits: .init(connections: 1)) { connection in
+        try await listener.serveAny(limits: .init(connections: 1)) { connection in
           isServed.open()
           try await Self.answerLines(connection)
         }
       }
-      let first = try RawSocket.connected(to: listener.localAddresses[0])
+      let first = try await listener.client()
       await isServed.wait()
-      let second = try RawSocket.connected(to: listener.localAddresses[0])
-      try second.send("one\ntwo\n")
+      let second = try await listener.client()
+      try await second.send("one\ntwo\n")
       serving.cancel()
       #expect(try await first.receiveToEnd() == [])
-      first.close()
+      await first.close()
       #expect(try await second.receiveToEnd() == Array("one\ntwo\n"))
-      second.close()
+      await second.close()
       #expect(try await serving.value.finished == 2)
     }
   }
 
   // MARK: Waiting for the drain
 
-  @Test func `A handler can wait for the drain, and say goodbye`() async throws {
+  @Test(arguments: ListenerKind.allCases)
+  func `A handler can wait for the drain, and say goodbye`(kind: ListenerKind) async throws {
     try await within("the drain ends") {
-      let scene = try Scene { connection in
+      let scene = try Scene(kind) { connection in
         async let goodbye: Void = {
           try await connection.waitUntilDraining()
           #expect(connection.isDraining)
