@@ -57,7 +57,8 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(name: "SourceRulesTests", swiftSettings: strict),
     .testTarget(
-      name: "SockcatTests", dependencies: ["sockcat", "ActorSockets", "ActorSocketsTLS", "TestSupport"],
+      name: "SockcatTests",
+      dependencies: ["sockcat", "ActorSockets", "ActorSocketsTLS", "ActorSocketsTesting", "TestSupport"],
       swiftSettings: strict),
   ]
 )

@@ -8,12 +8,23 @@ struct QuotationTests {
 
   @Test(arguments: ["Datagrams.md", "Encryption.md", "Framing.md", "Proxies.md", "StoppingAServer.md"])
   func `Every example in an article is here, word for word`(article: String) throws {
+    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: article))))
+    #expect(blocks.count >= 4)
+    try expectQuoted(blocks)
+  }
+
+  @Test func `The server in the article about testing is here, word for word, with its test`() throws {
+    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: "TestingAProtocol.md"))))
+    let ofServer = blocks.filter { $0.contains { $0.contains("serveChat") } }
+    #expect(ofServer.count == 2)
+    try expectQuoted(ofServer)
+  }
+
+  private func expectQuoted(_ blocks: [[String]]) throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path(percentEncoded: false))
     let sources = try names.filter { $0.hasSuffix(".swift") }.map {
       lines(of: try text(Self.folder.appending(path: $0)))
     }
-    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: article))))
-    #expect(blocks.count >= 4)
     for block in blocks {
       #expect(sources.contains { $0.contains(block) }, "no file has:\n\(block.joined(separator: "\n"))")
     }
