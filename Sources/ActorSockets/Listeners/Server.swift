@@ -3,7 +3,7 @@
 // Invariants:
 // - A connection is in `active` from its acceptance to the end of its handler, or until the drain is over. Each one that was
 //   accepted leaves `active` once, and is counted once in the report then: as finished, failed, failed by its peer, or aborted.
-// - It has its place among the connections of its peer until it is closed.
+// - It counts among the connections of its peer from the time at which the peer is known until it is closed.
 // - The connections in `active`, those that are closing, and the one that is being accepted are never more than the limit.
 // - During a drain, at most as many connections of a socket are accepted as waited for it when the drain began.
 

@@ -64,6 +64,15 @@ import Testing
       let fourth = try await listener.accept()
       #expect(try await fourth.read(exactly: 2) == Array("oh"))
       await expectError(.connectionReset) { _ = try await fourth.read() }
+
+      // Without any call, too, the servers' ends know what their clients have done.
+      for aborts in [true, false] {
+        let client = try await listener.connect()
+        if aborts { await client.abort() } else { try await client.finishWriting() }
+        let server = try await listener.accept()
+        try await eventually("the server knows") { server.hasPeerFinished }
+        #expect(await server.state == (aborts ? .closed : .open))
+      }
     }
   }
 
