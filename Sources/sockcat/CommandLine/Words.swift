@@ -13,7 +13,8 @@ struct Words {
     var description: String {
       switch self {
       case .operand(let text): text.debugDescription
-      case .option(let name, let value): (name + (value.map { "=" + $0 } ?? "")).debugDescription
+      // Without its value, which may have a password in it.
+      case .option(let name, _): name.debugDescription
       }
     }
   }

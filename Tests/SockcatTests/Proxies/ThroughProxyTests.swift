@@ -78,11 +78,14 @@ struct ThroughProxyTests {
     let proxy = try await Proxy(kind)
     let endpoint = "127.0.0.1:\(proxy.port)"
     let target = "127.0.0.1:\(try freePort())"
-    for user in ["me:mistaken", "me:\(kind.encodedPassword)"] {
+    // The proxy's own words: of the user, and then of the target, where no process listens.
+    let reasons = kind == .socks5 ? ["refused the name and password", "could not connect"] : [" 401 ", " 500 "]
+    for (user, reason) in zip(["me:mistaken", "me:\(kind.encodedPassword)"], reasons) {
       let client = try await Program(.sockcat, ["connect", target, "--proxy", "\(kind)://\(user)@\(endpoint)"])
       #expect(try await client.exitStatus() == 1)
       let lines = await client.errors.lines
       #expect(lines.count == 1 && lines.first?.contains(" proxy ") == true, "\(lines)")
+      #expect(lines.first?.contains(reason) == true, "\(lines)")
       #expect(lines.first?.contains("mistaken") == false && lines.first?.contains(kind.password + "@") == false)
     }
     await proxy.program.kill(SIGKILL)
