@@ -4,6 +4,9 @@ import SocketSystem
 /// How many times longer than usual everything may take, for slow machines and sanitizers: `ACTORSOCKETS_PATIENCE`.
 package let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
 
+/// How many rounds races and random inputs have, if that is set: `ACTORSOCKETS_ROUNDS`.
+package let wantedRounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) }
+
 /// A condition that did not come true, or a call that did not return, in the time a test gave it.
 package struct Overdue: Error, CustomStringConvertible {
   package let description: String

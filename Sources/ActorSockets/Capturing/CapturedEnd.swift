@@ -23,30 +23,28 @@ extension CapturedEnd {
   static func ends(
     local: SocketAddress?, remote: SocketAddress?, number: UInt64, isAccepted: Bool
   ) -> (local: CapturedEnd, remote: CapturedEnd) {
-    if let local = local.flatMap(CapturedEnd.init), let remote = remote.flatMap(CapturedEnd.init) {
-      if local.address.count == remote.address.count { return (local, remote) }
-      return (local.mapped, remote.mapped)
+    if let local = local?.unmapped, let remote = remote?.unmapped {
+      let isSame = local.isIPv4 == remote.isIPv4
+      if let local = CapturedEnd(isSame ? local : local.mapped),
+        let remote = CapturedEnd(isSame ? remote : remote.mapped)
+      {
+        return (local, remote)
+      }
     }
     let (connecting, accepting) = (standIn(1, number), standIn(2, number))
     return isAccepted ? (accepting, connecting) : (connecting, accepting)
   }
 
   private init?(_ address: SocketAddress) {
-    switch address.unmapped {
+    switch address {
     case .ipv4(let ipv4, let port): self.init(address: ipv4.bytes, port: port)
     case .ipv6(let ipv6, let port): self.init(address: ipv6.bytes, port: port)
     case .unix: return nil
     }
   }
 
-  /// The same end with an IPv6 address, mapped if it is IPv4: RFC 4291, section 2.5.5.2.
-  private var mapped: CapturedEnd {
-    if address.count == 16 { return self }
-    return CapturedEnd(address: [UInt8](repeating: 0, count: 10) + [0xff, 0xff] + address, port: port)
-  }
-
   private static func standIn(_ side: UInt8, _ number: UInt64) -> CapturedEnd {
-    let suffix = (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) }
-    return CapturedEnd(address: [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, side] + suffix, port: 49_151 + UInt16(side))
+    let network: [UInt8] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, side]
+    return CapturedEnd(address: network + number.bigEndianBytes, port: 49_151 + UInt16(side))
   }
 }

@@ -1,3 +1,5 @@
+internal import SocketSystem
+
 /// A sequence of bytes that ends a message.
 public struct Delimiter: Hashable, Sendable, ExpressibleByStringLiteral {
   /// The bytes of the delimiter.
@@ -106,12 +108,5 @@ public struct LengthPrefix: Hashable, Sendable {
     if width < 8, value >> (8 * UInt64(width)) != 0 { return nil }
     let bytes = (0..<width).map { UInt8(truncatingIfNeeded: value >> (8 * UInt64(width - 1 - $0))) }
     return endianness == .big ? bytes : bytes.reversed()
-  }
-}
-
-extension UInt64 {
-  /// Creates an integer from big-endian bytes. If there are more than eight, only the last eight count.
-  init(bigEndianBytes bytes: some Sequence<UInt8>) {
-    self = bytes.reduce(0) { $0 << 8 | UInt64($1) }
   }
 }

@@ -96,10 +96,6 @@ struct HTTPConnectPreamble: Preamble {
   private static func quote(_ line: ArraySlice<UInt8>) -> String {
     AddressError.quote(String(decoding: line, as: UTF8.self))
   }
-
-  func failure(_ reason: String) -> SocketError {
-    SocketError(.proxyFailed, operation: "connect", detail: "waited for \(awaited): \(reason)")
-  }
 }
 
 /// Returns bytes as Base64: RFC 4648, section 4.

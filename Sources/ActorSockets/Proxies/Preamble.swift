@@ -26,7 +26,14 @@ protocol Preamble {
   func failure(_ reason: String) -> SocketError
 }
 
-enum PreambleStep: Equatable {
+extension Preamble {
+  /// The error of a conversation with a proxy.
+  func failure(_ reason: String) -> SocketError {
+    SocketError(.proxyFailed, operation: "connect", detail: "waited for \(awaited): \(reason)")
+  }
+}
+
+enum PreambleStep {
   /// More bytes are needed.
   case wait
   /// Take this number of bytes, send the others, and continue.

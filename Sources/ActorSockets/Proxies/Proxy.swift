@@ -133,9 +133,4 @@ struct ProxyTarget {
     default: false
     }
   }
-
-  /// The address, if it is one.
-  var address: SocketAddress? {
-    if case .address(let address) = host { address.socketAddress(port: port) } else { nil }
-  }
 }

@@ -81,7 +81,7 @@ extension ProxyHeader {
     if version != 2 { throw Fault("version \(version) is unknown") }
     if command > 1 { throw Fault("the command \(command) is unknown") }
     guard bytes.count >= 16 else { return .incomplete }
-    let count = 16 + number(bytes[14...15])
+    let count = 16 + Int(bigEndianBytes: bytes[14...15])
     if count > limit { throw Fault("the header has \(count) bytes; at most \(limit) are accepted") }
     guard bytes.count >= count else { return .incomplete }
     return .header(command == 0 ? ProxyHeader(.v2) : try proxied(bytes[..<count]), count: count)
@@ -115,12 +115,12 @@ extension ProxyHeader {
       func address(_ at: Int, _ port: Int) -> SocketAddress {
         .ipv4(
           IPv4Address(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]),
-          port: UInt16(number(bytes[port...port + 1])))
+          port: UInt16(bigEndianBytes: bytes[port...port + 1]))
       }
       return (address(0, 8), address(4, 10))
     case 2:
       func address(_ at: Int, _ port: Int) -> SocketAddress? {
-        IPv6Address(bytes: bytes[at..<at + 16]).map { .ipv6($0, port: UInt16(number(bytes[port...port + 1]))) }
+        IPv6Address(bytes: bytes[at..<at + 16]).map { .ipv6($0, port: UInt16(bigEndianBytes: bytes[port...port + 1])) }
       }
       return (address(0, 32), address(16, 34))
     default: return (unixAddress(bytes[..<108]), unixAddress(bytes[108...]))
@@ -144,7 +144,7 @@ extension ProxyHeader {
     while !rest.isEmpty {
       guard rest.count >= 3 else { throw Fault("a field is cut off") }
       let kind = Field.Kind(rawValue: rest[rest.startIndex])
-      let length = Self.number(rest[rest.startIndex + 1...rest.startIndex + 2])
+      let length = Int(bigEndianBytes: rest[rest.startIndex + 1...rest.startIndex + 2])
       let value = rest.dropFirst(3).prefix(length)
       guard value.count == length else { throw Fault("a field is cut off") }
       switch kind {
@@ -163,10 +163,7 @@ extension ProxyHeader {
     if hasChecksum { throw Fault("the header has two checksums") }
     var zeroed = Array(bytes)
     for index in value.indices { zeroed[index] = 0 }
-    let expected = value.reduce(0 as UInt32) { $0 << 8 | UInt32($1) }
-    guard crc32c(zeroed) == expected else { throw Fault("the checksum is wrong") }
+    guard crc32c(zeroed) == UInt32(bigEndianBytes: value) else { throw Fault("the checksum is wrong") }
     hasChecksum = true
   }
-
-  private static func number(_ bytes: ArraySlice<UInt8>) -> Int { bytes.reduce(0) { $0 << 8 | Int($1) } }
 }

@@ -161,13 +161,8 @@ extension ProxyHeader {
 
   /// The addresses. If one is IPv4 and the other one IPv6, the IPv4 address is mapped: RFC 4291, section 2.5.5.2.
   private var pair: (SocketAddress?, SocketAddress?) {
-    switch (source?.unmapped, destination?.unmapped) {
-    case (.ipv4(let source, let port), let destination?) where destination.isIPv6:
-      (.ipv6(IPv6Address(mapped: source), port: port), destination)
-    case (let source?, .ipv4(let destination, let port)) where source.isIPv6:
-      (source, .ipv6(IPv6Address(mapped: destination), port: port))
-    case (let source, let destination): (source, destination)
-    }
+    guard let source = source?.unmapped, let destination = destination?.unmapped else { return (source, destination) }
+    return source.isIPv4 == destination.isIPv4 ? (source, destination) : (source.mapped, destination.mapped)
   }
 
   private func encodedAsBytes() throws(SocketError) -> [UInt8] {
@@ -175,15 +170,13 @@ extension ProxyHeader {
     var body = addresses
     for field in fields where field.kind != .checksum {
       guard field.value.count <= 0xffff else { throw Self.invalid("a field is longer than 65535 bytes") }
-      body += [field.kind.rawValue] + UInt16(field.value.count).bytes + field.value
+      body += [field.kind.rawValue] + UInt16(field.value.count).bigEndianBytes + field.value
     }
     if hasChecksum { body += [Field.Kind.checksum.rawValue, 0, 4, 0, 0, 0, 0] }
     guard body.count <= 0xffff else { throw Self.invalid("the header is longer than 65551 bytes") }
-    var header = Self.signature + [source == nil ? 0x20 : 0x21, family] + UInt16(body.count).bytes + body
+    var header = Self.signature + [source == nil ? 0x20 : 0x21, family] + UInt16(body.count).bigEndianBytes + body
     if hasChecksum {
-      let checksum = crc32c(header)
-      header.replaceSubrange(
-        header.count - 4..<header.count, with: UInt16(checksum >> 16).bytes + UInt16(checksum & 0xffff).bytes)
+      header.replaceSubrange(header.count - 4..<header.count, with: crc32c(header).bigEndianBytes)
     }
     return header
   }
@@ -193,9 +186,9 @@ extension ProxyHeader {
     switch pair {
     case (nil, nil): return (0x00, [])
     case (.ipv4(let source, let from), .ipv4(let destination, let to)):
-      return (0x11, source.bytes + destination.bytes + from.bytes + to.bytes)
+      return (0x11, source.bytes + destination.bytes + from.bigEndianBytes + to.bigEndianBytes)
     case (.ipv6(let source, let from), .ipv6(let destination, let to)):
-      return (0x21, source.bytes + destination.bytes + from.bytes + to.bytes)
+      return (0x21, source.bytes + destination.bytes + from.bigEndianBytes + to.bigEndianBytes)
     case (.unix(let source), .unix(let destination)):
       return (0x31, try Self.bytes(of: source) + Self.bytes(of: destination))
     default: throw Self.invalid(Self.mixed)
@@ -212,11 +205,6 @@ extension ProxyHeader {
   }
 
   private static func invalid(_ detail: String) -> SocketError { .invalid("PROXY header", detail) }
-}
-
-extension UInt16 {
-  /// The two bytes in network byte order.
-  fileprivate var bytes: [UInt8] { [UInt8(self >> 8), UInt8(self & 0xff)] }
 }
 
 /// Returns the checksum CRC32c of the bytes: RFC 9260, appendix A, with the reversed polynomial of Castagnoli.

@@ -8,7 +8,7 @@ internal import SocketSystem
 // Each message says how long it is. So nothing is taken that belongs to the stream, however the bytes arrive.
 
 struct SOCKS5Preamble: Preamble {
-  private enum Phase: String {
+  private enum Phase {
     case start, method, authentication, reply
   }
 
@@ -20,8 +20,7 @@ struct SOCKS5Preamble: Preamble {
   private let authentication: [UInt8]?
 
   init(to target: ProxyTarget, _ credentials: Proxy.Credentials?) throws(SocketError) {
-    request =
-      [5, 1, 0] + Self.bytes(of: target.host) + [UInt8(target.port >> 8), UInt8(truncatingIfNeeded: target.port)]
+    request = [5, 1, 0] + Self.bytes(of: target.host) + target.port.bigEndianBytes
     guard let credentials else {
       authentication = nil
       return
@@ -120,13 +119,4 @@ struct SOCKS5Preamble: Preamble {
   private func notAdmitted(_ reason: String) -> SocketError {
     SocketError(.proxyAuthenticationFailed, operation: "connect", detail: reason)
   }
-
-  func failure(_ reason: String) -> SocketError {
-    SocketError(.proxyFailed, operation: "connect", detail: "waited for \(awaited): \(reason)")
-  }
-}
-
-extension IPv4Address {
-  /// The four bytes in network byte order.
-  var bytes: [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: rawValue >> UInt32(24 - 8 * $0)) } }
 }

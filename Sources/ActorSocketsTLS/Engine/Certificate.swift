@@ -58,13 +58,8 @@ extension Certificate {
   }
 
   static func read(der bytes: [UInt8], from source: Source) throws(TLSError) -> Certificate {
-    OpenSSLErrors.clear()
-    // SAFETY: the bytes live during the call, which moves its copy of the pointer within them.
-    let (found, isWhole) = unsafe bytes.withUnsafeBufferPointer { buffer in
-      var place = buffer.baseAddress
-      let found = unsafe d2i_X509(nil, &place, buffer.count)
-      return unsafe (found, place == buffer.baseAddress.map { unsafe $0 + buffer.count })
-    }
+    // SAFETY: what is found gets an owner.
+    let (found, isWhole) = unsafe DER.read(bytes) { unsafe d2i_X509(nil, $0, $1) }
     guard let found = unsafe found else {
       throw source.badFile("has no certificate in PEM or DER form", reason: OpenSSLErrors.take().text)
     }

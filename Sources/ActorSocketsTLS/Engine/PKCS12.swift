@@ -8,13 +8,8 @@ enum PKCS12 {
   static func read(
     _ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?
   ) throws(TLSError) -> ([Certificate], PrivateKey) {
-    OpenSSLErrors.clear()
-    // SAFETY: the file is freed here; the reader moves its copy of the pointer within the bytes, which live meanwhile.
-    let parsed = unsafe bytes.withUnsafeBufferPointer { buffer in
-      var place = buffer.baseAddress
-      return unsafe d2i_PKCS12(nil, &place, buffer.count)
-    }
-    guard let file = unsafe parsed else {
+    // SAFETY: the file is freed here.
+    guard let file = unsafe DER.read(bytes, { unsafe d2i_PKCS12(nil, $0, $1) }).object else {
       throw source.badFile("is no PKCS#12 file", reason: OpenSSLErrors.take().text)
     }
     defer { unsafe PKCS12_free(file) }

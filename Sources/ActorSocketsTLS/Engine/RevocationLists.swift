@@ -69,13 +69,8 @@ final class RevocationLists: Sendable {
   }
 
   private func read(der bytes: [UInt8], from source: Source) throws(TLSError) {
-    OpenSSLErrors.clear()
-    // SAFETY: the bytes live during the call, which moves its copy of the pointer within them.
-    let (list, isWhole) = unsafe bytes.withUnsafeBufferPointer { buffer in
-      var place = buffer.baseAddress
-      let list = unsafe d2i_X509_CRL(nil, &place, buffer.count)
-      return unsafe (list, place == buffer.baseAddress.map { unsafe $0 + buffer.count })
-    }
+    // SAFETY: what is found gets an owner.
+    let (list, isWhole) = unsafe DER.read(bytes) { unsafe d2i_X509_CRL(nil, $0, $1) }
     guard let list = unsafe list else {
       throw source.badFile("has no revocation list in PEM or DER form", reason: OpenSSLErrors.take().text)
     }

@@ -21,14 +21,8 @@ struct Staple: ~Copyable {
     guard bytes.count <= Self.limit else {
       throw Self.invalid("has \(bytes.count) bytes, and \(Self.limit) are the limit")
     }
-    OpenSSLErrors.clear()
-    // SAFETY: the bytes live during the call, which moves its copy of the pointer within them. What is found gets an
-    // owner.
-    let (found, isWhole) = unsafe bytes.withUnsafeBufferPointer { buffer in
-      var place = buffer.baseAddress
-      let found = unsafe d2i_OCSP_RESPONSE(nil, &place, buffer.count)
-      return unsafe (found, place == buffer.baseAddress.map { unsafe $0 + buffer.count })
-    }
+    // SAFETY: what is found is freed here, and the part of it that is kept gets an owner.
+    let (found, isWhole) = unsafe DER.read(bytes) { unsafe d2i_OCSP_RESPONSE(nil, $0, $1) }
     guard let found = unsafe found else { throw Self.invalid("is malformed", OpenSSLErrors.take()) }
     defer { unsafe OCSP_RESPONSE_free(found) }
     guard isWhole else { throw Self.invalid("has something behind it") }

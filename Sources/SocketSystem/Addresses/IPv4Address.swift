@@ -15,6 +15,9 @@ public struct IPv4Address: Sendable, Hashable {
     rawValue = UInt32(a) << 24 | UInt32(b) << 16 | UInt32(c) << 8 | UInt32(d)
   }
 
+  /// The four bytes in network byte order.
+  package var bytes: [UInt8] { rawValue.bigEndianBytes }
+
   /// The address 0.0.0.0. A listener that binds to it listens on all IPv4 addresses of this machine (`INADDR_ANY`,
   /// ip(7)).
   public static let any = IPv4Address(rawValue: 0)

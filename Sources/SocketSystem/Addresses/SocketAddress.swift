@@ -40,6 +40,11 @@ public enum SocketAddress: Sendable, Hashable {
     if case .ipv6(let address, let port) = self, let ipv4 = address.ipv4 { .ipv4(ipv4, port: port) } else { self }
   }
 
+  /// The IPv4-mapped IPv6 address of an IPv4 address, with its port: RFC 4291, section 2.5.5.2. Any other address stays as it is.
+  package var mapped: SocketAddress {
+    if case .ipv4(let address, let port) = self { .ipv6(IPv6Address(mapped: address), port: port) } else { self }
+  }
+
   /// Returns the same IP address with another port. A unix socket address stays as it is.
   ///
   /// - Parameter port: The new port, 0 to 65,535.

@@ -21,16 +21,8 @@ extension BorrowedDescriptor {
 
   /// Receives at most `count` bytes and appends them directly to `buffer`: recv(2).
   package func receive(appendingTo buffer: inout [UInt8], atMost count: Int) -> Transfer {
-    var received = 0
-    buffer.append(addingCapacity: count) { tail in
-      // SAFETY: the span's memory is valid for its capacity, and the count set is what the kernel wrote.
-      unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
-        let free = UnsafeMutableRawBufferPointer(memory)
-        received = retryingInterrupts { unsafe clinux_recv(number, free.baseAddress, UInt(min(count, free.count))) }
-        initialized = max(0, received)
-      }
-    }
-    return Self.transfer(received, "recv")
+    // SAFETY: the function writes at most as many bytes as it is told to.
+    receive(appendingTo: &buffer, atMost: count) { unsafe clinux_recv($0, $1, $2) }
   }
 
   /// Copies at most `count` bytes that have arrived, which stay in the socket: recv(2) with MSG_PEEK.
@@ -41,16 +33,25 @@ extension BorrowedDescriptor {
   /// - Returns: The number of bytes copied; `.bytes(0)` at the end of the stream.
   package func peek(into buffer: inout [UInt8], atMost count: Int) -> Transfer {
     buffer = []
-    var copied = 0
+    // SAFETY: the function writes at most as many bytes as it is told to.
+    return receive(appendingTo: &buffer, atMost: count) { unsafe clinux_peek($0, $1, $2) }
+  }
+
+  /// Appends what a system call receives.
+  @inline(__always)
+  private func receive(
+    appendingTo buffer: inout [UInt8], atMost count: Int, _ call: (Int32, UnsafeMutableRawPointer?, UInt) -> Int
+  ) -> Transfer {
+    var received = 0
     buffer.append(addingCapacity: count) { tail in
       // SAFETY: the span's memory is valid for its capacity, and the count set is what the kernel wrote.
       unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
         let free = UnsafeMutableRawBufferPointer(memory)
-        copied = retryingInterrupts { unsafe clinux_peek(number, free.baseAddress, UInt(min(count, free.count))) }
-        initialized = max(0, copied)
+        received = retryingInterrupts { unsafe call(number, free.baseAddress, UInt(min(count, free.count))) }
+        initialized = max(0, received)
       }
     }
-    return Self.transfer(copied, "recv")
+    return Self.transfer(received, "recv")
   }
 
   /// Sends bytes: send(2) with MSG_NOSIGNAL.

@@ -1,4 +1,3 @@
-import Foundation
 import TestSupport
 import Testing
 
@@ -9,7 +8,7 @@ import Testing
 /// Whatever comes of it, it is a failure of that connection, or it goes on: nothing traps, nothing is asked for again and again,
 /// and no byte is shown that was not sent. How many there are: `ACTORSOCKETS_ROUNDS`, for all together.
 @Suite struct EngineFuzzTests {
-  private static let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 1_600
+  private static let rounds = wantedRounds ?? 1_600
 
   @Test(arguments: TLSVersion.both, Scenario.allCases)
   func `Changed bytes end a connection or change nothing`(version: TLSVersion, scenario: Scenario) async throws {

@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 
 /// How many rounds each race has: `ACTORSOCKETS_ROUNDS`, 3,000 by default.
-let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 3000
+let rounds = wantedRounds ?? 3000
 
 /// How long all rounds of a race may take.
 let secondsForRounds = 300 + rounds / 200

@@ -1,12 +1,11 @@
 import ActorSockets
 import ActorSocketsTesting
-import Foundation
 import TestSupport
 import Testing
 
 /// The examples of the article about framing.
 @Suite struct FramingTests {
-  private static let rounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) } ?? 0
+  private static let rounds = wantedRounds ?? 0
 
   private static let netstrings = ["", "a", "hello world!", "0:,"].map { Netstring(bytes: Array($0.utf8)) }
 

@@ -45,7 +45,7 @@ struct ProxyOptionTests {
     (["connect", "a:1", "--send-proxy-protocol", "v2:"], "two addresses"),
     (["connect", "a:1", "--send-proxy-protocol", "v2:1.2.3.4:5"], "two addresses"),
     (["connect", "a:1", "--send-proxy-protocol", "v2:1.2.3.4:5,b:6"], "--send-proxy-protocol: "),
-    (["connect", "a:1", "--send-proxy-protocol", "v2:1.2.3.4:5,[::1]:6"], "not of the same family"),
+    (["connect", "a:1", "--send-proxy-protocol", "v2:1.2.3.4:5,unix:/a"], "unix socket"),
     (["proxy", ":0", "a:1", "--send-proxy-protocol", "v2:1.2.3.4:5,1.2.3.4:6"], "takes v1 or v2"),
     (["listen", ":0", "--send-proxy-protocol", "v2"], "no option of listen"),
     (["listen", ":0", "--require-proxy-protocol", "10.0.0.0/33"], "--require-proxy-protocol: "),
