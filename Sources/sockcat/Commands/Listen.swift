@@ -79,7 +79,9 @@ struct Listen {
     }
     let refused = reports.map(\.refused).reduce(0, +)
     if refused > 0 {
-      StandardError.write(line: "sockcat: \(refused) connections were refused because too few descriptors were free")
+      let strangers = options.balancers == nil ? "" : ", or because no load balancer forwarded them"
+      StandardError.write(
+        line: "sockcat: \(refused) connections were refused because too few descriptors were free\(strangers)")
     }
     let (aborted, accepted) = (reports.map(\.aborted).reduce(0, +), reports.map(\.accepted).reduce(0, +))
     if aborted > 0 {
