@@ -22,7 +22,7 @@ extension BorrowedDescriptor {
   /// Receives at most `count` bytes and appends them directly to `buffer`: recv(2).
   package func receive(appendingTo buffer: inout [UInt8], atMost count: Int) -> Transfer {
     // SAFETY: the function writes at most as many bytes as it is told to.
-    receive(appendingTo: &buffer, atMost: count) { unsafe clinux_recv($0, $1, $2) }
+    unsafe receive(appendingTo: &buffer, atMost: count) { unsafe clinux_recv($0, $1, $2) }
   }
 
   /// Copies at most `count` bytes that have arrived, which stay in the socket: recv(2) with MSG_PEEK.
@@ -34,7 +34,7 @@ extension BorrowedDescriptor {
   package func peek(into buffer: inout [UInt8], atMost count: Int) -> Transfer {
     buffer = []
     // SAFETY: the function writes at most as many bytes as it is told to.
-    return receive(appendingTo: &buffer, atMost: count) { unsafe clinux_peek($0, $1, $2) }
+    return unsafe receive(appendingTo: &buffer, atMost: count) { unsafe clinux_peek($0, $1, $2) }
   }
 
   /// Appends what a system call receives.
