@@ -37,6 +37,12 @@ struct AdmissionOrder: ~Copyable {
     begun = Atomic(count)
   }
 
+  /// The number of calls that were queued so far; it wraps. Safe to call from any thread.
+  var callsQueued: UInt32 { queued.load(ordering: .relaxed) }
+
+  /// The number of calls that have begun so far; it wraps.
+  var callsBegun: UInt32 { begun.load(ordering: .relaxed) }
+
   /// The answer to a claim.
   enum Claim {
     /// The call may begin.

@@ -36,11 +36,11 @@ package final class ErasedParser: Sendable {
   ///
   /// - Parameters:
   ///   - bytes: All bytes that have arrived, from the first byte of the first message.
-  ///   - isBatch: Whether to parse more than one message.
+  ///   - batch: The limits of a batch; `nil` for one message.
   ///   - state: The state of an incomplete first message; `nil` if no call has seen its bytes.
   /// - Returns: The messages, or why there are none.
-  func parse(_ bytes: Span<UInt8>, isBatch: Bool, _ state: AnyObject?) -> ParseOutcome {
-    run(bytes, isBatch ? ReadBuffer.largestBatch : nil, state)
+  func parse(_ bytes: Span<UInt8>, _ batch: BatchLimits?, _ state: AnyObject?) -> ParseOutcome {
+    run(bytes, batch, state)
   }
 }
 
@@ -50,8 +50,10 @@ package final class ErasedParser: Sendable {
 /// What a parser has made of the bytes of a stream.
 @usableFromInline
 package enum ParseOutcome {
-  /// One or more messages: a `ParsedValue` of the message, or of an array of messages for a batch.
-  case parsed(any AnyObject & Sendable, messages: Int, length: Int)
+  /// A message, as a `ParsedValue`.
+  case parsed(any AnyObject & Sendable, length: Int)
+  /// The messages of a batch, as a `ParsedValue` of an array, and the position of the end of each.
+  case batch(any AnyObject & Sendable, ends: [Int])
   /// The first message is incomplete until there are more bytes than `seen`.
   case incomplete(seen: Int, AnyObject?)
   case failed(SocketError)
@@ -88,11 +90,12 @@ func parseMessages<Parser: MessageParser>(
 ) -> ParseOutcome {
   guard let batch else {
     switch parseMessage(bytes, maximum, initial, state, keepsState: keepsState) {
-    case .message(let message, let length): return .parsed(ParsedValue(message), messages: 1, length: length)
+    case .message(let message, let length): return .parsed(ParsedValue(message), length: length)
     case .none(let outcome): return outcome
     }
   }
   var messages: [Parser.Message] = []
+  var ends: [Int] = []
   var length = 0
   var state = state
   parsing: while messages.count < batch.frames, length < min(batch.bytes, bytes.count) {
@@ -100,13 +103,14 @@ func parseMessages<Parser: MessageParser>(
     case .message(let message, let count):
       messages.append(message)
       length += count
+      ends.append(length)
     case .none(let outcome):
       if messages.isEmpty { return outcome }
       // An error is found again by the next read, so that the messages before it are not lost.
       break parsing
     }
   }
-  return .parsed(ParsedValue(messages), messages: messages.count, length: length)
+  return .batch(ParsedValue(messages), ends: ends)
 }
 
 @usableFromInline

@@ -80,6 +80,14 @@ extension ReadKind {
     }
   }
 
+  /// Whether a loop may look ahead at further elements of this kind.
+  var canLookAhead: Bool {
+    switch self {
+    case .exactly, .until, .line, .message, .parse: true
+    case .any, .peek, .borrow, .batch: false
+    }
+  }
+
   /// Whether the bytes have a form, so that the stream is between two messages when such a read has got no byte.
   var isFramed: Bool {
     switch self {

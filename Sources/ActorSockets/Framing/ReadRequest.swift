@@ -173,18 +173,24 @@ extension ReadRequest {
   /// - Returns: The request.
   public static func batch<Element>(of request: ReadRequest<Element?>) -> Self where Value == [Element]? {
     Self(.batch(of: request.kind)) { outcome in
-      // The queue has already converted the frames to this type, so the cast checks only the array's type, not each element.
-      switch outcome {
-      case .messages(let messages): return messages as Any as? [Element]
-      case .lines(let lines): return lines as Any as? [Element]
-      case .parsed(let parsed): return (parsed as? ParsedValue<[Element]>)?.value
-      case .bytes, .endOfStream, .borrow: return try request.convert(outcome).map { [$0] }
-      }
+      // The invalid frame of a batch, and the end of the stream, are outcomes of a single read.
+      try outcome.elements() ?? request.convert(outcome).map { [$0] }
     }
   }
 }
 
 extension ReadOutcome {
+  /// The elements of a batch, or of those that a sequence looks ahead at; `nil` if this is no batch. The queue has already made them of
+  /// this type, so the cast checks only the array's type, not each element.
+  func elements<Element: Sendable>() -> [Element]? {
+    switch self {
+    case .messages(let messages): messages as Any as? [Element]
+    case .lines(let lines): lines as Any as? [Element]
+    case .parsed(let parsed): (parsed as? ParsedValue<[Element]>)?.value
+    case .bytes, .endOfStream, .borrow: nil
+    }
+  }
+
   /// The bytes; `nil` at the end of the stream.
   var bytes: [UInt8]? {
     if case .bytes(let bytes) = self { bytes } else { nil }

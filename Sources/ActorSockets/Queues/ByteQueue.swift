@@ -72,6 +72,15 @@ package struct ByteQueue {
     }
   }
 
+  /// Moves the front behind the first `length` bytes of a copy that is only looked at. Nothing is released.
+  mutating func skip(_ length: Int) {
+    assert(0 <= length && length <= count, "more bytes are skipped than there are")
+    head += length
+  }
+
+  /// Copies a range of bytes, counted from the front.
+  func copy(_ range: Range<Int>) -> [UInt8] { Array(storage[head + range.lowerBound..<head + range.upperBound]) }
+
   /// The byte at `index`, counted from the front.
   package subscript(index: Int) -> UInt8 { storage[head + index] }
 

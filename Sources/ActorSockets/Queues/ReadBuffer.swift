@@ -169,11 +169,15 @@ struct ReadBuffer {
 
   /// Takes a line out, unless it is not UTF-8.
   private mutating func takeText(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> String? {
-    let text = bytes.withBytes { try? String(copying: UTF8Span(validating: $0.extracting(content))) }
-    guard let text else { return nil }
+    guard let text = text(content) else { return nil }
     noteEnding(of: kind, length)
     bytes.drop(length)
     return text
+  }
+
+  /// Copies a range of the bytes as text, unless it is not UTF-8.
+  private func text(_ content: Range<Int>) -> String? {
+    bytes.withBytes { try? String(copying: UTF8Span(validating: $0.extracting(content))) }
   }
 
   /// Takes a frame out.
@@ -188,10 +192,61 @@ struct ReadBuffer {
   /// Notes that a line is about to be taken out. If its carriage return is the last byte that has arrived, its line feed may
   /// follow.
   private mutating func noteEnding(of kind: ReadKind, _ length: Int) {
+    if mayLackLineFeed(kind, length) { continuation = .bytesAfterCarriageReturn }
+  }
+
+  /// Whether the frame at the front is a line whose line feed may still arrive.
+  private func mayLackLineFeed(_ kind: ReadKind, _ length: Int) -> Bool {
     guard case .line(.any, _) = kind, length == bytes.count, bytes[length - 1] == 13, case .bytes = continuation else {
-      return
+      return false
     }
-    continuation = .bytesAfterCarriageReturn
+    return true
+  }
+}
+
+// MARK: - Looking ahead
+
+extension ReadBuffer {
+  /// Frames that are at the front of the buffer, and stay there: copies of them, and the position of the end of each.
+  typealias Ahead = (frames: ReadOutcome, ends: [Int])
+
+  /// The number of bytes in which frames are looked for. More would keep much memory twice.
+  static var farthestAhead: Int { 65_536 }
+
+  /// Finds the frames at the front of the buffer, and takes none. Parsers are not called here.
+  ///
+  /// - Parameters:
+  ///   - kind: The kind of the frames.
+  ///   - limit: The largest number of frames.
+  /// - Returns: The frames; `nil` if there are none.
+  func frames(_ kind: ReadKind, atMost limit: Int) -> Ahead? {
+    switch kind {
+    case .line: frames(kind, atMost: limit, ReadOutcome.lines) { $0.text($1) }
+    case .exactly, .until, .message: frames(kind, atMost: limit, ReadOutcome.messages) { $0.bytes.copy($1) }
+    case .any, .peek, .borrow, .parse, .batch: nil
+    }
+  }
+
+  @inline(__always)
+  private func frames<Frame>(
+    _ kind: ReadKind, atMost limit: Int, _ outcome: ([Frame]) -> ReadOutcome,
+    _ copyFrame: (borrowing Self, _ content: Range<Int>) -> Frame?
+  ) -> Ahead? {
+    var rest = self
+    var frames: [Frame] = []
+    var ends: [Int] = []
+    var end = 0
+    while frames.count < limit {
+      var searched = 0
+      guard case .frame(let length, let content) = rest.front(kind, &searched), length <= Self.farthestAhead - end,
+        !rest.mayLackLineFeed(kind, length), let frame = copyFrame(rest, content)
+      else { break }
+      end += length
+      frames.append(frame)
+      ends.append(end)
+      rest.bytes.skip(length)
+    }
+    return frames.isEmpty ? nil : (outcome(frames), ends)
   }
 }
 

@@ -74,10 +74,14 @@ extension ReadQueue {
       // If the parser's code took the bytes out of the stream, the message begins with the next byte.
       if entry.searched > 0 { (entry.searched, entry.parserState) = (seen, state) }
       return nil
-    case .parsed(let value, _, let length):
+    case .parsed(let value, let length):
       arrived.drop(length)
       _ = leave(0)
       return .success(.parsed(value))
+    case .batch(let values, let ends):
+      arrived.drop(ends.last ?? 0)
+      _ = leave(0)
+      return .success(.parsed(values))
     case .failed(let error):
       _ = leave(0)
       failEnqueued(from: 0)

@@ -1,3 +1,5 @@
+internal import EpollReactor
+
 // The read queue, a pure machine. It serves TCP, TLS and in-memory streams. It never calls the kernel, reads a clock or suspends.
 // Bytes and reads go in. `step()` says what to do next; the owner calls it until it says `.idle`, or asks for bytes and there are
 // none to receive.
@@ -30,6 +32,7 @@
 // - `step` says `.begin` once for each read, unless `admitSpare` or `lend` has begun it.
 // - `step` says `.receive` or `.receiveAny` only while a read wants bytes: nothing is received that no read asked for.
 // - While a read borrows the buffer, no other read gets bytes.
+// - While a loop may take elements that are in the buffer (`lookahead`), no read waits: a read that is admitted takes them back first.
 // - When a read fails or is removed, the enqueued reads behind it fail too: they would parse the wrong bytes.
 
 /// How far the first read of a queue has come. The reads behind it have not begun.
@@ -116,6 +119,10 @@ struct ReadQueue<Tag> {
   private var nextID: ID = 0
   /// An entry that has left, with its tag, for the next read: most streams have one read at a time.
   private var spare: Entry?
+  /// The elements at the front of the buffer that a loop may take; `nil` if there are none.
+  var lookahead: Lookahead?
+  /// The number of elements that a loop looks ahead at next time; 0 for none once. See ReadQueue+Lookahead.swift.
+  var lookaheadLimit: UInt16 = 1
 
   /// The bytes that no read has taken.
   @inline(__always)
@@ -145,6 +152,7 @@ struct ReadQueue<Tag> {
 
   /// Puts a read at the end.
   mutating func admit(_ kind: ReadKind, isEnqueued: Bool, _ tag: Tag) -> ID {
+    takeBackLookahead()
     nextID += 1
     entries.append(Entry(id: nextID, kind: kind, isEnqueued: isEnqueued, tag: tag))
     if isEnqueued { enqueuedCount += 1 }
@@ -160,6 +168,7 @@ struct ReadQueue<Tag> {
   /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for its first byte. Then
   ///   it has begun, and no step is needed before that byte arrives.
   mutating func admitSpare(_ kind: ReadKind) -> (entry: Entry, waits: Bool)? {
+    takeBackLookahead()
     guard let entry = spare.take() else { return nil }
     nextID += 1
     assert(entry.parserState == nil && !entry.kind.parses, "a parser ends with its message")
@@ -230,7 +239,10 @@ struct ReadQueue<Tag> {
   }
 
   /// Fails all reads, including later ones. The first refusal stays. The bytes stay for `takeBuffered`.
-  mutating func refuse(_ error: SocketError) { if !isRefusing { phase = .refusing(error) } }
+  mutating func refuse(_ error: SocketError) {
+    takeBackLookahead()
+    if !isRefusing { phase = .refusing(error) }
+  }
 
   /// Appends bytes that arrived.
   mutating func received(_ bytes: Span<UInt8>) { arrived.append(bytes) }
@@ -246,6 +258,7 @@ struct ReadQueue<Tag> {
 
   /// Takes all bytes that no read has taken.
   mutating func takeBuffered() -> [UInt8] {
+    takeBackLookahead()
     if let first = entries.first {
       first.searched = 0
       first.parserState = nil
@@ -284,6 +297,7 @@ struct ReadQueue<Tag> {
   /// Finishes the first read if its bytes have arrived or it fails.
   private mutating func evaluate(_ first: Entry) -> Step {
     assert(firstRead == .waiting, "only a read that waits is evaluated")
+    assert(lookahead == nil, "a read gets no byte that a loop may take")
     let available = buffer.count
     switch arrived.evaluate(first.kind, &first.searched) {
     case .done(.borrow):

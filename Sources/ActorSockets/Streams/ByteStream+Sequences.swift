@@ -1,5 +1,8 @@
-// The sequences pull: each `next()` is one read in the stream's queue, in its place among all others. No task runs behind them,
-// nothing is fetched ahead, and nothing is lost when iteration stops. A new iteration continues where the last one stopped.
+public import EpollReactor
+
+// The sequences pull: each `next()` is one read in the stream's queue, in its place among all others, or takes an element that the
+// previous read found in the stream's buffer (Lookahead.swift). No task runs behind them, nothing is received ahead, and nothing is
+// lost when iteration stops. A new iteration continues where the last one stopped.
 
 extension ByteStream {
   /// The bytes in the order of their arrival, in arrays that are never empty: see ``chunks(timeout:)``.
@@ -126,16 +129,32 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, request: request, timeout: timeout) }
 
   /// Reads one element at a time.
+  ///
+  /// A read that finds further elements in the stream's buffer keeps copies of them. `next()` then takes them without suspending, on
+  /// the thread of its caller. Every other read of the stream comes first if it was called earlier, and gets the elements that were
+  /// not taken. So the elements have the order that they would have with one read for each.
   public struct AsyncIterator: AsyncIteratorProtocol {
-    fileprivate let stream: any ByteStream
-    fileprivate let request: ReadRequest<Element?>
-    fileprivate let timeout: Timeout?
+    private let stream: any ByteStream
+    private let request: ReadRequest<Element?>
+    private let timeout: Timeout?
+    /// Decides which of `elements` may be taken.
+    @usableFromInline var lookahead: Lookahead?
+    /// The elements behind the one that the last read returned.
+    @usableFromInline var elements: [Element] = []
+
+    fileprivate init(stream: any ByteStream, request: ReadRequest<Element?>, timeout: Timeout?) {
+      self.stream = stream
+      self.request = request
+      self.timeout = timeout
+    }
 
     /// Reads the next element.
     ///
     /// - Returns: The element, or `nil` at the end of the stream.
+    @inlinable
     public mutating func next() async throws -> Element? {
-      try await stream.read(request, timeout: timeout, progress: nil)
+      if let element = takeAhead() { return element }
+      return try await read()
     }
 
     /// Reads the next element from any isolation.
@@ -143,8 +162,45 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The element, or `nil` at the end of the stream.
     /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
+    @inlinable
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Element? {
-      try await stream.read(request, timeout: timeout, progress: nil)
+      if let element = takeAhead() { return element }
+      return try await read()
     }
+
+    /// Takes the next element that was found, unless the task is cancelled: then the read throws.
+    @inlinable @inline(__always)
+    mutating func takeAhead() -> Element? {
+      guard let lookahead, !Task.isCancelled, let index = lookahead.take() else { return nil }
+      return elements[index]
+    }
+
+    @usableFromInline
+    mutating func read() async throws -> Element? {
+      lookahead = nil
+      elements = []
+      if !request.kind.canLookAhead { return try await stream.read(request, timeout: timeout, progress: nil) }
+      guard let found = try await stream.readAhead(request, timeout) else { return nil }
+      if let ahead = found.ahead { (elements, lookahead) = ahead }
+      return found.element
+    }
+  }
+}
+
+extension ByteStream {
+  /// Reads an element, and looks ahead at the elements behind it.
+  ///
+  /// - Returns: The element, and what the loop may take; `nil` at the end of the stream.
+  fileprivate func readAhead<Element: Sendable>(
+    _ request: ReadRequest<Element?>, _ timeout: Timeout?
+  ) async throws -> (element: Element, ahead: ([Element], Lookahead)?)? {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let core = core
+    let operation = try core.beginRead(request.kind, timeout, nil, place)
+    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
+    guard let element = try request.convert(core.end(operation)) else { return nil }
+    guard let (outcome, lookahead) = core.lookAhead(request.kind, executor), let elements: [Element] = outcome.elements()
+    else { return (element, nil) }
+    return (element, (elements, lookahead))
   }
 }

@@ -50,6 +50,7 @@ extension StreamCore {
   /// Begins the borrow of a call. If bytes are there and no earlier read waits, the call borrows at once.
   private func beginBorrow(_ timeout: Timeout?, _ place: Place) -> Operation {
     reads.share.renew(registration.tick, ReadQueue<Operation>.share)
+    reads.queue.takeBackLookahead()
     guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
       !reads.share.isSpent
     else {

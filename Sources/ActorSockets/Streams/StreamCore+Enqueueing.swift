@@ -34,6 +34,7 @@ extension StreamCore {
     _ bytes: [UInt8], _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>,
     owner: any ByteStream
   ) {
+    writeLeavesElements()
     do {
       try checkWritable()
       try checkBudget(for: bytes.count)

@@ -15,6 +15,8 @@ extension StreamCore {
   /// Admits no more operations, and closes when the waiting operations are finished.
   package func beginClose(after condition: CloseCondition) {
     if let upgrade { return upgrade.layer.close(after: condition) }
+    // No read is admitted any more, so no loop goes on.
+    reads.queue.takeBackLookahead()
     carryOut(lifecycle.closeRequested(after: condition))
   }
 
@@ -109,9 +111,9 @@ extension StreamCore {
 
   /// Closes the stream if it is configured to close at the peer's end, no read waits, and nothing is left to read.
   private func closeAtEnd() {
-    guard options.closesOnEndOfStream, lifecycle.peerHasFinished, reads.queue.count == 0, reads.queue.buffer.isEmpty,
-      transport.isAtEnd
-    else { return }
+    guard options.closesOnEndOfStream, lifecycle.peerHasFinished, reads.queue.count == 0 else { return }
+    reads.queue.takeBackLookahead()
+    guard reads.queue.buffer.isEmpty, transport.isAtEnd else { return }
     carryOut(lifecycle.readToEnd(currentTraffic))
   }
 

@@ -37,6 +37,7 @@ extension StreamCore {
     _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?,
     _ progress: ProgressHandler?, _ place: Place
   ) -> Operation {
+    writeLeavesElements()
     let operation = operation(.call, timeout, progress)
     operation.id = admit(content, alreadySent: sent, operation)
     prepareToSuspend(operation, place)
@@ -55,6 +56,7 @@ extension StreamCore {
   /// - Returns: The number of bytes that were sent, 0 if earlier writes wait; and whether the write is done.
   func sendAtOnce(_ bytes: Span<UInt8>, _ timeout: Timeout?, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try Task.checkCancellation()
+    writeLeavesElements()
     writes.share.renew(registration.tick, WriteQueue<Operation>.share)
     guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
       !writes.share.isSpent, timeout?.hasPassed(at: registration.reactor.now) != true
@@ -77,6 +79,10 @@ extension StreamCore {
     writes.share.use(bytes: count)
     return (count, count == bytes.count && transport.heldBackBytes == 0)
   }
+
+  /// A write leaves the bytes alone that a loop looks ahead at. Each write says so, so that a loop that answers need not read again.
+  @inline(__always)
+  func writeLeavesElements() { reads.queue.lookahead?.callLeavesElements() }
 
   /// Throws if no more writes are admitted.
   func checkWritable() throws {

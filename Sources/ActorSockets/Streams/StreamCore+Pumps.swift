@@ -43,8 +43,8 @@ extension StreamCore {
   @inline(never)
   private func parse(_ entry: ReadQueue<Operation>.Entry, _ parser: ErasedParser, _ isBatch: Bool) {
     let outcome = outcome(of: parser, isBatch, entry.parserState)
-    if case .parsed(_, let messages, _) = outcome {
-      reads.share.use(operations: ReadOutcome.cost(ofBatch: messages))
+    if case .batch(_, let ends) = outcome {
+      reads.share.use(operations: ReadOutcome.cost(ofBatch: ends.count))
     } else {
       reads.share.use(operations: 1)
     }
@@ -59,7 +59,7 @@ extension StreamCore {
   private func outcome(of parser: ErasedParser, _ isBatch: Bool, _ state: AnyObject?) -> ParseOutcome {
     // A copy, because the parser may call the stream.
     let buffer = reads.queue.buffer
-    return buffer.withBytes { parser.parse($0, isBatch: isBatch, state) }
+    return buffer.withBytes { parser.parse($0, isBatch ? ReadBuffer.largestBatch : nil, state) }
   }
 
   /// Receives once for the first read. Returns `false` if nothing can be received now.

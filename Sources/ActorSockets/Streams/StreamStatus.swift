@@ -99,6 +99,7 @@ extension StreamCore {
 
   /// The contents of the queues.
   var status: StreamStatus {
+    reads.queue.takeBackLookahead()
     // The entries of an upgrade are no operations of the user.
     let waitingReads = upgrade == nil ? reads.queue.count : reads.queue.all.count { !$0.tag.isUpgrade }
     let waitingWrites = upgrade == nil ? writes.queue.count : writes.queue.all.count { $0.tag?.isUpgrade != true }

@@ -1,3 +1,5 @@
+internal import EpollReactor
+
 // The calls that wait for datagrams, and the datagrams that were fetched ahead of calls: a pure state machine. It knows neither
 // sockets nor clocks.
 //
@@ -11,6 +13,9 @@
 // - A call that borrows datagrams has exclusive access from its `.borrow` step, or `beginBorrow`, to `endBorrow`: no other call
 //   gets a datagram in between.
 // - Each call leaves exactly once: by `finish`, by `endBorrow`, or by `remove`.
+// - A loop may take fetched datagrams without a call for each (Lookahead.swift). They stay in the queue until `takeBackLookahead`, which
+//   drops those that were taken. It comes before every other use of the fetched datagrams, and before a call is admitted. Datagrams
+//   with descriptors are excluded, because a copy would keep the descriptors open.
 
 /// The queue of an endpoint's receives. `Tag` identifies the caller.
 struct ReceiveQueue<Tag> {
@@ -40,6 +45,8 @@ struct ReceiveQueue<Tag> {
   private var fetched = FIFO<Datagram>()
   private var nextID: UInt64 = 0
   private var isBorrowed = false
+  /// The datagrams at the front of the fetched ones that a loop may take; `nil` if there are none.
+  private(set) var lookahead: Lookahead?
 
   /// The number of calls that wait.
   var count: Int { waiting.count }
@@ -61,6 +68,7 @@ struct ReceiveQueue<Tag> {
   ///   - tag: Identifies the caller.
   /// - Returns: The number of the call.
   mutating func admit(upTo limit: Int, _ tag: Tag) -> UInt64 {
+    takeBackLookahead()
     nextID += 1
     waiting.append(Entry(id: nextID, tag: tag, limit: limit))
     return nextID
@@ -73,17 +81,42 @@ struct ReceiveQueue<Tag> {
 
   /// Drops the fetched datagrams that are no longer wanted.
   mutating func keepFetched(_ isWanted: (Datagram) -> Bool) {
+    takeBackLookahead()
     _ = fetched.removeAll(from: 0) { !isWanted($0) }
   }
 
   /// Takes the first fetched datagram.
-  mutating func takeFetched() -> Datagram? { fetched.popFirst() }
+  mutating func takeFetched() -> Datagram? {
+    takeBackLookahead()
+    return fetched.popFirst()
+  }
 
   /// Takes the first fetched datagrams, up to a limit.
   mutating func takeFetched(upTo limit: Int) -> [Datagram] {
+    takeBackLookahead()
     var datagrams: [Datagram] = []
     while datagrams.count < limit, let datagram = fetched.popFirst() { datagrams.append(datagram) }
     return datagrams
+  }
+
+  /// Lets a loop take fetched datagrams, if no call waits.
+  ///
+  /// - Parameter executor: The isolation domain of the endpoint.
+  /// - Returns: Copies of the datagrams, and what decides which of them the loop may take; `nil` if there are none.
+  mutating func lookAhead(_ executor: ReactorExecutor) -> (datagrams: [Datagram], Lookahead)? {
+    takeBackLookahead()
+    guard isFree, !fetched.isEmpty else { return nil }
+    let datagrams = Array(fetched.all.prefix { $0.descriptors == nil })
+    if datagrams.isEmpty { return nil }
+    let lookahead = Lookahead(ends: Array(1...datagrams.count), executor)
+    self.lookahead = lookahead
+    return (datagrams, lookahead)
+  }
+
+  /// Takes back the datagrams that a loop has not taken.
+  mutating func takeBackLookahead() {
+    guard let lookahead = lookahead.take() else { return }
+    for _ in 0..<lookahead.takeBack().count { _ = fetched.popFirst() }
   }
 
   /// Returns the next step.
@@ -116,6 +149,7 @@ struct ReceiveQueue<Tag> {
   /// Begins a borrow for a call that did not have to wait.
   mutating func beginBorrow() {
     assert(isFree, "a borrow overtook a call")
+    takeBackLookahead()
     isBorrowed = true
   }
 

@@ -8,8 +8,9 @@ extension UDPEndpoint {
   /// for try await datagram in endpoint.datagrams { … }
   /// ```
   ///
-  /// Each iteration of the loop receives one datagram. A program pauses receiving by not asking for the next one; datagrams
-  /// that arrive meanwhile wait in the kernel's buffer as long as there is room. Errors reported about a peer do not end the
+  /// Each iteration of the loop receives one datagram. If one system call has fetched several, the next iterations take them without
+  /// suspending. A program pauses receiving by not asking for the next one; datagrams that arrive meanwhile wait in the kernel's
+  /// buffer as long as there is room. Errors reported about a peer do not end the
   /// loop. They go to the next ``send(_:timeout:)-([UInt8],_)`` and to ``errors``. Several loops share the datagrams.
   public nonisolated var datagrams: Datagrams { datagrams() }
 
@@ -19,13 +20,22 @@ extension UDPEndpoint {
   ///   continues with the next datagram. `nil` means no limit.
   /// - Returns: The datagrams.
   public nonisolated func datagrams(timeout: Timeout? = nil) -> Datagrams {
-    Datagrams(endpoint: self, timeout: timeout)
+    Datagrams(self, timeout)
   }
 
   /// The datagrams of an endpoint. Each is received when the loop asks for it.
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
-    fileprivate let endpoint: UDPEndpoint
-    fileprivate let timeout: Timeout?
+    private let endpoint: UDPEndpoint
+    private let timeout: Timeout?
+    /// Decides which of `datagrams` may be taken.
+    private var lookahead: Lookahead?
+    /// The datagrams behind the one that the last call returned.
+    private var datagrams: [Datagram] = []
+
+    fileprivate init(_ endpoint: UDPEndpoint, _ timeout: Timeout?) {
+      self.endpoint = endpoint
+      self.timeout = timeout
+    }
 
     /// Returns an iterator over the datagrams.
     ///
@@ -39,7 +49,7 @@ extension UDPEndpoint {
     /// - Returns: The datagram; `nil` when the endpoint is closed.
     /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
     ///   lost.
-    public func next() async throws -> Datagram? { try await next(isolation: #isolation) }
+    public mutating func next() async throws -> Datagram? { try await next(isolation: #isolation) }
 
     /// Receives the next datagram, called from any isolation.
     ///
@@ -49,9 +59,15 @@ extension UDPEndpoint {
     /// - Returns: The datagram; `nil` when the endpoint is closed.
     /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
     ///   lost.
-    public func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
+    public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
+      // In a cancelled task the call throws.
+      if let lookahead, !Task.isCancelled, let index = lookahead.take() { return datagrams[index] }
+      lookahead = nil
+      datagrams = []
       do {
-        return try await endpoint.receiveNext(timeout)
+        let received = try await endpoint.receiveNext(timeout)
+        if let ahead = received.ahead { (datagrams, lookahead) = ahead }
+        return received.datagram
       } catch let error as SocketError where error.code == .closed {
         return nil
       }
@@ -89,6 +105,7 @@ extension UDPEndpoint {
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public var metrics: Metrics {
     _ = claimPlaceNow()
+    receives.queue.takeBackLookahead()
     var metrics = Metrics()
     metrics.datagramsReceived = counts.datagramsReceived
     metrics.bytesReceived = counts.bytesReceived

@@ -22,11 +22,18 @@ extension UDPEndpoint {
     return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: true, place))
   }
 
-  /// Receives the next datagram for a loop, which does not get reported errors.
-  func receiveNext(_ timeout: Timeout?) async throws -> Datagram {
+  /// Receives the next datagram for a loop, which does not get reported errors, and looks ahead at those behind it.
+  ///
+  /// - Returns: The datagram, and what the loop may take.
+  func receiveNext(_ timeout: Timeout?) async throws -> (datagram: Datagram, ahead: ([Datagram], Lookahead)?) {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    if let datagram = try takeNow(hearsErrors: false, place) { return datagram }
-    return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: false, place))
+    let datagram =
+      if let datagram = try takeNow(hearsErrors: false, place) {
+        datagram
+      } else {
+        try await receiveOne(begin(upTo: 1, timeout, hearsErrors: false, place))
+      }
+    return (datagram, receives.queue.lookAhead(executor))
   }
 
   /// Receives the datagrams that are available, up to a limit.
@@ -70,6 +77,7 @@ extension UDPEndpoint {
 
   func mayTake(hearsErrors: Bool) throws -> Bool {
     try Task.checkCancellation()
+    receives.queue.takeBackLookahead()
     guard receives.queue.isFree else { return false }
     if hearsErrors { try throwReportedError() }
     return true

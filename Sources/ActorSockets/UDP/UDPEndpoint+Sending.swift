@@ -164,6 +164,8 @@ extension UDPEndpoint {
   // MARK: At once
 
   private func checkSendable() throws {
+    // A send leaves the datagrams alone that a loop looks ahead at.
+    receives.queue.lookahead?.callLeavesElements()
     if let refusal { throw refusal.during("send") }
     if let error = reportedError.take() { throw error.during("send") }
   }

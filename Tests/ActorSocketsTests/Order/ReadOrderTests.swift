@@ -9,7 +9,7 @@ import Testing
 
 @Suite struct ReadOrderTests {
   enum Form: CaseIterable, Sendable {
-    case enqueued, exactly, integer, until, look, parse, upTo
+    case enqueued, exactly, integer, until, look, parse, upTo, loop
   }
 
   private static func read(_ form: Form, _ stream: any ByteStream) async throws -> UInt32 {
@@ -33,6 +33,9 @@ import Testing
       }
       return parsed
     case .upTo: return number(try await stream.read(upTo: 4) ?? [])
+    case .loop:
+      var messages = stream.messages(ofLength: 4).makeAsyncIterator()
+      return number(try await messages.next() ?? [])
     }
   }
 

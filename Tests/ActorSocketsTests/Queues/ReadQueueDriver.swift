@@ -82,7 +82,7 @@ struct ReadDriver {
         if case .failure(let error) = result { errors[entry.tag] = error }
       case .parse(let entry, let parser, let isBatch):
         let bytes = buffered
-        let outcome = parser.parse(bytes.span, isBatch: isBatch, entry.parserState)
+        let outcome = parser.parse(bytes.span, isBatch ? ReadBuffer.largestBatch : nil, entry.parserState)
         duringParse?(&queue)
         guard let result = queue.endParse(entry, outcome) else { continue }
         entry.forgetParser()

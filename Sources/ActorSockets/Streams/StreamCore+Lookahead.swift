@@ -1,0 +1,44 @@
+internal import EpollReactor
+
+// The loops over the elements of a stream look ahead. A read has got its element; in the same job, this looks for further ones behind
+// it. ReadQueue+Lookahead.swift says what becomes of them.
+
+extension StreamCore {
+  /// Looks for elements that the loop may take without further reads.
+  ///
+  /// - Parameters:
+  ///   - kind: The kind of the read that has got its element.
+  ///   - executor: The isolation domain of the stream.
+  /// - Returns: Copies of the elements, and what decides which of them the loop may take; `nil` if there are none.
+  @inline(never)
+  func lookAhead(_ kind: ReadKind, _ executor: ReactorExecutor) -> (elements: ReadOutcome, Lookahead)? {
+    if !mayLookAhead { return nil }
+    reads.share.renew(registration.tick, ReadQueue<Operation>.share)
+    guard !reads.share.isSpent, let limit = reads.queue.mayLookAhead(), let ahead = ahead(kind, atMost: limit) else {
+      return nil
+    }
+    reads.share.use(operations: ReadOutcome.cost(ofBatch: ahead.ends.count))
+    let lookahead = Lookahead(ends: ahead.ends, executor)
+    reads.queue.lookahead = lookahead
+    return (ahead.frames, lookahead)
+  }
+
+  /// Whether reads are admitted, and the stream does not wait for its last byte to be read.
+  private var mayLookAhead: Bool {
+    refusal == nil && !(options.closesOnEndOfStream && lifecycle.peerHasFinished)
+  }
+
+  private func ahead(_ kind: ReadKind, atMost limit: Int) -> ReadBuffer.Ahead? {
+    guard case .parse(let parser) = kind else { return reads.queue.arrived.frames(kind, atMost: limit) }
+    // A copy, because the parser may call the stream.
+    let buffer = reads.queue.buffer
+    let outcome = buffer.withBytes { bytes in
+      parser.parse(bytes.extracting(first: ReadBuffer.farthestAhead), (limit, ReadBuffer.farthestAhead), nil)
+    }
+    // What the parser says of an incomplete or invalid message, it says again to the read that asks for it.
+    guard case .batch(let messages, let ends) = outcome else { return nil }
+    // If the parser has taken the bytes or ended the stream, there is nothing to look ahead at.
+    guard mayLookAhead, reads.queue.buffer.count == buffer.count, reads.queue.mayLookAhead() != nil else { return nil }
+    return (.parsed(messages), ends)
+  }
+}

@@ -1,0 +1,67 @@
+// Elements of a sequence that have arrived, and that a loop may take without a call to their socket.
+//
+// A read of a sequence finds its element, and perhaps further ones behind it. It gives the loop copies of these. Their bytes stay
+// with the socket. The loop takes one element after the other, on any thread. Whatever else needs the bytes first takes back the
+// elements that are left, on the reactor's thread. The socket then drops the bytes of the elements that were taken.
+//
+//     0 taken ── take ──▶ 1 taken ── take ──▶ … ── take ──▶ all taken
+//        └───────────────────┴── takeBack ──────────┴──▶ taken back
+//
+// Invariants:
+// - An element is either taken or taken back, because one atomic variable holds the state. So it is handed out once: to the loop, or
+//   to a later read.
+// - Elements are taken in their order.
+// - No element is taken while a call that was made earlier waits in the reactor's queue, because that call may want the bytes. When
+//   a call begins that leaves the bytes alone, it says so (`callLeavesElements`). After any other call the loop makes a read again.
+
+internal import Synchronization
+
+/// The elements that a loop may take without a call. A machine of one atomic state: no transition waits or reads a clock.
+@usableFromInline package final class Lookahead: Sendable {
+  /// The position of the end of each element, from the beginning of the first, in the unit of the owner: bytes, or datagrams.
+  private let ends: [Int]
+  private let executor: ReactorExecutor
+  /// The number of elements that were taken; -1 after they were taken back.
+  private let taken = Atomic<Int>(0)
+  /// The calls of the domain that have begun and left the elements alone. All that were queued must be among them.
+  private let callsBegun: Atomic<UInt32>
+
+  /// Offers elements. Called in the socket's isolation.
+  ///
+  /// - Parameters:
+  ///   - ends: The position of the end of each element, at least one.
+  ///   - executor: The socket's isolation domain.
+  package init(ends: [Int], _ executor: ReactorExecutor) {
+    assert(!ends.isEmpty, "a loop looks ahead at nothing")
+    self.ends = ends
+    self.executor = executor
+    callsBegun = Atomic(executor.admission.callsBegun)
+  }
+
+  /// The number of elements, whether or not they were taken.
+  package var count: Int { ends.count }
+
+  /// Takes the next element. Safe to call from any thread.
+  ///
+  /// - Returns: Its index; `nil` if there is none, or if the loop must make a read.
+  @usableFromInline package func take() -> Int? {
+    let index = taken.load(ordering: .relaxed)
+    guard index >= 0, index < ends.count,
+      executor.admission.callsQueued == callsBegun.load(ordering: .relaxed)
+    else { return nil }
+    return taken.compareExchange(expected: index, desired: index + 1, ordering: .acquiringAndReleasing).exchanged
+      ? index : nil
+  }
+
+  /// Notes that the running call, and so every call before it, leaves the elements alone. Called in the socket's isolation.
+  package func callLeavesElements() { callsBegun.store(executor.admission.callsBegun, ordering: .relaxed) }
+
+  /// Takes back the elements that were not taken. Called in the socket's isolation, once.
+  ///
+  /// - Returns: The number of elements that were taken, and the position of the end of the last of them.
+  package func takeBack() -> (count: Int, end: Int) {
+    let count = taken.exchange(-1, ordering: .acquiringAndReleasing)
+    assert(count >= 0, "elements are taken back once")
+    return (count, count > 0 ? ends[count - 1] : 0)
+  }
+}

@@ -1,0 +1,414 @@
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+// Loops take elements that have arrived without a read for each. Nobody may see a difference, but for the time it takes.
+
+@Suite struct LookaheadConformanceTests {
+  /// A stream on which the lines "0", "1", … have arrived, and a loop over them that has got the first.
+  private struct Scene {
+    let reactor: Reactor
+    let pair: Pair
+    var server: any ByteStream { pair.server }
+    var loop: StreamSequence<String>.AsyncIterator
+
+    init(_ transport: Transport, lines: Int = 4, _ change: (inout PairOptions) -> Void = { _ in }) async throws {
+      reactor = Reactor()
+      pair = try await transport.pair(on: reactor, change)
+      let text = (0..<lines).map { "\($0)\n" }.joined()
+      try await pair.client.write(utf8: text)
+      // A read makes the stream receive them all.
+      let server = pair.server
+      let waiting = Task { try await server.read(exactly: text.utf8.count + 1) }
+      try await server.hasBuffered(text.utf8.count)
+      waiting.cancel()
+      await expectCancellation { _ = try await waiting.value }
+      await server.assumeLookahead(of: 256)
+      loop = server.lines.makeAsyncIterator()
+      #expect(try await loop.next() == "0")
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Elements that have arrived need no reactor`(transport: Transport) async throws {
+    try await within("they are taken") {
+      var scene = try await Scene(transport)
+      let release = Gate()
+      let isBlocked = Gate()
+      scene.reactor.submit {
+        isBlocked.open()
+        while !release.isOpen {}
+      }
+      await isBlocked.wait()
+      var taken: [String?] = []
+      for _ in 0..<3 { taken.append(try await scene.loop.next()) }
+      release.open()
+      #expect(taken == ["1", "2", "3"])
+      #expect(await scene.server.status.bufferedBytes == 0)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A write between two elements leaves the others alone`(transport: Transport) async throws {
+    try await within("they are taken") {
+      var scene = try await Scene(transport)
+      try await scene.server.write([1])
+      try await scene.server.write([1], timeout: .within(.seconds(60)))
+      _ = scene.server.enqueueWrite([1])
+      // A call behind the enqueued write has begun, so the write has, too.
+      try await scene.server.write([1])
+      let release = Gate()
+      let isBlocked = Gate()
+      scene.reactor.submit {
+        isBlocked.open()
+        while !release.isOpen {}
+      }
+      await isBlocked.wait()
+      let next = try await scene.loop.next()
+      release.open()
+      #expect(next == "1")
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A read that was enqueued earlier comes first, also if the reactor has not heard of it`(
+    transport: Transport
+  ) async throws {
+    try await within("they are read") {
+      let scene = try await Scene(transport)
+      let release = Gate()
+      scene.reactor.submit { while !release.isOpen {} }
+      let pending = scene.server.enqueueRead(.line())
+      let loop = scene.loop
+      let later = Task.immediate {
+        var loop = loop
+        return try await [loop.next(), loop.next()]
+      }
+      release.open()
+      #expect(try await later.value == ["2", "3"])
+      #expect(try await pending.value == "1")
+    }
+  }
+
+  /// What else can be done with a stream.
+  enum Other: CaseIterable, Sendable {
+    case read, line, parse, withBytes, peek, takeBuffered, status, pendingOperations, secondLoop, newLoop
+  }
+
+  @Test(arguments: Transport.allCases, Other.allCases)
+  func `Whatever else looks at the bytes finds those that were not taken`(
+    transport: Transport, other: Other
+  ) async throws {
+    try await within("they are read") {
+      var scene = try await Scene(transport)
+      let server = scene.server
+      #expect(try await scene.loop.next() == "1")
+      switch other {
+      case .read: #expect(try await server.read() == Array("2\n3\n"))
+      case .line: #expect(try await server.read(.line()) == "2")
+      case .parse: #expect(try await server.read(.parsing(LineParser())) == Array("2"))
+      case .withBytes:
+        let count = try await server.withBytes { bytes, consumed in
+          consumed = 2
+          return bytes.count
+        }
+        #expect(count == 4)
+      case .peek: #expect(try await server.peek() == Array("2\n3\n"))
+      case .takeBuffered: #expect(await server.takeBuffered() == Array("2\n3\n"))
+      case .status: #expect(await server.status.bufferedBytes == 4)
+      case .pendingOperations: #expect(await server.pendingOperations.isEmpty)
+      case .secondLoop:
+        var second = server.messages(until: "\n").makeAsyncIterator()
+        #expect(try await second.next() == Array("2\n"))
+      case .newLoop:
+        for try await line in server.lines {
+          #expect(line == "2")
+          break
+        }
+      }
+      try await scene.pair.client.write(utf8: "4\n")
+      let next = try await scene.loop.next()
+      switch other {
+      case .read, .takeBuffered: #expect(next == "4")
+      case .peek, .status, .pendingOperations: #expect(next == "2")
+      default: #expect(next == "3")
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A copy of the loop takes the next elements, and not the same`(transport: Transport) async throws {
+    try await within("they are read") {
+      var scene = try await Scene(transport)
+      var copy = scene.loop
+      #expect(try await scene.loop.next() == "1")
+      #expect(try await copy.next() == "2")
+      #expect(try await scene.loop.next() == "3")
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A cancelled task takes nothing`(transport: Transport) async throws {
+    try await within("they are read") {
+      let scene = try await Scene(transport)
+      let server = scene.server
+      let hasLookedAhead = Gate()
+      let mayGoOn = Gate()
+      let cancelled = Task {
+        await server.assumeLookahead(of: 256)
+        var loop = server.lines.makeAsyncIterator()
+        #expect(try await loop.next() == "1")
+        hasLookedAhead.open()
+        await mayGoOn.wait()
+        _ = try await loop.next()
+      }
+      await hasLookedAhead.wait()
+      cancelled.cancel()
+      mayGoOn.open()
+      await expectCancellation { try await cancelled.value }
+      var again = scene.server.lines.makeAsyncIterator()
+      #expect(try await again.next() == "2")
+    }
+  }
+
+  enum Ending: CaseIterable, Sendable {
+    case close, closeAfterReads, closeAfterWrites, abort, inIsolation, shutDown
+  }
+
+  @Test(arguments: Transport.allCases, Ending.allCases)
+  func `A stream that was closed gives its loop no further element`(transport: Transport, ending: Ending) async throws {
+    try await within("the loop ends") {
+      var scene = try await Scene(transport)
+      let server = scene.server
+      switch ending {
+      case .close: Task.immediate { await server.close() }
+      case .closeAfterReads: Task.immediate { await server.close(after: .pendingReads) }
+      case .closeAfterWrites: Task.immediate { await server.close(after: .pendingWrites) }
+      case .abort: await server.abort()
+      case .inIsolation: await server.closeInIsolation()
+      case .shutDown:
+        scene.reactor.shutdown()
+        _ = try await server.closed
+      }
+      await expectError(ending == .shutDown ? .reactorShutDown : .closed) { _ = try await scene.loop.next() }
+      #expect(await server.takeBuffered() == Array("1\n2\n3\n"))
+      await scene.pair.client.close()
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A loop finds the end behind its last element, and a stream that closes there closes then`(
+    transport: Transport
+  ) async throws {
+    try await within("the loop ends") {
+      var scene = try await Scene(transport) { $0.closesOnEndOfStream = true }
+      try await scene.pair.client.finishWriting()
+      try await eventually("the end arrives") { scene.server.hasPeerFinished }
+      #expect(await scene.server.state == .open)
+      var rest: [String] = []
+      while let line = try await scene.loop.next() { rest.append(line) }
+      #expect(rest == ["1", "2", "3"])
+      let report = try await scene.server.closed
+      guard case .remote = report.reason else { Issue.record("closed \(report.reason)"); return }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A carriage return and its line feed that come apart are one ending`(transport: Transport) async throws {
+    try await within("they are read") {
+      let pair = try await transport.pair()
+      var loop = pair.server.lines(ending: .any).makeAsyncIterator()
+      for round in 0..<50 {
+        try await pair.client.write(utf8: "a\r\nb\rc\r")
+        for line in ["a", "b", "c"] { #expect(try await loop.next() == line, "round \(round)") }
+        try await pair.client.write(utf8: "\n")
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases, [false, true])
+  func `A parser that takes the bytes or ends the stream is not followed`(
+    transport: Transport, aborts: Bool
+  ) async throws {
+    try await within("the loop ends") {
+      let reactor = Reactor()
+      let pair = try await transport.pair(on: reactor)
+      let server = pair.server
+      let calls = Locked(0)
+      let request = ReadRequest<[UInt8]?>.parsing { bytes in
+        let call = calls.withLock { calls in
+          calls += 1
+          return calls
+        }
+        // The second call looks ahead, or is that of the second read.
+        if call == 2 { aborts ? server.abortHere() : server.takeHere() }
+        return bytes.isEmpty ? .incomplete() : .message([bytes[0]], length: 1)
+      }
+      try await pair.client.write(utf8: "abcd")
+      let waiting = Task { try await server.read(exactly: 5) }
+      try await server.hasBuffered(4)
+      waiting.cancel()
+      await expectCancellation { _ = try await waiting.value }
+      var loop = server.messages(of: request).makeAsyncIterator()
+      #expect(try await loop.next() == [97])
+      if aborts {
+        await expectError(.closed) { while try await loop.next() != nil {} }
+      } else {
+        try await pair.client.write(utf8: "e")
+        #expect(try await loop.next() == [101])
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A loop by a parser gets what a read for each message gets`(transport: Transport) async throws {
+    try await within("the loop ends") {
+      let pair = try await transport.pair()
+      async let written: Void = {
+        for number in 0..<2_000 { try await pair.client.write(utf8: "line \(number)\n") }
+        try await pair.client.finishWriting()
+      }()
+      var number = 0
+      for try await line in pair.server.messages(of: .parsing(ConsumingLineParser())) {
+        #expect(String(decoding: line, as: UTF8.self) == "line \(number)")
+        number += 1
+      }
+      #expect(number == 2_000)
+      try await written
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `An error of a parser comes behind the messages before it, once`(transport: Transport) async throws {
+    try await within("the loop ends") {
+      let pair = try await transport.pair()
+      try await pair.client.write(utf8: "ab!c")
+      try await pair.client.finishWriting()
+      struct Refusal: Error {}
+      let request = ReadRequest<[UInt8]?>.parsing { bytes throws in
+        if bytes.isEmpty { return .incomplete() }
+        if bytes[0] == 33 { throw Refusal() }
+        return .message([bytes[0]], length: 1)
+      }
+      var loop = pair.server.messages(of: request).makeAsyncIterator()
+      #expect(try await loop.next() == [97])
+      #expect(try await loop.next() == [98])
+      await expectError(.invalidMessage) { _ = try await loop.next() }
+      #expect(try await pair.server.read() == Array("!c"))
+    }
+  }
+
+  /// One task mixes loops with everything else, and must get line after line.
+  @Test(arguments: Transport.allCases, 0..<6)
+  func `In any mix, the lines come in their order`(transport: Transport, seed: Int) async throws {
+    try await within("all lines are read", seconds: 120) {
+      let reactor = Reactor()
+      let pair = try await transport.pair(on: reactor)
+      let lines = 3_000
+      async let written: Void = {
+        var random = SeededRandom(seed: UInt64(seed))
+        var number = 0
+        while number < lines {
+          let count = min(Int.random(in: 1...60, using: &random), lines - number)
+          try await pair.client.write(utf8: (number..<number + count).map { "\($0)\n" }.joined())
+          number += count
+        }
+        try await pair.client.finishWriting()
+      }()
+      let preference: (any TaskExecutor)? = [reactor, nil, WorkerPool.shared][seed % 3]
+      try await Task(executorPreference: preference) {
+        var mix = Mix(pair.server, SeededRandom(seed: UInt64(seed)))
+        while mix.number < lines { try await mix.step() }
+      }.value
+      try await written
+    }
+  }
+}
+
+/// A task that reads numbered lines in all ways.
+private struct Mix {
+  let server: any ByteStream
+  var random: SeededRandom
+  var number = 0
+  var lines: StreamSequence<String>.AsyncIterator
+  var messages: StreamSequence<[UInt8]>.AsyncIterator
+  var parsed: StreamSequence<[UInt8]>.AsyncIterator
+
+  init(_ server: any ByteStream, _ random: SeededRandom) {
+    self.server = server
+    self.random = random
+    lines = server.lines.makeAsyncIterator()
+    messages = server.messages(until: "\n").makeAsyncIterator()
+    parsed = server.messages(of: .parsing(LineParser())).makeAsyncIterator()
+  }
+
+  mutating func expect(_ line: String?, _ way: String) throws {
+    if line != "\(number)" { throw Overdue(description: "\(way) got \(line ?? "the end") instead of \(number)") }
+    number += 1
+  }
+
+  mutating func expect(_ line: [UInt8]?, _ way: String) throws {
+    try expect(line.map { String(decoding: $0, as: UTF8.self).filter { $0 != "\n" } }, way)
+  }
+
+  mutating func step() async throws {
+    switch Int.random(in: 0..<40, using: &random) {
+    case 0..<18:
+      for _ in 0..<Int.random(in: 1...20, using: &random) {
+        guard let line = try await lines.next() else { return }
+        try expect(line, "the loop over lines")
+      }
+    case 18..<22: if let message = try await messages.next() { try expect(message, "the loop over messages") }
+    case 22..<26: if let message = try await parsed.next() { try expect(message, "the loop with a parser") }
+    case 26, 27: if let line = try await server.read(.line()) { try expect(line, "a read") }
+    case 28:
+      let pending = server.enqueueRead(.line())
+      let next = try await lines.next()
+      if let line = try await pending.value { try expect(line, "an enqueued read") }
+      if let next { try expect(next, "the loop behind an enqueued read") }
+    case 29:
+      let line = try await server.withBytes { bytes, consumed -> [UInt8] in
+        for index in bytes.indices where bytes[index] == 10 {
+          consumed = index + 1
+          return [UInt8](copying: bytes.extracting(first: index))
+        }
+        return []
+      }
+      if let line { try expect(line, "withBytes") }
+    case 30:
+      // Taken bytes may end in the middle of a line: the rest of the line is read behind them.
+      var bytes = await server.takeBuffered()
+      if let last = bytes.last, last != 10 { bytes += try await server.read(until: .lf) }
+      for line in bytes.split(separator: 10) { try expect([UInt8](line), "takeBuffered") }
+    case 31:
+      if let peeked = try await server.peek(upTo: 3), let first = "\(number)\n".utf8.first, peeked.first != first {
+        throw Overdue(description: "peek found \(peeked) in front of \(number)")
+      }
+    case 32: _ = await server.status
+    case 33: lines = server.lines.makeAsyncIterator()
+    case 34: lines = server.lines(timeout: .within(.seconds(60))).makeAsyncIterator()
+    case 35..<38: try await server.write([1])
+    case 38: _ = server.enqueueWrite([1])
+    default: if let batch = try await server.read(.batch(of: .line())) { for line in batch { try expect(line, "a batch") } }
+    }
+  }
+}
+
+extension ByteStream {
+  /// Has the next loop look ahead at this number of elements.
+  fileprivate func assumeLookahead(of limit: UInt16) { core.reads.queue.lookaheadLimit = limit }
+
+  /// Begins to close. Then says, as a write does, that this call leaves the elements of a loop alone.
+  fileprivate func closeInIsolation() {
+    core.userCloses()
+    core.beginClose(after: .pendingReadsAndWrites)
+    core.writeLeavesElements()
+  }
+
+  /// What a parser can do, which runs in the stream's isolation.
+  nonisolated fileprivate func abortHere() { assumeIsolated { $0.abort() } }
+  nonisolated fileprivate func takeHere() { _ = assumeIsolated { $0.takeBuffered() } }
+}

@@ -1,0 +1,57 @@
+import TestSupport
+import Testing
+
+@testable import EpollReactor
+
+@Suite struct LookaheadTests {
+  private let executor: ReactorExecutor
+  private let lookahead: Lookahead
+
+  init() {
+    executor = ReactorExecutor(Reactor())
+    lookahead = Lookahead(ends: [3, 4, 10], executor)
+  }
+
+  @Test func `Elements are taken in their order, each once`() {
+    #expect((0..<5).map { _ in lookahead.take() } == [0, 1, 2, nil, nil])
+    let taken = lookahead.takeBack()
+    #expect(taken == (3, 10))
+  }
+
+  @Test func `What is taken back is taken no more, and the end is that of the last element that was`() {
+    _ = lookahead.take()
+    _ = lookahead.take()
+    let taken = lookahead.takeBack()
+    #expect(taken == (2, 4))
+    #expect(lookahead.take() == nil)
+    let untouched = Lookahead(ends: [7], executor).takeBack()
+    #expect(untouched == (0, 0))
+  }
+
+  @Test func `Nothing is taken while a call waits in the queue, nor behind one that has not said that it leaves the elements`() {
+    executor.admission.callWasQueued()
+    #expect(lookahead.take() == nil)
+    executor.admission.queuedCallBegins()
+    #expect(lookahead.take() == nil)
+    lookahead.callLeavesElements()
+    #expect(lookahead.take() == 0)
+  }
+
+  @Test func `A call that leaves the elements alone says nothing of a later one that waits`() {
+    executor.admission.callWasQueued()
+    executor.admission.callWasQueued()
+    executor.admission.queuedCallBegins()
+    lookahead.callLeavesElements()
+    #expect(lookahead.take() == nil)
+    executor.admission.queuedCallBegins()
+    lookahead.callLeavesElements()
+    #expect(lookahead.take() == 0)
+  }
+
+  @Test func `The calls that had begun before the elements were found do not count`() {
+    executor.admission.callWasQueued()
+    executor.admission.queuedCallBegins()
+    let later = Lookahead(ends: [1], executor)
+    #expect(later.take() == 0)
+  }
+}
