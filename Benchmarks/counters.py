@@ -49,18 +49,24 @@ class Case:
     encrypted: bool = False
 
 
-def framing_server(mode, form):
-    return ["swift-framing", "--on", "reactor", "--mode", mode, "--form", form]
+def framing_server(mode, form, place="reactor"):
+    return ["swift-framing", "--on", place, "--mode", mode, "--form", form]
+
+
+def datagram_server(mode):
+    return ["swift-udp-echo", "--on", "reactor", "--mode", mode]
 
 
 CASES = {
     "echo in plain C": Case(["raw-c-echo"], "echo", ECHO, 20000),
     "echo on the reactor": Case(["swift-echo", "--on", "reactor"], "echo", ECHO, 20000),
     "echo on the pool": Case(["swift-echo", "--on", "pool"], "echo", ECHO, 20000),
-    "datagrams in batches": Case(["swift-udp-echo", "--on", "reactor", "--mode", "batch"], "udp", DATAGRAMS, 20000),
+    "datagrams in batches": Case(datagram_server("batch"), "udp", DATAGRAMS, 20000),
+    "datagrams in a loop": Case(datagram_server("single"), "udp", DATAGRAMS, 20000),
     "TLS echo": Case(["swift-tls-echo", "--on", "reactor"], "tls-echo", ECHO, 10000, encrypted=True),
     "TLS handshake": Case(["swift-tls-echo", "--on", "reactor"], "tls-handshakes", HANDSHAKES, 400, encrypted=True),
     "line as a string": Case(framing_server("lines", "string"), "lines", LINES, 50000),
+    "line on the pool": Case(framing_server("lines", "string", place="pool"), "lines", LINES, 50000),
     "line by a parser": Case(framing_server("lines", "parsed"), "lines", LINES, 50000),
     "line in a batch": Case(framing_server("lines", "string-batch"), "lines", LINES, 50000),
     "line as an array": Case(framing_server("lines", "array"), "lines", LINES, 50000),

@@ -51,7 +51,6 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
 extension StreamCore {
   /// The operations that wait, reads first.
   var pendingOperations: [PendingOperation] {
-    reads.queue.takeBackLookahead()
     let now = registration.reactor.now
     var hasArrived = reads.queue.buffer.count
     let waitingReads = reads.queue.all.filter { !$0.tag.isUpgrade }.map { entry in

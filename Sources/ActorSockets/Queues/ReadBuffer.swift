@@ -241,6 +241,12 @@ extension ReadBuffer {
       guard case .frame(let length, let content) = rest.front(kind, &searched), length <= Self.farthestAhead - end,
         !rest.mayLackLineFeed(kind, length), let frame = copyFrame(rest, content)
       else { break }
+      if end == 0 {
+        // If all have the length of the first, the arrays need not grow.
+        let expected = min(limit, rest.bytes.count / max(1, length))
+        frames.reserveCapacity(expected)
+        ends.reserveCapacity(expected)
+      }
       end += length
       frames.append(frame)
       ends.append(end)

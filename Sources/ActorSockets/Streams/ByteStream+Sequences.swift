@@ -1,4 +1,4 @@
-public import EpollReactor
+internal import EpollReactor
 
 // The sequences pull: each `next()` is one read in the stream's queue, in its place among all others, or takes an element that the
 // previous read found in the stream's buffer (Lookahead.swift). No task runs behind them, nothing is received ahead, and nothing is
@@ -134,13 +134,11 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
   /// the thread of its caller. Every other read of the stream comes first if it was called earlier, and gets the elements that were
   /// not taken. So the elements have the order that they would have with one read for each.
   public struct AsyncIterator: AsyncIteratorProtocol {
-    private let stream: any ByteStream
-    private let request: ReadRequest<Element?>
-    private let timeout: Timeout?
-    /// Decides which of `elements` may be taken.
-    @usableFromInline var lookahead: Lookahead?
-    /// The elements behind the one that the last read returned.
-    @usableFromInline var elements: [Element] = []
+    @usableFromInline let stream: any ByteStream
+    @usableFromInline let request: ReadRequest<Element?>
+    @usableFromInline let timeout: Timeout?
+    /// The elements behind the one that the last read returned; `nil` if there were none.
+    @usableFromInline var ahead: ElementsAhead<Element>?
 
     fileprivate init(stream: any ByteStream, request: ReadRequest<Element?>, timeout: Timeout?) {
       self.stream = stream
@@ -148,13 +146,18 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
       self.timeout = timeout
     }
 
+    // Both functions call the stream directly. A function between them and the stream would have the caller change isolation for
+    // each element, also for those that are there: 250 instructions.
+
     /// Reads the next element.
     ///
     /// - Returns: The element, or `nil` at the end of the stream.
     @inlinable
     public mutating func next() async throws -> Element? {
       if let element = takeAhead() { return element }
-      return try await read()
+      let read = try await stream.readAhead(request, timeout)
+      ahead = read.ahead
+      return read.element
     }
 
     /// Reads the next element from any isolation.
@@ -165,24 +168,17 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     @inlinable
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Element? {
       if let element = takeAhead() { return element }
-      return try await read()
+      let read = try await stream.readAhead(request, timeout)
+      ahead = read.ahead
+      return read.element
     }
 
     /// Takes the next element that was found, unless the task is cancelled: then the read throws.
     @inlinable @inline(__always)
     mutating func takeAhead() -> Element? {
-      guard let lookahead, !Task.isCancelled, let index = lookahead.take() else { return nil }
-      return elements[index]
-    }
-
-    @usableFromInline
-    mutating func read() async throws -> Element? {
-      lookahead = nil
-      elements = []
-      if !request.kind.canLookAhead { return try await stream.read(request, timeout: timeout, progress: nil) }
-      guard let found = try await stream.readAhead(request, timeout) else { return nil }
-      if let ahead = found.ahead { (elements, lookahead) = ahead }
-      return found.element
+      if let element = ahead?.take() { return element }
+      ahead = nil
+      return nil
     }
   }
 }
@@ -190,17 +186,19 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
 extension ByteStream {
   /// Reads an element, and looks ahead at the elements behind it.
   ///
-  /// - Returns: The element, and what the loop may take; `nil` at the end of the stream.
-  fileprivate func readAhead<Element: Sendable>(
+  /// - Returns: The element, `nil` at the end of the stream; and the elements that the loop may take.
+  @usableFromInline
+  func readAhead<Element: Sendable>(
     _ request: ReadRequest<Element?>, _ timeout: Timeout?
-  ) async throws -> (element: Element, ahead: ([Element], Lookahead)?)? {
+  ) async throws -> (element: Element?, ahead: ElementsAhead<Element>?) {
     let place = if let place = claimPlace() { place } else { await requeue() }
     let core = core
     let operation = try core.beginRead(request.kind, timeout, nil, place)
     if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
-    guard let element = try request.convert(core.end(operation)) else { return nil }
-    guard let (outcome, lookahead) = core.lookAhead(request.kind, executor), let elements: [Element] = outcome.elements()
+    let element = try request.convert(core.end(operation))
+    guard element != nil, request.kind.canLookAhead, let (outcome, lookahead) = core.lookAhead(request.kind, executor),
+      let elements: [Element] = outcome.elements()
     else { return (element, nil) }
-    return (element, (elements, lookahead))
+    return (element, ElementsAhead(elements, lookahead))
   }
 }

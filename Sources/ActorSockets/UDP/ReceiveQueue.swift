@@ -14,8 +14,8 @@ internal import EpollReactor
 //   gets a datagram in between.
 // - Each call leaves exactly once: by `finish`, by `endBorrow`, or by `remove`.
 // - A loop may take fetched datagrams without a call for each (Lookahead.swift). They stay in the queue until `takeBackLookahead`, which
-//   drops those that were taken. It comes before every other use of the fetched datagrams, and before a call is admitted. Datagrams
-//   with descriptors are excluded, because a copy would keep the descriptors open.
+//   drops those that were taken. The owner calls it before every other use of the fetched datagrams, and before it admits a call.
+//   Datagrams with descriptors are excluded, because a copy would keep the descriptors open.
 
 /// The queue of an endpoint's receives. `Tag` identifies the caller.
 struct ReceiveQueue<Tag> {
@@ -68,7 +68,7 @@ struct ReceiveQueue<Tag> {
   ///   - tag: Identifies the caller.
   /// - Returns: The number of the call.
   mutating func admit(upTo limit: Int, _ tag: Tag) -> UInt64 {
-    takeBackLookahead()
+    assertNoLookahead()
     nextID += 1
     waiting.append(Entry(id: nextID, tag: tag, limit: limit))
     return nextID
@@ -87,13 +87,13 @@ struct ReceiveQueue<Tag> {
 
   /// Takes the first fetched datagram.
   mutating func takeFetched() -> Datagram? {
-    takeBackLookahead()
+    assertNoLookahead()
     return fetched.popFirst()
   }
 
   /// Takes the first fetched datagrams, up to a limit.
   mutating func takeFetched(upTo limit: Int) -> [Datagram] {
-    takeBackLookahead()
+    assertNoLookahead()
     var datagrams: [Datagram] = []
     while datagrams.count < limit, let datagram = fetched.popFirst() { datagrams.append(datagram) }
     return datagrams
@@ -102,16 +102,17 @@ struct ReceiveQueue<Tag> {
   /// Lets a loop take fetched datagrams, if no call waits.
   ///
   /// - Parameter executor: The isolation domain of the endpoint.
-  /// - Returns: Copies of the datagrams, and what decides which of them the loop may take; `nil` if there are none.
-  mutating func lookAhead(_ executor: ReactorExecutor) -> (datagrams: [Datagram], Lookahead)? {
-    takeBackLookahead()
-    guard isFree, !fetched.isEmpty else { return nil }
+  /// - Returns: The datagrams; `nil` if there are none.
+  mutating func lookAhead(_ executor: ReactorExecutor) -> ElementsAhead<Datagram>? {
+    guard isFree, lookahead == nil, !fetched.isEmpty else { return nil }
     let datagrams = Array(fetched.all.prefix { $0.descriptors == nil })
     if datagrams.isEmpty { return nil }
     let lookahead = Lookahead(ends: Array(1...datagrams.count), executor)
     self.lookahead = lookahead
-    return (datagrams, lookahead)
+    return ElementsAhead(datagrams, lookahead)
   }
+
+  private func assertNoLookahead() { assert(lookahead == nil, "a call gets no datagram that a loop may take") }
 
   /// Takes back the datagrams that a loop has not taken.
   mutating func takeBackLookahead() {
@@ -149,7 +150,7 @@ struct ReceiveQueue<Tag> {
   /// Begins a borrow for a call that did not have to wait.
   mutating func beginBorrow() {
     assert(isFree, "a borrow overtook a call")
-    takeBackLookahead()
+    assertNoLookahead()
     isBorrowed = true
   }
 

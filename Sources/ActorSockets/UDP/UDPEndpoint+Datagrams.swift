@@ -27,10 +27,8 @@ extension UDPEndpoint {
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
     private let endpoint: UDPEndpoint
     private let timeout: Timeout?
-    /// Decides which of `datagrams` may be taken.
-    private var lookahead: Lookahead?
-    /// The datagrams behind the one that the last call returned.
-    private var datagrams: [Datagram] = []
+    /// The datagrams behind the one that the last call returned; `nil` if there were none.
+    private var ahead: ElementsAhead<Datagram>?
 
     fileprivate init(_ endpoint: UDPEndpoint, _ timeout: Timeout?) {
       self.endpoint = endpoint
@@ -60,13 +58,11 @@ extension UDPEndpoint {
     /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
     ///   lost.
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
-      // In a cancelled task the call throws.
-      if let lookahead, !Task.isCancelled, let index = lookahead.take() { return datagrams[index] }
-      lookahead = nil
-      datagrams = []
+      if let datagram = ahead?.take() { return datagram }
+      ahead = nil
       do {
         let received = try await endpoint.receiveNext(timeout)
-        if let ahead = received.ahead { (datagrams, lookahead) = ahead }
+        ahead = received.ahead
         return received.datagram
       } catch let error as SocketError where error.code == .closed {
         return nil

@@ -25,7 +25,7 @@ extension UDPEndpoint {
   /// Receives the next datagram for a loop, which does not get reported errors, and looks ahead at those behind it.
   ///
   /// - Returns: The datagram, and what the loop may take.
-  func receiveNext(_ timeout: Timeout?) async throws -> (datagram: Datagram, ahead: ([Datagram], Lookahead)?) {
+  func receiveNext(_ timeout: Timeout?) async throws -> (datagram: Datagram, ahead: ElementsAhead<Datagram>?) {
     let place = if let place = claimPlace() { place } else { await requeue() }
     let datagram =
       if let datagram = try takeNow(hearsErrors: false, place) {

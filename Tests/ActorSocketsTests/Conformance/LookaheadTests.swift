@@ -30,46 +30,48 @@ import Testing
       loop = server.lines.makeAsyncIterator()
       #expect(try await loop.next() == "0")
     }
+
+    /// The next elements, which the loop takes while the reactor's thread does nothing else.
+    mutating func nextWhileBlocked(_ count: Int) async throws -> [String?] {
+      let release = Gate()
+      let isBlocked = Gate()
+      reactor.submit {
+        isBlocked.open()
+        while !release.isOpen {}
+      }
+      await isBlocked.wait()
+      defer { release.open() }
+      var taken: [String?] = []
+      for _ in 0..<count { taken.append(try await loop.next()) }
+      return taken
+    }
   }
 
   @Test(arguments: Transport.allCases)
   func `Elements that have arrived need no reactor`(transport: Transport) async throws {
     try await within("they are taken") {
       var scene = try await Scene(transport)
-      let release = Gate()
-      let isBlocked = Gate()
-      scene.reactor.submit {
-        isBlocked.open()
-        while !release.isOpen {}
-      }
-      await isBlocked.wait()
-      var taken: [String?] = []
-      for _ in 0..<3 { taken.append(try await scene.loop.next()) }
-      release.open()
+      let taken = try await scene.nextWhileBlocked(3)
       #expect(taken == ["1", "2", "3"])
       #expect(await scene.server.status.bufferedBytes == 0)
     }
   }
 
-  @Test(arguments: Transport.allCases)
-  func `A write between two elements leaves the others alone`(transport: Transport) async throws {
+  enum Write: CaseIterable, Sendable { case write, withTimeout, gathered, enqueued }
+
+  @Test(arguments: Transport.allCases, Write.allCases)
+  func `A write between two elements leaves the others alone`(transport: Transport, write: Write) async throws {
     try await within("they are taken") {
       var scene = try await Scene(transport)
-      try await scene.server.write([1])
-      try await scene.server.write([1], timeout: .within(.seconds(60)))
-      _ = scene.server.enqueueWrite([1])
-      // A call behind the enqueued write has begun, so the write has, too.
-      try await scene.server.write([1])
-      let release = Gate()
-      let isBlocked = Gate()
-      scene.reactor.submit {
-        isBlocked.open()
-        while !release.isOpen {}
+      switch write {
+      case .write: try await scene.server.write([1])
+      case .withTimeout: try await scene.server.write([1], timeout: .within(.seconds(60)))
+      case .gathered: try await scene.server.write(contentsOf: [[1], [2]])
+      case .enqueued: _ = scene.server.enqueueWrite([1])
       }
-      await isBlocked.wait()
-      let next = try await scene.loop.next()
-      release.open()
-      #expect(next == "1")
+      // The enqueued write has begun when the reactor is blocked.
+      let next = try await scene.nextWhileBlocked(1)
+      #expect(next == ["1"])
     }
   }
 
@@ -95,7 +97,7 @@ import Testing
 
   /// What else can be done with a stream.
   enum Other: CaseIterable, Sendable {
-    case read, line, parse, withBytes, peek, takeBuffered, status, pendingOperations, secondLoop, newLoop
+    case read, line, parse, withBytes, peek, takeBuffered, status, secondLoop, newLoop
   }
 
   @Test(arguments: Transport.allCases, Other.allCases)
@@ -119,7 +121,6 @@ import Testing
       case .peek: #expect(try await server.peek() == Array("2\n3\n"))
       case .takeBuffered: #expect(await server.takeBuffered() == Array("2\n3\n"))
       case .status: #expect(await server.status.bufferedBytes == 4)
-      case .pendingOperations: #expect(await server.pendingOperations.isEmpty)
       case .secondLoop:
         var second = server.messages(until: "\n").makeAsyncIterator()
         #expect(try await second.next() == Array("2\n"))
@@ -133,7 +134,7 @@ import Testing
       let next = try await scene.loop.next()
       switch other {
       case .read, .takeBuffered: #expect(next == "4")
-      case .peek, .status, .pendingOperations: #expect(next == "2")
+      case .peek, .status: #expect(next == "2")
       default: #expect(next == "3")
       }
     }
@@ -175,7 +176,7 @@ import Testing
   }
 
   enum Ending: CaseIterable, Sendable {
-    case close, closeAfterReads, closeAfterWrites, abort, inIsolation, shutDown
+    case close, closeAfterReads, closeAfterWrites, abort, shutDown
   }
 
   @Test(arguments: Transport.allCases, Ending.allCases)
@@ -188,7 +189,6 @@ import Testing
       case .closeAfterReads: Task.immediate { await server.close(after: .pendingReads) }
       case .closeAfterWrites: Task.immediate { await server.close(after: .pendingWrites) }
       case .abort: await server.abort()
-      case .inIsolation: await server.closeInIsolation()
       case .shutDown:
         scene.reactor.shutdown()
         _ = try await server.closed
@@ -199,18 +199,52 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
-  func `A loop finds the end behind its last element, and a stream that closes there closes then`(
-    transport: Transport
+  /// The stream closes as soon as a write is done, which never happens. Until then no loop may go on.
+  @Test(arguments: Transport.allCases, [false, true])
+  func `A stream that waits to close gives its loop no further element`(
+    transport: Transport, readWaits: Bool
   ) async throws {
     try await within("the loop ends") {
+      var scene = try await Scene(transport) {
+        $0.isNarrow = true
+        $0.writeBudget = 2 * tooMuch
+      }
+      let server = scene.server
+      let write = server.enqueueWrite([UInt8](repeating: 0, count: tooMuch))
+      if readWaits {
+        for number in 1...3 { #expect(try await scene.loop.next() == "\(number)") }
+        let reading = Task { try await server.read(.line()) }
+        try await eventually("the read waits") { await server.status.queuedReads == 1 }
+        let looping = Task {
+          var loop = server.lines.makeAsyncIterator()
+          let line = try await loop.next()
+          await expectError(.closed) { _ = try await loop.next() }
+          return line
+        }
+        try await eventually("the loop waits") { await server.status.queuedReads == 2 }
+        await server.beginToClose()
+        try await scene.pair.client.write(utf8: "4\n5\n6\n")
+        #expect(try await reading.value == "4")
+        #expect(try await looping.value == "5")
+        #expect(await server.takeBuffered() == Array("6\n"))
+      } else {
+        await server.beginToClose()
+        await expectError(.closed) { _ = try await scene.loop.next() }
+      }
+      await server.abort()
+      await expectError(.closed) { try await write.value }
+      await scene.pair.client.close()
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A stream that closes at its end closes behind the last element of a loop`(transport: Transport) async throws {
+    try await within("the stream closes") {
       var scene = try await Scene(transport) { $0.closesOnEndOfStream = true }
       try await scene.pair.client.finishWriting()
       try await eventually("the end arrives") { scene.server.hasPeerFinished }
       #expect(await scene.server.state == .open)
-      var rest: [String] = []
-      while let line = try await scene.loop.next() { rest.append(line) }
-      #expect(rest == ["1", "2", "3"])
+      for number in 1...3 { #expect(try await scene.loop.next() == "\(number)") }
       let report = try await scene.server.closed
       guard case .remote = report.reason else { Issue.record("closed \(report.reason)"); return }
     }
@@ -298,6 +332,14 @@ import Testing
       #expect(try await loop.next() == [98])
       await expectError(.invalidMessage) { _ = try await loop.next() }
       #expect(try await pair.server.read() == Array("!c"))
+    }
+  }
+
+  @Test func `Looking ahead has a share, as reads have`() async throws {
+    try await within("they are read") {
+      let scene = try await Scene(.inMemory)
+      let costs = await scene.server.lookAheadCosts()
+      #expect(costs == [1, nil])
     }
   }
 
@@ -401,8 +443,22 @@ extension ByteStream {
   /// Has the next loop look ahead at this number of elements.
   fileprivate func assumeLookahead(of limit: UInt16) { core.reads.queue.lookaheadLimit = limit }
 
+  /// Looks ahead with a whole share, and with none.
+  ///
+  /// - Returns: How many operations of the share each look has used; `nil` if it found nothing.
+  fileprivate func lookAheadCosts() -> [Int?] {
+    [0, 1_000].map { used in
+      core.reads.queue.takeBackLookahead()
+      core.reads.queue.lookaheadLimit = 256
+      core.reads.share.renew(core.registration.tick, ReadQueue<Operation>.share)
+      core.reads.share.use(operations: used)
+      let before = core.reads.share.operations
+      return core.lookAhead(.line(.lf, maximumLength: 9), executor).map { _ in before - core.reads.share.operations }
+    }
+  }
+
   /// Begins to close. Then says, as a write does, that this call leaves the elements of a loop alone.
-  fileprivate func closeInIsolation() {
+  fileprivate func beginToClose() {
     core.userCloses()
     core.beginClose(after: .pendingReadsAndWrites)
     core.writeLeavesElements()

@@ -64,6 +64,23 @@ import Testing
     }
   }
 
+  @Test func `A loop closes the descriptors of a datagram with its last copy`() async throws {
+    try await within("they are closed") {
+      let (receiver, sender) = try await Self.pair(receiving: 1)
+      let ends = try (0..<3).map { _ in try pipeEnds() }
+      for (number, ends) in ends.enumerated() {
+        try await sender.send([UInt8(number)], passing: OwnedDescriptor(owning: ends.writing))
+      }
+      var loop = receiver.datagrams
+      for (number, ends) in ends.enumerated() {
+        #expect(try await loop.next()?.bytes == [UInt8(number)])
+        // The end of the pipe shows that nobody keeps a copy of the datagram.
+        let hasEnded = OwnedDescriptor(owning: ends.reading).readByte() == nil
+        #expect(hasEnded)
+      }
+    }
+  }
+
   @Test(arguments: [1, 2, 64, 253])
   func `Several descriptors keep their order`(count: Int) async throws {
     try await within("they arrive") {

@@ -101,7 +101,9 @@ import Testing
         // Datagrams of others than the peer are dropped.
         let peer = try transport.bind()
         try await server.connect(to: .address(transport.address(of: peer)))
-        #expect(await server.metrics.fetchedAhead == 0)
+        try await server.send([1])
+        try await peer.send([7], to: scene.address)
+        #expect(try await scene.loop.next()?.bytes == [7])
         return
       case .close:
         await server.close()
@@ -128,6 +130,34 @@ import Testing
         let next: [UInt8] = other == .metrics || other == .cancel ? [2] : [3]
         #expect(try await scene.loop.next()?.bytes == next)
       }
+    }
+  }
+
+  @Test(arguments: DatagramTransport.allCases)
+  func `A loop takes nothing from a call that borrows datagrams`(transport: DatagramTransport) async throws {
+    try await within("they are received") {
+      let reactor = Reactor()
+      let client = try transport.bind()
+      let server = try transport.bind(reactor: reactor)
+      let address = try transport.address(of: server)
+      let looping = Task {
+        var loop = server.datagrams
+        return try await [loop.next()?.bytes, loop.next()?.bytes]
+      }
+      try await eventually("the loop waits") { await server.metrics.pendingReceives == 1 }
+      let borrowing = Task {
+        var seen: [[UInt8]] = []
+        try await server.withDatagrams(upTo: 2) { bytes, _ in seen.append([UInt8](copying: bytes)) }
+        return seen
+      }
+      try await eventually("both wait") { await server.metrics.pendingReceives == 2 }
+      // One event brings them all.
+      let release = Gate()
+      reactor.submit { while !release.isOpen {} }
+      for number in 0..<4 as Range<UInt8> { try await client.send([number], to: address) }
+      release.open()
+      #expect(try await borrowing.value == [[1], [2]])
+      #expect(try await looping.value == [[0], [3]])
     }
   }
 
