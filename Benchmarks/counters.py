@@ -61,6 +61,8 @@ CASES = {
     "echo in plain C": Case(["raw-c-echo"], "echo", ECHO, 20000),
     "echo on the reactor": Case(["swift-echo", "--on", "reactor"], "echo", ECHO, 20000),
     "echo on the pool": Case(["swift-echo", "--on", "pool"], "echo", ECHO, 20000),
+    "answer on the reactor": Case(["swift-echo", "--on", "reactor", "--answers"], "echo", ECHO, 20000),
+    "answer in isolation": Case(["swift-echo", "--on", "isolated"], "echo", ECHO, 20000),
     "datagrams in batches": Case(datagram_server("batch"), "udp", DATAGRAMS, 20000),
     "datagrams in a loop": Case(datagram_server("single"), "udp", DATAGRAMS, 20000),
     "TLS echo": Case(["swift-tls-echo", "--on", "reactor"], "tls-echo", ECHO, 10000, encrypted=True),

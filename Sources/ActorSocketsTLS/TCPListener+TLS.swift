@@ -35,12 +35,24 @@ extension TCPListener {
     handlerFailed: (@Sendable (TLSConnection, any Error) -> Void)? = nil,
     handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
   ) async throws -> ServeReport {
+    try await serve(
+      tls: context, choosing: ServeRequest.executor(place), limits, drain, reactors, signals, handshakeFailed,
+      handlerFailed, handler: handler)
+  }
+
+  private func serve(
+    tls context: TLSContext, choosing executor: @escaping @Sendable (TCPConnection) -> (any TaskExecutor)?,
+    _ limits: ServeLimits, _ drain: Drain, _ reactors: Int, _ signals: Set<ProcessSignal>,
+    _ handshakeFailed: (@Sendable (TLSConnection, any Error) -> Void)?,
+    _ handlerFailed: (@Sendable (TLSConnection, any Error) -> Void)?,
+    handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
+  ) async throws -> ServeReport {
     // Called for connections that fail ahead of the handshake: behind a load balancer, without a valid header.
     let headerFailed = { @Sendable (plain: TCPConnection, error: any Error) -> Void in
       handshakeFailed?(plain.startTLS(context, as: .server), error)
     }
     return try await serve(
-      on: place, limits: limits, drain: drain, reactors: reactors, stopOn: signals, handlerFailed: headerFailed
+      choosing: executor, limits: limits, drain: drain, reactors: reactors, stopOn: signals, handlerFailed: headerFailed
     ) { plain in
       let connection = plain.startTLS(context, as: .server)
       do {
@@ -58,6 +70,39 @@ extension TCPListener {
         throw Self.handlerError(error, of: connection, isHandshake: false, handlerFailed)
       }
     }
+  }
+
+  /// Serves encrypted connections like
+  /// ``serve(tls:on:limits:drain:reactors:stopOn:handshakeFailed:handlerFailed:handler:)``, and runs each handler in the
+  /// isolation of its connection, on the reactor's thread.
+  ///
+  /// The handler's calls on its connection change neither thread nor isolation. A handler that blocks stalls every socket
+  /// of the reactor.
+  ///
+  /// *Cancellation* and *Ordering* are those of the other method.
+  ///
+  /// - Parameters:
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - limits: How many connections to serve at a time, and other limits.
+  ///   - drain: How long handlers may continue when the server stops.
+  ///   - reactors: The number of reactors that share the connections, 1 to 256.
+  ///   - signals: The signals that stop the server.
+  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error.
+  ///   - handlerFailed: Called with each error that a handler throws; `nil` to print those that no peer caused.
+  ///   - handler: Serves one connection.
+  /// - Returns: A report of the served connections.
+  /// - Throws: The errors of the other method.
+  @discardableResult
+  @_disfavoredOverload
+  public func serve(
+    tls context: TLSContext, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)), reactors: Int = 1,
+    stopOn signals: Set<ProcessSignal> = [], handshakeFailed: (@Sendable (TLSConnection, any Error) -> Void)? = nil,
+    handlerFailed: (@Sendable (TLSConnection, any Error) -> Void)? = nil,
+    handler: @escaping @Sendable (isolated TLSConnection) async throws -> Void
+  ) async throws -> ServeReport {
+    try await serve(
+      tls: context, choosing: { _ in nil }, limits, drain, reactors, signals, handshakeFailed, handlerFailed
+    ) { try await handler($0) }
   }
 
   private static func handlerError(

@@ -173,6 +173,17 @@ int clinux_usable_processors(void) {
   return sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
 }
 
+// Functions of Swift's runtime: see CurrentTask.swift.
+extern __attribute__((swiftcall)) void *swift_task_getCurrent(void);
+extern __attribute__((swiftcall)) bool swift_task_isCancelled(void *task);
+
+void *clinux_current_task(void) { return swift_task_getCurrent(); }
+
+bool clinux_current_task_is_cancelled(void) {
+  void *task = swift_task_getCurrent();
+  return task && swift_task_isCancelled(task);
+}
+
 static _Thread_local void *thread_objects[2];
 
 void *clinux_thread_object(int place) { return thread_objects[place]; }

@@ -27,6 +27,12 @@ extension Reactor {
     return loop.scratch.receive(from: socket, atMost: limit)
   }
 
+  /// Receives by way of the scratch memory to the end of an array, whose capacity then fits: recv(2).
+  package func receive(from socket: BorrowedDescriptor, appendingTo bytes: inout [UInt8]) -> Transfer {
+    loop.assertCurrent()
+    return loop.scratch.receive(from: socket, appendingTo: &bytes)
+  }
+
   /// Receives into the scratch memory: recvmsg(2). Descriptors that arrive with the bytes go to the inbox.
   package func receiveIntoScratch(from socket: BorrowedDescriptor, _ inbox: DescriptorInbox) -> Transfer {
     loop.assertCurrent()

@@ -1,3 +1,4 @@
+internal import SocketSystem
 internal import Synchronization
 
 /// An isolation domain on a reactor: the serial executor of one actor whose code runs on the reactor's thread.
@@ -61,13 +62,13 @@ public final class ReactorExecutor: SerialExecutor {
 
   /// Makes the current task the actor's handler task, or ends that.
   func markHandlerTask(_ isHandlerTask: Bool) {
-    handlerTask.store(isHandlerTask ? currentTaskNumber : 0, ordering: .relaxed)
+    handlerTask.store(isHandlerTask ? CurrentTask.number : 0, ordering: .relaxed)
   }
 
   /// Whether the current task is the actor's handler task. The code that cancels that task also ends the actor's operations.
   package var isCalledByHandlerTask: Bool {
     let task = handlerTask.load(ordering: .relaxed)
-    return task != 0 && task == currentTaskNumber
+    return task != 0 && task == CurrentTask.number
   }
 
   /// Returns whether the calling thread is the reactor's. `assumeIsolated` succeeds only there.

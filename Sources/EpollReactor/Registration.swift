@@ -18,7 +18,11 @@ package final class Registration: @unchecked Sendable {
   /// The reactor, with what it offers to all of its sockets alike.
   package let reactor: Reactor
 
-  // The descriptor.
+  // The descriptor. No code of the program runs while it is accessed, which debug builds and ACTORSOCKETS_PLAIN check.
+  // In other builds the checks would be 160 instructions of an echo.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   private var storedDescriptor: OwnedDescriptor?
   /// The descriptor of a dropped actor is to be reset. A clean close would make the peer believe that it has received everything.
   /// The actor's state is gone by then, so the registration keeps this.

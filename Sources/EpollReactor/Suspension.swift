@@ -24,7 +24,7 @@
 //  6. A method that is isolated to an actor can be called as a plain function on the actor's thread. Relied on by:
 //     `deliver(_:to:)`.
 //  7. The handle of a task is the same in all jobs of the task, and differs from the handle of every other task that lives. Relied
-//     on by: `currentTaskNumber`.
+//     on by: `CurrentTask.number`.
 //
 // There is a second implementation behind the same functions: -D ACTORSOCKETS_PLAIN relies on none of these statements. The kept
 // job runs on the executor that it was enqueued for, and the call returns to its actor with another job, which runs directly behind
@@ -194,17 +194,6 @@ extension EventLoop {
     if Worker.current != nil { return .workers }
     return Self.current?.preference == .workers ? .workers : .other
   }
-}
-
-/// A number that tells the current task from all other tasks that live; 0 outside of a task. See statement 7.
-var currentTaskNumber: UInt {
-  #if ACTORSOCKETS_PLAIN
-    // SAFETY: it is hashed within the closure.
-    unsafe withUnsafeCurrentTask { task in unsafe task.map { unsafe UInt(bitPattern: $0.hashValue) | 1 } ?? 0 }
-  #else
-    // SAFETY: it is a reference to the task, of which only the address is looked at.
-    unsafe withUnsafeCurrentTask { task in unsafe task.map { unsafe unsafeBitCast($0, to: UInt.self) } ?? 0 }
-  #endif
 }
 
 /// Calls a handler's `handle` isolated to the handler, on the thread of its reactor, outside of any job. See statement 6.

@@ -132,6 +132,32 @@ import Testing
     }
   }
 
+  @Test func `A handler can run in the isolation of its connection`() async throws {
+    try await within("it is answered") {
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: Reactor())
+      let context = try Contexts.server()
+      let serving = Task {
+        try await listener.serve(tls: context) { (connection: isolated TLSConnection) in
+          connection.preconditionIsolated()
+          for try await line in connection.lines {
+            connection.preconditionIsolated()
+            try await connection.write(utf8: line + "\n")
+          }
+        }
+      }
+      let peer = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
+      try await peer.handshake()
+      peer.engine.send(Array("first\n".utf8))
+      try peer.flush()
+      while peer.engine.received.isEmpty { try await peer.receive() }
+      #expect(peer.engine.received == Array("first\n".utf8))
+      serving.cancel()
+      while !peer.engine.hasEnded { try await peer.receive() }
+      peer.socket.close()
+      #expect(try await serving.value.finished == 1)
+    }
+  }
+
   @Test func `A handler can wait for the drain`() async throws {
     try await within("the drain ends") {
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))

@@ -28,7 +28,10 @@ import Testing
     #expect(untouched == (0, 0))
   }
 
-  @Test func `Nothing is taken while a call waits in the queue, nor behind one that has not said that it leaves the elements`() {
+  @Test
+  func
+    `Nothing is taken while a call waits, nor behind one that has not said that it leaves the elements`()
+  {
     executor.admission.callWasQueued()
     #expect(lookahead.take() == nil)
     executor.admission.queuedCallBegins()

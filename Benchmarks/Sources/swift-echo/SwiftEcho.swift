@@ -37,14 +37,21 @@ struct SwiftEcho {
   }
 
   private static func serve(_ listener: TCPListener, _ options: Options, reactors: Int) async throws {
+    let limits = TCPListener.ServeLimits(connections: mostConnections)
+    if options.place == .isolated {
+      try await listener.serve(limits: limits, reactors: reactors) { (connection: isolated TCPConnection) in
+        try await answerInIsolation(connection)
+      }
+      return
+    }
     try await listener.serve(
       choosing: { connection in
         if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
         return options.place == .pool ? WorkerPool.shared : connection.executor.reactor
-      }, limits: TCPListener.ServeLimits(connections: mostConnections), reactors: reactors
+      }, limits: limits, reactors: reactors
     ) { connection in
       switch options.mode {
-      case .echo where options.place == .pool: try await answer(connection)
+      case .echo where options.place == .pool || options.answers: try await answer(connection)
       case .echo: try await echo(connection)
       case .sink: try await discard(connection)
       }
@@ -72,6 +79,13 @@ private func answer(_ connection: TCPConnection) async throws {
   }
 }
 
+/// The same in the isolation of the connection.
+private func answerInIsolation(_ connection: isolated TCPConnection) async throws {
+  while let bytes = try await connection.read() {
+    try await connection.write(reply(to: bytes))
+  }
+}
+
 @inline(never)
 private func reply(to request: [UInt8]) -> [UInt8] { request }
 
@@ -80,10 +94,17 @@ private func discard(_ connection: TCPConnection) async throws {
   while (try await connection.withBytes { bytes, consumed in consumed = bytes.count }) != nil {}
 }
 
+/// Where the handlers run.
+enum Place: String {
+  case reactor, pool, isolated
+}
+
 /// What the command line asks for.
 struct Options {
   /// Where the handlers run.
-  let place: TCPListener.HandlerExecutor
+  let place: Place
+  /// Whether a handler on the reactor makes an answer, and does not only pass bytes on.
+  let answers: Bool
   let mode: StreamMode
   let reactors: Int
   /// Each reactor has a listener of its own, at the same port.
@@ -95,9 +116,10 @@ struct Options {
   init() {
     var arguments = Arguments(
       usage:
-        "swift-echo [--on reactor|pool] [--mode echo|sink] [--reactors N [--shared-port]] [--report] [PORT]"
+        "swift-echo [--on reactor|pool|isolated] [--answers] [--mode echo|sink] [--reactors N [--shared-port]] [--report] [PORT]"
     )
-    place = arguments.take("--on", or: .pool) { ["reactor": .reactor, "pool": .pool][$0] }
+    place = arguments.take("--on", or: Place.pool)
+    answers = arguments.takeFlag("--answers")
     mode = arguments.take("--mode", or: .echo)
     reactors = arguments.take("--reactors", or: 1) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
     sharesPort = arguments.takeFlag("--shared-port")

@@ -127,6 +127,34 @@ extension StreamListener {
         executor: executor, limits: limits, drain: drain, signals: signals, handlerFailed: handlerFailed,
         handler: handler))
   }
+
+  /// Serves connections like ``serve(on:limits:drain:stopOn:handlerFailed:handler:)``, and runs each handler in the isolation of its
+  /// connection, on the reactor's thread.
+  ///
+  /// The handler's calls on its connection change neither thread nor isolation. A handler that blocks stalls every socket of the reactor.
+  ///
+  /// *Cancellation* and *ordering* are those of ``serve(on:limits:drain:stopOn:handlerFailed:handler:)``.
+  ///
+  /// - Parameters:
+  ///   - limits: How many connections to handle at a time.
+  ///   - drain: How long handlers may continue when the server stops.
+  ///   - signals: The signals that stop the server.
+  ///   - handlerFailed: Called with each error that a handler throws; `nil` to print those that no peer caused.
+  ///   - handler: Serves one connection.
+  /// - Returns: The numbers of connections that were accepted and refused, and how the accepted ones ended.
+  /// - Throws: The errors of ``serve(on:limits:drain:stopOn:handlerFailed:handler:)``.
+  @discardableResult
+  @_disfavoredOverload
+  public func serve(
+    limits: TCPListener.ServeLimits = .init(), drain: TCPListener.Drain = .within(.seconds(30)),
+    stopOn signals: Set<ProcessSignal> = [], handlerFailed: (@Sendable (Connection, any Error) -> Void)? = nil,
+    handler: @escaping @Sendable (isolated Connection) async throws -> Void
+  ) async throws -> TCPListener.ServeReport {
+    try await _serve(
+      ServeRequest(
+        executor: { _ in nil }, limits: limits, drain: drain, signals: signals, handlerFailed: handlerFailed,
+        handler: { try await handler($0) }))
+  }
 }
 
 /// What a call of `serve` asks for.
@@ -142,7 +170,7 @@ public struct _ServeRequest<Connection: ByteStream>: Sendable {
   let handler: @concurrent @Sendable (Connection) async throws -> Void
 
   /// Returns what chooses the executor of each handler.
-  static func executor(_ place: TCPListener.HandlerExecutor) -> @Sendable (Connection) -> (any TaskExecutor)? {
+  package static func executor(_ place: TCPListener.HandlerExecutor) -> @Sendable (Connection) -> (any TaskExecutor)? {
     // The workers have a high priority, so a task of low priority does not use them.
     let workers: (any TaskExecutor)? = Task.currentPriority < .medium ? nil : WorkerPool.shared
     return { place == .reactor ? $0.executor.reactor : workers }

@@ -30,6 +30,7 @@ package struct ByteQueue {
   }
 
   /// Lets `receive` append to the bytes directly.
+  @inline(__always)
   package mutating func append<Result>(_ receive: (inout [UInt8]) -> Result) -> Result {
     makeRoom()
     return receive(&storage)

@@ -25,7 +25,7 @@ extension ByteStream {
     // Read once: each access retains.
     let core = core
     let operation = try core.beginRead(request.kind, timeout, progress, place)
-    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
+    if let suspension = operation.waiting { await wait(forRead: suspension, operation.id, place) }
     return try request.convert(core.end(operation))
   }
 
@@ -44,7 +44,7 @@ extension ByteStream {
     let place = if let place = claimPlace() { place } else { await requeue() }
     let core = core
     let operation = try core.beginRead(.any(upTo: limit), timeout, nil, place)
-    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
+    if let suspension = operation.waiting { await wait(forRead: suspension, operation.id, place) }
     return try core.end(operation).bytes
   }
 

@@ -194,7 +194,7 @@ extension ByteStream {
     let place = if let place = claimPlace() { place } else { await requeue() }
     let core = core
     let operation = try core.beginRead(request.kind, timeout, nil, place)
-    if let suspension = operation.waiting { await wait(for: suspension, .read(operation.id)) }
+    if let suspension = operation.waiting { await wait(forRead: suspension, operation.id, place) }
     let element = try request.convert(core.end(operation))
     guard element != nil, request.kind.canLookAhead, let (outcome, lookahead) = core.lookAhead(request.kind, executor),
       let elements: [Element] = outcome.elements()

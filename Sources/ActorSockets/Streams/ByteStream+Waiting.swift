@@ -15,6 +15,17 @@ extension ByteStream {
     }
   }
 
+  /// Suspends a read until it has an outcome. `beginRead` has just found out that its task is not cancelled.
+  @inline(__always)
+  func wait(forRead suspension: Suspension, _ id: UInt64, _ place: Place) async {
+    // Not `executor`: each access to it or to the core is a call, and retains.
+    if place.executor.isCalledByHandlerTask {
+      await suspension.suspend()
+    } else {
+      await wait(for: suspension) { submit { $0.core.cancel(.read(id)) } }
+    }
+  }
+
   /// Waits until the stream is up: until it is connected, its handshake is done, or the header of a load balancer has arrived.
   ///
   /// There is no need to call it before other operations, because they wait, too.

@@ -1,3 +1,5 @@
+internal import SocketSystem
+
 // Cancels queued operations, because a task or a handle was cancelled.
 //
 // The outcome or the cancellation takes the operation out of its queue, whichever is first. The other finds nothing there. Both
@@ -40,7 +42,7 @@ extension StreamCore {
 extension StreamCore {
   /// A call of the handler task is about to suspend. The call ends now if the task was cancelled before.
   func handlerTaskWaits(for call: QueuedCall) {
-    if Task.isCancelled { cancel(call) }
+    if CurrentTask.isCancelled { cancel(call) }
   }
 
   /// What a call returns or throws for an outcome, `nil` if there is none.
@@ -55,7 +57,7 @@ extension StreamCore {
   /// What a call throws for an error of the stream: `CancellationError` if the stream was closed and the call is made by the
   /// handler task after that task was cancelled.
   func errorOfCall(_ error: any Error) -> any Error {
-    guard let closed = error as? SocketError, closed.code == .closed, Task.isCancelled,
+    guard let closed = error as? SocketError, closed.code == .closed, CurrentTask.isCancelled,
       owner?.executor.isCalledByHandlerTask == true
     else { return error }
     return CancellationError()

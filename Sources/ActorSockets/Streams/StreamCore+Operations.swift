@@ -17,7 +17,7 @@ extension StreamCore {
 
   /// Throws if no more reads are admitted, or the task is cancelled.
   func checkReadable(_ name: String) throws {
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     if let refusal, !lifecycle.readsFindEnd { throw refusal.during(name).thrown }
   }
 
@@ -55,7 +55,7 @@ extension StreamCore {
   ///
   /// - Returns: The number of bytes that were sent, 0 if earlier writes wait; and whether the write is done.
   func sendAtOnce(_ bytes: Span<UInt8>, _ timeout: Timeout?, _ place: Place) throws -> (count: Int, isDone: Bool) {
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     writeLeavesElements()
     writes.share.renew(registration.tick, WriteQueue<Operation>.share)
     guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,

@@ -70,6 +70,10 @@ final class SocketTransport: StreamTransport {
     guard isLarge, inbox == nil else {
       // Read once: each access retains.
       let reactor = registration.reactor
+      if inbox == nil, let socket = registration.socket {
+        let result = buffer.append { storage in reactor.receive(from: socket, appendingTo: &storage) }
+        return noteReceived(result, asked: capacity)
+      }
       let result = noteReceived(receiveIntoScratch(of: reactor), asked: capacity)
       if case .bytes(let count) = result { reactor.withScratch(count) { buffer.append($0) } }
       return result

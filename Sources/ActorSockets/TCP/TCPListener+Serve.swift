@@ -78,6 +78,44 @@ extension TCPListener {
         handlerFailed: handlerFailed, handler: handler))
   }
 
+  /// Serves connections like ``serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``, and runs each handler in the isolation
+  /// of its connection, on the reactor's thread.
+  ///
+  /// ```swift
+  /// try await listener.serve { (connection: isolated TCPConnection) in
+  ///   for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+  /// }
+  /// ```
+  ///
+  /// The handler's calls on its connection change neither thread nor isolation, so this is the fastest place for handlers that are
+  /// short between their calls. A handler that blocks stalls every socket of the reactor. It may use the synchronous members of
+  /// its connection. These, such as ``ByteStream/abort()``, take effect at once.
+  ///
+  /// *Cancellation* and *ordering* are those of ``serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``.
+  ///
+  /// - Parameters:
+  ///   - limits: How many connections to handle at a time.
+  ///   - drain: How long handlers may continue when the server stops.
+  ///   - reactors: The number of reactors that share the connections, 1 to 256.
+  ///   - signals: The signals that stop the server.
+  ///   - handlerFailed: Called with each error that a handler throws; `nil` to print those that no peer caused.
+  ///   - handler: Serves one connection.
+  /// - Returns: The numbers of connections that were accepted and refused, and how the accepted ones ended.
+  /// - Throws: The errors of ``serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``.
+  @discardableResult
+  // A closure whose parameter has no type is a handler of the other kind.
+  @_disfavoredOverload
+  public func serve(
+    limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)), reactors: Int = 1,
+    stopOn signals: Set<ProcessSignal> = [], handlerFailed: (@Sendable (TCPConnection, any Error) -> Void)? = nil,
+    handler: @escaping @Sendable (isolated TCPConnection) async throws -> Void
+  ) async throws -> ServeReport {
+    try await serve(
+      ServeRequest(
+        executor: { _ in nil }, limits: limits, drain: drain, reactors: reactors, signals: signals,
+        handlerFailed: handlerFailed, handler: { try await handler($0) }))
+  }
+
   /// Stops serving: accepts only the connections that already wait, and gives the handlers this long to end. Then
   /// ``serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``, which describes the drain, returns.
   ///

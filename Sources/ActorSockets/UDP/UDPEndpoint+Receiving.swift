@@ -76,7 +76,7 @@ extension UDPEndpoint {
   }
 
   func mayTake(hearsErrors: Bool) throws -> Bool {
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     receives.queue.takeBackLookahead()
     guard receives.queue.isFree else { return false }
     if hearsErrors { try throwReportedError() }

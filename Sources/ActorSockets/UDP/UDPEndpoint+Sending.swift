@@ -21,7 +21,7 @@ extension UDPEndpoint {
   ///   `CancellationError` when the task is cancelled. The endpoint stays usable.
   public func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     if let operation = try sending(Datagram(bytes), timeout, place) { try await finish(operation) }
   }
 
@@ -39,7 +39,7 @@ extension UDPEndpoint {
   ///   cancelled. The endpoint stays usable.
   public func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     if let operation = try sending(Datagram(bytes, to: address), timeout, place) { try await finish(operation) }
   }
 
@@ -56,7 +56,7 @@ extension UDPEndpoint {
   /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``; `.hostNotFound`, `.resolverFailed`.
   public func send(_ bytes: [UInt8], to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     switch try target(endpoint, "send") {
     case .addresses(let addresses):
       let datagram = Datagram(bytes, to: firstReachable(of: addresses))
@@ -84,7 +84,7 @@ extension UDPEndpoint {
   public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
     let datagram = datagram.claimingDescriptors()
     let place = if let place = claimPlace() { place } else { await requeue() }
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
   }
 
@@ -104,7 +104,7 @@ extension UDPEndpoint {
     let passes = datagrams.contains { $0.descriptors != nil }
     let datagrams = passes ? datagrams.map { $0.claimingDescriptors() } : datagrams
     let place = if let place = claimPlace() { place } else { await requeue() }
-    try Task.checkCancellation()
+    try CurrentTask.checkCancellation()
     try checkSendable()
     let (kept, places) = filtered(datagrams)
     let operation = admitSend(.datagrams(kept), timeout, isBatch: true)

@@ -8,6 +8,7 @@
 #ifndef CLINUX_H
 #define CLINUX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "CLinuxDatagrams.h"
@@ -96,6 +97,11 @@ void clinux_name_thread(const char *_Nonnull name);
 
 /// The number of processors that the calling thread may use, sched_getaffinity(2); 1 if it is not known
 int clinux_usable_processors(void);
+
+/// The Swift task that runs on the calling thread; NULL if there is none
+void *_Nullable clinux_current_task(void);
+/// Whether that task is cancelled; false if there is none
+bool clinux_current_task_is_cancelled(void);
 
 /// The object in slot 0 or 1 of the calling thread; NULL at first
 void *_Nullable clinux_thread_object(int place);

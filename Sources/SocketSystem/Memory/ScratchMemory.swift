@@ -28,6 +28,18 @@ import Glibc
     unsafe socket.receive(into: UnsafeMutableRawBufferPointer(rebasing: memory.prefix(limit)))
   }
 
+  /// Receives into the memory, and appends a copy of exactly these bytes to an array: recv(2).
+  package func receive(from socket: BorrowedDescriptor, appendingTo bytes: inout [UInt8]) -> Transfer {
+    // SAFETY: the memory lives as long as this value, so for the call.
+    let result = unsafe socket.receive(into: memory)
+    guard case .bytes(let count) = result, count > 0 else { return result }
+    // SAFETY: initialised bytes.
+    let received = unsafe UnsafeRawBufferPointer(start: memory.baseAddress, count: min(count, memory.count))
+    // An empty array would grow, which takes more instructions than a new one.
+    if bytes.isEmpty { bytes = unsafe [UInt8](received) } else { unsafe bytes.append(contentsOf: received) }
+    return result
+  }
+
   /// Receives bytes to the start of the memory, and descriptors into the inbox: recvmsg(2).
   // SAFETY: as above.
   package func receive(from socket: BorrowedDescriptor, _ inbox: DescriptorInbox) -> Transfer {

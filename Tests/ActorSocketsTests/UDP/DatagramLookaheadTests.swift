@@ -74,7 +74,9 @@ import Testing
     }
   }
 
-  enum Other: CaseIterable, Sendable { case receive, several, withDatagrams, metrics, secondLoop, connect, close, cancel }
+  enum Other: CaseIterable, Sendable {
+    case receive, several, withDatagrams, metrics, secondLoop, connect, close, cancel
+  }
 
   @Test(arguments: DatagramTransport.allCases, Other.allCases)
   func `Whatever else asks for datagrams gets those that were not taken`(

@@ -1,0 +1,146 @@
+import ActorSockets
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Handlers that run in the isolation of their connections.
+@Suite struct IsolatedHandlerTests {
+  private struct Broken: Error {}
+
+  /// Echoes lines. The count is a variable of the handler, which no other thread may see.
+  private static func echo(_ connection: isolated some ByteStream) async throws {
+    var count = 0
+    for try await line in connection.lines {
+      connection.preconditionIsolated()
+      count += 1
+      try await connection.write(utf8: "\(count) \(line)\n")
+      connection.preconditionIsolated()
+    }
+    // A synchronous member needs no `await`.
+    #expect(connection.status.queuedReads == 0)
+  }
+
+  private func serve<Listener: StreamListener>(_ listener: Listener) async throws -> TCPListener.ServeReport {
+    try await listener.serve { (connection: isolated Listener.Connection) in try await Self.echo(connection) }
+  }
+
+  @Test(arguments: ListenerKind.allCases)
+  func `A handler runs in the isolation of its connection, on the reactor's thread`(kind: ListenerKind) async throws {
+    try await within("all are answered") {
+      let reactor = Reactor()
+      let listener = try kind.listener(on: reactor)
+      let serving = Task { try await serve(listener) }
+      let clients = try await listener.clients(20)
+      for number in 1...3 {
+        for client in clients { try await client.send("line \(number)\n") }
+        for client in clients {
+          #expect(try await client.receive(exactly: 9) == Array("\(number) line \(number)\n".utf8))
+        }
+      }
+      // The drain ends the loops of the handlers.
+      serving.cancel()
+      for client in clients { #expect(try await client.receiveToEnd().isEmpty) }
+      let report = try await serving.value
+      #expect(report.accepted == 20 && report.finished == 20)
+    }
+  }
+
+  @Test func `A closure whose parameter has no type runs on the pool`() async throws {
+    try await within("it is served") {
+      let reactor = Reactor()
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let wasIsolated = Notes<Bool>()
+      let serving = Task {
+        try await listener.serve { connection in
+          wasIsolated.add(connection.executor.isIsolatingCurrentContext() ?? true)
+        }
+      }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      #expect(try await client.receiveToEnd().isEmpty)
+      serving.cancel()
+      _ = try await serving.value
+      #expect(wasIsolated.all == [false])
+    }
+  }
+
+  @Test func `With several reactors, each handler runs on the thread of its connection's reactor`() async throws {
+    try await within("all are answered") {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+      let reactors = Notes<ObjectIdentifier>()
+      let serving = Task {
+        try await listener.serve(reactors: 3) { (connection: isolated TCPConnection) in
+          reactors.add(ObjectIdentifier(connection.executor.reactor))
+          try await Self.echo(connection)
+        }
+      }
+      for _ in 0..<9 {
+        let client = try RawSocket.connected(to: listener.localAddresses[0])
+        try client.send("a\n")
+        #expect(try await client.receive(exactly: 4) == Array("1 a\n".utf8))
+        client.close()
+      }
+      serving.cancel()
+      _ = try await serving.value
+      #expect(Set(reactors.all).count == 3)
+    }
+  }
+
+  @Test func `Errors, drains and cancellation reach a handler as they reach others`() async throws {
+    try await within("the server ends") {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+      let failures = Notes<String>()
+      let outcomes = Notes<String>()
+      let waits = Gate()
+      let serving = Task {
+        try await listener.serve(
+          drain: .within(.zero, idleReads: .wait), handlerFailed: { failures.add("\(type(of: $1))") }
+        ) { (connection: isolated TCPConnection) in
+          if try await connection.read(exactly: 1) == [0] { throw Broken() }
+          waits.open()
+          defer { connection.preconditionIsolated() }
+          do {
+            _ = try await connection.read()
+          } catch is CancellationError {
+            outcomes.add("cancelled: \(Task.isCancelled)")
+          }
+        }
+      }
+      let broken = try RawSocket.connected(to: listener.localAddresses[0])
+      try broken.send([0])
+      await #expect(throws: SystemError.self) { try await broken.receive() }
+      let waiting = try RawSocket.connected(to: listener.localAddresses[0])
+      try waiting.send([1])
+      await waits.wait()
+      serving.cancel()
+      let report = try await serving.value
+      #expect(report.failed == 1 && report.aborted == 1 && report.accepted == 2)
+      #expect(failures.all == ["Broken"])
+      #expect(outcomes.all == ["cancelled: true"])
+    }
+  }
+
+  /// The handler's calls need no queue, but calls that were queued before come first.
+  @Test func `Calls of others that were made before come before the handler's`() async throws {
+    try await within("all is written") {
+      let reactor = Reactor()
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let serving = Task {
+        try await listener.serve { (connection: isolated TCPConnection) in
+          for round in 0..<100 {
+            // Queued while the handler's own code runs.
+            let earlier = connection.enqueueWrite(Array("a\(round) ".utf8))
+            try await connection.write(utf8: "b\(round) ")
+            try await earlier.value
+          }
+        }
+      }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      let text = String(decoding: try await client.receiveToEnd(), as: UTF8.self)
+      #expect(text == (0..<100).map { "a\($0) b\($0) " }.joined())
+      serving.cancel()
+      _ = try await serving.value
+    }
+  }
+}
