@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what an echo, a datagram, a handshake or a line needs: its system calls, allocations, instructions.
+"""Counts what an echo, a datagram, a handshake or a line needs: its system calls, allocations, instructions, cache lines.
 
 Unlike processor time, these hardly depend on what else the machine does, so they can have thresholds: --check compares
 them with those in thresholds.json. The README beside this file says how to read them. Needs Python 3.9, Swift, cc,
@@ -29,7 +29,13 @@ RUNS_ABOVE_THRESHOLD = 3
 # How far today's instructions may grow: other versions of a compiler or a library are not to be mistakes.
 ROOM_FOR_INSTRUCTIONS = 1.05
 
+# The caches that cachegrind simulates: size, ways, bytes of a line. The last level has the size of a second-level cache.
+FIRST_LEVEL = "32768,8,64"
+LAST_LEVEL = "1048576,16,64"
+
 ECHO = {"connections": 128, "size": 64}
+# So many that the memory of all connections is larger than the last-level cache.
+MANY_ECHOES = {"connections": 1024, "size": 64}
 DATAGRAMS = {"sockets": 8, "in-flight": 16, "size": 64}
 HANDSHAKES = {"connections": 32, "session": "new"}
 LINES = {"size": 80}
@@ -47,6 +53,7 @@ class Case:
     options: dict
     requests: int
     encrypted: bool = False
+    counters: tuple = ("system_calls", "allocations", "instructions")
 
 
 def framing_server(mode, form, place="reactor"):
@@ -60,6 +67,9 @@ def datagram_server(mode):
 CASES = {
     "echo in plain C": Case(["raw-c-echo"], "echo", ECHO, 20000),
     "echo on the reactor": Case(["swift-echo", "--on", "reactor"], "echo", ECHO, 20000),
+    "echo of many connections": Case(
+        ["swift-echo", "--on", "reactor"], "echo", MANY_ECHOES, 20000, counters=("cache_lines",)
+    ),
     "echo on the pool": Case(["swift-echo", "--on", "pool"], "echo", ECHO, 20000),
     "answer on the reactor": Case(["swift-echo", "--on", "reactor", "--answers"], "echo", ECHO, 20000),
     "answer in isolation": Case(["swift-echo", "--on", "isolated"], "echo", ECHO, 20000),
@@ -153,10 +163,29 @@ def count_instructions(tools, case, requests):
     return {"instructions": int(match[1])}
 
 
+def count_cache_lines(tools, case, requests):
+    """The lines that are read or written and not in the simulated cache, outside of the kernel."""
+    program, *arguments = tools.command(case)
+    profile = tools.profiles / "cachegrind"
+    command = ["valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", f"--cachegrind-out-file={profile}"]
+    command += [f"--I1={FIRST_LEVEL}", f"--D1={FIRST_LEVEL}", f"--LL={LAST_LEVEL}"]
+    command += [tools.without_debug_information(program), *arguments]
+    with running_server(program.name, command) as (_, host, port):
+        tools.load(case, host, port, requests)
+    text = profile.read_text(errors="replace")
+    events = re.search(r"^events: (.*)$", text, re.MULTILINE)
+    summary = re.search(r"^summary: ?(.*)$", text, re.MULTILINE)
+    if not events or not summary:
+        raise Failure(f"valgrind wrote no summary for {program.name}")
+    counts = dict(zip(events[1].split(), map(int, summary[1].split())))
+    return {"cache_lines": counts["DLmr"] + counts["DLmw"]}
+
+
 COUNTERS = {
     "system_calls": count_system_calls,
     "allocations": count_allocations,
     "instructions": count_instructions,
+    "cache_lines": count_cache_lines,
 }
 
 
@@ -185,6 +214,7 @@ def count(tools, case, counters, runs=1):
 def print_counts(results):
     columns = {"system_calls": ("system calls", ".3f"), "allocations": ("allocations", ".3f")}
     columns |= {"bytes": ("bytes allocated", ".0f"), "instructions": ("instructions", ".0f")}
+    columns |= {"cache_lines": ("cache lines", ".1f")}
     rows = [
         [case, *[format(counts[key], form) if key in counts else "-" for key, (_, form) in columns.items()]]
         for case, counts in results.items()
@@ -215,7 +245,7 @@ def accept_instructions(results, thresholds):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Counts system calls, allocations and instructions of one request.")
+    parser = argparse.ArgumentParser(description="Counts what one request needs.")
     parser.add_argument(
         "--check", action="store_true", help=f"fail if a count is above its threshold in {THRESHOLDS.name}"
     )
@@ -248,7 +278,7 @@ def measure(arguments):
         tools = Tools(binaries, directory, stack.enter_context(tls.certificate()), profiles)
         for name, case in cases.items():
             print(f"  counting: {name}", flush=True)
-            counters = arguments.counter or COUNTERS
+            counters = arguments.counter or case.counters
             results[name] = count(tools, case, counters)
             if arguments.check and excesses({name: results[name]}, thresholds):
                 results[name] = count(tools, case, counters, runs=RUNS_ABOVE_THRESHOLD)

@@ -102,7 +102,7 @@ extension TCPListener {
   ) async throws -> ServeReport {
     try await serve(
       tls: context, choosing: { _ in nil }, limits, drain, reactors, signals, handshakeFailed, handlerFailed
-    ) { try await handler($0) }
+    ) { try await $0.run(isolated: handler) }
   }
 
   private static func handlerError(

@@ -31,7 +31,8 @@ public actor TLSConnection: ByteStream {
   public nonisolated let executor: ReactorExecutor
   /// The queues of the connection and the transport that moves the bytes.
   public let _core: _StreamCore
-  /// The stream beneath. Its operations throw `.upgraded`.
+  /// The stream beneath. Its operations throw `.upgraded`. It has an isolation domain of its own, so its calls and those of this
+  /// connection have no order among each other.
   public nonisolated let carrier: any ByteStream
 
   nonisolated let registration: Registration

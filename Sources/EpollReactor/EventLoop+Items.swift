@@ -30,7 +30,7 @@ extension EventLoop {
   private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ preference: TaskPreference) {
     self.preference = preference
     if executor.mayCompute { stopCollecting() }
-    defer { if executor.mayCompute { handover.isCollecting = true } }
+    defer { handover.isCollecting = true }
     switch preference {
     case .other:
       // SAFETY: as above.

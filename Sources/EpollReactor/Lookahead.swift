@@ -65,3 +65,34 @@ internal import Synchronization
     return (count, count > 0 ? ends[count - 1] : 0)
   }
 }
+
+/// How many elements a loop looks ahead at.
+///
+/// Elements are copied in vain at most once for each that was taken, plus one. A loop that takes turns with other reads soon looks
+/// ahead only at every other one of its own.
+package struct LookaheadLimit: Equatable {
+  /// The largest limit. A loop on the reactor takes so many elements without a pause for other sockets.
+  package static let most = 64
+
+  private var count: UInt8
+
+  /// - Parameter count: The first limit, up to `most`.
+  package init(_ count: Int) { self.count = UInt8(count) }
+
+  /// Returns the number of elements to look ahead at now, at least one; `nil` for none, once.
+  package mutating func next() -> Int? {
+    if count > 0 { return Int(count) }
+    count = 1
+    return nil
+  }
+
+  /// Learns how many elements were taken. It doubles if they were all, and otherwise is their number.
+  package mutating func learn(taken: Int, of offered: Int) {
+    if taken < offered {
+      count = UInt8(taken)
+    } else if taken == count {
+      // A smaller number says nothing about the loop: no further elements had arrived.
+      count = UInt8(min(2 * taken, Self.most))
+    }
+  }
+}

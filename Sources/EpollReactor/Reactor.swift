@@ -48,8 +48,8 @@ public final class Reactor: TaskExecutor {
   /// Shuts down the reactor: aborts all its sockets. Their operations, and all later ones, throw `.reactorShutDown`. The thread
   /// continues to run for the tasks and actors that still use it.
   ///
-  /// *Ordering*: it takes effect after the calls that were made before it. Calling it again does nothing, and neither does
-  /// calling it on ``shared``.
+  /// *Ordering*: it takes effect after the calls that were made before it. Until then, a loop may still get elements that had
+  /// arrived. Calling it again does nothing, and neither does calling it on ``shared``.
   public func shutdown() {
     if isShared { return }
     submit { [loop] in loop.shutDown() }

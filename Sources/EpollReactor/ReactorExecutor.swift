@@ -10,7 +10,7 @@ public final class ReactorExecutor: SerialExecutor {
   /// The reactor whose thread runs the jobs.
   public let reactor: Reactor
   /// Whether the jobs are the user's code, which may run for long.
-  let mayCompute: Bool
+  private let runsUserCode: Atomic<Bool>
 
   /// Decides which call of this domain may begin.
   let admission = AdmissionOrder()
@@ -23,14 +23,20 @@ public final class ReactorExecutor: SerialExecutor {
   /// - Parameter reactor: The reactor whose thread runs the domain's code.
   public init(_ reactor: Reactor) {
     self.reactor = reactor
-    mayCompute = true
+    runsUserCode = Atomic(true)
   }
 
   /// Creates the domain of a socket, whose calls are all short.
   package init(ofSocketOn reactor: Reactor) {
     self.reactor = reactor
-    mayCompute = false
+    runsUserCode = Atomic(false)
   }
+
+  /// Whether a job may run for long.
+  var mayCompute: Bool { runsUserCode.load(ordering: .relaxed) }
+
+  /// From now on, jobs of this domain may run for long. Safe to call from any thread.
+  package func willRunUserCode() { runsUserCode.store(true, ordering: .relaxed) }
 
   /// Adds a job to the end of the reactor's queue. Called by the Swift runtime.
   ///

@@ -57,4 +57,34 @@ import Testing
     let later = Lookahead(ends: [1], executor)
     #expect(later.take() == 0)
   }
+
+  /// Looks ahead again and again. As many elements as are looked for have arrived.
+  ///
+  /// - Parameter taken: How many elements the loop takes after each look.
+  /// - Returns: The limit of each look.
+  private func limits(_ taken: [Int]) -> [Int?] {
+    var limit = LookaheadLimit(1)
+    return taken.map { taken in
+      let next = limit.next()
+      if let next { limit.learn(taken: min(taken, next), of: next) }
+      return next
+    }
+  }
+
+  @Test func `A loop that took all looks twice as far next time, another one as far as it took`() {
+    #expect(limits([99, 99, 99, 2, 99, 99]) == [1, 2, 4, 8, 2, 4])
+    #expect(limits([Int](repeating: 99, count: 9)) == [1, 2, 4, 8, 16, 32, 64, 64, 64])
+  }
+
+  @Test func `A loop that took nothing does not look ahead at its next read`() {
+    #expect(limits([0, 0, 0, 1, 1]) == [1, nil, 1, nil, 1])
+  }
+
+  @Test func `If fewer elements had arrived, the limit stays`() {
+    var limit = LookaheadLimit(8)
+    limit.learn(taken: 3, of: 3)
+    #expect(limit == LookaheadLimit(8))
+    limit.learn(taken: 2, of: 3)
+    #expect(limit == LookaheadLimit(2))
+  }
 }

@@ -87,7 +87,7 @@ import Testing
           Task(executorPreference: Self.workers) { reactor.submit { arrived.withLock { $0 += 1 } } }
         }
         return (0..<Self.workers.mostWorkers).map { _ in
-          Task(executorPreference: Self.workers) { Self.block { arrived.withLock { $0 } == 8 } }
+          Task(executorPreference: Self.workers) { blockThread { arrived.withLock { $0 } == 8 } }
         }
       }.value
       for task in blocking { #expect(await task.value) }
@@ -100,7 +100,7 @@ import Testing
       let hasRun = Locked(false)
       let preference: (any TaskExecutor)? = isHandedOver ? reactor : nil
       let blocking = await Task(executorPreference: preference) {
-        let blocking = Task(executorPreference: Self.workers) { Self.block { hasRun.withLock { $0 } } }
+        let blocking = Task(executorPreference: Self.workers) { blockThread { hasRun.withLock { $0 } } }
         Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
         return blocking
       }.value
@@ -115,7 +115,7 @@ import Testing
       Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
       // They run in the same turn, behind this job.
       reactor.submit { _ = poll(nil, 0, 1) }
-      return Task(executorPreference: reactor) { Self.block { hasRun.withLock { $0 } } }
+      return Task(executorPreference: reactor) { blockThread { hasRun.withLock { $0 } } }
     }
     #expect(await blocking.value.value)
   }
@@ -162,7 +162,7 @@ import Testing
       let hasRun = Locked(false)
       let begunMeanwhile = await Task(executorPreference: reactor) {
         Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
-        return Self.block { hasRun.withLock { $0 } }
+        return blockThread { hasRun.withLock { $0 } }
       }.value
       #expect(begunMeanwhile)
       if !begunMeanwhile { return }
@@ -177,7 +177,7 @@ import Testing
     func startsWork() -> Bool {
       let hasRun = Locked(false)
       Task(executorPreference: WorkerPoolTests.workers) { hasRun.withLock { $0 = true } }
-      return WorkerPoolTests.block { hasRun.withLock { $0 } }
+      return blockThread { hasRun.withLock { $0 } }
     }
   }
 
@@ -193,23 +193,12 @@ import Testing
   @Test func `Handlers that block every worker do not hold up the other tasks of the program`() async throws {
     let isOver = Gate()
     let blocking = (0..<Self.workers.mostWorkers).map { _ in
-      Task(executorPreference: Self.workers) { Self.block { isOver.isOpen } }
+      Task(executorPreference: Self.workers) { blockThread { isOver.isOpen } }
     }
     try await within("other tasks have run") {
       for _ in 0..<20 { await Task(executorPreference: globalConcurrentExecutor) {}.value }
     }
     isOver.open()
     for task in blocking { #expect(await task.value) }
-  }
-
-  /// Blocks the thread until the condition is true.
-  ///
-  /// - Returns: Whether it came true in time.
-  private static func block(until condition: () -> Bool) -> Bool {
-    for _ in 0..<20_000 * patience {
-      if condition() { return true }
-      _ = poll(nil, 0, 1)
-    }
-    return false
   }
 }

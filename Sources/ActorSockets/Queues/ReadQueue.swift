@@ -126,8 +126,7 @@ struct ReadQueue<Tag> {
   private var spare: Entry?
   /// The elements at the front of the buffer that a loop may take; `nil` if there are none.
   var lookahead: Lookahead?
-  /// The number of elements that a loop looks ahead at next time; 0 for none once. See ReadQueue+Lookahead.swift.
-  var lookaheadLimit: UInt16 = 1
+  var lookaheadLimit = LookaheadLimit(1)
 
   /// The bytes that no read has taken.
   @inline(__always)

@@ -14,10 +14,11 @@ extension StreamCore {
   func lookAhead(_ kind: ReadKind, _ executor: ReactorExecutor) -> (elements: ReadOutcome, Lookahead)? {
     if !mayLookAhead { return nil }
     reads.share.renew(registration.tick, ReadQueue<Operation>.share)
-    guard !reads.share.isSpent, let limit = reads.queue.mayLookAhead(), let ahead = ahead(kind, atMost: limit) else {
-      return nil
-    }
-    reads.share.use(operations: ReadOutcome.cost(ofBatch: ahead.ends.count))
+    guard !reads.share.isSpent, let most = reads.queue.mayLookAhead(),
+      let ahead = ahead(kind, atMost: min(most, reads.share.operations))
+    else { return nil }
+    // Each element costs as much as the read that it saves, because a loop on the reactor runs its body for each.
+    reads.share.use(operations: ahead.ends.count)
     let lookahead = Lookahead(ends: ahead.ends, executor)
     reads.queue.lookahead = lookahead
     return (ahead.frames, lookahead)

@@ -113,7 +113,7 @@ extension TCPListener {
     try await serve(
       ServeRequest(
         executor: { _ in nil }, limits: limits, drain: drain, reactors: reactors, signals: signals,
-        handlerFailed: handlerFailed, handler: { try await handler($0) }))
+        handlerFailed: handlerFailed, handler: { try await $0.run(isolated: handler) }))
   }
 
   /// Stops serving: accepts only the connections that already wait, and gives the handlers this long to end. Then

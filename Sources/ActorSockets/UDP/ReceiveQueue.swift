@@ -47,6 +47,7 @@ struct ReceiveQueue<Tag> {
   private var isBorrowed = false
   /// The datagrams at the front of the fetched ones that a loop may take; `nil` if there are none.
   private(set) var lookahead: Lookahead?
+  private var lookaheadLimit = LookaheadLimit(LookaheadLimit.most)
 
   /// The number of calls that wait.
   var count: Int { waiting.count }
@@ -104,8 +105,8 @@ struct ReceiveQueue<Tag> {
   /// - Parameter executor: The isolation domain of the endpoint.
   /// - Returns: The datagrams; `nil` if there are none.
   mutating func lookAhead(_ executor: ReactorExecutor) -> ElementsAhead<Datagram>? {
-    guard isFree, lookahead == nil, !fetched.isEmpty else { return nil }
-    let datagrams = Array(fetched.all.prefix { $0.descriptors == nil })
+    guard isFree, lookahead == nil, !fetched.isEmpty, let limit = lookaheadLimit.next() else { return nil }
+    let datagrams = Array(fetched.all.prefix(limit).prefix { $0.descriptors == nil })
     if datagrams.isEmpty { return nil }
     let lookahead = Lookahead(ends: Array(1...datagrams.count), executor)
     self.lookahead = lookahead
@@ -117,7 +118,9 @@ struct ReceiveQueue<Tag> {
   /// Takes back the datagrams that a loop has not taken.
   mutating func takeBackLookahead() {
     guard let lookahead = lookahead.take() else { return }
-    for _ in 0..<lookahead.takeBack().count { _ = fetched.popFirst() }
+    let (count, _) = lookahead.takeBack()
+    lookaheadLimit.learn(taken: count, of: lookahead.count)
+    for _ in 0..<count { _ = fetched.popFirst() }
   }
 
   /// Returns the next step.

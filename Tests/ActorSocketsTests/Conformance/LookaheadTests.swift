@@ -26,7 +26,7 @@ import Testing
       try await server.hasBuffered(text.utf8.count)
       waiting.cancel()
       await expectCancellation { _ = try await waiting.value }
-      await server.assumeLookahead(of: 256)
+      await server.assumeLookahead(of: 64)
       loop = server.lines.makeAsyncIterator()
       #expect(try await loop.next() == "0")
     }
@@ -159,7 +159,7 @@ import Testing
       let hasLookedAhead = Gate()
       let mayGoOn = Gate()
       let cancelled = Task {
-        await server.assumeLookahead(of: 256)
+        await server.assumeLookahead(of: 64)
         var loop = server.lines.makeAsyncIterator()
         #expect(try await loop.next() == "1")
         hasLookedAhead.open()
@@ -339,22 +339,23 @@ import Testing
     try await within("they are read") {
       let scene = try await Scene(.inMemory)
       let costs = await scene.server.lookAheadCosts()
-      #expect(costs == [1, nil])
+      #expect(costs == [3, 1, nil])
     }
   }
 }
 
 extension ByteStream {
   /// Has the next loop look ahead at this number of elements.
-  fileprivate func assumeLookahead(of limit: UInt16) { core.reads.queue.lookaheadLimit = limit }
+  fileprivate func assumeLookahead(of limit: Int) { core.reads.queue.lookaheadLimit = LookaheadLimit(limit) }
 
-  /// Looks ahead with a whole share, and with none.
+  /// Looks ahead with a whole share, with a share of one operation, and with none.
   ///
   /// - Returns: How many operations of the share each look has used; `nil` if it found nothing.
   fileprivate func lookAheadCosts() -> [Int?] {
-    [0, 1_000].map { used in
+    [0, 63, 64].map { used in
       core.reads.queue.takeBackLookahead()
-      core.reads.queue.lookaheadLimit = 256
+      core.reads.queue.lookaheadLimit = LookaheadLimit(64)
+      core.reads.renewShare()
       core.reads.share.renew(core.registration.tick, ReadQueue<Operation>.share)
       core.reads.share.use(operations: used)
       let before = core.reads.share.operations

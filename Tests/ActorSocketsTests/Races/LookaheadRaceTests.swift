@@ -60,7 +60,7 @@ import Testing
       let looped = begin(on: reactor, using: &random) {
         var loop = server.lines(timeout: .within(.zero)).makeAsyncIterator()
         var got: [Int] = []
-        await server.setLookahead(UInt16(lines))
+        await server.setLookahead(lines)
         do {
           while got.count < lines, let line = try await loop.next() { got.append(Int(line) ?? -1) }
         } catch let error as SocketError where error.code == .timedOut {
@@ -115,5 +115,5 @@ import Testing
 }
 
 extension ByteStream {
-  fileprivate func setLookahead(_ limit: UInt16) { core.reads.queue.lookaheadLimit = limit }
+  fileprivate func setLookahead(_ limit: Int) { core.reads.queue.lookaheadLimit = LookaheadLimit(limit) }
 }

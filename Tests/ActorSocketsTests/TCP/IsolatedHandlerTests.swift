@@ -143,4 +143,31 @@ import Testing
       _ = try await serving.value
     }
   }
+
+  /// A handler of another connection has work on the workers, which the loop of the reactor collects.
+  @Test func `Work for the workers begins while a handler computes`() async throws {
+    try await within("they are served") {
+      let reactor = Reactor()
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let begunMeanwhile = Notes<Bool>()
+      let serving = Task {
+        try await listener.serve { (connection: isolated TCPConnection) in
+          for try await _ in connection.lines {
+            let hasRun = Gate()
+            Task(executorPreference: WorkerPool.shared) { hasRun.open() }
+            begunMeanwhile.add(blockThread { hasRun.isOpen })
+            try await connection.write(utf8: "\n")
+          }
+        }
+      }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      for _ in 0..<20 {
+        try client.send("\n")
+        #expect(try await client.receive(exactly: 1) == [10])
+      }
+      serving.cancel()
+      _ = try await serving.value
+      #expect(begunMeanwhile.all == [Bool](repeating: true, count: 20))
+    }
+  }
 }

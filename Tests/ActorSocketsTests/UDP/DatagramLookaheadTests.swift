@@ -136,6 +136,20 @@ import Testing
   }
 
   @Test(arguments: DatagramTransport.allCases)
+  func `A loop that takes few of the datagrams copies few of them`(transport: DatagramTransport) async throws {
+    try await within("they are received") {
+      var scene = try await Scene(transport, 9)
+      let server = scene.server
+      for round in 0..<3 as Range<UInt8> {
+        #expect(try await server.receive().bytes == [2 * round + 1])
+        #expect(try await scene.loop.next()?.bytes == [2 * round + 2])
+        // Nothing was taken from those of the last look, so every other call of the loop looks at one.
+        #expect(await server.datagramsAhead == (round % 2 == 0 ? nil : 1))
+      }
+    }
+  }
+
+  @Test(arguments: DatagramTransport.allCases)
   func `A loop takes nothing from a call that borrows datagrams`(transport: DatagramTransport) async throws {
     try await within("they are received") {
       let reactor = Reactor()
@@ -212,4 +226,9 @@ import Testing
       }.value
     }
   }
+}
+
+extension UDPEndpoint {
+  /// The number of datagrams that a loop may take.
+  fileprivate var datagramsAhead: Int? { receives.queue.lookahead?.count }
 }
