@@ -22,29 +22,33 @@ protocol LaneQueue {
 
 /// What a lane may still do in one iteration of the loop.
 struct Share {
-  private var tick = 0
-  private(set) var operations: Int
-  private(set) var bytes: Int
+  private var tick: UInt32 = 0
+  private var operationsLeft: Int32
+  private var bytesLeft: Int32
 
   /// - Parameters:
   ///   - operations: How many operations may be carried out.
   ///   - bytes: How many bytes may be moved.
   init(operations: Int, bytes: Int = .max) {
-    self.operations = operations
-    self.bytes = bytes
+    operationsLeft = Int32(clamping: operations)
+    bytesLeft = Int32(clamping: bytes)
   }
+
+  var operations: Int { Int(operationsLeft) }
+  var bytes: Int { Int(bytesLeft) }
 
   /// The share of one direction of a stream.
   static var stream: Share { Share(operations: 64, bytes: 262_144) }
 
-  var isSpent: Bool { operations <= 0 || bytes <= 0 }
+  var isSpent: Bool { operationsLeft <= 0 || bytesLeft <= 0 }
 
-  mutating func use(operations count: Int) { operations -= count }
-  mutating func use(bytes count: Int) { bytes -= count }
+  mutating func use(operations count: Int) { operationsLeft = Int32(clamping: operations - count) }
+  mutating func use(bytes count: Int) { bytesLeft = Int32(clamping: bytes - count) }
 
   /// Gives all of `full` again if another iteration of the loop has begun.
   @inline(__always)
   mutating func renew(_ tick: Int, _ full: Share) {
+    let tick = UInt32(truncatingIfNeeded: tick)
     if tick == self.tick { return }
     self = full
     self.tick = tick
@@ -53,13 +57,13 @@ struct Share {
 
 /// A queue of operations, and how far they are carried out.
 struct Lane<Queue: LaneQueue> {
-  var queue = Queue()
   var share = Queue.share
   private(set) var isPumping = false
   /// The first operation has no time to wait: it takes only what can be done at once.
   var isImmediate = false
   /// The first operation's caller hears how far it has come.
   var hasProgress = false
+  var queue = Queue()
 
   /// Begins to carry out what the queue says.
   ///

@@ -13,18 +13,10 @@ package final class Operation {
     case upgrade(Upgrade)
   }
 
+  // Those that every read uses come first: see `StreamCore`.
+
   /// The number of the operation in its queue.
   var id: UInt64 = 0
-  let waiter: Waiter
-  let timeout: Timeout?
-  let progress: ProgressHandler?
-  /// When the operation was called. Once it begins with a timeout that starts then: when it began.
-  var start: Int64
-  /// The time of the call, or of the loop iteration of the call; 0 until the operation has to wait, and for an upgrade.
-  var called: Int64 = 0
-  var deadline: DeadlineKey?
-  /// When the timeout expires; `.max` while there is no deadline. A borrow that continues to wait keeps it.
-  private var expiry = Int64.max
   /// The suspension of the call.
   var suspension: Suspension?
   /// The queue entry, kept for reuse after it has left the queue.
@@ -37,6 +29,16 @@ package final class Operation {
   var isOverdue = false
   /// Whether the call returns the operation for reuse.
   var isReusable = false
+  let waiter: Waiter
+  /// The time of the call, or of the loop iteration of the call; 0 until the operation has to wait, and for an upgrade.
+  var called: Int64 = 0
+  var deadline: DeadlineKey?
+  let timeout: Timeout?
+  let progress: ProgressHandler?
+  /// When the operation was called. Once it begins with a timeout that starts then: when it began.
+  var start: Int64
+  /// When the timeout expires; `.max` while there is no deadline. A borrow that continues to wait keeps it.
+  private var expiry = Int64.max
 
   init(_ waiter: Waiter, timeout: Timeout?, progress: ProgressHandler?, start: Int64) {
     self.waiter = waiter
@@ -51,6 +53,7 @@ package final class Operation {
   /// Sets the outcome. Called exactly once.
   ///
   /// - Returns: Whether the operation was enqueued.
+  @inline(__always)
   func finish(_ registration: Registration, _ outcome: consuming Result<OperationOutcome, any Error>) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     if case .failure(let error as SocketError) = outcome, let layerError = error.layerError {

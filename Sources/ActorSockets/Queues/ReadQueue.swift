@@ -116,6 +116,7 @@ struct ReadQueue<Tag> {
   var arrived = ReadBuffer()
   private var phase = Phase.opening
   var firstRead = FirstRead.notBegun
+  var lookaheadLimit = LookaheadLimit(1)
   var entries = FIFO<Entry>()
   /// Reads that fail because a read before them did. Each leaves in one of the next steps.
   var failedByPredecessor = FIFO<Entry>()
@@ -126,7 +127,6 @@ struct ReadQueue<Tag> {
   private var spare: Entry?
   /// The elements at the front of the buffer that a loop may take; `nil` if there are none.
   var lookahead: Lookahead?
-  var lookaheadLimit = LookaheadLimit(1)
 
   /// The bytes that no read has taken.
   @inline(__always)

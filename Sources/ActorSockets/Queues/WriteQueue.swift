@@ -80,18 +80,18 @@ struct WriteQueue<Tag> {
 
   private var entries = FIFO<Entry>()
   private var refusal: SocketError?
+  private(set) var isOpen = false
+  /// A half-close was admitted.
+  private(set) var isFinishing = false
+  /// The half-close was carried out.
+  private(set) var isFinished = false
   /// The bytes that the transport had taken and not sent when the queue was refused.
   private var heldBack = 0
-  private(set) var isOpen = false
   private(set) var queuedBytes = 0
   /// The part of `queuedBytes` that is in files, not in memory.
   private(set) var queuedFileBytes = 0
   /// The number of writes that a call waits for.
   private(set) var waiting = 0
-  /// A half-close was admitted.
-  private(set) var isFinishing = false
-  /// The half-close was carried out.
-  private(set) var isFinished = false
   private var nextID: ID = 0
   /// The number of pieces of the first entry that are completely sent, and the number of bytes sent of the next piece.
   private var sentPieces = 0

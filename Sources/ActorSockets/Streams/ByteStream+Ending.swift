@@ -16,9 +16,9 @@ extension ByteStream {
     let place = claimPlaceNow()
     if core.lifecycle.peerHasFinished { return }
     if core.lifecycle.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
-    let waiter = try waiter(in: \.waiters.peerFinished, place)
+    let waiter = try waiter(in: \.peerFinished, place)
     core.transport.findEnd()
-    try await wait(for: waiter, in: \.waiters.peerFinished)
+    try await wait(for: waiter, in: \.peerFinished)
   }
 
   /// Closes the stream: waiting reads fail with `.closed`, waiting writes are sent, then the descriptor is closed.
@@ -76,7 +76,7 @@ extension ByteStream {
     get async throws {
       let place = claimPlaceNow()
       if let report = core.lifecycle.report { return report }
-      return try await wait(for: waiter(in: \.waiters.closed, place), in: \.waiters.closed)
+      return try await wait(for: waiter(in: \.closed, place), in: \.closed)
     }
   }
 }

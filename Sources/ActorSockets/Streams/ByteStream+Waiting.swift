@@ -11,7 +11,7 @@ extension ByteStream {
       core.handlerTaskWaits(for: call)
       await suspension.suspend()
     } else {
-      await wait(for: suspension) { submit { $0.core.cancel(call) } }
+      await waitAndListen(for: suspension, call)
     }
   }
 
@@ -22,8 +22,15 @@ extension ByteStream {
     if place.executor.isCalledByHandlerTask {
       await suspension.suspend()
     } else {
-      await wait(for: suspension) { submit { $0.core.cancel(.read(id)) } }
+      await waitAndListen(for: suspension, .read(id))
     }
+  }
+
+  /// Suspends an operation of a task that is no handler task. Not inlined: the frames of reads and writes are part of every idle
+  /// connection, and this needs 100 bytes more.
+  @inline(never)
+  private func waitAndListen(for suspension: Suspension, _ call: QueuedCall) async {
+    await wait(for: suspension) { submit { $0.core.cancel(call) } }
   }
 
   /// Waits until the stream is up: until it is connected, its handshake is done, or the header of a load balancer has arrived.
@@ -42,7 +49,7 @@ extension ByteStream {
   package func waitUntilOpen(_ place: Place) async throws {
     if core.state == .open { return }
     if core.lifecycle.report != nil { throw core.endError.during("connect").thrown }
-    try await wait(for: waiter(in: \.waiters.open, place), in: \.waiters.open)
+    try await wait(for: waiter(in: \.open, place), in: \.open)
   }
 
   /// Waits until the listener that serves this connection stops. Use it to send a farewell message or to stop background work. A
@@ -61,32 +68,32 @@ extension ByteStream {
   private func waitForDrain(_ place: Place) async throws {
     if isDraining { return }
     if core.lifecycle.report != nil { throw core.endError.during("waitUntilDraining").thrown }
-    try await wait(for: waiter(in: \.waiters.draining, place), in: \.waiters.draining)
+    try await wait(for: waiter(in: \.draining, place), in: \.draining)
   }
 
   func waitUntilReleased(_ place: Place) async {
     if core.isReleased { return }
-    guard let waiter = try? waiter(in: \.waiters.released, place) else { return }
-    try? await wait(for: waiter, in: \.waiters.released)
+    guard let waiter = try? waiter(in: \.released, place) else { return }
+    try? await wait(for: waiter, in: \.released)
   }
 
   /// Begins to wait until one of the stream's conditions holds. Check the condition just before, in the same job: the runtime may
   /// suspend a task at any `await`.
   func waiter<Value: Sendable>(
-    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable, _ place: Place
+    in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable, _ place: Place
   ) throws -> Waiters<Value>.Waiter {
     try Task.checkCancellation()
-    return core[keyPath: waiters].add(place)
+    return core.madeWaiters[keyPath: waiters].add(place)
   }
 
   /// Suspends until the condition of a waiter holds.
   func wait<Value: Sendable>(
     for waiter: Waiters<Value>.Waiter,
-    in waiters: any ReferenceWritableKeyPath<StreamCore, Waiters<Value>> & Sendable
+    in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable
   ) async throws -> Value {
     let id = waiter.id
     await wait(for: waiter.suspension) {
-      submit { $0.core[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
+      submit { $0.core.waiters?[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
     }
     return try waiter.result()
   }

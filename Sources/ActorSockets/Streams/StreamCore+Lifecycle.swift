@@ -56,7 +56,7 @@ extension StreamCore {
   ///   - idleReads: Which idle reads end, now and from now on.
   ///   - isNew: Whether the listener has accepted the stream during the drain.
   package func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, isNew: Bool) {
-    waiters.draining.resumeAll(.success(()))
+    waiters?.draining.resumeAll(.success(()))
     if isNew { options.servesFirstMessage = true }
     options.idleReads = max(options.idleReads, idleReads)
     if let layer = upgrade?.layer { layer.beginDraining(options.idleReads) }
@@ -140,7 +140,7 @@ extension StreamCore {
     if actions.contains(.giveUp) { transport.giveUp() }
     if actions.contains(.openQueues) { openQueues() }
     if !actions.isDisjoint(with: [.tellOfPeerEnd, .report]) { owner?._peerHasFinished() }
-    if actions.contains(.tellOfPeerEnd) { waiters.peerFinished.resumeAll(.success(())) }
+    if actions.contains(.tellOfPeerEnd) { waiters?.peerFinished.resumeAll(.success(())) }
     if actions.contains(.refuseWrites) {
       writes.queue.refuse(lifecycle.writeError.during("write"), heldBack: transport.heldBackBytes)
     }
@@ -189,17 +189,17 @@ extension StreamCore {
       reads.queue.drain(all: options.idleReads == .endAll)
     }
     writes.queue.open()
-    waiters.open.resumeAll(.success(()))
+    waiters?.open.resumeAll(.success(()))
     pumpWrites()
     pumpReads()
   }
 
   private func tellOfReport() {
     guard let report = lifecycle.report else { return }
-    waiters.closed.resumeAll(.success(report))
-    waiters.open.resumeAll(.failure(endError.during("connect").thrown))
-    waiters.peerFinished.resumeAll(.failure(endError.during("peerFinishedWriting").thrown))
-    waiters.draining.resumeAll(.failure(endError.during("waitUntilDraining").thrown))
+    waiters?.closed.resumeAll(.success(report))
+    waiters?.open.resumeAll(.failure(endError.during("connect").thrown))
+    waiters?.peerFinished.resumeAll(.failure(endError.during("peerFinishedWriting").thrown))
+    waiters?.draining.resumeAll(.failure(endError.during("waitUntilDraining").thrown))
     if let observation = observation.take() {
       observation.ended(lifecycle.isUp ? .success(report) : .failure(endError.during("connect")))
     }
@@ -217,7 +217,7 @@ extension StreamCore {
   }
 
   private func tellOfRelease() {
-    waiters.released.resumeAll(.success(()))
-    waiters.layer.take()?()
+    waiters?.released.resumeAll(.success(()))
+    waiters?.layer.take()?()
   }
 }

@@ -73,6 +73,7 @@ extension StreamCore {
   /// Receives once for a first read that takes whatever arrives: the bytes go to the read without entering the buffer.
   ///
   /// - Returns: `false` if nothing can be received now.
+  @inline(__always)
   private func receiveAny() -> Bool {
     var arrived = ByteQueue()
     let result = transport.receive(into: &arrived, wanted: 1)
@@ -189,6 +190,7 @@ extension StreamCore {
 
   // MARK: Outcomes
 
+  @inline(__always)
   private func finish(_ entry: ReadQueue<Operation>.Entry, _ outcome: consuming ReadOutcome) {
     let operation = entry.tag
     if operation.isReusable {
@@ -199,6 +201,7 @@ extension StreamCore {
     finish(operation, .success(.read(outcome)))
   }
 
+  @inline(__always)
   func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
     if operation.finish(registration, outcome) { lifecycle.handleReleased() }
   }

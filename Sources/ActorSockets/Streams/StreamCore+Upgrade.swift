@@ -185,7 +185,7 @@ extension StreamCore {
     }
     beginClose()
     if isReleased { return true }
-    waiters.layer = done
+    madeWaiters.layer = done
     return false
   }
 

@@ -27,12 +27,18 @@ public final class _StreamCore {
     package init() {}
   }
 
+  // In the order of their use, because the memory of many connections does not fit into the processor's caches. An echo uses those
+  // before `options`, and nothing behind the first fields of the life cycle.
+
   let transport: any StreamTransport
   let registration: Registration
-  package var options: Options
-  private(set) weak var owner: (any ByteStream)?
+  /// The layer that has taken the stream over, or is about to.
+  var upgrade: Upgrade?
   /// Keeps the actor alive while work continues that no call waits for.
   var keepAlive: (any ByteStream)?
+  /// The idle timeout, if there is one.
+  let idleWatch: IdleWatch?
+  var traffic = StreamTraffic()
 
   // Every operation uses these three properties many times. No user code runs while one of them is changed, which debug
   // builds and ACTORSOCKETS_PLAIN check. In other builds the checks would be 8 percent of the instructions of an echo.
@@ -49,18 +55,24 @@ public final class _StreamCore {
     @safe @exclusivity(unchecked)
   #endif
   var lifecycle = StreamLifecycle()
+
+  package var options: Options
+  private(set) weak var owner: (any ByteStream)?
   /// The close deadline, or that of an abandoned tail.
   var deadline: DeadlineKey?
-  var waiters = StreamWaiters()
-  var traffic = StreamTraffic()
-  /// The idle timeout, if there is one.
-  let idleWatch: IdleWatch?
+  /// The calls that wait for a condition; `nil` as long as there was none.
+  private(set) var waiters: StreamWaiters?
   /// Reports the beginning and the end of the stream to the observer, if there is one.
   package var observation: Observation?
   /// The state of the waiting flushes, if there are any.
   var acknowledgementWait: AcknowledgementWait?
-  /// The layer that has taken the stream over, or is about to.
-  var upgrade: Upgrade?
+
+  /// The calls that wait for a condition, for one more.
+  var madeWaiters: StreamWaiters {
+    let made = waiters ?? StreamWaiters()
+    waiters = made
+    return made
+  }
 
   /// Whether one of the pumps runs.
   var isPumping: Bool { reads.isPumping || writes.isPumping }
@@ -101,7 +113,7 @@ public final class _StreamCore {
   }
 
   /// Whether a call waits for the peer's end.
-  package var isEndAwaited: Bool { !waiters.peerFinished.isEmpty }
+  package var isEndAwaited: Bool { waiters?.peerFinished.isEmpty == false }
 
   /// Whether a layer failed and left this stream to close by itself.
   package var endsAfterFailure: Bool { lifecycle.layerHasFailed }
@@ -155,7 +167,7 @@ public final class _StreamCore {
 package typealias StreamCore = _StreamCore
 
 /// Calls that wait for a condition, and have no place in a queue.
-struct StreamWaiters {
+final class StreamWaiters {
   /// Until the stream is up.
   var open = Waiters<Void>()
   /// Until the peer has finished.

@@ -87,22 +87,22 @@ struct StreamLifecycle {
   private(set) var phase = Phase.connecting
   /// Whether the stream has been up.
   private(set) var isUp = false
-  /// How the stream ended, once it has.
-  private(set) var report: CloseReport?
   /// The peer sends no more, as an event or a receive said.
   private(set) var peerHasFinished = false
   /// The stream closes because everything was read to the peer's end: reads go on finding that end.
   private(set) var readsFindEnd = false
-  /// The `enqueue…` handles whose operations have no outcome yet.
-  private(set) var handles = 0
-  /// What broke the connection after the peer's end, and the bytes that were not sent then.
-  private(set) var lost: (error: SocketError, unsent: Int)?
   /// A layer above has failed and left this stream to close by itself. The layer's last bytes may tell the peer why.
   private(set) var layerHasFailed = false
   /// The stream closes because an operation timed out.
   private var isTimedOut = false
-  private(set) var cause = Cause.none
   private(set) var tail = Tail.none
+  /// The `enqueue…` handles whose operations have no outcome yet.
+  private(set) var handles = 0
+  private(set) var cause = Cause.none
+  /// How the stream ended, once it has.
+  private(set) var report: CloseReport?
+  /// What broke the connection after the peer's end, and the bytes that were not sent then.
+  private(set) var lost: (error: SocketError, unsent: Int)?
 
   // MARK: Events
 

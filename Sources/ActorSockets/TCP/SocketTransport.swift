@@ -11,7 +11,6 @@ internal import SocketSystem
 ///   receiving continues until EAGAIN or 0.
 final class SocketTransport: StreamTransport {
   private let registration: Registration
-  private let executor: ReactorExecutor
   /// Whether this is a unix socket. Looked up at first use, which is rare. Placed next to the other one-byte properties to keep
   /// the transport small.
   private lazy var isUnix = (try? registration.socket?.localAddress())?.isUnix ?? false
@@ -25,9 +24,10 @@ final class SocketTransport: StreamTransport {
   private var expectsNoMore = false
   /// The size of the last receive, from which the size of the next one is estimated.
   private var lastCount = 0
-  private var lingering: LingeringClose?
   /// Where descriptors received from a unix socket wait; `nil` if the configuration does not ask for them.
   var inbox: DescriptorInbox?
+  private let executor: ReactorExecutor
+  private var lingering: LingeringClose?
   /// The state that exists only until the connection is up.
   var opening: Opening?
 

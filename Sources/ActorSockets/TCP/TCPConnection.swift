@@ -117,6 +117,7 @@ public actor TCPConnection: ByteStream {
   public nonisolated let executor: ReactorExecutor
   /// The state of the stream: its queues, and the code that moves the bytes.
   public let _core: _StreamCore
+  let transport: SocketTransport
 
   private nonisolated let draining = Atomic<Bool>(false)
   private nonisolated let peerEnd = Atomic<Bool>(false)
@@ -124,7 +125,6 @@ public actor TCPConnection: ByteStream {
   nonisolated let registration: Registration
   /// Records the connection, and a layer above it, if the configuration has a capture.
   package nonisolated let recorder: ConversationRecorder?
-  let transport: SocketTransport
 
   // MARK: Creating
 
