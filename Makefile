@@ -16,8 +16,8 @@ TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-l
   strace:strace python3:python3 dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql tshark:tshark \
   microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh
-BENCH_NEEDS := python3:python3 strace:strace openssl:openssl
-COUNTER_NEEDS := $(BENCH_NEEDS) valgrind:valgrind objcopy:binutils cc:gcc
+COUNTER_NEEDS := python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
+BENCH_NEEDS := python3:python3 strace:strace openssl:openssl go:golang-go
 
 SETUP := Tests/Tools/setup.sh
 TEST := Tests/Tools/test.sh

@@ -82,7 +82,7 @@ def ratios_of(results):
     cases = results["streams"]["cases"]
     return {
         key: {
-            name: cases[key]["summary"][name].get("cpu_ratios", {}).get(BASELINE)
+            name: cases[key]["summary"][name].get("cpu_ratios", {}).get(BASELINE, {}).get("median")
             for name in COLOURS
             if name in cases[key]["summary"]
         }

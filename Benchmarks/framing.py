@@ -3,7 +3,7 @@ decoders and, where it is installed, Go."""
 
 import tempfile
 
-from harness import build_go, print_table, ratios_by_round, run_load, running_server, spread
+from harness import build_go, print_table, ratio_cell, ratios_by_round, run_load, running_server, spread
 
 SERVERS = {
     "framing-c": ["raw-c-framing"],
@@ -28,10 +28,9 @@ TITLES = {
     "lines": "Lines of 80 bytes",
     "messages": "Messages of 100 bytes behind a length of 4",
 }
-# In all rounds together. On the pool every frame pays for two hops between threads: fewer of them say as much.
-BYTES = 1_000_000_000
-QUICK_BYTES = 100_000_000
-FEWER_ON_POOL = 10
+# In all rounds together.
+BYTES = 4_000_000_000
+QUICK_BYTES = 200_000_000
 COST = "server_cpu_ns_per_frame"
 
 
@@ -58,7 +57,7 @@ def measure_mode(mode, commands, binaries, rounds, total):
     results = {name: [] for name in commands}
     for number in range(rounds):
         for name, command in commands.items():
-            requests = total // rounds // whole // (FEWER_ON_POOL if "pool" in name else 1)
+            requests = total // rounds // whole
             with running_server(name, command) as (server, host, port):
                 result = run_load(binaries, mode, host, port, size=size, requests=requests, pid=server.pid)
             results[name].append(result)
@@ -95,7 +94,7 @@ def print_summary(mode, summary):
                 name,
                 f"{cost['median']:.1f}",
                 f"{cost['min']:.1f}..{cost['max']:.1f}",
-                *[f"{row['cpu_ratios'][base]:.2f}" for base in bases],
+                *[ratio_cell(row["cpu_ratios"][base]) for base in bases],
                 f"{row['megabytes_per_cpu_second']:.0f}",
                 f"{row['server_cpu_share']['median']:.0%}",
                 f"{row['load_cpu_share']['median']:.0%}",

@@ -58,7 +58,7 @@ class Effort:
         return {"warmup": self.warmup, "seconds": self.seconds}
 
 
-FULL = Effort(rounds=5, warmup=0.1, seconds=0.3)
+FULL = Effort(rounds=5, warmup=0.2, seconds=1.0)
 QUICK = Effort(rounds=2, warmup=0.05, seconds=0.2, is_quick=True)
 
 
@@ -252,16 +252,21 @@ def spread(values):
 
 
 def ratios_by_round(results, cost, baselines):
-    """For each server, the median of each round's ratios of costs to each baseline that is among the servers."""
+    """For each server, the spread of each round's ratios of costs to each baseline that is among the servers."""
     costs = {name: [r[cost] for r in rounds] for name, rounds in results.items()}
     return {
         name: {
-            base: statistics.median(mine / its for mine, its in zip(costs[name], costs[base]))
+            base: spread([mine / its for mine, its in zip(costs[name], costs[base])])
             for base in baselines
             if base in costs
         }
         for name in costs
     }
+
+
+def ratio_cell(ratio):
+    """The median of the rounds, and what they range over."""
+    return f"{ratio['median']:.2f} ({ratio['min']:.2f}..{ratio['max']:.2f})"
 
 
 def print_table(header, rows):

@@ -12,6 +12,7 @@ from harness import (
     measure_load,
     print_system_calls,
     print_table,
+    ratio_cell,
     ratios_by_round,
     run_load,
     running_server,
@@ -23,11 +24,17 @@ SERVERS = {
     "raw-c": ["raw-c-echo"],
     "swift-reactor": ["swift-echo", "--on", "reactor"],
     "swift-pool": ["swift-echo", "--on", "pool"],
+    "swift-answer": ["swift-echo", "--on", "reactor", "--answers"],
+    "swift-isolated": ["swift-echo", "--on", "isolated"],
+    "swift-nested": ["swift-echo", "--on", "reactor", "--nested"],
     "nio-handler": ["nio-echo", "--as", "handler"],
     "nio-async": ["nio-echo", "--as", "async"],
     "flying": ["flying-echo"],
     "go": ["go-echo"],
 }
+# Servers that are only in these cases.
+ANSWERS = {"echo-128", "echo-1024"}
+CASES_OF = {"swift-answer": ANSWERS, "swift-isolated": ANSWERS, "swift-nested": {"idle"}}
 # What each is compared with: a ratio of processor times.
 BASELINES = ["raw-c", "nio-handler", "nio-async", "flying", "go"]
 # A server of others that cannot do something has a row that says so; one of ours, or the yardstick, must not fail.
@@ -130,9 +137,9 @@ class Servers:
             else:
                 print("\ngo is not installed: its server is left out", flush=True)
 
-    @property
-    def names(self):
-        return list(self.commands)
+    def names(self, key):
+        """The servers of a case."""
+        return [name for name in self.commands if key in CASES_OF.get(name, {key})]
 
     def command(self, name, case):
         more = ["--mode", case.server_mode] + (["--buffer", str(case.go_buffer)] if name == "go" else [])
@@ -160,10 +167,10 @@ def add_megabytes(result):
 
 def measure_cases(cases, servers, effort):
     """Interleaved, so that whatever else the machine does hits all of them alike. Who failed is not asked again."""
-    results = {case: {name: [] for name in servers.names} for case in cases}
+    results = {case: {name: [] for name in servers.names(case)} for case in cases}
     for number in range(effort.rounds):
         for key, case in cases.items():
-            for name in servers.names:
+            for name in servers.names(key):
                 rounds = results[key][name]
                 if rounds and "failure" in rounds[-1]:
                     continue
@@ -182,7 +189,7 @@ def measure_cases(cases, servers, effort):
 
 
 def measure_idle(servers):
-    return {name: servers.measure(name, IDLE) for name in servers.names}
+    return {name: servers.measure(name, IDLE) for name in servers.names("idle")}
 
 
 def trace_echoes(servers):
@@ -190,7 +197,7 @@ def trace_echoes(servers):
     case = CASES["echo-128"]
     times = {"warmup": 0, "seconds": STRACE_SECONDS}
     traces = {}
-    for name in servers.names:
+    for name in servers.names("system-calls"):
         with running_server(name, servers.command(name, case)) as (server, host, port):
             traces[name] = trace(
                 server, lambda: run_load(servers.binaries, case.load_mode, host, port, **case.options, **times)
@@ -232,7 +239,7 @@ def print_case(case, summary):
                 name,
                 f"{cost['median']:.2f}",
                 f"{cost['min']:.2f}..{cost['max']:.2f}",
-                *[f"{ratios[base]:.2f}" if base in ratios else "-" for base in bases],
+                *[ratio_cell(ratios[base]) if base in ratios else "-" for base in bases],
                 f"{row['server_cpu_share']['median']:.0%}",
                 *[form.format(row[key]["median"]) for key, form in case.columns.values()],
             ]

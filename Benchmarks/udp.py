@@ -8,6 +8,7 @@ from harness import (
     measure_load,
     print_system_calls,
     print_table,
+    ratio_cell,
     ratios_by_round,
     run_load,
     running_server,
@@ -32,7 +33,7 @@ BASELINES = ["c-single", "c-batch", "nio"]
 
 SOCKETS = 8
 IN_FLIGHT = 16
-SIZE = 64
+SIZES = [64, 1200]
 STRACE_SECONDS = 0.5
 
 
@@ -41,18 +42,18 @@ def products(names):
     return {SERVERS[name][0] for name in names if name != "go"}
 
 
-LOAD = {"sockets": SOCKETS, "in-flight": IN_FLIGHT, "size": SIZE}
+LOAD = {"sockets": SOCKETS, "in-flight": IN_FLIGHT}
 
 
-def measure_echo(commands, binaries, effort):
+def measure_echo(commands, binaries, effort, size):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
     results = {name: [] for name in commands}
     for number in range(effort.rounds):
         for name, command in commands.items():
-            result = measure_load(binaries, name, command, "udp", **LOAD, **effort.times)
+            result = measure_load(binaries, name, command, "udp", **LOAD, size=size, **effort.times)
             results[name].append(result)
             print(
-                f"  round {number + 1}: {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
+                f"  round {number + 1}: {size:4} bytes {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
                 f" {result['requests_per_second']:8.0f} datagrams/s, {result['lost']} lost",
                 flush=True,
             )
@@ -62,7 +63,8 @@ def measure_echo(commands, binaries, effort):
 def trace_echo(name, command, binaries):
     """All system calls of the server, with those of its threads that wait."""
     with running_server(name, command) as (server, host, port):
-        return trace(server, lambda: run_load(binaries, "udp", host, port, **LOAD, warmup=0, seconds=STRACE_SECONDS))
+        times = {"warmup": 0, "seconds": STRACE_SECONDS}
+        return trace(server, lambda: run_load(binaries, "udp", host, port, **LOAD, size=SIZES[0], **times))
 
 
 def summarize(results):
@@ -78,7 +80,7 @@ def summarize(results):
     return summary
 
 
-def print_echo(summary):
+def print_echo(summary, size):
     bases = [base for base in BASELINES if base in summary]
     header = ["server", "CPU us/datagram", "min..max", *[f"to {base}" for base in bases]]
     header += ["busy", "datagrams/s", "p50 us", "p99 us", "lost"]
@@ -90,7 +92,7 @@ def print_echo(summary):
                 name,
                 f"{cpu['median']:.3f}",
                 f"{cpu['min']:.3f}..{cpu['max']:.3f}",
-                *[f"{row['cpu_ratios'][base]:.2f}" for base in bases],
+                *[ratio_cell(row["cpu_ratios"][base]) for base in bases],
                 f"{row['server_cpu_share']['median']:.0%}",
                 f"{row['requests_per_second']['median']:.0f}",
                 f"{row['p50_us']['median']:.0f}",
@@ -98,7 +100,7 @@ def print_echo(summary):
                 str(row["lost"]),
             ]
         )
-    print(f"\n{SIZE}-byte datagrams, {SOCKETS} sockets with {IN_FLIGHT} in flight each, medians (ratios: CPU, by round)\n")
+    print(f"\n{size:,}-byte datagrams, {SOCKETS} sockets with {IN_FLIGHT} in flight each, medians (ratios: CPU, by round)\n")
     print_table(header, rows)
 
 
@@ -112,9 +114,11 @@ def measure(names, binaries, effort):
                 commands["go"] = [program]
             else:
                 print("\ngo is not installed: its UDP server is left out", flush=True)
-        echo = measure_echo(commands, binaries, effort)
-        summary = summarize(echo)
-        print_echo(summary)
+        result = {}
+        for size in SIZES[:1] if effort.is_quick else SIZES:
+            rounds = measure_echo(commands, binaries, effort, size)
+            result[f"{size} bytes"] = {"summary": summarize(rounds), "rounds": rounds}
+            print_echo(result[f"{size} bytes"]["summary"], size)
 
         traces = None
         if effort.is_quick:
@@ -125,4 +129,4 @@ def measure(names, binaries, effort):
             print_system_calls(traces)
         else:
             print("\nSystem calls per datagram: not counted, strace is not installed")
-    return {"summary": summary, "rounds": echo, "system_calls": traces}
+    return {**result, "system_calls": traces}

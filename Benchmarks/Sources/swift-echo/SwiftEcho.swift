@@ -1,4 +1,5 @@
 import ActorSockets
+import Glibc
 import ServerSupport
 
 /// A server on ActorSockets, written as a user would write it.
@@ -47,11 +48,17 @@ struct SwiftEcho {
     try await listener.serve(
       choosing: { connection in
         if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
-        return options.place == .pool ? WorkerPool.shared : connection.executor.reactor
+        return switch options.place {
+        case .pool: WorkerPool.shared
+        case .swift: nil
+        case .reactor, .isolated: connection.executor.reactor
+        }
       }, limits: limits, reactors: reactors
     ) { connection in
       switch options.mode {
-      case .echo where options.place == .pool || options.answers: try await answer(connection)
+      case .echo where options.isNested: try await greet(connection)
+      case .echo where options.computes > 0: try await answer(connection, computing: options.computes)
+      case .echo where options.place != .reactor || options.answers: try await answer(connection)
       case .echo: try await echo(connection)
       case .sink: try await discard(connection)
       }
@@ -79,6 +86,52 @@ private func answer(_ connection: TCPConnection) async throws {
   }
 }
 
+/// The same in calls within calls, as protocols are written.
+private func greet(_ connection: TCPConnection) async throws {
+  let session = Session(number: connection.id, greeting: [])
+  try await converse(connection, session)
+}
+
+private struct Session {
+  let number: UInt64
+  var greeting: [UInt8]
+}
+
+private func converse(_ connection: TCPConnection, _ session: Session) async throws {
+  var session = session
+  while let request = try await request(connection, &session) { try await connection.write(request) }
+}
+
+private func request(_ connection: TCPConnection, _ session: inout Session) async throws -> [UInt8]? {
+  guard let bytes = try await part(connection, atMost: 65_536) else { return nil }
+  session.greeting = bytes
+  return bytes
+}
+
+private func part(_ connection: TCPConnection, atMost limit: Int) async throws -> [UInt8]? {
+  let bytes = try await connection.read(upTo: limit)
+  return bytes.map { reply(to: $0) }
+}
+
+/// The same with requests that take long: all of more than a kilobyte.
+private func answer(_ connection: TCPConnection, computing milliseconds: Int) async throws {
+  while let bytes = try await connection.read() {
+    if bytes.count > 1_024 { compute(milliseconds) }
+    try await connection.write(bytes)
+  }
+}
+
+/// Uses this much time of a processor.
+private func compute(_ milliseconds: Int) {
+  func used() -> Int {
+    var time = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return time.tv_sec * 1_000_000_000 + time.tv_nsec
+  }
+  let end = used() + milliseconds * 1_000_000
+  while used() < end {}
+}
+
 /// The same in the isolation of the connection.
 private func answerInIsolation(_ connection: isolated TCPConnection) async throws {
   while let bytes = try await connection.read() {
@@ -97,6 +150,8 @@ private func discard(_ connection: TCPConnection) async throws {
 /// Where the handlers run.
 enum Place: String {
   case reactor, pool, isolated
+  /// On Swift's pool, without the workers.
+  case swift
 }
 
 /// What the command line asks for.
@@ -105,6 +160,10 @@ struct Options {
   let place: Place
   /// Whether a handler on the reactor makes an answer, and does not only pass bytes on.
   let answers: Bool
+  /// Whether a handler reads in calls within calls.
+  let isNested: Bool
+  /// How many milliseconds a handler computes for each large request.
+  let computes: Int
   let mode: StreamMode
   let reactors: Int
   /// Each reactor has a listener of its own, at the same port.
@@ -116,10 +175,14 @@ struct Options {
   init() {
     var arguments = Arguments(
       usage:
-        "swift-echo [--on reactor|pool|isolated] [--answers] [--mode echo|sink] [--reactors N [--shared-port]] [--report] [PORT]"
-    )
+        """
+        swift-echo [--on reactor|pool|isolated|swift] [--answers | --nested | --computes MS] [--mode echo|sink]
+          [--reactors N [--shared-port]] [--report] [PORT]
+        """)
     place = arguments.take("--on", or: Place.pool)
     answers = arguments.takeFlag("--answers")
+    isNested = arguments.takeFlag("--nested")
+    computes = arguments.take("--computes", or: 0) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
     mode = arguments.take("--mode", or: .echo)
     reactors = arguments.take("--reactors", or: 1) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
     sharesPort = arguments.takeFlag("--shared-port")
