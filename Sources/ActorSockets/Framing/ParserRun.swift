@@ -101,6 +101,12 @@ func parseMessages<Parser: MessageParser>(
   parsing: while messages.count < batch.frames, length < min(batch.bytes, bytes.count) {
     switch parseMessage(bytes.extracting(length...), maximum, initial, state.take(), keepsState: keepsState) {
     case .message(let message, let count):
+      if messages.isEmpty {
+        // If all have the length of the first, the arrays need not grow.
+        let expected = min(batch.frames, bytes.count / max(1, count))
+        messages.reserveCapacity(expected)
+        ends.reserveCapacity(expected)
+      }
       messages.append(message)
       length += count
       ends.append(length)
