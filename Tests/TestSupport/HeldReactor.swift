@@ -2,7 +2,7 @@ package import EpollReactor
 
 extension Reactor {
   /// Runs `body` while this reactor's thread is blocked, so that one look at epoll finds the events that `body` causes.
-  package func whileBlocked<Value>(_ body: () throws -> Value) async rethrows -> Value {
+  package nonisolated(nonsending) func whileBlocked<Value>(_ body: () async throws -> Value) async rethrows -> Value {
     let isBlocked = Gate()
     let mayGoOn = Gate()
     submit {
@@ -11,6 +11,6 @@ extension Reactor {
     }
     await isBlocked.wait()
     defer { mayGoOn.open() }
-    return try body()
+    return try await body()
   }
 }

@@ -168,10 +168,9 @@ import Testing
       }
       try await eventually("both wait") { await server.metrics.pendingReceives == 2 }
       // One event brings them all.
-      let release = Gate()
-      reactor.submit { while !release.isOpen {} }
-      for number in 0..<4 as Range<UInt8> { try await client.send([number], to: address) }
-      release.open()
+      try await reactor.whileBlocked {
+        for number in 0..<4 as Range<UInt8> { try await client.send([number], to: address) }
+      }
       #expect(try await borrowing.value == [[1], [2]])
       #expect(try await looping.value == [[0], [3]])
     }
