@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +15,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(off_t) == sizeof(long), "offsets beyond 2 GiB");
@@ -37,11 +39,27 @@ int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token) {
 
 int clinux_epoll_remove(int epoll, int fd) { return result(epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL)); }
 
-int clinux_epoll_wait(int epoll, clinux_event *events, int capacity, int timeout_milliseconds) {
+enum { NANOSECONDS_PER_MILLISECOND = 1000000 };
+
+static int wait_for_events(int epoll, struct epoll_event *events, int capacity, int64_t nanoseconds) {
+  // Whether the system call is missing, or a sandbox forbids it.
+  static atomic_bool lacks_pwait2;
+  if (nanoseconds > 0 && nanoseconds < NANOSECONDS_PER_MILLISECOND &&
+      !atomic_load_explicit(&lacks_pwait2, memory_order_relaxed)) {
+    struct timespec timeout = {.tv_nsec = nanoseconds};
+    long count = syscall(SYS_epoll_pwait2, epoll, events, capacity, &timeout, NULL, 0);
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return (int)count;
+    atomic_store_explicit(&lacks_pwait2, 1, memory_order_relaxed);
+  }
+  int64_t milliseconds = nanoseconds < 0 ? -1 : (nanoseconds + NANOSECONDS_PER_MILLISECOND - 1) / NANOSECONDS_PER_MILLISECOND;
+  return epoll_wait(epoll, events, capacity, (int)milliseconds);
+}
+
+int clinux_epoll_wait(int epoll, clinux_event *events, int capacity, int64_t timeout_nanoseconds) {
   // struct epoll_event is packed on x86-64 and contains a union, so Swift cannot import it correctly.
   struct epoll_event buffer[256];
   if (capacity > 256) capacity = 256;
-  int count = epoll_wait(epoll, buffer, capacity, timeout_milliseconds);
+  int count = wait_for_events(epoll, buffer, capacity, timeout_nanoseconds);
   if (count < 0) return -errno;
   for (int i = 0; i < count; i++) events[i] = (clinux_event){.token = buffer[i].data.u64, .events = buffer[i].events};
   return count;

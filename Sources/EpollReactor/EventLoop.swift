@@ -11,7 +11,9 @@
 // - close(2) removes a descriptor from epoll by itself unless it was duplicated. So an adopted socket, of which another process may
 //   have a duplicate, is removed before (`closeDescriptor`).
 // - EPOLLHUP and EPOLLERR are reported even if they were not asked for, but edge-triggered, so only once: they cause no busy loop.
-// - epoll_wait counts milliseconds. Deadlines are rounded up, so none is early.
+// - epoll_wait counts milliseconds. Deadlines are rounded up, so none is early. If the next deadline is less than a millisecond away,
+//   `Epoll.wait` calls epoll_pwait2 instead, which counts nanoseconds. A deadline of 100 us then fires after 160 us, not after 1.1 ms.
+//   Longer waits stay rounded, so that one wait serves several deadlines that are close together.
 // - Waking by eventfd costs two system calls (the write, and the wait that it ends), so it is done only
 //   when this thread sleeps. The eventfd is edge-triggered, so its counter need not be read.
 //
@@ -201,21 +203,21 @@ package final class EventLoop: @unchecked Sendable {
       let (now, lag) = metrics.iterationEnds()
       observerSlot.iterationTook(lag)
       guard fetched.isEmpty else { continue }
-      var wait: Int32 = 0
+      var wait: Int64 = 0
       if rest == .sleep {
-        wait = millisecondsToNextDeadline()
-        if isNap, wait != 0 { wait = 1 }
+        wait = waitForNextDeadline()
+        if isNap, wait != 0 { wait = wait < 0 ? Self.millisecond : min(wait, Self.millisecond) }
       }
-      poll(at: now, milliseconds: wait)
+      poll(at: now, nanoseconds: wait)
       if rest == .sleep { jobs.awake() }
       hasNapped = isNap && wait != 0 && fetched.isEmpty
     }
   }
 
   /// Looks for events: epoll_wait(2).
-  private func poll(at time: Int64, milliseconds: Int32) {
+  private func poll(at time: Int64, nanoseconds: Int64) {
     metrics.polled()
-    let count = epoll.wait(&events, atMost: eventLimit, milliseconds: milliseconds)
+    let count = epoll.wait(&events, atMost: eventLimit, nanoseconds: nanoseconds)
     fetched = 0..<count
     horizon.polled(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
   }
@@ -309,10 +311,15 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
-  private func millisecondsToNextDeadline() -> Int32 {
+  private static var millisecond: Int64 { 1_000_000 }
+
+  /// How long to wait for the next deadline, in nanoseconds; -1 if there is none.
+  private func waitForNextDeadline() -> Int64 {
     guard manualTime.load(ordering: .relaxed) < 0, let next = deadlines.earliest else { return -1 }
     let left = next - now
-    return left <= 0 ? 0 : Int32(clamping: (left - 1) / 1_000_000 + 1)
+    if left < Self.millisecond { return max(0, left) }
+    let milliseconds = min((left - 1) / Self.millisecond + 1, Int64(Int32.max))
+    return milliseconds * Self.millisecond
   }
 
   /// Carries out the events that were fetched.
@@ -337,7 +344,7 @@ package final class EventLoop: @unchecked Sendable {
     let now = continuousNanoseconds()
     carryOutEvents(until: .max)
     while horizon.time < now {
-      poll(at: continuousNanoseconds(), milliseconds: 0)
+      poll(at: continuousNanoseconds(), nanoseconds: 0)
       carryOutEvents(until: .max)
     }
   }

@@ -37,8 +37,9 @@ int clinux_epoll_add(int epoll, int fd, uint32_t events, uint64_t token);
 int clinux_epoll_change(int epoll, int fd, uint32_t events, uint64_t token);
 /// epoll_ctl(EPOLL_CTL_DEL)
 int clinux_epoll_remove(int epoll, int fd);
-/// epoll_wait(2); returns at most 256 events per call, even if `capacity` is larger
-int clinux_epoll_wait(int epoll, clinux_event *_Nonnull events, int capacity, int timeout_milliseconds);
+/// epoll_wait(2), or epoll_pwait2(2) for less than a millisecond; returns at most 256 events per call, even if `capacity` is larger. -1
+/// nanoseconds wait without limit
+int clinux_epoll_wait(int epoll, clinux_event *_Nonnull events, int capacity, int64_t timeout_nanoseconds);
 
 /// eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
 int clinux_eventfd_create(void);

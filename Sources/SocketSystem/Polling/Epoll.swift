@@ -33,17 +33,18 @@ package struct Epoll: ~Copyable, Sendable {
   /// - Parameters:
   ///   - events: Receives the events.
   ///   - limit: The most events, 1 to `EventBuffer.capacity`.
-  ///   - milliseconds: How long to wait. 0 does not wait, -1 waits without limit.
+  ///   - nanoseconds: How long to wait. 0 does not wait, -1 waits without limit. From a millisecond on it is rounded up to milliseconds.
+  ///     Below that, epoll_pwait2(2) waits; without it (before Linux 5.11, or in a sandbox), a whole millisecond.
   /// - Returns: The number of events. It is also 0 if the wait was interrupted, because the caller's loop waits again
   ///   anyway.
   package borrowing func wait(
-    _ events: inout EventBuffer, atMost limit: Int = EventBuffer.capacity, milliseconds: Int32
+    _ events: inout EventBuffer, atMost limit: Int = EventBuffer.capacity, nanoseconds: Int64
   ) -> Int {
     assert((1...EventBuffer.capacity).contains(limit))
     // SAFETY: the pointer is valid for the storage's count, which the capacity given does not exceed.
     let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in
       guard let base = buffer.baseAddress else { return 0 }
-      return unsafe clinux_epoll_wait(descriptor.number, base, Int32(min(limit, buffer.count)), milliseconds)
+      return unsafe clinux_epoll_wait(descriptor.number, base, Int32(min(limit, buffer.count)), nanoseconds)
     }
     return Int(max(0, count))
   }
