@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,11 +15,12 @@
 #include <linux/errqueue.h>
 
 // METADATA_SIZE is room for all metadata that can be requested: two kinds of packet information (an IPv4 datagram on an IPv6
-// socket has both), the traffic class, the hop limit, the timestamp, the credentials. CONTROL_SIZE adds room for descriptors.
-enum { METADATA_SIZE = 192, CONTROL_SIZE = METADATA_SIZE + CMSG_SPACE(CLINUX_MAXIMUM_DESCRIPTORS * sizeof(int)) };
+// socket has both), the traffic class, the hop limit, the timestamp, the credentials, the size of segments. CONTROL_SIZE adds room for
+// descriptors.
+enum { METADATA_SIZE = 224, CONTROL_SIZE = METADATA_SIZE + CMSG_SPACE(CLINUX_MAXIMUM_DESCRIPTORS * sizeof(int)) };
 
 _Static_assert(METADATA_SIZE >= CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +
-                                    2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct timespec)) +
+                                    3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct timespec)) +
                                     CMSG_SPACE(sizeof(struct ucred)),
                "room for all metadata");
 
@@ -66,6 +68,17 @@ int clinux_batch_is_truncated(const clinux_batch *batch, int index) {
 
 int clinux_batch_is_control_truncated(const clinux_batch *batch, int index) {
   return (batch->headers[index].msg_hdr.msg_flags & MSG_CTRUNC) != 0;
+}
+
+unsigned long clinux_batch_segment_size(const clinux_batch *batch, int index) {
+  struct msghdr *message = (struct msghdr *)&batch->headers[index].msg_hdr;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_UDP || header->cmsg_type != UDP_GRO || header->cmsg_len < CMSG_LEN(sizeof(int))) continue;
+    int size;
+    memcpy(&size, CMSG_DATA(header), sizeof size);
+    return size > 0 ? (unsigned long)size : 0;
+  }
+  return 0;
 }
 
 const void *clinux_batch_address(const clinux_batch *batch, int index, uint32_t *length) {
@@ -227,6 +240,20 @@ void clinux_batch_add(clinux_batch *batch, const uint8_t *bytes, unsigned long l
     put(message, header, SOL_SOCKET, SCM_RIGHTS, descriptors, (unsigned long)descriptor_count * sizeof(int));
   }
   if (message->msg_controllen == 0) message->msg_control = NULL;
+}
+
+void clinux_batch_extend(clinux_batch *batch, unsigned long length, uint16_t segment_size) {
+  int index = batch->count - 1;
+  struct msghdr *message = &batch->headers[index].msg_hdr;
+  if (batch->pieces[index].iov_len == segment_size) {
+    // The first datagram is alone so far.
+    uint8_t *control = (uint8_t *)batch->control[index];
+    if (!message->msg_control) memset(control, 0, METADATA_SIZE);
+    message->msg_control = control;
+    put(message, (struct cmsghdr *)(control + message->msg_controllen), SOL_UDP, UDP_SEGMENT, &segment_size,
+        sizeof segment_size);
+  }
+  batch->pieces[index].iov_len += length;
 }
 
 int clinux_batch_send(clinux_batch *batch, int fd) {

@@ -118,6 +118,11 @@ extension UDPEndpoint {
         nextSocket = index + 1
         try registration.reactor.whileBatchIsRead {
           for number in 0..<received {
+            if count == limit {
+              // The kernel has joined datagrams, so there are more than this call asked for.
+              receives.queue.arrived((number..<received).compactMap { datagram($0, of: batch) })
+              return
+            }
             let address = batch.address(number)?.unmapped
             let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, from: address))
             counts.received(batch.length(number), isTruncated: header.isTruncated)

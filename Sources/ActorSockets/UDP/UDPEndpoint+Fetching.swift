@@ -12,7 +12,8 @@ extension UDPEndpoint {
   /// The number of datagrams that a filter may drop before other sockets of the reactor run.
   private static var dropsPerShare: Int { 256 }
 
-  /// Fetches a batch of at most 32 datagrams; empty if nothing is available, or if this share is used up.
+  /// Fetches a batch of at most 32 messages; empty if nothing is available, or if this share is used up. A message is one datagram,
+  /// unless the kernel joins datagrams.
   func fetch(upTo limit: Int) -> [Datagram] {
     var dropped = 0
     var datagrams: [Datagram] = []
@@ -40,12 +41,25 @@ extension UDPEndpoint {
     return []
   }
 
+  /// Returns the first of the datagrams that were just fetched, up to a limit, and keeps the others for later calls. There are more than
+  /// `fetch` was asked for only if the kernel joins datagrams.
+  func keepingSurplus(_ fetched: [Datagram], _ limit: Int) -> [Datagram] {
+    if fetched.count <= limit { return fetched }
+    receives.queue.arrived(fetched[limit...])
+    return Array(fetched[..<limit])
+  }
+
   /// Calls recvmmsg(2) on one socket; returns `nil` when nothing waits there.
+  ///
+  /// - Parameters:
+  ///   - index: The index of the socket.
+  ///   - limit: The largest number of messages.
+  /// - Returns: The batch, and the number of datagrams in it.
   func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for _ in 0..<4 {
       guard let socket = sockets[index].socket, let batch = registration.reactor.datagramBatch else { break }
-      let size = configuration.receiveSize
+      let size = joinsReceived ? DatagramBatch.joinedSize : configuration.receiveSize
       do throws(SystemError) {
         let count = try batch.receive(
           from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
@@ -56,7 +70,7 @@ extension UDPEndpoint {
         } else {
           registration.reactor.whileBatchIsRead { tellDropped() }
         }
-        return count > 0 ? (batch, count) : nil
+        return count > 0 ? (batch, batch.count) : nil
       } catch {
         if error.isOfSocket {
           end(SocketError(error, operation: "receive", address: localAddresses.first))

@@ -72,7 +72,7 @@ extension UDPEndpoint {
     guard try mayTake(hearsErrors: hearsErrors) else { return [] }
     if receives.queue.fetchedCount > 0 { return receives.queue.takeFetched(upTo: limit) }
     if let refusal { throw refusal.during("receive") }
-    return fetch(upTo: limit)
+    return keepingSurplus(fetch(upTo: limit), limit)
   }
 
   func mayTake(hearsErrors: Bool) throws -> Bool {
@@ -90,7 +90,7 @@ extension UDPEndpoint {
       if receives.queue.fetchedCount > 0 {
         receives.queue.takeFetched(upTo: limit)
       } else if refusal == nil {
-        fetch(upTo: limit)
+        keepingSurplus(fetch(upTo: limit), limit)
       } else {
         [] as [Datagram]
       }

@@ -12,6 +12,20 @@ extension UDPEndpoint {
     return socket
   }
 
+  /// Turns on what the configuration asks for and the kernel has. Called before the first datagram is sent.
+  func useOffloads() {
+    for index in sockets.indices where kinds[index] != .unix {
+      guard let socket = sockets[index].socket else { continue }
+      // A kernel without UDP_SEGMENT would ignore it and send all datagrams of a message as one, so it is asked.
+      if configuration.segmentationOffload, (try? socket.get(RawOption.segmentSize)) != nil {
+        segmentLimits[index] = SegmentRun.mostBytes
+      }
+      if configuration.receiveOffload, (try? socket.set(RawOption.joinsReceived, to: 1)) != nil {
+        joinsReceived = true
+      }
+    }
+  }
+
   /// Returns all open sockets.
   func openSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
     _ = try openSocket(operation, place)

@@ -139,7 +139,8 @@ extension UDPEndpoint {
         let descriptors = try checked(datagram.descriptors, through: index)
         guard
           batch.add(
-            datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors)
+            datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors,
+            segmentLimit: segmentLimits[index])
         else {
           if gathered != nil { break }
           // It does not fit even into an empty batch.
@@ -160,6 +161,7 @@ extension UDPEndpoint {
   ///
   /// - Returns: The number of datagrams that were sent or have failed; 0 if nothing can be sent now.
   private func sendFailed(_ error: SystemError, _ gathered: Gathered, attempts: Int) -> Int {
+    if lowerSegmentLimit(gathered.index, after: error) { return sendQueued(attempts: attempts) }
     if error.isShortage {
       waitToSend(gathered.index)
       return 0
@@ -177,9 +179,26 @@ extension UDPEndpoint {
     }
     return 1
   }
+
+  /// Sends long datagrams one by one from now on, if the kernel refuses to divide the first message of the batch.
+  ///
+  /// The kernel refuses if the datagrams are longer than a packet of the path, because it divides a message, but no datagram. It also
+  /// refuses if the path cannot do it, for example because of IPsec.
+  ///
+  /// - Returns: Whether to try again.
+  private func lowerSegmentLimit(_ index: Int, after error: SystemError) -> Bool {
+    guard error.refusesSegments, let size = registration.reactor.datagramBatch?.firstSegmentSize else { return false }
+    segmentLimits[index] = error.errno == Errno.inputOutput ? 0 : min(segmentLimits[index], size - 1)
+    return true
+  }
 }
 
 extension SystemError {
+  /// Whether this may be the answer to a message of several datagrams only. The kernel's version decides which of the first two it is.
+  fileprivate var refusesSegments: Bool {
+    [Errno.messageTooLong, Errno.invalidArgument, Errno.inputOutput].contains(errno)
+  }
+
   /// Whether there is temporarily no room, in a buffer or on an interface.
   fileprivate var isShortage: Bool { errno == Errno.noBuffers || errno == Errno.noMemory }
 }

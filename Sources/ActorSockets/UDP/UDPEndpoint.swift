@@ -53,6 +53,8 @@ public actor UDPEndpoint: ReactorActor {
   #endif
   var receives = Lane<ReceiveQueue<Operation>>()
   var mayReceive: [Bool]
+  /// Whether the kernel may join received datagrams: UDP_GRO.
+  var joinsReceived = false
   /// The index of the socket to try first.
   var nextSocket = 0
 
@@ -64,6 +66,8 @@ public actor UDPEndpoint: ReactorActor {
   var mustWaitToSend = false
   var retry: DeadlineKey?
   var retryDelay = UDPEndpoint.firstRetryDelay
+  /// For each socket, the longest datagram that the kernel may get together with others in one message, in bytes: UDP_SEGMENT.
+  var segmentLimits: [Int]
   var lookUps: [UInt64: Task<Void, Never>] = [:]
   /// Keeps the endpoint alive while enqueued sends are unfinished.
   private var keepAlive: UDPEndpoint?
@@ -144,6 +148,7 @@ public actor UDPEndpoint: ReactorActor {
     sockets = made.registrations
     localAddresses = made.addresses
     kinds = made.kinds
+    segmentLimits = sockets.map { _ in 0 }
     file = made.file
     // Closing must be able to release these closures, because they may hold a reference to the endpoint. So the configuration
     // is kept without them.
@@ -175,6 +180,7 @@ public actor UDPEndpoint: ReactorActor {
   private func begin() {
     do throws(Registration.EnterError) {
       try registration.enter(self)
+      useOffloads()
       for socket in sockets where !lifecycle.isClosed { try socket.enter(self) }
     } catch {
       switch error {

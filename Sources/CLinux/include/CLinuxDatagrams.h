@@ -60,6 +60,9 @@ int clinux_batch_receive(clinux_batch *_Nonnull batch, int fd, uint8_t *_Nonnull
 unsigned long clinux_batch_length(const clinux_batch *_Nonnull batch, int index);
 /// Whether a received datagram was longer than `size`
 int clinux_batch_is_truncated(const clinux_batch *_Nonnull batch, int index);
+/// The length of the datagrams that the kernel joined into a received message, of which only the last may be shorter: UDP_GRO, udp(7).
+/// 0 if the message is one datagram
+unsigned long clinux_batch_segment_size(const clinux_batch *_Nonnull batch, int index);
 /// The address that a received datagram came from, as a struct sockaddr_storage, and its length
 const void *_Nonnull clinux_batch_address(const clinux_batch *_Nonnull batch, int index, uint32_t *_Nonnull length);
 /// Whether control messages or descriptors of a received datagram were lost because there was no room for them: MSG_CTRUNC
@@ -78,7 +81,10 @@ void clinux_batch_clear(clinux_batch *_Nonnull batch);
 void clinux_batch_add(clinux_batch *_Nonnull batch, const uint8_t *_Nullable bytes, unsigned long length,
                       const void *_Nullable address, uint32_t address_length,
                       const clinux_metadata *_Nullable metadata, const int *_Nullable descriptors, int descriptor_count);
-/// sendmmsg(2) with MSG_DONTWAIT and MSG_NOSIGNAL: the number of datagrams that were sent, or why the first one was not sent
+/// Joins a datagram to the one that was added last. Its bytes must follow those in memory. The kernel divides the message into datagrams
+/// of `segment_size` bytes, the length of the first: UDP_SEGMENT, udp(7). Only the last datagram may be shorter
+void clinux_batch_extend(clinux_batch *_Nonnull batch, unsigned long length, uint16_t segment_size);
+/// sendmmsg(2) with MSG_DONTWAIT and MSG_NOSIGNAL: the number of messages that were sent, or why the first one was not sent
 int clinux_batch_send(clinux_batch *_Nonnull batch, int fd);
 /// sendto(2) with MSG_NOSIGNAL; without an address, send(2)
 long clinux_sendto(int fd, const void *_Nullable bytes, unsigned long count, const void *_Nullable address,

@@ -3,12 +3,15 @@ import Glibc
 
 /// Memory for several datagrams that one system call receives or sends: recvmmsg(2), sendmmsg(2).
 ///
+/// The kernel transfers messages. A message is one datagram, or several of one length that the kernel joins or divides: UDP_GRO,
+/// UDP_SEGMENT. The callers of a batch only see datagrams.
+///
 /// Only one thread uses a batch, and for one call at a time. Received datagrams are valid until the next call.
 ///
 /// Invariants:
-/// - `count` is at most `capacity`.
-/// - While a batch is filled for sending, `ends` has one entry per datagram. `used` is the last entry, or 0, and at most
-///   `room`.
+/// - While a batch is filled for sending, `count` is at most `capacity`, and `ends` has one entry per datagram. `used` is the last
+///   entry, or 0, and at most `room`. `messages` has one entry per message, in ascending order, and the last is `count`.
+/// - After receiving, `joined` is empty if each message is one datagram. Otherwise it has one entry per datagram.
 @safe package final class DatagramBatch {
   // SAFETY (here and below): both are made by `init` and freed once by `deinit`; indexes and sizes are checked; of the memory,
   // only what the kernel or a copy filled is read.
@@ -39,13 +42,25 @@ import Glibc
   #endif
   private var ends: [Int] = []
 
+  /// For each message to be sent, the number of datagrams of that message and those before it.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
+  private var messages: [Int] = []
+  /// The last message, if a datagram may still join it.
+  private var run: (segments: SegmentRun, address: SocketAddress?, metadata: DatagramMetadata?)?
+  /// For each received datagram its message, and the place of its bytes in the memory.
+  private var joined: [(message: Int, bytes: Range<Int>)] = []
+
   /// The most datagrams in a batch to be sent.
   package static var capacity: Int { Int(CLINUX_BATCH_CAPACITY) }
   /// The size of the memory, in bytes. Pages that are never touched take no physical memory.
   private static var room: Int { 1 << 19 }
 
-  /// Returns the most datagrams of `size` bytes that a batch can receive.
+  /// Returns the most messages of `size` bytes that a batch can receive.
   package static func capacity(forSize size: Int) -> Int { min(capacity, room / max(1, size)) }
+  /// The size of messages that may be joined datagrams, in bytes: none is longer.
+  package static var joinedSize: Int { 65_536 }
 
   /// Creates an empty batch. Returns `nil` if there is not enough memory.
   package init?() {
@@ -63,50 +78,85 @@ import Glibc
 
   // MARK: Receiving
 
-  /// Receives as many datagrams as wait, up to the limit and the size of the memory: recvmmsg(2).
+  /// Receives as many messages as wait, up to the limit and the size of the memory: recvmmsg(2). Afterwards, `count` is the number of
+  /// datagrams in them.
   ///
   /// - Parameters:
   ///   - socket: A datagram socket.
-  ///   - limit: The most datagrams, at least 1.
-  ///   - size: The most bytes of each datagram, 1 to 65,536. A longer datagram is cut.
+  ///   - limit: The most messages, at least 1.
+  ///   - size: The most bytes of each message, 1 to 65,536. A longer message is cut. If it is `joinedSize`, the kernel may have joined
+  ///     datagrams (UDP_GRO).
   ///   - withMetadata: Whether the socket has options set that make it report metadata.
   ///   - descriptors: The most descriptors that can be received with each datagram. If it is not 0, or with metadata,
   ///     call `takeDescriptors` once for each datagram, because that call closes the descriptors beyond the limit.
-  /// - Returns: The number of datagrams received, or 0 if no datagram waits.
+  /// - Returns: The number of messages received, or 0 if none waits.
   /// - Throws: The error of recvmmsg(2).
   package func receive(
     from socket: BorrowedDescriptor, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
     assert(limit >= 1, "a call asks for at least one datagram")
     count = 0
-    stride = min(max(1, size), 65_536)
-    // SAFETY: as above; there is memory for `limit` datagrams of that size.
+    if !joined.isEmpty { joined.removeAll(keepingCapacity: true) }
+    stride = min(max(1, size), Self.joinedSize)
+    let mayBeJoined = stride == Self.joinedSize
+    // SAFETY: as above; there is memory for `limit` messages of that size.
     let limit = Int32(min(limit, Self.capacity(forSize: stride)))
     let received = retryingInterrupts {
       guard let start = unsafe memory.baseAddress else { return -Int(ENOMEM) }
       return Int(
         unsafe clinux_batch_receive(
           headers, socket.number, start.assumingMemoryBound(to: UInt8.self), UInt(stride), limit,
-          withMetadata ? 1 : 0, Int32(min(max(0, descriptors), Self.maximumDescriptors))))
+          withMetadata || mayBeJoined ? 1 : 0, Int32(min(max(0, descriptors), Self.maximumDescriptors))))
     }
     if received == -Int(EAGAIN) { return 0 }
     if received < 0 { throw SystemError(call: "recvmmsg", errno: Int32(-received)) }
-    assert(received <= Self.capacity, "more datagrams than there are headers")
+    assert(received <= Self.capacity, "more messages than there are headers")
     count = received
+    if mayBeJoined { divide(received) }
     return received
+  }
+
+  /// Finds the datagrams in messages of which some may be joined.
+  private func divide(_ messages: Int) {
+    // SAFETY (here and below): as above.
+    let sizes = (0..<messages).map { Int(unsafe clinux_batch_segment_size(headers, Int32($0))) }
+    if sizes.allSatisfy({ $0 == 0 }) { return }
+    for (message, size) in sizes.enumerated() {
+      let end = message * stride + messageLength(message)
+      var start = message * stride
+      repeat {
+        let next = size > 0 ? min(start + size, end) : end
+        joined.append((message, start..<next))
+        start = next
+      } while start < end
+    }
+    count = joined.count
+  }
+
+  /// Returns the message of a received datagram.
+  private func message(_ index: Int) -> Int32 { Int32(joined.isEmpty ? index : joined[index].message) }
+
+  private func messageLength(_ message: Int) -> Int {
+    // SAFETY: as above.
+    min(Int(unsafe clinux_batch_length(headers, Int32(message))), stride)
+  }
+
+  /// Returns where the bytes of a received datagram are.
+  private func place(_ index: Int) -> Range<Int> {
+    if !joined.isEmpty { return joined[index].bytes }
+    return index * stride..<index * stride + length(index)
   }
 
   /// Returns the length of a received datagram in bytes.
   package func length(_ index: Int) -> Int {
-    // SAFETY (here and below): as above.
     guard index < count else { return 0 }
-    return min(Int(unsafe clinux_batch_length(headers, Int32(index))), stride)
+    return joined.isEmpty ? messageLength(index) : joined[index].bytes.count
   }
 
   /// Returns whether a received datagram was longer than its space, and was cut.
   package func isTruncated(_ index: Int) -> Bool {
-    // SAFETY: as above.
-    guard index < count else { return false }
+    // SAFETY: as above. There is enough space for any joined datagrams.
+    guard index < count, joined.isEmpty else { return false }
     return unsafe clinux_batch_is_truncated(headers, Int32(index)) != 0
   }
 
@@ -115,7 +165,7 @@ import Glibc
     guard index < count else { return nil }
     // SAFETY: as above; the address is filled up to its length.
     var length: UInt32 = 0
-    let address = unsafe clinux_batch_address(headers, Int32(index), &length)
+    let address = unsafe clinux_batch_address(headers, message(index), &length)
     if length == 0 { return nil }
     return unsafe SocketAddress(storage: address.assumingMemoryBound(to: sockaddr_storage.self), length: length)
   }
@@ -138,15 +188,15 @@ import Glibc
     var receivedCount = 0
     var numbers: [Int32] = []
     if room == 0 {
-      receivedCount = Int(unsafe clinux_batch_take_descriptors(headers, Int32(index), nil, 0))
+      receivedCount = Int(unsafe clinux_batch_take_descriptors(headers, message(index), nil, 0))
     } else {
       numbers = unsafe [Int32](unsafeUninitializedCapacity: room) { numbers, initialized in
         receivedCount = Int(
-          unsafe clinux_batch_take_descriptors(headers, Int32(index), numbers.baseAddress, Int32(room)))
+          unsafe clinux_batch_take_descriptors(headers, message(index), numbers.baseAddress, Int32(room)))
         initialized = min(receivedCount, room)
       }
     }
-    let isTruncated = unsafe clinux_batch_is_control_truncated(headers, Int32(index)) != 0
+    let isTruncated = unsafe clinux_batch_is_control_truncated(headers, message(index)) != 0
     return (numbers.isEmpty ? nil : DescriptorBundle(owning: numbers), isTruncated || receivedCount > room)
   }
 
@@ -155,23 +205,21 @@ import Glibc
     var metadata = clinux_metadata()
     guard index < count else { return DatagramMetadata() }
     // SAFETY: as above.
-    unsafe clinux_batch_metadata(headers, Int32(index), &metadata)
+    unsafe clinux_batch_metadata(headers, message(index), &metadata)
     return DatagramMetadata(metadata)
   }
 
   /// Lends the bytes of a received datagram.
   package func withBytes<Result>(_ index: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
-    let start = index * stride
     // SAFETY: as above; the closure cannot keep the span.
-    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[start..<start + length(index)])
+    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[place(index)])
     return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
   }
 
   /// Copies the first bytes of a received datagram, at most `limit`.
   package func bytes(_ index: Int, atMost limit: Int) -> [UInt8] {
-    let start = index * stride
     // SAFETY: as above.
-    return unsafe Array(UnsafeRawBufferPointer(rebasing: memory[start..<start + min(limit, length(index))]))
+    unsafe Array(UnsafeRawBufferPointer(rebasing: memory[place(index).prefix(limit)]))
   }
 
   // MARK: Sending
@@ -180,12 +228,15 @@ import Glibc
   package func clear() {
     count = 0
     used = 0
+    run = nil
     // SAFETY: as above.
     ends.removeAll(keepingCapacity: true)
+    messages.removeAll(keepingCapacity: true)
     unsafe clinux_batch_clear(headers)
   }
 
-  /// Adds a datagram to be sent. Its bytes are copied.
+  /// Adds a datagram to be sent. Its bytes are copied. It joins the message before it if that is possible: if it has the same
+  /// destination, metadata and length, or is shorter and the last.
   ///
   /// - Parameters:
   ///   - bytes: The payload.
@@ -193,39 +244,64 @@ import Glibc
   ///   - metadata: The metadata to send with the datagram.
   ///   - isIPv6: Whether it is an IPv6 datagram. A datagram that an IPv6 socket sends to an IPv4 address is not.
   ///   - descriptors: The descriptors to pass, at most `maximumDescriptors`. They stay open until the batch is sent.
+  ///   - segmentLimit: The longest datagram that may be joined with others, in bytes; 0 for none.
   /// - Returns: Whether there was room for the datagram.
   package func add(
     _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?, isIPv6: Bool,
-    passing descriptors: DescriptorBundle? = nil
+    passing descriptors: DescriptorBundle? = nil, segmentLimit: Int = 0
   ) -> Bool {
-    let passed = descriptors?.numbers ?? []
     if count == Self.capacity || bytes.count > Self.room - used { return false }
     // SAFETY: there is room for the bytes; the headers point to them until the next batch, and copy the rest.
     let place = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[used..<used + bytes.count])
     unsafe bytes.withUnsafeBytes { bytes in unsafe place.copyMemory(from: bytes) }
-    let start = unsafe place.baseAddress?.assumingMemoryBound(to: UInt8.self)
-    func add(_ control: UnsafePointer<clinux_metadata>?) {
-      unsafe passed.withUnsafeBufferPointer { passed in
-        let (first, number) = (passed.baseAddress, Int32(passed.count))
-        if let address {
-          unsafe address.withKernelAddress {
-            unsafe clinux_batch_add(headers, start, UInt(bytes.count), $0, $1, control, first, number)
-          }
-        } else {
-          unsafe clinux_batch_add(headers, start, UInt(bytes.count), nil, 0, control, first, number)
-        }
-      }
-    }
-    if let kernel = metadata?.kernelForm(isIPv6: isIPv6) {
-      unsafe withUnsafePointer(to: kernel) { unsafe add($0) }
-    } else {
-      add(nil)
-    }
     count += 1
     used += bytes.count
     ends.append(used)
-    assert(ends.count == count && count <= Self.capacity && used <= Self.room)
+    if let size = joins(bytes.count, address, metadata) {
+      unsafe clinux_batch_extend(headers, UInt(bytes.count), UInt16(size))
+      messages[messages.count - 1] = count
+    } else {
+      unsafe addMessage(place, to: address, metadata?.kernelForm(isIPv6: isIPv6), descriptors?.numbers ?? [])
+      messages.append(count)
+      // A datagram with descriptors goes through a unix socket, which divides nothing.
+      run = SegmentRun(size: bytes.count, limit: segmentLimit).map { ($0, address, metadata) }
+    }
+    assert(ends.count == count && messages.last == count && count <= Self.capacity && used <= Self.room)
     return true
+  }
+
+  /// Lets a datagram join the last message.
+  ///
+  /// - Returns: The length of the message's datagrams; `nil` if the datagram must be a message of its own.
+  private func joins(_ length: Int, _ address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int? {
+    guard let last = run, last.address == address, last.metadata == metadata else { return nil }
+    return run?.segments.extend(by: length) == true ? last.segments.size : nil
+  }
+
+  private func addMessage(
+    _ bytes: UnsafeMutableRawBufferPointer, to address: SocketAddress?, _ metadata: clinux_metadata?,
+    _ descriptors: [Int32]
+  ) {
+    // SAFETY: as in `add`.
+    let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    let length = UInt(bytes.count)
+    func add(_ control: UnsafePointer<clinux_metadata>?) {
+      unsafe descriptors.withUnsafeBufferPointer { passed in
+        let (first, number) = (passed.baseAddress, Int32(passed.count))
+        if let address {
+          unsafe address.withKernelAddress {
+            unsafe clinux_batch_add(headers, start, length, $0, $1, control, first, number)
+          }
+        } else {
+          unsafe clinux_batch_add(headers, start, length, nil, 0, control, first, number)
+        }
+      }
+    }
+    if let metadata {
+      unsafe withUnsafePointer(to: metadata) { unsafe add($0) }
+    } else {
+      add(nil)
+    }
   }
 
   /// Returns the total size in bytes of the first `count` datagrams to be sent.
@@ -234,18 +310,21 @@ import Glibc
     return count > 0 ? ends[count - 1] : 0
   }
 
+  /// The length of the datagrams in the first message to be sent, in bytes; `nil` if that is one datagram.
+  package var firstSegmentSize: Int? { (messages.first ?? 0) > 1 ? ends[0] : nil }
+
   /// Sends the whole batch: sendmmsg(2).
   ///
   /// - Parameter socket: A datagram socket.
   /// - Returns: The number of datagrams sent, or 0 if the socket has no room now.
-  /// - Throws: The reason why the first datagram was not sent. If a later datagram fails, those before it are sent and
-  ///   counted. The next batch must begin with the failed datagram, and its call reports the reason.
+  /// - Throws: The reason why the first message was not sent. If a later message fails, those before it are sent and
+  ///   counted. The next batch must begin with the failed message, and its call reports the reason.
   package func send(on socket: BorrowedDescriptor) throws(SystemError) -> Int {
     // SAFETY: as above.
     let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
     if sent == -Int(EAGAIN) { return 0 }
     if sent < 0 { throw SystemError(call: "sendmmsg", errno: Int32(-sent)) }
-    assert(sent <= count, "more datagrams were sent than added")
-    return sent
+    assert(sent <= messages.count, "more messages were sent than added")
+    return sent > 0 ? messages[sent - 1] : 0
   }
 }

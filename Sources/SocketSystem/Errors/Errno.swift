@@ -30,6 +30,7 @@ package enum Errno {
   package static let systemDescriptors = ENFILE
   package static let noBuffers = ENOBUFS
   package static let messageTooLong = EMSGSIZE
+  package static let inputOutput = EIO
   package static let noMemory = ENOMEM
   package static let protocolError = EPROTO
   package static let noProtocolOption = ENOPROTOOPT

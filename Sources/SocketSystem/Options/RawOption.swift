@@ -30,6 +30,10 @@ package struct RawOption: Sendable {
   package static var bindAddressNoPort: RawOption { RawOption(level: Int32(IPPROTO_IP), name: 24) }
   /// IPV6_V6ONLY: an IPv6 socket does not serve IPv4.
   package static var ipv6Only: RawOption { RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
+  /// UDP_SEGMENT: the length of the datagrams that the kernel divides a message into. Linux 4.18 and later.
+  package static var segmentSize: RawOption { RawOption(level: Int32(IPPROTO_UDP), name: 103) }
+  /// UDP_GRO: the kernel joins datagrams of one length and sender into a message. Linux 5.0 and later.
+  package static var joinsReceived: RawOption { RawOption(level: Int32(IPPROTO_UDP), name: 104) }
 }
 
 extension BorrowedDescriptor {
