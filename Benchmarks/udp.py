@@ -27,13 +27,22 @@ SERVERS = {
     "reactor-scoped": ["swift-udp-echo", "--on", "reactor", "--mode", "scoped"],
     "pool-single": ["swift-udp-echo", "--on", "pool", "--mode", "single"],
     "pool-batch": ["swift-udp-echo", "--on", "pool", "--mode", "batch"],
+    "stream-c": ["raw-c-udp", "--stream"],
+    "stream-c-offload": ["raw-c-udp", "--stream-offload"],
+    "stream-reactor": ["swift-udp-echo", "--on", "reactor", "--mode", "stream"],
+    "stream-reactor-offload": ["swift-udp-echo", "--on", "reactor", "--mode", "stream-offload"],
+    "stream-reactor-scoped": ["swift-udp-echo", "--on", "reactor", "--mode", "stream-scoped"],
+    "stream-pool-offload": ["swift-udp-echo", "--on", "pool", "--mode", "stream-offload"],
 }
 # What each is compared with: a ratio of processor times.
 BASELINES = ["c-single", "c-batch", "nio"]
+STREAM_BASELINES = ["stream-c", "stream-c-offload"]
 
 SOCKETS = 8
 IN_FLIGHT = 16
 SIZES = [64, 1200]
+STREAM = {"sockets": 2, "in-flight": 32, "size": 1200}
+DIRECTIONS = {"up": "received", "down": "sent"}
 STRACE_SECONDS = 0.5
 
 
@@ -45,15 +54,15 @@ def products(names):
 LOAD = {"sockets": SOCKETS, "in-flight": IN_FLIGHT}
 
 
-def measure_echo(commands, binaries, effort, size):
+def measure_rounds(commands, binaries, effort, what, mode, options):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
     results = {name: [] for name in commands}
     for number in range(effort.rounds):
         for name, command in commands.items():
-            result = measure_load(binaries, name, command, "udp", **LOAD, size=size, **effort.times)
+            result = measure_load(binaries, name, command, mode, **options, **effort.times)
             results[name].append(result)
             print(
-                f"  round {number + 1}: {size:4} bytes {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
+                f"  round {number + 1}: {what} {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
                 f" {result['requests_per_second']:8.0f} datagrams/s, {result['lost']} lost",
                 flush=True,
             )
@@ -67,10 +76,10 @@ def trace_echo(name, command, binaries):
         return trace(server, lambda: run_load(binaries, "udp", host, port, **LOAD, size=SIZES[0], **times))
 
 
-def summarize(results):
+def summarize(results, baselines):
     """Medians and spreads over the rounds, and the median of each round's ratios to the baselines."""
     keys = ["server_cpu_us_per_request", "server_cpu_share", "requests_per_second", "p50_us", "p99_us", "p99.9_us"]
-    ratios = ratios_by_round(results, "server_cpu_us_per_request", BASELINES)
+    ratios = ratios_by_round(results, "server_cpu_us_per_request", baselines)
     summary = {}
     for name, rounds in results.items():
         row = {key: spread([r[key] for r in rounds]) for key in keys}
@@ -80,8 +89,8 @@ def summarize(results):
     return summary
 
 
-def print_echo(summary, size):
-    bases = [base for base in BASELINES if base in summary]
+def print_summary(summary, title, baselines):
+    bases = [base for base in baselines if base in summary]
     header = ["server", "CPU us/datagram", "min..max", *[f"to {base}" for base in bases]]
     header += ["busy", "datagrams/s", "p50 us", "p99 us", "lost"]
     rows = []
@@ -100,8 +109,26 @@ def print_echo(summary, size):
                 str(row["lost"]),
             ]
         )
-    print(f"\n{size:,}-byte datagrams, {SOCKETS} sockets with {IN_FLIGHT} in flight each, medians (ratios: CPU, by round)\n")
+    print(f"\n{title}, medians (ratios: CPU, by round)\n")
     print_table(header, rows)
+
+
+def measure_echo(commands, binaries, effort, size):
+    rounds = measure_rounds(commands, binaries, effort, f"{size:4} bytes", "udp", LOAD | {"size": size})
+    summary = summarize(rounds, BASELINES)
+    print_summary(
+        summary, f"{size:,}-byte datagrams, {SOCKETS} sockets with {IN_FLIGHT} in flight each", BASELINES
+    )
+    return {"summary": summary, "rounds": rounds}
+
+
+def measure_stream(commands, binaries, effort, direction):
+    options = STREAM | {"direction": direction}
+    rounds = measure_rounds(commands, binaries, effort, direction, "udp-stream", options)
+    summary = summarize(rounds, STREAM_BASELINES)
+    title = f"{STREAM['size']:,}-byte datagrams that the server {DIRECTIONS[direction]}, in bursts of {STREAM['in-flight']}"
+    print_summary(summary, title, STREAM_BASELINES)
+    return {"summary": summary, "rounds": rounds}
 
 
 def measure(names, binaries, effort):
@@ -114,17 +141,21 @@ def measure(names, binaries, effort):
                 commands["go"] = [program]
             else:
                 print("\ngo is not installed: its UDP server is left out", flush=True)
+        streams = {name: command for name, command in commands.items() if name.startswith("stream-")}
+        echoes = {name: command for name, command in commands.items() if name not in streams}
         result = {}
         for size in SIZES[:1] if effort.is_quick else SIZES:
-            rounds = measure_echo(commands, binaries, effort, size)
-            result[f"{size} bytes"] = {"summary": summarize(rounds), "rounds": rounds}
-            print_echo(result[f"{size} bytes"]["summary"], size)
+            if echoes:
+                result[f"{size} bytes"] = measure_echo(echoes, binaries, effort, size)
+        for direction in [] if effort.is_quick else DIRECTIONS:
+            if streams:
+                result[f"stream {direction}"] = measure_stream(streams, binaries, effort, direction)
 
         traces = None
-        if effort.is_quick:
+        if effort.is_quick or not echoes:
             pass
         elif shutil.which("strace"):
-            traces = {name: trace_echo(name, command, binaries) for name, command in commands.items()}
+            traces = {name: trace_echo(name, command, binaries) for name, command in echoes.items()}
             print("\nSystem calls per datagram that was echoed (strace; not timed)\n")
             print_system_calls(traces)
         else:

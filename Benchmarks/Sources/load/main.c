@@ -7,6 +7,8 @@
 //   load hose HOST PORT [--connections N] --quiet N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load idle HOST PORT --connections N [--hold S] --pid SERVER_PID
 //   load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load udp-stream HOST PORT --sockets N --direction up|down [--in-flight N] [--size BYTES] --seconds S [--warmup S]
+//        [--pid SERVER_PID]
 //   load lines, messages HOST PORT [--size BYTES] --requests N [--pid SERVER_PID]
 //   load tls-echo, tls-bulk, tls-idle: as echo, bulk and idle, encrypted
 //   load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S] [--pid SERVER_PID]
@@ -41,6 +43,7 @@ static const struct mode MODES[] = {
     {"hose", run_hose, 1, false, true, false},
     {"idle", run_idle, 1, false, false, false},
     {"udp", run_udp, 16, false, true, false},
+    {"udp-stream", run_udp_stream, 32, false, true, false},
     {"lines", run_lines, 1, false, true, true},
     {"messages", run_messages, 1, false, true, true},
     {"tls-echo", run_echo, 1, true, true, false},
@@ -108,6 +111,8 @@ static int usage(const char *problem, const char *detail) {
           "       load hose HOST PORT [--connections N] --quiet N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load idle HOST PORT --connections N [--hold S] --pid PID\n"
           "       load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load udp-stream HOST PORT --sockets N --direction up|down [--in-flight N] [--size BYTES] --seconds S\n"
+          "                       [--warmup S] [--pid PID]\n"
           "       load lines, messages HOST PORT [--size BYTES] --requests N [--pid PID]\n"
           "       load tls-echo, tls-bulk, tls-idle: as echo, bulk and idle\n"
           "       load tls-handshakes HOST PORT --connections N [--session new|resumed] --seconds S [--warmup S]\n"

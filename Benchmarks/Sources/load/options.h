@@ -39,6 +39,7 @@ int run_churn(const struct options *options);
 int run_hose(const struct options *options);
 int run_idle(const struct options *options);
 int run_udp(const struct options *options);
+int run_udp_stream(const struct options *options);
 int run_lines(const struct options *options);
 int run_messages(const struct options *options);
 int run_tls_handshakes(const struct options *options);

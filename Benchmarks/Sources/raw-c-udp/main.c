@@ -2,16 +2,20 @@
 //
 // One thread and one socket, registered with epoll once, edge-triggered.
 //
-// usage: raw-c-udp --single|--batch [PORT]        on 127.0.0.1, port 0 or none lets the kernel choose
+// usage: raw-c-udp --single|--batch|--stream|--stream-offload [PORT]        on 127.0.0.1, port 0 or none lets the kernel choose
 //
 //   --single   recvfrom and sendto, until nothing is left
 //   --batch    recvmmsg and sendmmsg of up to 32 datagrams
+//   --stream   takes and sends bursts as load/udp_stream.c says, with recvmmsg and sendmmsg of up to 32 datagrams
+//   --stream-offload
+//              the same; the kernel joins and divides datagrams (UDP_GRO, UDP_SEGMENT)
 
 #define _GNU_SOURCE
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -80,11 +84,10 @@ static void prepare_batch(void) {
   }
 }
 
-static void send_batch(int fd, unsigned count) {
-  for (unsigned i = 0; i < count; i++) vectors[i].iov_len = messages[i].msg_len;
+static void send_all(int fd, struct mmsghdr *outgoing, unsigned count) {
   unsigned sent = 0;
   while (sent < count) {
-    int n = sendmmsg(fd, messages + sent, count - sent, 0);
+    int n = sendmmsg(fd, outgoing + sent, count - sent, 0);
     if (n >= 0) {
       sent += (unsigned)n;
     } else if (errno == EAGAIN) {
@@ -93,6 +96,11 @@ static void send_batch(int fd, unsigned count) {
       die("sendmmsg");
     }
   }
+}
+
+static void send_batch(int fd, unsigned count) {
+  for (unsigned i = 0; i < count; i++) vectors[i].iov_len = messages[i].msg_len;
+  send_all(fd, messages, count);
 }
 
 static void echo_in_batches(int fd) {
@@ -113,7 +121,100 @@ static void echo_in_batches(int fd) {
   } while (received < 0 || received == BATCH);
 }
 
-static void run(int fd, bool batch) {
+// --- Streams ---
+
+enum { ANSWER_THIS = 1, SEND_BURST = 2, JOINED_BATCH = 8, JOINED_SIZE = 65536, LARGEST_BURST = 64 };
+
+static char joined[JOINED_BATCH][JOINED_SIZE];
+static char controls[JOINED_BATCH][CMSG_SPACE(sizeof(int))];
+static char burst[JOINED_SIZE];
+
+static void send_burst(int fd, struct sockaddr_in *receiver, unsigned count, unsigned size, bool offload) {
+  static struct mmsghdr outgoing[LARGEST_BURST];
+  static struct iovec pieces[LARGEST_BURST];
+  union {
+    char bytes[CMSG_SPACE(sizeof(uint16_t))];
+    struct cmsghdr header;
+  } control = {.bytes = {0}};
+  if (count == 0 || count > LARGEST_BURST || size < 2 || count * size > sizeof burst) return;
+  for (unsigned i = 0; i < count; i++) {
+    // The datagrams are made for each burst, as in a server that has something to say.
+    memset(burst + i * size, 0, size);
+    burst[i * size] = (char)i;
+    pieces[i] = (struct iovec){.iov_base = burst + i * size, .iov_len = size};
+    outgoing[i].msg_hdr = (struct msghdr){
+        .msg_name = receiver, .msg_namelen = sizeof *receiver, .msg_iov = &pieces[i], .msg_iovlen = 1};
+  }
+  if (offload && count > 1) {
+    uint16_t segment = (uint16_t)size;
+    pieces[0].iov_len = count * size;
+    control.header.cmsg_level = SOL_UDP;
+    control.header.cmsg_type = UDP_SEGMENT;
+    control.header.cmsg_len = CMSG_LEN(sizeof segment);
+    memcpy(CMSG_DATA(&control.header), &segment, sizeof segment);
+    outgoing[0].msg_hdr.msg_control = control.bytes;
+    outgoing[0].msg_hdr.msg_controllen = sizeof control.bytes;
+    count = 1;
+  }
+  send_all(fd, outgoing, count);
+}
+
+static void take_datagram(int fd, struct sockaddr_in *sender, const char *bytes, size_t length, bool offload) {
+  if (length == 0) return;
+  if (bytes[0] == ANSWER_THIS) {
+    char answer = 0;
+    struct iovec piece = {.iov_base = &answer, .iov_len = 1};
+    struct mmsghdr message = {
+        .msg_hdr = {.msg_name = sender, .msg_namelen = sizeof *sender, .msg_iov = &piece, .msg_iovlen = 1}};
+    send_all(fd, &message, 1);
+  } else if (bytes[0] == SEND_BURST && length == 4) {
+    unsigned size = (unsigned)(unsigned char)bytes[2] << 8 | (unsigned char)bytes[3];
+    send_burst(fd, sender, (unsigned char)bytes[1], size, offload);
+  }
+}
+
+static size_t segment_size(struct msghdr *message) {
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_UDP || header->cmsg_type != UDP_GRO) continue;
+    int size;
+    memcpy(&size, CMSG_DATA(header), sizeof size);
+    return (size_t)size;
+  }
+  return 0;
+}
+
+static void stream(int fd, bool offload) {
+  int most = offload ? JOINED_BATCH : BATCH;
+  int received;
+  do {
+    for (int i = 0; i < most; i++) {
+      vectors[i] = offload ? (struct iovec){.iov_base = joined[i], .iov_len = JOINED_SIZE}
+                           : (struct iovec){.iov_base = buffers[i], .iov_len = LARGEST};
+      messages[i].msg_hdr.msg_namelen = sizeof senders[i];
+      messages[i].msg_hdr.msg_control = offload ? controls[i] : NULL;
+      messages[i].msg_hdr.msg_controllen = offload ? sizeof controls[i] : 0;
+    }
+    received = recvmmsg(fd, messages, (unsigned)most, 0, NULL);
+    if (received < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) die("recvmmsg");
+      return;
+    }
+    for (int i = 0; i < received; i++) {
+      size_t count = messages[i].msg_len;
+      size_t segment = offload ? segment_size(&messages[i].msg_hdr) : 0;
+      if (segment == 0) segment = count;
+      for (size_t start = 0; start < count; start += segment) {
+        size_t length = count - start < segment ? count - start : segment;
+        take_datagram(fd, &senders[i], (char *)vectors[i].iov_base + start, length, offload);
+      }
+    }
+  } while (received < 0 || received == most);
+}
+
+enum way { SINGLE, IN_BATCHES, STREAM, STREAM_OFFLOAD };
+
+static void run(int fd, enum way way) {
   int epoll = epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) die("epoll_create1");
   struct epoll_event event = {.events = EPOLLIN | EPOLLET};
@@ -122,10 +223,11 @@ static void run(int fd, bool batch) {
     int count = epoll_wait(epoll, &event, 1, -1);
     if (count < 0 && errno != EINTR) die("epoll_wait");
     if (count != 1) continue;
-    if (batch) {
-      echo_in_batches(fd);
-    } else {
-      echo_singly(fd);
+    switch (way) {
+      case SINGLE: echo_singly(fd); break;
+      case IN_BATCHES: echo_in_batches(fd); break;
+      case STREAM: stream(fd, false); break;
+      case STREAM_OFFLOAD: stream(fd, true); break;
     }
   }
 }
@@ -141,11 +243,16 @@ static in_port_t parse_port(const char *text) {
 }
 
 int main(int argc, char **argv) {
-  bool batch = argc > 1 && !strcmp(argv[1], "--batch");
-  if (argc < 2 || argc > 3 || (!batch && strcmp(argv[1], "--single"))) {
-    fprintf(stderr, "usage: raw-c-udp --single|--batch [PORT]\n");
+  static const char *const ways[] = {"--single", "--batch", "--stream", "--stream-offload"};
+  int way = 0;
+  while (argc > 1 && way < 4 && strcmp(argv[1], ways[way])) way++;
+  if (argc < 2 || argc > 3 || way == 4) {
+    fprintf(stderr, "usage: raw-c-udp --single|--batch|--stream|--stream-offload [PORT]\n");
     return 2;
   }
   prepare_batch();
-  run(bind_to_loopback(argc == 3 ? parse_port(argv[2]) : 0), batch);
+  int fd = bind_to_loopback(argc == 3 ? parse_port(argv[2]) : 0);
+  int on = 1;
+  if (way == STREAM_OFFLOAD && setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) < 0) die("setsockopt");
+  run(fd, (enum way)way);
 }
