@@ -6,6 +6,9 @@
 // call claims its place first. The claim is granted in two cases: if the call's own job came through the queue, or if no other
 // call waits there. Otherwise the call goes to the end of the queue.
 //
+// Code outside of the domain that runs on the reactor's thread may make a short call without a hop: a synchronous one. Its claim is
+// granted only if no call waits in the queue.
+//
 // The state has three parts: the calls that were queued, the calls that have begun, and whether the running job still has its
 // place.
 //
@@ -71,6 +74,14 @@ struct AdmissionOrder: ~Copyable {
       return .granted
     }
     return queued.load(ordering: .relaxed) == begun.load(ordering: .relaxed) ? .granted : .requeue
+  }
+
+  /// Decides whether a call may begin now, without a hop to this domain. The running job may be one of another domain. It then has no
+  /// place here, so the call may begin only if no call waits. The call uses the place of the running job if it begins.
+  func claimWithoutHop() -> Claim {
+    if queued.load(ordering: .relaxed) != begun.load(ordering: .relaxed) { return .requeue }
+    runningJobHasPlace.store(false, ordering: .relaxed)
+    return .granted
   }
 }
 

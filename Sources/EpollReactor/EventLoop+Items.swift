@@ -15,8 +15,8 @@ extension EventLoop {
     #endif
     case .task(let job, let reactor):
       preference = .reactor
-      stopCollecting()
-      defer { handover.isCollecting = true }
+      beginUserCode()
+      defer { endUserCode() }
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
       unsafe job.runSynchronously(on: reactor.asUnownedTaskExecutor())
     case .call(let body, let executor):
@@ -29,8 +29,8 @@ extension EventLoop {
 
   private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ preference: TaskPreference) {
     self.preference = preference
-    if executor.mayCompute { stopCollecting() }
-    defer { handover.isCollecting = true }
+    if executor.mayCompute { beginUserCode() }
+    defer { endUserCode() }
     switch preference {
     case .other:
       // SAFETY: as above.
@@ -44,6 +44,16 @@ extension EventLoop {
       unsafe job.runSynchronously(
         isolatedTo: executor.asUnownedSerialExecutor(), taskExecutor: WorkerPool.shared.asUnownedTaskExecutor())
     }
+  }
+
+  private func beginUserCode() {
+    stopCollecting()
+    callsWithoutHopLeft = Self.mostCallsWithoutHop
+  }
+
+  private func endUserCode() {
+    callsWithoutHopLeft = 0
+    handover.isCollecting = true
   }
 
   /// Hands over the collected jobs. From now on the workers get each job at once. Called before code that may run for long.

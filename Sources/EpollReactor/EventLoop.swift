@@ -72,6 +72,9 @@ package final class EventLoop: @unchecked Sendable {
   /// The presumed executor preference of the task whose job runs.
   var preference = TaskPreference.other
   var handover = Handover()
+  /// The number of calls that the running job may still make without a hop: see `ReactorExecutor.claimCallWithoutHop`. It is 0 while a
+  /// socket's own code runs.
+  var callsWithoutHopLeft = 0
   /// The call that the current event has resumed.
   private var resumed: JobQueue.Item?
   private var isInEvent = false
@@ -96,6 +99,8 @@ package final class EventLoop: @unchecked Sendable {
   private static let iteration: Int64 = 1_000_000
   /// The nanoseconds that each kind of work has in an iteration, however long the others took.
   private static let leastShare: Int64 = 250_000
+  /// The most calls that one job makes without a hop. Like `LookaheadLimit.most`, it limits how long a job holds up other sockets.
+  static let mostCallsWithoutHop = 64
   /// The capacity that the job queue keeps after a burst.
   private static let keptBatchCapacity = 16_384
   /// The wake event's token: no place in the table is that high.

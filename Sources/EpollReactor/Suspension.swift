@@ -22,7 +22,7 @@
 //  5. While the runtime calls `enqueue` for a hop, no task is current. So `enqueue` cannot read what the task prefers. This is the
 //     reason for `EventLoop.presumedPreference`.
 //  6. A method that is isolated to an actor can be called as a plain function on the actor's thread. Relied on by:
-//     `deliver(_:to:)`.
+//     `deliver(_:to:)`, `callWithoutHop`.
 //  7. The handle of a task is the same in all jobs of the task, and differs from the handle of every other task that lives. Relied
 //     on by: `CurrentTask.number`.
 //
@@ -210,4 +210,27 @@ func deliver(_ readiness: Readiness, to handler: any EventHandler) {
       to: ((any EventHandler, Readiness) -> Void).self)
     handle(handler, readiness)
   #endif
+}
+
+extension ReactorActor {
+  /// Calls a function isolated to this actor, without a hop. `ReactorExecutor.claimCallWithoutHop` must have granted the call. See
+  /// statement 6.
+  ///
+  /// - Parameters:
+  ///   - argument: The argument of the function. A function that captures nothing needs no memory of its own.
+  ///   - body: The function.
+  /// - Returns: What the function returns.
+  /// - Throws: What the function throws.
+  @inlinable @inline(__always)
+  package nonisolated func callWithoutHop<Argument: Sendable, Result: Sendable>(
+    _ argument: Argument, _ body: @escaping (isolated Self, Argument) throws -> Result
+  ) throws -> Result {
+    #if ACTORSOCKETS_PLAIN
+      return try assumeIsolated { try body($0, argument) }
+    #else
+      // SAFETY: the claim found that this is the thread of the actor's executor, and that no code of the actor is under way on it.
+      let body = unsafe unsafeBitCast(body, to: ((Self, Argument) throws -> Result).self)
+      return try body(self, argument)
+    #endif
+  }
 }

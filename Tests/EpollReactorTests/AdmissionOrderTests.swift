@@ -87,6 +87,28 @@ import Testing
     #expect(order.claim() == .requeue)
   }
 
+  @Test func `A call without a hop is granted while no call waits, also in a job without a place`() {
+    let order = AdmissionOrder()
+    #expect(order.claimWithoutHop() == .granted)
+    order.callWasQueued()
+    order.queuedCallBegins()
+    order.placeIsUsed()
+    #expect(order.claimWithoutHop() == .granted)
+  }
+
+  @Test func `A call without a hop has no use for the place of the running job, but uses it`() {
+    let order = AdmissionOrder()
+    order.callWasQueued()
+    order.callWasQueued()
+    order.queuedCallBegins()
+    #expect(order.claimWithoutHop() == .requeue, "the place may be that of another job")
+    #expect(order.claim() == .granted, "a claim that is not granted uses nothing")
+    order.queuedCallBegins()
+    #expect(order.claimWithoutHop() == .granted)
+    order.callWasQueued()
+    #expect(order.claim() == .requeue)
+  }
+
   @Test func `The counts wrap`() {
     let order = AdmissionOrder(count: .max)
     #expect(order.claim() == .granted)
@@ -105,7 +127,11 @@ import Testing
     var waiting = 0
     var hasPlace = false
     for step in 0..<500 {
-      switch Int.random(in: 0..<4, using: &random) {
+      switch Int.random(in: 0..<5, using: &random) {
+      case 4:
+        let expected: AdmissionOrder.Claim = waiting == 0 ? .granted : .requeue
+        #expect(order.claimWithoutHop() == expected, "step \(step) with seed \(seed)")
+        if waiting == 0 { hasPlace = false }
       case 0:
         order.callWasQueued()
         waiting += 1

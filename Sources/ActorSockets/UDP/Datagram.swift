@@ -63,6 +63,12 @@ public struct Datagram: Sendable {
   /// The metadata; `nil` if there is none.
   var metadata: DatagramMetadata? { box?.metadata }
 
+  /// Whether it has nothing to be sent but its bytes.
+  var isPlain: Bool {
+    guard let box else { return true }
+    return box.metadata.isEmpty && box.descriptors == nil
+  }
+
   private mutating func change(_ body: (inout DatagramMetadata) -> Void) {
     var metadata = box?.metadata ?? DatagramMetadata()
     body(&metadata)

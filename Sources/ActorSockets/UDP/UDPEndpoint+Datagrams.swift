@@ -25,10 +25,10 @@ extension UDPEndpoint {
 
   /// The datagrams of an endpoint. Each is received when the loop asks for it.
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
-    private let endpoint: UDPEndpoint
-    private let timeout: Timeout?
+    @usableFromInline let endpoint: UDPEndpoint
+    @usableFromInline let timeout: Timeout?
     /// The datagrams behind the one that the last call returned; `nil` if there were none.
-    private var ahead: ElementsAhead<Datagram>?
+    @usableFromInline var ahead: ElementsAhead<Datagram>?
 
     fileprivate init(_ endpoint: UDPEndpoint, _ timeout: Timeout?) {
       self.endpoint = endpoint
@@ -47,6 +47,7 @@ extension UDPEndpoint {
     /// - Returns: The datagram; `nil` when the endpoint is closed.
     /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
     ///   lost.
+    @inlinable
     public mutating func next() async throws -> Datagram? { try await next(isolation: #isolation) }
 
     /// Receives the next datagram, called from any isolation.
@@ -57,16 +58,14 @@ extension UDPEndpoint {
     /// - Returns: The datagram; `nil` when the endpoint is closed.
     /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
     ///   lost.
+    @inlinable
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
+      // The loop calls the endpoint directly, as in `StreamSequence.AsyncIterator`.
       if let datagram = ahead?.take() { return datagram }
       ahead = nil
-      do {
-        let received = try await endpoint.receiveNext(timeout)
-        ahead = received.ahead
-        return received.datagram
-      } catch let error as SocketError where error.code == .closed {
-        return nil
-      }
+      guard let received = try await endpoint.receiveNext(timeout) else { return nil }
+      ahead = received.ahead
+      return received.datagram
     }
   }
 

@@ -24,16 +24,21 @@ extension UDPEndpoint {
 
   /// Receives the next datagram for a loop, which does not get reported errors, and looks ahead at those behind it.
   ///
-  /// - Returns: The datagram, and what the loop may take.
-  func receiveNext(_ timeout: Timeout?) async throws -> (datagram: Datagram, ahead: ElementsAhead<Datagram>?) {
+  /// - Returns: The datagram, and what the loop may take; `nil` when the endpoint is closed.
+  @usableFromInline
+  func receiveNext(_ timeout: Timeout?) async throws -> (datagram: Datagram, ahead: ElementsAhead<Datagram>?)? {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    let datagram =
-      if let datagram = try takeNow(hearsErrors: false, place) {
-        datagram
-      } else {
-        try await receiveOne(begin(upTo: 1, timeout, hearsErrors: false, place))
-      }
-    return (datagram, receives.queue.lookAhead(executor))
+    do {
+      let datagram =
+        if let datagram = try takeNow(hearsErrors: false, place) {
+          datagram
+        } else {
+          try await receiveOne(begin(upTo: 1, timeout, hearsErrors: false, place))
+        }
+      return (datagram, receives.queue.lookAhead(executor))
+    } catch let error as SocketError where error.code == .closed {
+      return nil
+    }
   }
 
   /// Receives the datagrams that are available, up to a limit.

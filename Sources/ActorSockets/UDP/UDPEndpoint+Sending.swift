@@ -8,6 +8,9 @@ extension UDPEndpoint {
 
   // MARK: Calls
 
+  // A send of one datagram first tries to do without a hop. These functions are inlined, so that an optimised caller hops only if that
+  // fails, and so that the hop back is the caller's own: see Docs/Toolchain.md.
+
   /// Sends a datagram to the connected peer: send(2). Returns when the kernel has taken the datagram.
   ///
   /// *Cancellation* takes back the datagram, unless the kernel already has it. *Ordering*: datagrams leave in the order of the
@@ -19,10 +22,10 @@ extension UDPEndpoint {
   /// - Throws: ``SocketError``: `.notConnected` if there is no peer; `.limitExceeded` if the datagram is too long; an error
   ///   reported about the peer, for example `.connectionRefused`; `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`;
   ///   `CancellationError` when the task is cancelled. The endpoint stays usable.
-  public func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
-    let place = if let place = claimPlace() { place } else { await requeue() }
-    try CurrentTask.checkCancellation()
-    if let operation = try sending(Datagram(bytes), timeout, place) { try await finish(operation) }
+  @inlinable @inline(__always)
+  public nonisolated func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
+    if try sendWithoutHop(bytes, to: nil, timeout) { return }
+    try await sendInTurn(Datagram(bytes), timeout)
   }
 
   /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken the datagram.
@@ -37,10 +40,10 @@ extension UDPEndpoint {
   ///   `.limitExceeded` if the datagram is too long; `.familyNotSupported` if the endpoint does not use the address's family;
   ///   `.scopeMissing`, `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`; `CancellationError` when the task is
   ///   cancelled. The endpoint stays usable.
-  public func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
-    let place = if let place = claimPlace() { place } else { await requeue() }
-    try CurrentTask.checkCancellation()
-    if let operation = try sending(Datagram(bytes, to: address), timeout, place) { try await finish(operation) }
+  @inlinable @inline(__always)
+  public nonisolated func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
+    if try sendWithoutHop(bytes, to: address, timeout) { return }
+    try await sendInTurn(Datagram(bytes, to: address), timeout)
   }
 
   /// Sends a datagram to an endpoint, which may be a name. Returns when the kernel has taken the datagram.
@@ -81,7 +84,15 @@ extension UDPEndpoint {
   ///   - datagram: The datagram, for example a ``Datagram/reply(_:)``.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
   /// - Throws: The errors of ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)``.
-  public func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
+  @inlinable @inline(__always)
+  public nonisolated func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
+    if try sendWithoutHop(datagram, timeout) { return }
+    try await sendInTurn(datagram, timeout)
+  }
+
+  /// Sends a datagram in the endpoint's isolation, behind the sends that wait.
+  @usableFromInline
+  func sendInTurn(_ datagram: Datagram, _ timeout: Timeout?) async throws {
     let datagram = datagram.claimingDescriptors()
     let place = if let place = claimPlace() { place } else { await requeue() }
     try CurrentTask.checkCancellation()
@@ -183,20 +194,41 @@ extension UDPEndpoint {
   func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
     try checkSendable()
     guard let datagram = filtered(datagram) else { return nil }
-    if sends.queue.isEmpty, !mustWaitToSend, timeout?.hasPassed(at: registration.reactor.now) != true {
-      try checkSize(datagram.bytes.count)
-      let (index, destination) = try route(datagram.remoteAddress)
-      let metadata = datagram.metadata
-      if metadata == nil || metadata?.isEmpty == true, datagram.descriptors == nil,
-        try transmit(datagram.bytes.span, index, destination)
-      {
-        return nil
-      }
-    }
+    if datagram.isPlain, try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout) { return nil }
     let operation = admitSend(.datagrams([datagram]), timeout)
     pumpSends()
     prepareToSuspend(operation, place)
     return operation
+  }
+
+  /// Sends a datagram at once if no other send waits and there is room.
+  ///
+  /// - Returns: Whether it was sent.
+  private func sendAtOnce(_ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?) throws -> Bool {
+    if !sends.queue.isEmpty || mustWaitToSend { return false }
+    if let timeout, timeout.hasPassed(at: registration.reactor.now) { return false }
+    try checkSize(bytes.count)
+    let (index, destination) = try route(address)
+    return try transmit(bytes.span, index, destination)
+  }
+
+  /// Sends a datagram from a job on the reactor, if that is possible at once. Then the call needs no hop to the endpoint and none back.
+  ///
+  /// - Returns: Whether it was sent. If not, `sendInTurn` must send it.
+  @usableFromInline
+  nonisolated func sendWithoutHop(_ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?) throws -> Bool {
+    guard executor.claimCallWithoutHop() else { return false }
+    try CurrentTask.checkCancellation()
+    return try callWithoutHop((bytes, address, timeout)) { endpoint, datagram in
+      if endpoint.sendFilter != nil { return false }
+      try endpoint.checkSendable()
+      return try endpoint.sendAtOnce(datagram.0, to: datagram.1, datagram.2)
+    }
+  }
+
+  @usableFromInline
+  nonisolated func sendWithoutHop(_ datagram: Datagram, _ timeout: Timeout?) throws -> Bool {
+    try datagram.isPlain && sendWithoutHop(datagram.bytes, to: datagram.remoteAddress, timeout)
   }
 
   /// Returns the datagram as the filter leaves it; `nil` if the filter drops it.

@@ -1,6 +1,7 @@
 import ActorSockets
 import ActorSocketsTesting
 import EpollReactor
+import SocketSystem
 import TestSupport
 import Testing
 
@@ -18,6 +19,16 @@ import Testing
 
   @Test func `Listening and connecting return to the actor that did it`() async throws {
     try await within("the calls return") { try await Caller().listenAndConnect() }
+  }
+}
+
+extension ReturnTests {
+  @Test(arguments: DatagramTransport.allCases)
+  func `A call of an endpoint returns to the actor that made it`(transport: DatagramTransport) async throws {
+    try await within("the calls return") {
+      let endpoint = try transport.bind()
+      try await Caller().use(endpoint, transport.address(of: endpoint))
+    }
   }
 }
 
@@ -94,6 +105,29 @@ private actor Caller: ReactorActor {
     here("closed")
     await client.abort()
     here("abort")
+  }
+
+  func use(_ endpoint: UDPEndpoint, _ address: SocketAddress) async throws {
+    try await endpoint.send([1], to: address)
+    here("send to an address")
+    try await endpoint.send(Datagram([2], to: address))
+    here("send of a datagram")
+    try await endpoint.send([Datagram([3], to: address)])
+    here("send of a batch")
+    try await endpoint.connect(to: .address(address))
+    here("connect")
+    try await endpoint.send([4])
+    here("send to the peer")
+    await expectError(.limitExceeded) { try await endpoint.send([UInt8](repeating: 5, count: 70_000)) }
+    here("send of too much")
+    #expect(try await endpoint.receive().bytes == [1])
+    here("receive")
+    for try await datagram in endpoint.datagrams {
+      here("next datagram")
+      if datagram.bytes == [4] { break }
+    }
+    await endpoint.close()
+    here("close")
   }
 
   func listenAndConnect() async throws {
