@@ -124,8 +124,9 @@ extension UDPEndpoint {
               return
             }
             let address = batch.address(number)?.unmapped
-            let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, from: address))
-            counts.received(batch.length(number), isTruncated: header.isTruncated)
+            let length = batch.length(number)
+            let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, length, from: address))
+            counts.received(length, isTruncated: header.isTruncated)
             // The closure does not get the descriptors that came with the datagram: they are closed.
             _ = receivedDescriptors(number, of: batch)
             if isStranger(address) { continue }

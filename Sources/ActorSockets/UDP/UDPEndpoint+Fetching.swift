@@ -87,12 +87,13 @@ extension UDPEndpoint {
   func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
     let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
     let address = batch.address(number)?.unmapped
+    let length = batch.length(number)
     let (descriptors, lacksDescriptors) = receivedDescriptors(number, of: batch)
     var datagram = Datagram(
       received: batch.bytes(number, atMost: maximumSize(from: address)), from: address,
-      isTruncated: isTruncated(number, of: batch, from: address), metadata, descriptors,
+      isTruncated: isTruncated(number, of: batch, length, from: address), metadata, descriptors,
       lacksDescriptors: lacksDescriptors)
-    counts.received(batch.length(number), isTruncated: datagram.isTruncated)
+    counts.received(length, isTruncated: datagram.isTruncated)
     if isStranger(address) { return nil }
     if let receiveFilter, receiveFilter(&datagram) == .drop {
       counts.filtered += 1
@@ -106,8 +107,8 @@ extension UDPEndpoint {
   }
 
   /// Whether a datagram of a batch was longer than the configuration allows.
-  func isTruncated(_ number: Int, of batch: DatagramBatch, from address: SocketAddress?) -> Bool {
-    batch.isTruncated(number) || batch.length(number) > maximumSize(from: address)
+  func isTruncated(_ number: Int, of batch: DatagramBatch, _ length: Int, from address: SocketAddress?) -> Bool {
+    batch.isTruncated(number) || length > maximumSize(from: address)
   }
 
   /// Whether the datagram arrived before the endpoint was connected, from a sender other than its peer.

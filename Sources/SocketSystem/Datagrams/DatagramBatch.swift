@@ -48,8 +48,14 @@ import Glibc
   #endif
   private var messages: [Int] = []
   /// The last message, if a datagram may still join it.
-  private var run: (segments: SegmentRun, address: SocketAddress?, metadata: DatagramMetadata?)?
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
+  private var run: OpenMessage?
   /// For each received datagram its message, and the place of its bytes in the memory.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   private var joined: [(message: Int, bytes: Range<Int>)] = []
 
   /// The most datagrams in a batch to be sent.
@@ -257,50 +263,40 @@ import Glibc
     count += 1
     used += bytes.count
     ends.append(used)
-    if let size = joins(bytes.count, address, metadata) {
+    // Changed in place, because a copy would cost as much as the rest of this function.
+    if let size = run?.join(bytes.count, address, metadata) {
       unsafe clinux_batch_extend(headers, UInt(bytes.count), UInt16(size))
       messages[messages.count - 1] = count
     } else {
-      unsafe addMessage(place, to: address, metadata?.kernelForm(isIPv6: isIPv6), descriptors?.numbers ?? [])
+      if let kernel = metadata?.kernelForm(isIPv6: isIPv6) {
+        unsafe withUnsafePointer(to: kernel) { unsafe addMessage(place, to: address, $0, descriptors) }
+      } else {
+        unsafe addMessage(place, to: address, nil, descriptors)
+      }
       messages.append(count)
       // A datagram with descriptors goes through a unix socket, which divides nothing.
-      run = SegmentRun(size: bytes.count, limit: segmentLimit).map { ($0, address, metadata) }
+      run = OpenMessage(bytes.count, address, metadata, segmentLimit)
     }
     assert(ends.count == count && messages.last == count && count <= Self.capacity && used <= Self.room)
     return true
   }
 
-  /// Lets a datagram join the last message.
-  ///
-  /// - Returns: The length of the message's datagrams; `nil` if the datagram must be a message of its own.
-  private func joins(_ length: Int, _ address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int? {
-    guard let last = run, last.address == address, last.metadata == metadata else { return nil }
-    return run?.segments.extend(by: length) == true ? last.segments.size : nil
-  }
-
+  /// Adds the header of a message. A method with parameters instead of a closure that captures them needs no memory of its own.
   private func addMessage(
-    _ bytes: UnsafeMutableRawBufferPointer, to address: SocketAddress?, _ metadata: clinux_metadata?,
-    _ descriptors: [Int32]
+    _ bytes: UnsafeMutableRawBufferPointer, to address: SocketAddress?, _ metadata: UnsafePointer<clinux_metadata>?,
+    _ descriptors: DescriptorBundle?
   ) {
     // SAFETY: as in `add`.
     let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
     let length = UInt(bytes.count)
-    func add(_ control: UnsafePointer<clinux_metadata>?) {
-      unsafe descriptors.withUnsafeBufferPointer { passed in
-        let (first, number) = (passed.baseAddress, Int32(passed.count))
-        if let address {
-          unsafe address.withKernelAddress {
-            unsafe clinux_batch_add(headers, start, length, $0, $1, control, first, number)
-          }
-        } else {
-          unsafe clinux_batch_add(headers, start, length, nil, 0, control, first, number)
-        }
+    unsafe (descriptors?.numbers ?? []).withUnsafeBufferPointer { passed in
+      let (first, number) = (passed.baseAddress, Int32(passed.count))
+      guard let address else {
+        return unsafe clinux_batch_add(headers, start, length, nil, 0, metadata, first, number)
       }
-    }
-    if let metadata {
-      unsafe withUnsafePointer(to: metadata) { unsafe add($0) }
-    } else {
-      add(nil)
+      unsafe address.withKernelAddress {
+        unsafe clinux_batch_add(headers, start, length, $0, $1, metadata, first, number)
+      }
     }
   }
 
@@ -326,5 +322,28 @@ import Glibc
     if sent < 0 { throw SystemError(call: "sendmmsg", errno: Int32(-sent)) }
     assert(sent <= messages.count, "more messages were sent than added")
     return sent > 0 ? messages[sent - 1] : 0
+  }
+}
+
+/// A message to be sent that further datagrams may join.
+private struct OpenMessage {
+  private var segments: SegmentRun
+  private let address: SocketAddress?
+  private let metadata: DatagramMetadata?
+
+  /// Begins a message with a datagram; `nil` if no other datagram may join it.
+  init?(_ length: Int, _ address: SocketAddress?, _ metadata: DatagramMetadata?, _ segmentLimit: Int) {
+    guard let segments = SegmentRun(size: length, limit: segmentLimit) else { return nil }
+    self.segments = segments
+    self.address = address
+    self.metadata = metadata
+  }
+
+  /// Lets a datagram join if it has the same destination and metadata, and if the run may have one more.
+  ///
+  /// - Returns: The length of the message's datagrams; `nil` if the datagram must be a message of its own.
+  mutating func join(_ length: Int, _ address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int? {
+    guard address == self.address, metadata == self.metadata, segments.extend(by: length) else { return nil }
+    return segments.size
   }
 }
