@@ -45,16 +45,20 @@ extension UDPEndpoint {
     /// The largest number of bytes that may wait to be sent before ``UDPEndpoint/enqueueSend(_:timeout:)`` refuses more. A
     /// datagram counts as at least 256 bytes. 1 MiB by default.
     public var sendBudget = 1 << 20
-    /// Whether the kernel gets consecutive datagrams of the same length and destination as one message, which it divides again:
-    /// UDP_SEGMENT, udp(7), "generic segmentation offload". Peers notice no difference. Only ``UDPEndpoint/send(_:timeout:)-([Datagram],_)``
-    /// and sends that waited gain from it: a datagram of a batch then takes a quarter of the time or less. Datagrams that are longer than a
-    /// packet of their path are sent one by one, and so are all datagrams on kernels and interfaces that cannot divide messages. If a message
-    /// is reported as undeliverable, `errors` may have one report for several datagrams. On by default.
+    /// Whether consecutive datagrams with the same length and destination are passed to the kernel as one message, which the kernel
+    /// divides: UDP_SEGMENT, udp(7), also called generic segmentation offload (GSO). On by default.
+    ///
+    /// It makes ``UDPEndpoint/send(_:timeout:)-([Datagram],_)`` faster, and sends that had to wait. Receivers see separate datagrams. Two
+    /// things change on the way: a full queue may drop the whole message, and `errors` may have one report for all of its datagrams. The
+    /// datagrams are sent one by one if they are longer than a packet of their path, or if the kernel or the interface cannot divide
+    /// messages.
     public var segmentationOffload = true
-    /// Whether the kernel may join datagrams of the same length and sender on their way in: UDP_GRO, udp(7), "generic receive offload".
-    /// Each datagram is still received by itself; receiving many of them takes a quarter of the time or less. One system call returns
-    /// up to 8 messages of 64 datagrams, in place of 32 datagrams. So it helps an endpoint to which few peers send much, and hardly any
-    /// other. Datagrams that were joined have the metadata of the first. Off by default.
+    /// Whether the kernel may join datagrams with the same length and sender as they arrive: UDP_GRO, udp(7), also called generic receive
+    /// offload (GRO). Off by default.
+    ///
+    /// Each datagram is still received separately. Turn it on for an endpoint that receives many datagrams from few peers. One system call
+    /// then fetches up to 8 messages with up to 64 datagrams each; without it, up to 32 datagrams. So it makes endpoints slower that
+    /// receive from many peers. Joined datagrams have the metadata of the first one. Kernels before Linux 5.0 ignore it.
     public var receiveOffload = false
     /// The permission bits of a unix socket's file, for example `0o660`. Sending to it requires write permission. With `nil`,
     /// the default, the umask decides.
