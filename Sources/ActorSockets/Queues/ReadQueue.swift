@@ -118,8 +118,8 @@ struct ReadQueue<Tag> {
   var firstRead = FirstRead.notBegun
   var lookaheadLimit = LookaheadLimit(1)
   var entries = FIFO<Entry>()
-  /// Reads that fail because a read before them did. Each leaves in one of the next steps.
-  var failedByPredecessor = FIFO<Entry>()
+  /// Reads that fail because a read before them did, the last one first. Each leaves in one of the next steps.
+  var failedByPredecessor: [Entry] = []
   /// The number of entries that an `enqueue…` method made.
   private var enqueuedCount = 0
   private var nextID: ID = 0
@@ -211,10 +211,9 @@ struct ReadQueue<Tag> {
   mutating func failEnqueued(from index: Int) {
     // Counted, because calls that are cancelled one after the other would otherwise each go through all the others.
     if enqueuedCount == 0 { return }
-    for entry in entries.removeAll(from: index, where: \.isEnqueued) {
-      enqueuedCount -= 1
-      failedByPredecessor.append(entry)
-    }
+    let failed = entries.removeAll(from: index, where: \.isEnqueued)
+    enqueuedCount -= failed.count
+    failedByPredecessor.insert(contentsOf: failed.reversed(), at: 0)
     assertInvariants()
   }
 
@@ -276,7 +275,7 @@ struct ReadQueue<Tag> {
 
   /// Says what to do next.
   mutating func step() -> Step {
-    if let entry = failedByPredecessor.popFirst() {
+    if !failedByPredecessor.isEmpty, let entry = failedByPredecessor.popLast() {
       return .finish(entry, .failure(SocketError(.precedingReadFailed, operation: "read")))
     }
     guard let first = entries.first, firstRead != .borrowing else { return .idle }

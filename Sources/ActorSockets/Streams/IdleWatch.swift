@@ -66,14 +66,14 @@ extension StreamCore {
   /// Bytes were received.
   @inline(__always)
   func moved(received count: Int) {
-    traffic.received += count
+    bytesReceived += count
     if let idleWatch { idleWatch.note() }
   }
 
   /// The kernel took bytes.
   @inline(__always)
   func moved(sent count: Int) {
-    traffic.sent += count
+    bytesSent += count
     if let idleWatch { idleWatch.note() }
   }
 

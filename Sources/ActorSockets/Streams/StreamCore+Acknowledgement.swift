@@ -30,7 +30,7 @@ extension StreamCore {
     let wait = acknowledgementWait ?? AcknowledgementWait()
     acknowledgementWait = wait
     // The flush does not wait for bytes that are sent from now on.
-    wait.queue.add(id, position: traffic.sent, flush)
+    wait.queue.add(id, position: bytesSent, flush)
     if let deadline = wait.deadline.take() { registration.disarm(deadline) }
     askAgain(wait)
   }
@@ -39,7 +39,7 @@ extension StreamCore {
   func checkAcknowledgements() {
     guard let wait = acknowledgementWait else { return }
     wait.deadline = nil
-    for flush in wait.queue.acknowledged(traffic.sent - transport.unacknowledgedBytes) {
+    for flush in wait.queue.acknowledged(bytesSent - transport.unacknowledgedBytes) {
       finish(flush, .success(.written))
     }
     if wait.queue.isEmpty { endAcknowledgementWait() } else { askAgain(wait) }

@@ -71,9 +71,7 @@ extension StreamCore {
 
   /// The numbers of bytes moved so far.
   var currentTraffic: StreamTraffic {
-    var traffic = traffic
-    traffic.unsent = unsentBytes
-    return traffic
+    StreamTraffic(received: bytesReceived, sent: bytesSent, unsent: unsentBytes)
   }
 
   /// Whether the stream has ended and its descriptor is closed.

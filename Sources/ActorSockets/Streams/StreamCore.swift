@@ -28,21 +28,28 @@ public final class _StreamCore {
   }
 
   // In the order of their use, because the memory of many connections does not fit into the processor's caches. An echo uses those
-  // before `options`, and nothing behind the first fields of the life cycle.
+  // before `options`, except the last fields of the life cycle and of the writes.
 
   let transport: any StreamTransport
   let registration: Registration
   /// The layer that has taken the stream over, or is about to.
   var upgrade: Upgrade?
   /// Keeps the actor alive while work continues that no call waits for.
-  var keepAlive: (any ByteStream)?
+  var keepAlive: AnyObject?
   /// The idle timeout, if there is one.
   let idleWatch: IdleWatch?
-  var traffic = StreamTraffic()
+  /// The bytes received from the peer.
+  var bytesReceived = 0
+  /// The bytes that the transport took.
+  var bytesSent = 0
 
   // Every operation uses these three properties many times. No user code runs while one of them is changed, which debug
   // builds and ACTORSOCKETS_PLAIN check. In other builds the checks would be 8 percent of the instructions of an echo.
 
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
+  var lifecycle = StreamLifecycle()
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
@@ -51,10 +58,6 @@ public final class _StreamCore {
     @safe @exclusivity(unchecked)
   #endif
   var writes = Lane<WriteQueue<Operation>>()
-  #if !DEBUG && !ACTORSOCKETS_PLAIN
-    @safe @exclusivity(unchecked)
-  #endif
-  var lifecycle = StreamLifecycle()
 
   package var options: Options
   private(set) weak var owner: (any ByteStream)?

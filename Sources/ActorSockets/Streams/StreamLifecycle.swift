@@ -84,6 +84,14 @@ struct StreamLifecycle {
     case released
   }
 
+  /// A value that few streams have. It is in memory of its own, so that the streams without it take less.
+  private indirect enum Rare<Value> {
+    case none
+    case some(Value)
+
+    var value: Value? { if case .some(let value) = self { value } else { nil } }
+  }
+
   private(set) var phase = Phase.connecting
   /// Whether the stream has been up.
   private(set) var isUp = false
@@ -99,10 +107,13 @@ struct StreamLifecycle {
   /// The `enqueue…` handles whose operations have no outcome yet.
   private(set) var handles = 0
   private(set) var cause = Cause.none
+  private var ending = Rare<CloseReport>.none
+  private var loss = Rare<(error: SocketError, unsent: Int)>.none
+
   /// How the stream ended, once it has.
-  private(set) var report: CloseReport?
+  var report: CloseReport? { ending.value }
   /// What broke the connection after the peer's end, and the bytes that were not sent then.
-  private(set) var lost: (error: SocketError, unsent: Int)?
+  var lost: (error: SocketError, unsent: Int)? { loss.value }
 
   // MARK: Events
 
@@ -137,7 +148,7 @@ struct StreamLifecycle {
   mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
     if isBroken { return [] }
     if endWasFound {
-      if lost == nil { lost = (error, traffic.unsent) }
+      if lost == nil { loss = .some((error, traffic.unsent)) }
       return [.refuseWrites, .failFlushes, .pump]
     }
     if case .none = cause { cause = .broken(error) }
@@ -335,7 +346,7 @@ struct StreamLifecycle {
   /// Makes the report, unless there is one.
   private mutating func conclude(_ reason: CloseReport.Reason, _ traffic: StreamTraffic) -> Actions {
     if report != nil { return [] }
-    report = makeReport(reason, traffic)
+    ending = .some(makeReport(reason, traffic))
     return .report
   }
 

@@ -91,7 +91,7 @@ public struct StreamStatus: Hashable, Sendable, CustomStringConvertible {
 extension StreamCore {
   /// The bytes moved so far, and the kernel's figures.
   var metrics: StreamMetrics {
-    StreamMetrics(bytesReceived: traffic.received, bytesSent: traffic.sent, tcp: transport.tcpInfo)
+    StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
   }
 
   /// The number of bytes that were written and not sent. If only ciphertext is left, its number.

@@ -26,10 +26,10 @@ final class SocketTransport: StreamTransport {
   private var lastCount = 0
   /// Where descriptors received from a unix socket wait; `nil` if the configuration does not ask for them.
   var inbox: DescriptorInbox?
-  private let executor: ReactorExecutor
-  private var lingering: LingeringClose?
   /// The state that exists only until the connection is up.
   var opening: Opening?
+  private let executor: ReactorExecutor
+  private var lingering: LingeringClose?
 
   enum Opening {
     case connecting(ConnectAttempt)
