@@ -47,9 +47,9 @@ public actor TLSConnection: ByteStream {
     id = carrier.id
     self.carrier = carrier
     let reactor = carrier.executor.reactor
-    executor = ReactorExecutor(ofSocketOn: reactor)
     let registration = Registration(on: reactor)
     self.registration = registration
+    executor = registration
     let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, earlyBytes: early), registration)
     let recorder = Self.tcpConnection(beneath: carrier)?.recorder
     _core = StreamCore(

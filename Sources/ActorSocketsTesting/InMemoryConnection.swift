@@ -137,8 +137,8 @@ public actor InMemoryConnection: ByteStream {
 
   private init(_ configuration: Configuration, _ addresses: (SocketAddress?, SocketAddress?), _ reactor: Reactor) {
     identity = Locked(ConnectionIdentity(localAddress: addresses.0, remoteAddress: addresses.1))
-    executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
+    executor = registration
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
     _core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,

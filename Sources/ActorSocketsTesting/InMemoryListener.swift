@@ -70,8 +70,8 @@ public actor InMemoryListener: StreamListener {
   public init(
     at address: SocketAddress? = nil, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) {
-    executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
+    executor = registration
     localAddresses = [address].compactMap { $0 }
     self.configuration = configuration
     submit { $0.begin() }

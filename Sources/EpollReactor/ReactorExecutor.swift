@@ -6,17 +6,22 @@ internal import Synchronization
 /// Each socket has its own, although all sockets of a reactor share a thread. This preserves the order of calls: a call to
 /// another isolation domain always goes through the reactor's queue, after every call that was made before it, even if the
 /// caller is already on that thread.
-public final class ReactorExecutor: SerialExecutor {
+///
+/// A socket's executor is its `Registration`, so that a connection needs one object less. No other class inherits from this one.
+public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): all properties are constants, and those that change are atomic. What `Registration` adds is
+  // explained there.
+
   /// The reactor whose thread runs the jobs.
-  public let reactor: Reactor
+  public final let reactor: Reactor
   /// Whether the jobs are the user's code, which may run for long.
-  private let runsUserCode: Atomic<Bool>
+  private final let runsUserCode: Atomic<Bool>
 
   /// Decides which call of this domain may begin.
-  let admission = AdmissionOrder()
+  final let admission = AdmissionOrder()
 
   /// The handler task of the actor of this domain; 0 if there is none. See `ReactorActor.markHandlerTask`.
-  private let handlerTask = Atomic<UInt>(0)
+  private final let handlerTask = Atomic<UInt>(0)
 
   /// Creates a new isolation domain.
   ///
@@ -33,15 +38,21 @@ public final class ReactorExecutor: SerialExecutor {
   }
 
   /// Whether a job may run for long.
-  var mayCompute: Bool { runsUserCode.load(ordering: .relaxed) }
+  final var mayCompute: Bool { runsUserCode.load(ordering: .relaxed) }
 
   /// From now on, jobs of this domain may run for long. Safe to call from any thread.
-  package func willRunUserCode() { runsUserCode.store(true, ordering: .relaxed) }
+  package final func willRunUserCode() { runsUserCode.store(true, ordering: .relaxed) }
+
+  /// The executor in the form that the runtime needs. The one of the protocol asks for the object's class at each call.
+  public final func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+    // SAFETY: whoever uses the result holds the executor, as the protocol demands.
+    unsafe UnownedSerialExecutor(ordinary: self)
+  }
 
   /// Adds a job to the end of the reactor's queue. Called by the Swift runtime.
   ///
   /// - Parameter job: The job.
-  public func enqueue(_ job: consuming ExecutorJob) {
+  public final func enqueue(_ job: consuming ExecutorJob) {
     #if ACTORSOCKETS_PLAIN
       let job = UnownedJob(job)
       if !reactor.loop.takesReturn(job, self) { queue(.socket(job, self, reactor.loop.presumedPreference)) }
@@ -51,7 +62,7 @@ public final class ReactorExecutor: SerialExecutor {
   }
 
   /// Adds a call of this domain to the end of the reactor's queue. Safe to call from any thread.
-  func queue(_ call: consuming JobQueue.Item) {
+  final func queue(_ call: consuming JobQueue.Item) {
     let loop = reactor.loop
     // If the running job is of this domain, it has made this call, and its next call comes after this one.
     if loop.isCurrent { admission.placeIsUsed() }
@@ -60,7 +71,7 @@ public final class ReactorExecutor: SerialExecutor {
 
   /// Claims the place of a call. If this returns `true`, the call must go to the end of the queue before it begins.
   @usableFromInline
-  func mustRequeue() -> Bool { admission.claim() == .requeue }
+  final func mustRequeue() -> Bool { admission.claim() == .requeue }
 
   /// Claims the place of a call that the running job makes without a hop to this domain. The claim is granted on the reactor's thread
   /// if no call of this domain waits in the queue, and only to jobs of the user's tasks and actors, not to those of sockets. So no code
@@ -68,7 +79,7 @@ public final class ReactorExecutor: SerialExecutor {
   /// other sockets until it hops. Safe to call from any thread.
   ///
   /// - Returns: Whether the call may begin. If so, make it with `ReactorActor.callWithoutHop`.
-  package func claimCallWithoutHop() -> Bool {
+  package final func claimCallWithoutHop() -> Bool {
     let loop = reactor.loop
     guard loop.isCurrent, loop.callsWithoutHopLeft > 0, admission.claimWithoutHop() == .granted else { return false }
     loop.callsWithoutHopLeft -= 1
@@ -77,15 +88,15 @@ public final class ReactorExecutor: SerialExecutor {
 
   /// Uses the place of the running job in the order of the calls.
   @usableFromInline
-  func placeIsUsed() { admission.placeIsUsed() }
+  final func placeIsUsed() { admission.placeIsUsed() }
 
   /// Makes the current task the actor's handler task, or ends that.
-  func markHandlerTask(_ isHandlerTask: Bool) {
+  final func markHandlerTask(_ isHandlerTask: Bool) {
     handlerTask.store(isHandlerTask ? CurrentTask.number : 0, ordering: .relaxed)
   }
 
   /// Whether the current task is the actor's handler task. The code that cancels that task also ends the actor's operations.
-  package var isCalledByHandlerTask: Bool {
+  package final var isCalledByHandlerTask: Bool {
     let task = handlerTask.load(ordering: .relaxed)
     return task != 0 && task == CurrentTask.number
   }
@@ -93,10 +104,10 @@ public final class ReactorExecutor: SerialExecutor {
   /// Returns whether the calling thread is the reactor's. `assumeIsolated` succeeds only there.
   ///
   /// - Returns: `true` on the reactor's thread, otherwise `false`.
-  public func isIsolatingCurrentContext() -> Bool? { reactor.loop.isCurrent }
+  public final func isIsolatingCurrentContext() -> Bool? { reactor.loop.isCurrent }
 
   /// Stops the program unless the calling thread is the reactor's.
-  public func checkIsolated() {
+  public final func checkIsolated() {
     precondition(reactor.loop.isCurrent, "this code is isolated to an actor on a reactor, but runs on another thread")
   }
 }

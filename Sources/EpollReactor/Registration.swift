@@ -3,6 +3,9 @@ internal import Synchronization
 
 /// A socket's place in its reactor: its descriptor, the events of that descriptor, and its deadlines.
 ///
+/// It is also the isolation domain of the socket's actor. An actor with several descriptors has a registration for each, and the
+/// domain of one of them or of its own.
+///
 /// What the reactor offers to all of its sockets alike, the clock and the memory to receive and send with, is in
 /// `Reactor+Services.swift`.
 ///
@@ -11,12 +14,9 @@ internal import Synchronization
 /// number.
 ///
 /// Events and deadlines reach the actor through a weak reference, so a dropped socket hears no more of them.
-package final class Registration: @unchecked Sendable {
+package final class Registration: ReactorExecutor, @unchecked Sendable {
   // SAFETY (@unchecked Sendable): everything mutable is touched on the reactor's thread only; `eventLoop.assertCurrent` checks that
   // in debug builds. `isInTable` is atomic.
-
-  /// The reactor, with what it offers to all of its sockets alike.
-  package let reactor: Reactor
 
   // The descriptor. No code of the program runs while it is accessed, which debug builds and ACTORSOCKETS_PLAIN check.
   // In other builds the checks would be 160 instructions of an echo.
@@ -58,9 +58,9 @@ package final class Registration: @unchecked Sendable {
   ///   - descriptor: The descriptor, if there is one already; `enter` closes it on failure.
   ///   - mayBeShared: Whether it was made elsewhere, where a duplicate of it may stay open.
   package init(on reactor: Reactor, holding descriptor: consuming OwnedDescriptor? = nil, mayBeShared: Bool = false) {
-    self.reactor = reactor
     self.mayBeShared = mayBeShared
     storedDescriptor = descriptor
+    super.init(ofSocketOn: reactor)
   }
 
   /// Enters the table. From now on the handler hears of events, deadlines and the reactor's shutdown.

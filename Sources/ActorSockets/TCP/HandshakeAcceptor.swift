@@ -54,8 +54,8 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     self.listener = listener
     self.layer = layer
     self.limit = limit
-    executor = ReactorExecutor(ofSocketOn: listener.executor.reactor)
     registration = Registration(on: listener.executor.reactor)
+    executor = registration
     queue = HandshakeQueue(limit: limit)
     // If the reactor is shut down, accepting says so.
     submit { try? $0.registration.enter($0) }

@@ -28,7 +28,6 @@ final class SocketTransport: StreamTransport {
   var inbox: DescriptorInbox?
   /// The state that exists only until the connection is up.
   var opening: Opening?
-  private let executor: ReactorExecutor
   private var lingering: LingeringClose?
 
   enum Opening {
@@ -39,10 +38,7 @@ final class SocketTransport: StreamTransport {
   var attempt: ConnectAttempt? { if case .connecting(let attempt)? = opening { attempt } else { nil } }
   var headerWait: HeaderWait? { if case .awaitingHeader(let wait)? = opening { wait } else { nil } }
 
-  init(_ registration: Registration, _ executor: ReactorExecutor) {
-    self.registration = registration
-    self.executor = executor
-  }
+  init(_ registration: Registration) { self.registration = registration }
 
   /// The socket is not TCP. Only a TCP socket shows by a short transfer that it is drained.
   func isNotTCP() { goesOnToTheEnd = true }
@@ -203,7 +199,7 @@ final class SocketTransport: StreamTransport {
       registration.leave()
       return true
     }
-    let lingering = LingeringClose(registration, executor, done)
+    let lingering = LingeringClose(registration, done)
     self.lingering = lingering
     // A TCP socket is not a unix socket, and asking costs a system call. So ask only if the socket is not TCP.
     let isUnix = goesOnToTheEnd && self.isUnix
@@ -237,8 +233,8 @@ enum LingerDeadline: UInt64, Sendable {
 /// the stream. So both sides are shut down, after which the peer can send nothing more. Then the bytes that the peer had sent
 /// are discarded; its send buffer limits their number. This does not wait for the peer.
 actor LingeringClose: EventHandler {
-  nonisolated let executor: ReactorExecutor
-  private let registration: Registration
+  nonisolated var executor: ReactorExecutor { registration }
+  private nonisolated let registration: Registration
   private var done: (@Sendable () -> Void)?
   private var deadline: DeadlineKey?
   /// Keeps this actor alive: the reactor refers to handlers weakly, and nothing else refers to this one.
@@ -246,9 +242,8 @@ actor LingeringClose: EventHandler {
 
   private static let limit = 2_000_000_000 as Int64
 
-  init(_ registration: Registration, _ executor: ReactorExecutor, _ done: (@Sendable () -> Void)?) {
+  init(_ registration: Registration, _ done: (@Sendable () -> Void)?) {
     self.registration = registration
-    self.executor = executor
     self.done = done
   }
 

@@ -113,8 +113,9 @@ public actor TCPConnection: ByteStream {
 
   /// A number that no other connection of this process has, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
+  nonisolated let registration: Registration
   /// The executor that isolates the connection.
-  public nonisolated let executor: ReactorExecutor
+  public nonisolated var executor: ReactorExecutor { registration }
   /// The state of the stream: its queues, and the code that moves the bytes.
   public let _core: _StreamCore
   let transport: SocketTransport
@@ -122,7 +123,6 @@ public actor TCPConnection: ByteStream {
   private nonisolated let draining = Atomic<Bool>(false)
   private nonisolated let peerEnd = Atomic<Bool>(false)
   package nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
-  nonisolated let registration: Registration
   /// Records the connection, and a layer above it, if the configuration has a capture.
   package nonisolated let recorder: ConversationRecorder?
 
@@ -138,7 +138,7 @@ public actor TCPConnection: ByteStream {
   public init(to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared) {
     self.init(
       connectingTo: endpoint, configuration, timeout: .within(configuration.connectTimeout),
-      executor: ReactorExecutor(ofSocketOn: reactor))
+      reactor: reactor)
     submit { $0.begin() }
   }
 
@@ -167,7 +167,7 @@ public actor TCPConnection: ByteStream {
     try Task.checkCancellation()
     let connection = TCPConnection(
       connectingTo: endpoint, configuration, timeout: timeout ?? .within(configuration.connectTimeout),
-      executor: ReactorExecutor(ofSocketOn: reactor))
+      reactor: reactor)
     connection.submit { $0.begin() }
     do {
       try await connection.waitUntilOpen()
@@ -210,9 +210,8 @@ public actor TCPConnection: ByteStream {
       // Before the header has arrived, the address of the client is not known.
       if proxyProtocol == nil { $0.remoteAddress = remote?.unmapped }
     }
-    executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor, holding: descriptor, mayBeShared: isAdopted)
-    transport = SocketTransport(registration, executor)
+    transport = SocketTransport(registration)
     transport.inbox = configuration.inbox
     recorder = ConversationRecorder(configuration.capture, id, identity, isAccepted: isAccepted)
     _core = StreamCore(
@@ -224,19 +223,18 @@ public actor TCPConnection: ByteStream {
   }
 
   private init(
-    connectingTo endpoint: Endpoint, _ configuration: Configuration, timeout: Timeout, executor: ReactorExecutor
+    connectingTo endpoint: Endpoint, _ configuration: Configuration, timeout: Timeout, reactor: Reactor
   ) {
-    self.executor = executor
-    registration = Registration(on: executor.reactor)
-    transport = SocketTransport(registration, executor)
+    registration = Registration(on: reactor)
+    transport = SocketTransport(registration)
     transport.inbox = configuration.inbox
     recorder = ConversationRecorder(configuration.capture, id, identity, isAccepted: false)
     _core = StreamCore(
       transport: CapturingTransport.around(transport, recorder, socket: registration), registration: registration,
       options: configuration.options, idleTimeout: configuration.liveness.idleTimeout)
-    _core.observation = Observation(on: executor.reactor, id, identity, isAccepted: false)
+    _core.observation = Observation(on: reactor, id, identity, isAccepted: false)
     transport.opening = .connecting(
-      ConnectAttempt(registration, to: endpoint, configuration, timeout: timeout, started: executor.reactor.now))
+      ConnectAttempt(registration, to: endpoint, configuration, timeout: timeout, started: reactor.now))
   }
 
   deinit {
@@ -244,10 +242,10 @@ public actor TCPConnection: ByteStream {
     // descriptor.
     if !registration.needsToLeave { return }
     let isUnix = identity.withLock { ($0.localAddress ?? $0.remoteAddress)?.isUnix ?? false }
-    registration.reactor.submit { [registration, executor] in
+    registration.reactor.submit { [registration] in
       if registration.resetsWhenDropped { try? registration.socket?.resetOnClose() }
       if registration.socket != nil, !registration.resetsWhenDropped {
-        LingeringClose(registration, executor, nil).assumeIsolated { $0.begin(isUnix: isUnix) }
+        LingeringClose(registration, nil).assumeIsolated { $0.begin(isUnix: isUnix) }
       } else {
         registration.leave()
       }

@@ -30,7 +30,6 @@ extension TCPListener {
     if found.isTCP { try configuration.connection.setOptions(of: found.socket) }
     return TCPListener(
       [Registration(on: reactor, holding: try found.take(), mayBeShared: true)], [found.address].compactMap { $0 },
-      configuration,
-      ReactorExecutor(ofSocketOn: reactor), isTCP: found.isTCP, isAdopted: true)
+      configuration, reactor, isTCP: found.isTCP, isAdopted: true)
   }
 }

@@ -103,7 +103,7 @@ public actor TCPListener: StreamListener {
     let (sockets, addresses) = try BoundSockets.make(wanted, canFallBack: canFallBack) { address throws(SocketError) in
       try listen(on: address, configuration, reactor)
     }
-    return TCPListener(sockets, addresses, configuration, ReactorExecutor(ofSocketOn: reactor))
+    return TCPListener(sockets, addresses, configuration, reactor)
   }
 
   private static func bind(
@@ -115,7 +115,7 @@ public actor TCPListener: StreamListener {
       let file = try UnixSocketFile.make(
         for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
       let registration = Registration(on: reactor, holding: descriptor)
-      return TCPListener([registration], [address], configuration, ReactorExecutor(ofSocketOn: reactor), file: file)
+      return TCPListener([registration], [address], configuration, reactor, file: file)
     } catch {
       throw SocketError(error, operation: "listen on", address: address)
     }
@@ -149,11 +149,11 @@ public actor TCPListener: StreamListener {
   /// Creates a listener from sockets that already listen.
   init(
     _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration,
-    _ executor: ReactorExecutor, isTCP: Bool = true, isAdopted: Bool = false, file: UnixSocketFile? = nil
+    _ reactor: Reactor, isTCP: Bool = true, isAdopted: Bool = false, file: UnixSocketFile? = nil
   ) {
-    self.executor = executor
     self.sockets = sockets
-    registration = Registration(on: executor.reactor)
+    registration = Registration(on: reactor)
+    executor = registration
     self.configuration = configuration
     hasOldBacklog = isAdopted
     self.isTCP = isTCP && addresses.first?.isUnix != true

@@ -143,8 +143,8 @@ public actor UDPEndpoint: ReactorActor {
   }
 
   init(_ made: consuming DatagramSockets, _ configuration: Configuration, _ reactor: Reactor) {
-    executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
+    executor = registration
     sockets = made.registrations
     localAddresses = made.addresses
     kinds = made.kinds
