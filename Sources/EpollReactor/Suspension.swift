@@ -223,7 +223,7 @@ extension ReactorActor {
   /// - Throws: What the function throws.
   @inlinable @inline(__always)
   package nonisolated func callWithoutHop<Argument: Sendable, Result: Sendable>(
-    _ argument: Argument, _ body: @escaping (isolated Self, Argument) throws -> Result
+    _ argument: Argument, _ body: @escaping @Sendable (isolated Self, Argument) throws -> Result
   ) throws -> Result {
     #if ACTORSOCKETS_PLAIN
       return try assumeIsolated { try body($0, argument) }
