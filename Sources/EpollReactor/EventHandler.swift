@@ -14,9 +14,13 @@ package protocol EventHandler: ReactorActor {
   func deadlineReached(_ tag: DeadlineTag)
   /// The reactor shuts down: abort, and fail all operations with `.reactorShutDown`.
   func reactorShutDown()
+  /// The operations that wait, as text for people; `nil` if there are none, or if the handler does not say.
+  var waitingOperations: String? { get }
 }
 
 extension EventHandler {
+  package var waitingOperations: String? { nil }
+
   /// A deadline that was armed with this number has come.
   func deadlineReached(number: UInt64) {
     guard let tag = DeadlineTag(rawValue: number) else {

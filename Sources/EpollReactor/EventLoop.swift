@@ -39,9 +39,12 @@ package final class EventLoop: @unchecked Sendable {
   let epoll: Epoll
   let metrics = MetricsRecorder()
   let observerSlot = ObserverSlot()
+  /// What runs the iterations, if the loop has no thread of its own.
+  let driver: (any LoopDriver)?
+  /// The thread of the loop. With a driver: the driver's, during an iteration.
   private let thread = Atomic<UInt>(0)
   /// The time of a manual clock; -1 for the real clock.
-  private let manualTime: Atomic<Int64>
+  let manualTime: Atomic<Int64>
 
   var registrations = RegistrationTable()
   var deadlines = DeadlineHeap<Deadline>()
@@ -83,12 +86,12 @@ package final class EventLoop: @unchecked Sendable {
     var returning: ReactorExecutor?
     var returned: UnownedJob?
   #endif
-  private var events = EventBuffer()
+  var events = EventBuffer()
   /// The events that were fetched and have not been carried out.
-  private var fetched = 0..<0
+  var fetched = 0..<0
   /// The most events that the next look fetches: about as many as the loop can carry out in a millisecond.
-  private var eventLimit = EventBuffer.capacity
-  private var horizon = DeadlineHorizon()
+  var eventLimit = EventBuffer.capacity
+  var horizon = DeadlineHorizon()
   private var batch: [JobQueue.Item] = []
   /// The first job of the batch that has not run.
   private var nextJob = 0
@@ -106,9 +109,10 @@ package final class EventLoop: @unchecked Sendable {
   /// The wake event's token: no place in the table is that high.
   private static let wakeToken = UInt64.max
 
-  init(manualTime: Bool) throws(SystemError) {
-    jobs = try JobQueue()
+  init(manualTime: Bool, driver: (any LoopDriver)? = nil) throws(SystemError) {
+    jobs = try JobQueue(driver: driver)
     epoll = try Epoll()
+    self.driver = driver
     self.manualTime = Atomic(manualTime ? 0 : -1)
     try epoll.add(jobs.wakeDescriptor, token: Self.wakeToken, readableOnly: true)
   }
@@ -121,8 +125,8 @@ package final class EventLoop: @unchecked Sendable {
   @inline(__always)
   func assertCurrent() { assert(isCurrent, "a socket's state was touched on another thread than its reactor's") }
 
-  private static let place = ThreadLocal<EventLoop>(.loop)
-  /// The loop whose thread is the calling one.
+  static let place = ThreadLocal<EventLoop>(.loop)
+  /// The loop whose thread is the calling one, or that serves it.
   static var current: EventLoop? { place.object }
 
   /// Whether the clock of the deadlines is moved by hand.
@@ -181,32 +185,21 @@ package final class EventLoop: @unchecked Sendable {
 
   /// Runs iterations until the queue is stopped and empty.
   func run() {
-    thread.store(currentThread(), ordering: .relaxed)
+    setOccupied(true)
     Self.place.object = self
     defer { Self.place.object = nil }
     // The previous wait was a nap, and nothing came in it.
     var hasNapped = false
     while true {
-      tick &+= 1
-      let end = metrics.iterationBegins() + Self.iteration
-      handover.isCollecting = true
-      carryOutEvents(until: end)
-      reachDeadlines(until: share(end))
-      giveShares(until: share(end))
-      runJobs(until: share(end))
-      stopCollecting()
-
+      work(until: metrics.iterationBegins() + Self.iteration)
       let isNap = !hasNapped && WorkerPool.shared.isBusy
-      let isIdle = rescheduled.isEmpty && batch.isEmpty && fetched.isEmpty
       let rest = jobs.rest(maySleep: isIdle, isNap: isNap)
       if rest == .end {
         // The activities refer to the loop.
         activities = []
         return
       }
-      setActivityTimes()
-      let (now, lag) = metrics.iterationEnds()
-      observerSlot.iterationTook(lag)
+      let now = iterationEnds()
       guard fetched.isEmpty else { continue }
       var wait: Int64 = 0
       if rest == .sleep {
@@ -219,16 +212,37 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
-  /// Looks for events: epoll_wait(2).
-  private func poll(at time: Int64, nanoseconds: Int64) {
-    metrics.polled()
-    let count = epoll.wait(&events, atMost: eventLimit, nanoseconds: nanoseconds)
-    fetched = 0..<count
-    horizon.polled(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
+  /// Does the work of an iteration. Each kind of work does at least one thing, however early the iteration ends.
+  func work(until end: Int64) {
+    tick &+= 1
+    metrics.iterationBegins()
+    handover.isCollecting = true
+    carryOutEvents(until: end)
+    reachDeadlines(until: share(end))
+    giveShares(until: share(end))
+    runJobs(until: share(end))
+    stopCollecting()
   }
 
+  /// Whether nothing is left to do but what is in the queue or comes later.
+  var isIdle: Bool { rescheduled.isEmpty && batch.isEmpty && fetched.isEmpty }
+
+  /// Ends an iteration.
+  ///
+  /// - Returns: The current time.
+  @discardableResult
+  func iterationEnds() -> Int64 {
+    setActivityTimes()
+    let (now, lag) = metrics.iterationEnds()
+    observerSlot.iterationTook(lag)
+    return now
+  }
+
+  /// Makes the calling thread the loop's, or ends that.
+  func setOccupied(_ isOccupied: Bool) { thread.store(isOccupied ? currentThread() : 0, ordering: .relaxed) }
+
   /// The time until which a kind of work may continue: the end of the iteration, or a little later if that end is near.
-  private func share(_ end: Int64) -> Int64 { max(end, metrics.lastTime + Self.leastShare) }
+  private func share(_ end: Int64) -> Int64 { driver == nil ? max(end, metrics.lastTime + Self.leastShare) : end }
 
   /// Runs queued jobs. Jobs that are left from the previous iteration come first.
   private func runJobs(until end: Int64) {
@@ -275,6 +289,7 @@ package final class EventLoop: @unchecked Sendable {
 
   /// Takes a job for the workers.
   func handOver(_ job: UnownedJob) {
+    if let driver { return driver.runOnWorkers(job) }
     assertCurrent()
     if handover.add(job) { handOverAll() }
   }
@@ -316,19 +331,8 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
-  private static var millisecond: Int64 { 1_000_000 }
-
-  /// How long to wait for the next deadline, in nanoseconds; -1 if there is none.
-  private func waitForNextDeadline() -> Int64 {
-    guard manualTime.load(ordering: .relaxed) < 0, let next = deadlines.earliest else { return -1 }
-    let left = next - now
-    if left < Self.millisecond { return max(0, left) }
-    let milliseconds = min((left - 1) / Self.millisecond + 1, Int64(Int32.max))
-    return milliseconds * Self.millisecond
-  }
-
   /// Carries out the events that were fetched.
-  private func carryOutEvents(until end: Int64) {
+  func carryOutEvents(until end: Int64) {
     let count = fetched.count
     while let index = fetched.popFirst() {
       let (token, readiness) = events[index]
@@ -341,16 +345,6 @@ package final class EventLoop: @unchecked Sendable {
       if count == eventLimit { eventLimit = min(2 * eventLimit, EventBuffer.capacity) }
     } else {
       eventLimit = count - fetched.count
-    }
-  }
-
-  /// Carries out everything that the kernel has ready now.
-  private func carryOutWhatIsReady() {
-    let now = continuousNanoseconds()
-    carryOutEvents(until: .max)
-    while horizon.time < now {
-      poll(at: continuousNanoseconds(), nanoseconds: 0)
-      carryOutEvents(until: .max)
     }
   }
 
@@ -383,7 +377,7 @@ package final class EventLoop: @unchecked Sendable {
   }
 
   /// Ends every socket.
-  func shutDown() {
+  package func shutDown() {
     assertCurrent()
     if isShutDown { return }
     isShutDown = true

@@ -31,11 +31,16 @@ package final class JobQueue: @unchecked Sendable {
 
   private let lock = Lock()
   private let wakeEvent: WakeEvent
+  /// What runs the loop, if it has no thread.
+  private let driver: (any LoopDriver)?
   private var items: [Item] = []
   private var sleep = Sleep.none
   private var isStopped = false
 
-  init() throws(SystemError) { wakeEvent = try WakeEvent() }
+  init(driver: (any LoopDriver)?) throws(SystemError) {
+    wakeEvent = try WakeEvent()
+    self.driver = driver
+  }
 
   /// The descriptor that becomes readable when the sleeping reactor must wake.
   var wakeDescriptor: Int32 { wakeEvent.number }
@@ -63,7 +68,8 @@ package final class JobQueue: @unchecked Sendable {
     let wake = sleep != .none && (isStopped || !items.isEmpty)
     if wake { sleep = .none }
     lock.unlock()
-    if wake { wakeEvent.signal() }
+    if !wake { return }
+    if let driver { driver.wake() } else { wakeEvent.signal() }
   }
 
   /// Ends the reactor's thread once the queue is empty. Safe to call from any thread.

@@ -20,8 +20,14 @@ public final class Reactor: TaskExecutor {
   /// The state that the reactor's thread works on.
   package let loop: EventLoop
 
-  /// The reactor that sockets use by default. It is never shut down.
-  public static let shared = Reactor(isShared: true)
+  /// The reactor that sockets use by default. It is never shut down. In a simulation it is the simulation's reactor.
+  public static var shared: Reactor { EventLoop.current?.driver?.defaultReactor ?? ofProcess }
+
+  /// The reactor that sockets use by default outside of simulations.
+  package static let ofProcess = Reactor(isShared: true)
+
+  /// Whether a driver runs the code of the calling thread, as in a simulation. If so, the code must not wait for other threads.
+  package static var isDriven: Bool { EventLoop.current?.driver != nil }
 
   private let isShared: Bool
 
@@ -31,12 +37,17 @@ public final class Reactor: TaskExecutor {
   /// loop. Create reactors when the program starts.
   public convenience init() { self.init(isShared: false) }
 
-  /// Creates a reactor. With manual time, deadlines fire only when `advance(by:)` is called.
-  package init(manualTime: Bool = false, isShared: Bool = false) {
+  /// Creates a reactor.
+  ///
+  /// - Parameters:
+  ///   - manualTime: Whether deadlines fire only when `advance(by:)` is called.
+  ///   - isShared: Whether `shutdown()` does nothing.
+  ///   - driver: What runs the loop instead of a thread.
+  package init(manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil) {
     self.isShared = isShared
     do {
-      let loop = try EventLoop(manualTime: manualTime)
-      try startThread(name: "reactor") { loop.run() }
+      let loop = try EventLoop(manualTime: manualTime, driver: driver)
+      if driver == nil { try startThread(name: "reactor") { loop.run() } }
       self.loop = loop
     } catch {
       fatalError("the reactor cannot start: \(error)")

@@ -122,6 +122,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   package func attach(_ descriptor: consuming OwnedDescriptor, readableOnly: Bool = false) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
+    // A loop without a thread does not wait for the system's descriptors.
+    if eventLoop.driver != nil { throw SystemError(call: "epoll_ctl", errno: Errno.notPermitted) }
     let token = eventLoop.registrations.renewToken(slot)
     try eventLoop.epoll.add(descriptor.number, token: token, readableOnly: readableOnly)
     storedDescriptor = consume descriptor
@@ -242,6 +244,9 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   func dispatch(deadline tag: UInt64) {
     handler?.assumeIsolated { $0.deadlineReached(number: tag) }
   }
+
+  /// The operations that wait in the handler's queues, as text; `nil` if there are none.
+  var waiting: String? { handler?.assumeIsolated { $0.waitingOperations } }
 
   /// Tells the handler that the reactor shuts down.
   func dispatchShutDown() {

@@ -214,7 +214,7 @@ extension ServingListener {
     if !server.isDraining, drain.nanoseconds > 0 { server.backlog = waitingConnections() }
     server.isDraining = true
     server.idleReads = max(server.idleReads, drain.idleReads)
-    for connection in server.active.values { connection.setDraining(server.idleReads, isNew: false) }
+    for connection in server.active.valuesInOrder { connection.setDraining(server.idleReads, isNew: false) }
     if let deadline = server.drainDeadline.take() { registration.disarm(deadline) }
     let now = executor.reactor.now
     server.drainEnd = min(instant(now, plus: drain.nanoseconds), server.drainEnd)
@@ -241,7 +241,7 @@ extension ServingListener {
   }
 
   private func abortActive() {
-    for connection in server.active.values {
+    for connection in server.active.valuesInOrder {
       connection.submit { $0.abort() }
       server.report.aborted += 1
     }

@@ -19,7 +19,7 @@ actor HostLookups: ReactorActor {
   typealias Outcome = Result<[SocketAddress], SocketError>
 
   /// The look-ups of the whole process.
-  static let shared = HostLookups(Reactor.shared) { query in
+  static let shared = HostLookups(Reactor.ofProcess) { query in
     do throws(NameLookupError) {
       return .success(try lookUpAddresses(of: query.name, isIPv4: query.family == .ipv4))
     } catch {

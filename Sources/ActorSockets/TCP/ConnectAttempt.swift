@@ -137,7 +137,7 @@ final class ConnectTry {
     if let timer = timer.take() { registration.disarm(timer) }
     for lookUp in lookUps { lookUp.cancel() }
     lookUps = []
-    for socket in sockets.values { socket.registration.leave() }
+    for socket in sockets.valuesInOrder { socket.registration.leave() }
     sockets = [:]
   }
 

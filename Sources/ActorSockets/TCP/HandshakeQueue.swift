@@ -84,11 +84,11 @@ struct HandshakeQueue<Connection> {
   /// Removes and returns all connections whose handshakes run.
   mutating func abandonHandshakes() -> [Connection] {
     defer { handshaking = [:] }
-    return Array(handshaking.values)
+    return handshaking.valuesInOrder
   }
 
   /// All connections that are not delivered.
-  var undelivered: [Connection] { Array(handshaking.values) + ready.all }
+  var undelivered: [Connection] { handshaking.valuesInOrder + ready.all }
 }
 
 extension HandshakeQueue: Sendable where Connection: Sendable {}

@@ -171,7 +171,7 @@ public actor UDPEndpoint: ReactorActor {
   deinit {
     file?.remove()
     executor.reactor.submit { [sockets, registration, lookUps] in
-      for lookUp in lookUps.values { lookUp.cancel() }
+      for lookUp in lookUps.valuesInOrder { lookUp.cancel() }
       for socket in sockets { socket.leave() }
       registration.leave()
     }
@@ -272,7 +272,7 @@ public actor UDPEndpoint: ReactorActor {
     receiveFilter = nil
     sendFilter = nil
     file.take()?.remove()
-    for lookUp in lookUps.values { lookUp.cancel() }
+    for lookUp in lookUps.valuesInOrder { lookUp.cancel() }
     lookUps = [:]
     for socket in sockets { socket.leave() }
     failReceives(error.during("receive"))

@@ -1,0 +1,41 @@
+// How the loop looks for events, and how long it waits for them.
+
+internal import SocketSystem
+internal import Synchronization
+
+extension EventLoop {
+  /// Looks for events: epoll_wait(2).
+  func poll(at time: Int64, nanoseconds: Int64) {
+    metrics.polled()
+    let count = epoll.wait(&events, atMost: eventLimit, nanoseconds: nanoseconds)
+    fetched = 0..<count
+    horizon.polled(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
+  }
+
+  /// Notes that there are no events, because a driver runs the loop.
+  func nothingToPoll() {
+    horizon.polled(at: now, count: 0, isFull: false, descriptors: 0)
+    horizon.carriedOut()
+  }
+
+  static var millisecond: Int64 { 1_000_000 }
+
+  /// How long to wait for the next deadline, in nanoseconds; -1 if there is none.
+  func waitForNextDeadline() -> Int64 {
+    guard manualTime.load(ordering: .relaxed) < 0, let next = deadlines.earliest else { return -1 }
+    let left = next - now
+    if left < Self.millisecond { return max(0, left) }
+    let milliseconds = min((left - 1) / Self.millisecond + 1, Int64(Int32.max))
+    return milliseconds * Self.millisecond
+  }
+
+  /// Carries out everything that the kernel has ready now.
+  func carryOutWhatIsReady() {
+    let now = continuousNanoseconds()
+    carryOutEvents(until: .max)
+    while horizon.time < now {
+      poll(at: continuousNanoseconds(), nanoseconds: 0)
+      carryOutEvents(until: .max)
+    }
+  }
+}

@@ -1,0 +1,87 @@
+// A loop without a thread: a driver runs its iterations, on a thread that has other work, too. A simulation drives its loops in virtual
+// time.
+//
+// Such a loop works as any other, with these differences:
+// - It waits for nothing: it returns to its driver instead (`EventLoop.iterate`), which calls it again when it has work or when its
+//   next deadline has come. It asks its driver for that with `wake`.
+// - In each iteration, each kind of work does one thing: one event, one deadline, one share, one job. So other work of the driver comes
+//   between any two of them.
+// - The system's descriptors cannot be attached, because nothing waits for their events.
+// - Jobs for the workers run where the driver decides.
+//
+// Invariants:
+// - `wake` is called once after an iteration that returned `.sleep`, unless the driver runs the next one by itself before.
+// - A loop is current (`EventLoop.isCurrent`) only during its iterations. So calls of other code on the driver's thread go through the
+//   queue, as calls of other threads do.
+
+internal import SocketSystem
+
+/// Runs the iterations of a loop that has no thread.
+package protocol LoopDriver: AnyObject, Sendable {
+  /// The loop sleeps, and has work now. Any thread.
+  func wake()
+  /// Runs a job for the workers later. Called on the driver's thread.
+  func runOnWorkers(_ job: UnownedJob)
+  /// The reactor that sockets use by default on the driver's thread.
+  var defaultReactor: Reactor? { get }
+}
+
+extension EventLoop {
+  /// When a driver runs the next iteration.
+  package enum Pause: Hashable {
+    /// After other work of the driver.
+    case none
+    /// When the loop wakes its driver, or at this time, on the clock of the deadlines.
+    case sleep(until: Int64?)
+    /// Never: the reactor was dropped, and its queue is empty.
+    case end
+  }
+
+  /// Runs `body` on a thread that this loop serves: there, jobs for the workers go to the driver of the loop, and `Reactor.shared` is the
+  /// driver's default reactor.
+  package func whileServing<Result>(_ body: () throws -> Result) rethrows -> Result {
+    let before = Self.place.object
+    Self.place.object = self
+    defer { Self.place.object = before }
+    return try body()
+  }
+
+  /// Runs a job of a task that prefers the workers, on the thread that this loop serves.
+  package func runForWorkers(_ job: UnownedJob) {
+    preference = .workers
+    defer { preference = .other }
+    // SAFETY: the runtime handed the job to `WorkerPool.enqueue` once, and it is run once, here.
+    unsafe job.runSynchronously(on: WorkerPool.shared.asUnownedTaskExecutor())
+  }
+
+  /// Runs one iteration, in which each kind of work does one thing. For the driver, on its thread.
+  ///
+  /// - Returns: When the next one must run.
+  package func iterate() -> Pause {
+    setOccupied(true)
+    defer { setOccupied(false) }
+    return whileServing {
+      jobs.awake()
+      nothingToPoll()
+      work(until: .min)
+      switch jobs.rest(maySleep: isIdle, isNap: false) {
+      case .work:
+        iterationEnds()
+        return .none
+      case .sleep:
+        iterationEnds()
+        return .sleep(until: deadlines.earliest)
+      case .end:
+        activities = []
+        return .end
+      }
+    }
+  }
+
+  /// What waits on the sockets of this loop, a line for each socket with operations.
+  package var waiting: [String] {
+    setOccupied(true)
+    defer { setOccupied(false) }
+    return registrations.all.compactMap(\.waiting)
+  }
+}
