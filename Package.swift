@@ -29,8 +29,9 @@ let package = Package(
     .target(
       name: "ActorSocketsTLS", dependencies: ["ActorSockets", "EpollReactor", "SocketSystem", "COpenSSL"],
       swiftSettings: strict),
+    .target(name: "CVirtualTime"),
     .target(
-      name: "ActorSocketsTesting", dependencies: ["ActorSockets", "EpollReactor"],
+      name: "ActorSocketsTesting", dependencies: ["ActorSockets", "CVirtualTime", "EpollReactor", "SocketSystem"],
       swiftSettings: strict),
     .executableTarget(name: "sockcat", dependencies: ["ActorSockets", "ActorSocketsTLS"], swiftSettings: strict),
     .target(

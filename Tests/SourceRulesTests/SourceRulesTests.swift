@@ -125,6 +125,12 @@ enum Exceptions {
       path: "Sources/EpollReactor/Suspension.swift", words: "nonisolated(unsafe)", count: 2,
       reason: "its state is touched on the reactor's thread only, but not as that of an actor"),
     Allowance(
+      path: "Sources/ActorSocketsTesting/Simulation/VirtualClock.swift", words: "@unchecked Sendable", count: 1,
+      reason: "a pointer to an atomic value"),
+    Allowance(
+      path: "Sources/ActorSocketsTesting/Simulation/VirtualThread.swift", words: "@unchecked Sendable", count: 2,
+      reason: "the state of one thread, which is not an actor because it runs the jobs of all actors"),
+    Allowance(
       path: "Sources/ActorSocketsTLS/Engine/OpenSSLObject.swift", words: "@unchecked Sendable", count: 1,
       reason: "objects of OpenSSL's that are only read, which it allows to any number of threads"),
     Allowance(
@@ -133,7 +139,11 @@ enum Exceptions {
   ]
 
   /// Files above EpollReactor with unsafe code: the tool reads and writes its own standard streams, which are no sockets.
-  static let unsafe = ["Sources/sockcat/Process/StandardStreams.swift"]
+  /// Simulations run jobs of the runtime, and replace the clocks of a thread.
+  static let unsafe = [
+    "Sources/sockcat/Process/StandardStreams.swift", "Sources/ActorSocketsTesting/Simulation/VirtualClock.swift",
+    "Sources/ActorSocketsTesting/Simulation/VirtualExecutors.swift",
+  ]
 
   /// Public operations that only call another one, which claims the place.
   static let delegating = [
@@ -141,6 +151,15 @@ enum Exceptions {
   ]
 
   static let sleeps = [
+    Allowance(
+      path: "Tests/ActorSocketsTests/Simulation/SimulationTests.swift", words: "sleep(", count: 11,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Simulation/SimulationLimitTests.swift", words: "sleep(", count: 3,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Simulation/SimulatedServerTests.swift", words: "sleep(", count: 2,
+      reason: "sleeps in virtual time, which take no time"),
     Allowance(
       path: "Tests/TestSupport/Program.swift", words: "sleep(", count: 1,
       reason: "a deadline for a program that hangs, which no test that passes waits for"),
@@ -179,6 +198,9 @@ enum Exceptions {
       path: "Sources/SocketSystem/Polling/WakeEvent.swift", words: "fatalError", count: 1,
       reason:
         "if a sleeping reactor cannot be woken, everything on it would wait for ever in silence; no peer gets there"),
+    Allowance(
+      path: "Sources/ActorSocketsTesting/Simulation/VirtualExecutors.swift", words: "preconditionFailure", count: 1,
+      reason: "a clock of the program under test that counts in something else than Swift's Duration"),
     Allowance(
       path: "Sources/EpollReactor/Reactor.swift", words: "fatalError", count: 1,
       reason: "a program whose event loop cannot start has nothing to go on with; no peer gets there"),

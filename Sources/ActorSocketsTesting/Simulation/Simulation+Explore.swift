@@ -1,0 +1,44 @@
+internal import SocketSystem
+
+extension Simulation {
+  /// Runs a program once with each seed, and stops at the first that fails.
+  ///
+  /// ```swift
+  /// try await Simulation.explore(seeds: 0..<10_000) { simulation in
+  ///   …
+  /// }
+  /// ```
+  ///
+  /// Let the body throw what it finds, for example with `#require`, because a failed `#expect` stops nothing. If the environment has
+  /// `ACTORSOCKETS_SEED`, only that seed runs.
+  ///
+  /// *Cancellation* of the caller cancels the body, and no further seed runs.
+  ///
+  /// - Parameters:
+  ///   - seeds: The seeds, in this order.
+  ///   - order: The order of tasks; random by default.
+  ///   - timeLimit: The virtual time after which a run fails; a day by default.
+  ///   - body: The program. It gets its simulation.
+  /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
+  ///   `CancellationError`.
+  public static func explore(
+    seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
+    _ body: @escaping @Sendable (Simulation) async throws -> Void
+  ) async throws {
+    for seed in chosen(seeds) {
+      try Task.checkCancellation()
+      let simulation = Simulation(seed: seed, order: order, timeLimit: timeLimit)
+      do {
+        try await simulation.run { try await body(simulation) }
+      } catch {
+        try Task.checkCancellation()
+        throw SimulationFailure(seed: seed, error: error, trace: simulation.trace)
+      }
+    }
+  }
+
+  /// The seeds to run: those given, or the one in the environment.
+  private static func chosen(_ given: some Sequence<UInt64>) -> any Sequence<UInt64> {
+    CurrentProcess.variable("ACTORSOCKETS_SEED").flatMap { UInt64($0) }.map { [$0] } ?? given
+  }
+}

@@ -1,0 +1,240 @@
+// A program in virtual time, on one thread, in an order that its seed decides.
+//
+// `VirtualThread` runs the program; this file starts it, waits for it, and says what went wrong. The body's task is created on the calling
+// thread, so it inherits the task-local values of the caller, and the testing library knows whose expectations it checks.
+//
+// Simulations take turns (`SimulationTurns`), because the state of the main actor and the global variables of the program exist once.
+
+internal import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+/// A run of a program in virtual time, on one thread, in an order that a seed decides.
+///
+/// ```swift
+/// let simulation = Simulation(seed: 7)
+/// try await simulation.run {
+///   let (client, server) = InMemoryConnection.pair()
+///   async let reply = client.read(until: .lf, timeout: .seconds(30))
+///   try await Task.sleep(for: .seconds(29))
+///   try await server.write("hello\n")
+///   try await reply
+/// }
+/// ```
+///
+/// Everything that the body starts runs in the simulation: tasks, task groups, actors, the main actor, handlers of servers. `Task.sleep`
+/// and the timeouts of connections wait in virtual time, which moves on when every task waits. So half a minute takes microseconds.
+/// `ContinuousClock` and `SuspendingClock` show virtual time; the time of day stays real.
+///
+/// Two runs with the same seed do the same things in the same order, unless the program uses something that is not simulated: threads of
+/// its own, Dispatch, the network, random numbers of the system, the order of a `Set` or a `Dictionary`. A simulation does not wait for
+/// other threads: if all of its tasks do, it is in a deadlock.
+///
+/// ``Reactor/shared`` is the simulation's reactor within the body. ``InMemoryConnection`` and ``InMemoryListener`` connect there;
+/// sockets of the system do not, and fail with `.system` and `EPERM`.
+public final class Simulation: Sendable {
+  /// The order in which tasks run that are ready at the same time.
+  public enum Order: Hashable, Sendable {
+    /// First in, first out.
+    case fifo
+    /// An order that the seed decides. It finds races that the other order hides.
+    case random
+  }
+
+  /// What decides the order of tasks, if that is random.
+  public let seed: UInt64
+  private let thread: VirtualThread
+  private let hasRun = Locked(false)
+
+  /// The clock of the simulation.
+  public var clock: SimulationClock { SimulationClock(thread: thread) }
+
+  /// The simulation in which the calling code runs; `nil` if it runs in none.
+  public static var current: Simulation? { VirtualThread.current?.simulation }
+
+  /// Creates a simulation.
+  ///
+  /// - Parameters:
+  ///   - seed: What decides the order of tasks, if that is random.
+  ///   - order: The order in which tasks run that are ready at the same time.
+  ///   - timeLimit: The virtual time after which the simulation fails; a day by default.
+  public init(seed: UInt64 = 0, order: Order = .fifo, timeLimit: Duration = .seconds(86_400)) {
+    self.seed = seed
+    thread = VirtualThread(seed: seed, isRandom: order == .random, timeLimit: timeLimit.clampedNanoseconds)
+    thread.belongs(to: self)
+  }
+
+  // MARK: Running
+
+  /// Runs a program in this simulation. A simulation runs once.
+  ///
+  /// When the body ends, the simulation ends: its sockets are closed, and tasks that still wait for a time never continue. Let the body
+  /// wait for the tasks that it starts, or cancel them.
+  ///
+  /// *Cancellation* of the caller cancels the body.
+  ///
+  /// *Ordering*: the simulations of a process run one after the other, in the order of their calls.
+  ///
+  /// - Parameter body: The program.
+  /// - Returns: What the body returns.
+  /// - Throws: What the body throws, or ``SimulationError``. After a deadlock, a livelock and the time limit the body is cancelled.
+  public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
+    let program = try prepare(body)
+    return try await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        SimulationTurns.shared.request { end in
+          program.runOnNewThread {
+            end()
+            continuation.resume()
+          }
+        }
+      }
+      return try program.outcome()
+    } onCancel: { [thread] in
+      thread.cancel()
+    }
+  }
+
+  /// Runs a program in this simulation, and blocks the calling thread until it ends. For tests that are not asynchronous.
+  ///
+  /// - Parameter body: The program.
+  /// - Returns: What the body returns.
+  /// - Throws: As the asynchronous form.
+  public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) throws -> Result {
+    let program = try prepare(body)
+    let isDone = Locked(false)
+    let condition = Condition()
+    SimulationTurns.shared.request { end in
+      program.runOnNewThread {
+        end()
+        isDone.withLock { $0 = true }
+        condition.signal()
+      }
+    }
+    isDone.wait(for: condition) { $0 ? () : nil }
+    return try program.outcome()
+  }
+
+  private func prepare<Result: Sendable>(
+    _ body: @escaping @Sendable () async throws -> Result
+  ) throws(SimulationError) -> SimulatedProgram<Result> {
+    if let obstacle = VirtualExecutors.obstacle { throw SimulationError(.unsupported, obstacle) }
+    if VirtualThread.current != nil { throw SimulationError(.nested, "a simulated program cannot run a simulation") }
+    let isFirst = hasRun.withLock { hasRun in
+      defer { hasRun = true }
+      return !hasRun
+    }
+    if !isFirst { throw SimulationError(.alreadyRan, "this simulation has run before") }
+    return SimulatedProgram(body, self, thread)
+  }
+
+  // MARK: What happened
+
+  /// Adds a line to the trace. Call it from the simulated program; elsewhere it does nothing.
+  ///
+  /// - Parameter text: The line. It must not contain anything that differs from run to run.
+  public func note(_ text: @autoclosure () -> String) {
+    if VirtualThread.current === thread { thread.note(text()) }
+  }
+
+  /// The last 1,000 events of the simulation, the earliest first, each with its time. Read it after the run, or from the simulated
+  /// program.
+  public var trace: [String] { thread.trace.lines }
+
+  /// A hash of all events so far. Two runs with the same hash did the same things at the same times. Read it after the run, or from the
+  /// simulated program.
+  public var traceHash: UInt64 { thread.trace.hash }
+}
+
+/// The program of a simulation, and its outcome.
+private final class SimulatedProgram<Result: Sendable>: Sendable {
+  private let thread: VirtualThread
+  private let simulation: Simulation
+  private let task: Task<Void, Never>
+  private let result: Locked<Swift.Result<Result, any Error>?>
+  private let failure = Locked<SimulationError?>(nil)
+
+  init(_ body: @escaping @Sendable () async throws -> Result, _ simulation: Simulation, _ thread: VirtualThread) {
+    self.thread = thread
+    self.simulation = simulation
+    let result = Locked<Swift.Result<Result, any Error>?>(nil)
+    self.result = result
+    task = thread.enter {
+      Task {
+        let outcome: Swift.Result<Result, any Error>
+        do { outcome = .success(try await body()) } catch { outcome = .failure(error) }
+        result.withLock { $0 = outcome }
+      }
+    }
+  }
+
+  /// Runs the simulation on a thread of its own.
+  ///
+  /// - Parameter done: Called on that thread at the end.
+  func runOnNewThread(_ done: @escaping @Sendable () -> Void) {
+    do {
+      try startThread(name: "simulation") {
+        self.run()
+        done()
+      }
+    } catch {
+      failure.withLock { $0 = SimulationError(.unsupported, "the simulation's thread cannot start: \(error)") }
+      done()
+    }
+  }
+
+  private func run() {
+    let stop = thread.run(until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel)
+    guard let stop else { return }
+    let reason =
+      switch stop.reason {
+      case .deadlock: "the body waits, and nothing is left to run"
+      case .livelock: "\(VirtualThread.mostWithoutTime) jobs ran without moving time"
+      case .timeLimit: "the time limit was reached"
+      }
+    let code: SimulationError.Code =
+      switch stop.reason {
+      case .deadlock: .deadlock
+      case .livelock: .livelock
+      case .timeLimit: .timeLimit
+      }
+    let text = "seed \(simulation.seed), at \(SimulationTrace.seconds(stop.time)): \(reason)"
+    failure.withLock { $0 = SimulationError(code, text, at: stop.time, waiting: stop.waiting) }
+  }
+
+  /// What the program returned or threw.
+  func outcome() throws -> Result {
+    if let failure = failure.withLock({ $0 }) { throw failure }
+    guard let result = result.withLock({ $0 }) else { throw SimulationError(.deadlock, "the body did not end") }
+    return try result.get()
+  }
+}
+
+/// Lets simulations run one after the other.
+private final class SimulationTurns: Sendable {
+  static let shared = SimulationTurns()
+
+  private let state = Locked((isTaken: false, waiting: [@Sendable () -> Void]()))
+
+  /// Calls `start` when no other simulation runs. `start` is given the function that ends its turn.
+  func request(_ start: @escaping @Sendable (_ end: @escaping @Sendable () -> Void) -> Void) {
+    let begin: @Sendable () -> Void = { start { self.next() } }
+    let isFree = state.withLock { state in
+      if state.isTaken { state.waiting.append(begin) }
+      defer { state.isTaken = true }
+      return !state.isTaken
+    }
+    if isFree { begin() }
+  }
+
+  private func next() {
+    let next = state.withLock { state -> (@Sendable () -> Void)? in
+      if state.waiting.isEmpty {
+        state.isTaken = false
+        return nil
+      }
+      return state.waiting.removeFirst()
+    }
+    next?()
+  }
+}

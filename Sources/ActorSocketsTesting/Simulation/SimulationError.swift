@@ -1,0 +1,54 @@
+/// Why a simulation failed, other than by an error of the simulated program.
+public struct SimulationError: Error, CustomStringConvertible {
+  /// The kinds of failures.
+  public enum Code: Hashable, Sendable {
+    /// The body waits, and nothing is left that could let it continue: no task is ready, and no timer runs.
+    case deadlock
+    /// Tasks continue to run, but time does not move: 10 million jobs ran at one virtual time.
+    case livelock
+    /// The virtual time reached the limit of the simulation before the body ended.
+    case timeLimit
+    /// The simulation has run before. Create a new one.
+    case alreadyRan
+    /// The simulation was started by a simulated program.
+    case nested
+    /// Simulations cannot run in this process.
+    case unsupported
+  }
+
+  /// The kind of failure.
+  public let code: Code
+  /// When it happened, since the beginning of the simulation.
+  public let time: Duration
+  /// The sockets whose operations waited then, and what waited; a line for each socket.
+  public let waiting: [String]
+  private let reason: String
+
+  init(_ code: Code, _ reason: String, at time: Int64 = 0, waiting: [String] = []) {
+    self.code = code
+    self.reason = reason
+    self.time = .nanoseconds(time)
+    self.waiting = waiting
+  }
+
+  /// A sentence, and what waits.
+  public var description: String {
+    waiting.isEmpty ? reason : "\(reason); these wait:" + waiting.map { "\n  \($0)" }.joined()
+  }
+}
+
+/// A simulated program failed with one of the seeds that `Simulation.explore` tried.
+public struct SimulationFailure: Error, CustomStringConvertible {
+  /// The seed. `ACTORSOCKETS_SEED` in the environment makes `explore` run only this one.
+  public let seed: UInt64
+  /// The error of the body, or a ``SimulationError``.
+  public let error: any Error
+  /// The last lines of the trace.
+  public let trace: [String]
+
+  /// The seed, the error and the last 20 lines of the trace.
+  public var description: String {
+    "seed \(seed) fails: \(error)\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())\n"
+      + "Set ACTORSOCKETS_SEED=\(seed) to run only this seed."
+  }
+}

@@ -1,0 +1,65 @@
+// What a simulation has done, for the person who looks for the reason of a failure.
+//
+// Invariants:
+// - Each event counts in the hash, also those whose lines are not kept. So two runs with one hash did the same things at the same times.
+// - No line contains anything that differs from run to run: no address, no real time, no number that the process counts.
+
+/// The events of a simulation: a hash of all, and the last ones as lines.
+struct SimulationTrace {
+  /// What a step of the simulation ran.
+  enum Kind: UInt8 {
+    case task, main, worker, reactor
+  }
+
+  enum Event {
+    case work(Kind)
+    case note(String)
+  }
+
+  /// The number of lines that are kept.
+  static let kept = 1_000
+
+  private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+  private(set) var count = 0
+  private var last: [(time: Int64, event: Event)] = []
+
+  /// Records an event.
+  ///
+  /// - Parameters:
+  ///   - event: The event.
+  ///   - time: The nanoseconds since the beginning.
+  mutating func record(_ event: Event, at time: Int64) {
+    if last.count < Self.kept { last.append((time, event)) } else { last[count % Self.kept] = (time, event) }
+    count += 1
+    mix(UInt64(bitPattern: time))
+    switch event {
+    case .work(let kind): mix(UInt64(kind.rawValue))
+    case .note(let text): for byte in text.utf8 { mix(UInt64(byte)) }
+    }
+  }
+
+  /// FNV-1a, a word at a time.
+  private mutating func mix(_ value: UInt64) { hash = (hash ^ value) &* 0x0000_0100_0000_01b3 }
+
+  /// The last events, the earliest first.
+  var lines: [String] {
+    let first = last.count < Self.kept ? 0 : count % Self.kept
+    return (last[first...] + last[..<first]).map { time, event in
+      let text =
+        switch event {
+        case .work(.task): "a task runs"
+        case .work(.main): "the main actor runs"
+        case .work(.worker): "a task of the worker pool runs"
+        case .work(.reactor): "the reactor runs"
+        case .note(let text): text
+        }
+      return "\(Self.seconds(time)) \(text)"
+    }
+  }
+
+  /// A time as text: seconds, with nine decimals.
+  static func seconds(_ nanoseconds: Int64) -> String {
+    let fraction = String(nanoseconds % 1_000_000_000)
+    return "\(nanoseconds / 1_000_000_000)." + String(repeating: "0", count: 9 - fraction.count) + fraction + " s"
+  }
+}

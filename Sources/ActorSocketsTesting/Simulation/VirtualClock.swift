@@ -1,0 +1,52 @@
+internal import CVirtualTime
+
+/// The time of a thread that lives in virtual time.
+///
+/// While a thread has entered, `ContinuousClock` and `SuspendingClock` show this time there.
+@safe final class VirtualClock: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is atomic.
+  private let clock: UnsafeMutablePointer<cvirtualtime_clock>
+
+  /// Creates a clock that shows a time, in nanoseconds.
+  init(_ nanoseconds: Int64) {
+    // SAFETY: freed once, by `deinit`.
+    unsafe clock = cvirtualtime_create(nanoseconds)
+  }
+
+  deinit {
+    // SAFETY: no thread has entered, because `enter` holds this object.
+    unsafe cvirtualtime_free(clock)
+  }
+
+  /// The time, in nanoseconds. Any thread may read it; the thread that has entered sets it.
+  var nanoseconds: Int64 {
+    // SAFETY: the clock lives as long as this object.
+    get { unsafe cvirtualtime_read(clock) }
+    // SAFETY: as above.
+    set { unsafe cvirtualtime_set(clock, newValue) }
+  }
+
+  /// Runs `body` on the calling thread in this time, for an owner.
+  func enter<Result>(for owner: VirtualThread, _ body: () throws -> Result) rethrows -> Result {
+    // SAFETY: the owner and this object live for the duration of this call, which ends by leaving.
+    unsafe cvirtualtime_enter(clock, Unmanaged.passUnretained(owner).toOpaque())
+    defer {
+      cvirtualtime_enter(nil, nil)
+      withExtendedLifetime((self, owner)) {}
+    }
+    return try body()
+  }
+
+  /// The owner of the time in which the calling thread lives; `nil` if that is real time.
+  static var owner: VirtualThread? {
+    // SAFETY: `enter` holds the owner until the thread leaves.
+    guard let owner = unsafe cvirtualtime_owner() else { return nil }
+    return unsafe Unmanaged<VirtualThread>.fromOpaque(owner).takeUnretainedValue()
+  }
+
+  /// The number of the task to which a job belongs; 0 if it belongs to none.
+  static func taskNumber(of job: UnownedJob) -> UInt64 {
+    // SAFETY: a job is a reference to the runtime's object, which lives until the job has run.
+    unsafe cvirtualtime_task_number(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
+  }
+}

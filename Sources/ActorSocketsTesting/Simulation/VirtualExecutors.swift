@@ -1,0 +1,129 @@
+// How the jobs of Swift concurrency reach a simulation. All code that uses the runtime's interface for custom executors is in this file;
+// the language does not promise that interface yet.
+//
+// Two executors take the places of the runtime's default executor and of the main actor's, before the program starts: at that time no
+// other thread uses them. On a thread that is in a simulation, a job goes to that simulation. On every other thread it goes to the
+// executor that was there before. So a simulation has what its own thread enqueues. If another thread resumes one of its tasks, the
+// task returns to it.
+//
+// Facts about the runtime (Swift 6.3) that this relies on; `VirtualExecutorsTests` has a test of each:
+// 1. `_createExecutors(factory:)` replaces both executors, and can be called before `main`.
+// 2. The default executor gets the jobs of all tasks without a preference, and of default actors.
+// 3. `Task.sleep` asks the default executor, if it is a `SchedulingExecutor`, for a job at an instant of a clock.
+// 4. `ContinuousClock.now` and `SuspendingClock.now` call clock_gettime(2), which CVirtualTime replaces. So a distance between two
+//    instants is exact, however long the code between them took.
+
+internal import ActorSockets
+internal import EpollReactor
+
+#if compiler(>=6.3)
+  @_spi(ExperimentalScheduling) @_spi(ExperimentalCustomExecutors) internal import _Concurrency
+
+  /// Takes the place of the runtime's default executor.
+  private final class DefaultExecutorSwitch: TaskExecutor, SchedulingExecutor {
+    let real: any TaskExecutor
+
+    init(_ real: any TaskExecutor) { self.real = real }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+      let job = UnownedJob(job)
+      if let thread = VirtualThread.current {
+        thread.add(.task(job))
+      } else if !VirtualThread.takeBack(.task(job)) {
+        real.enqueue(ExecutorJob(job))
+      }
+    }
+
+    func enqueue<C: Clock>(_ job: consuming ExecutorJob, after delay: C.Duration, tolerance: C.Duration?, clock: C) {
+      if let thread = VirtualThread.current {
+        thread.add(.task(UnownedJob(job)), after: nanoseconds(delay))
+      } else if let real = real as? any SchedulingExecutor {
+        real.enqueue(job, after: delay, tolerance: tolerance, clock: clock)
+      }
+    }
+
+    func enqueue<C: Clock>(_ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C) {
+      if let thread = VirtualThread.current {
+        thread.add(.task(UnownedJob(job)), after: nanoseconds(clock.now.duration(to: instant)))
+      } else if let real = real as? any SchedulingExecutor {
+        real.enqueue(job, at: instant, tolerance: tolerance, clock: clock)
+      }
+    }
+
+    private func nanoseconds(_ duration: some DurationProtocol) -> Int64 {
+      guard let duration = duration as? Duration else {
+        preconditionFailure("a simulation knows only clocks that count in Swift.Duration")
+      }
+      return duration.clampedNanoseconds
+    }
+  }
+
+  /// Takes the place of the main actor's executor.
+  private final class MainExecutorSwitch: MainExecutor {
+    let real: any MainExecutor
+
+    init(_ real: any MainExecutor) { self.real = real }
+
+    func run() throws { try real.run() }
+    func stop() { real.stop() }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+      let job = UnownedJob(job)
+      if let thread = VirtualThread.current {
+        thread.add(.main(job))
+      } else if !VirtualThread.takeBack(.main(job)) {
+        real.enqueue(ExecutorJob(job))
+      }
+    }
+
+    func checkIsolated() {
+      if VirtualThread.current == nil { real.checkIsolated() }
+    }
+  }
+
+  private struct Switches: ExecutorFactory {
+    static let defaultSwitch = DefaultExecutorSwitch(Task<Never, Never>.defaultExecutor)
+    static let mainSwitch = MainExecutorSwitch(MainActor.executor)
+    static var defaultExecutor: any TaskExecutor { defaultSwitch }
+    static var mainExecutor: any MainExecutor { mainSwitch }
+  }
+
+  /// Called by CVirtualTime before the program starts.
+  @_cdecl("actorsockets_install_virtual_executors")
+  func installVirtualExecutors() { _createExecutors(factory: Switches.self) }
+
+  /// The runtime's executors, as simulations use them.
+  enum VirtualExecutors {
+    /// Why no simulation can run in this process; `nil` if simulations can run.
+    static var obstacle: String? {
+      if !(Task<Never, Never>.defaultExecutor is DefaultExecutorSwitch) || !(MainActor.executor is MainExecutorSwitch) {
+        return "the program has replaced the executors of Swift's runtime"
+      }
+      if !(Switches.defaultSwitch.real is any SchedulingExecutor) {
+        return "the runtime's default executor knows no time"
+      }
+      return nil
+    }
+
+    /// Runs a job of a task.
+    static func runTask(_ job: UnownedJob) {
+      // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
+      unsafe job.runSynchronously(on: Switches.defaultSwitch.asUnownedTaskExecutor())
+    }
+
+    /// Runs a job of the main actor.
+    static func runMain(_ job: UnownedJob) {
+      // SAFETY: as above.
+      unsafe job.runSynchronously(on: Switches.mainSwitch.asUnownedSerialExecutor())
+    }
+  }
+#else
+  @_cdecl("actorsockets_install_virtual_executors")
+  func installVirtualExecutors() {}
+
+  enum VirtualExecutors {
+    static var obstacle: String? { "simulations need Swift 6.3 or later" }
+    static func runTask(_ job: UnownedJob) {}
+    static func runMain(_ job: UnownedJob) {}
+  }
+#endif

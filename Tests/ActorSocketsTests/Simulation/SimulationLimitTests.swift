@@ -1,0 +1,111 @@
+import ActorSockets
+import ActorSocketsTesting
+import EpollReactor
+import TestSupport
+import Testing
+
+/// How a simulation ends that its body does not end.
+@Suite struct SimulationLimitTests {
+  private func failure(
+    of simulation: Simulation, _ body: @escaping @Sendable () async throws -> Void
+  ) async throws -> SimulationError {
+    do {
+      try await simulation.run(body)
+    } catch let error as SimulationError {
+      return error
+    }
+    throw Unexpected()
+  }
+
+  private struct Unexpected: Error {}
+
+  @Test func `A deadlock says what waits, and the program sees its cancellation`() async throws {
+    try await within("the simulation is over") {
+      let (events, continuation) = AsyncStream.makeStream(of: String.self)
+      let simulation = Simulation(seed: 3)
+      let error = try await failure(of: simulation) {
+        let (client, server) = InMemoryConnection.pair()
+        try await client.write(utf8: "half a li")
+        try await Task.sleep(for: .seconds(12))
+        do {
+          _ = try await server.read(until: .lf)
+        } catch {
+          continuation.yield("\(error)")
+          throw error
+        }
+        await client.close()
+      }
+      continuation.finish()
+      #expect(error.code == .deadlock)
+      #expect(error.time == .seconds(12))
+      #expect(error.waiting.count == 1)
+      #expect(error.description.contains("seed 3, at 12.000000000 s"))
+      #expect(error.description.contains("1 reads at 9"))
+      var found: [String] = []
+      for await event in events { found.append(event) }
+      #expect(found.count == 1)
+      #expect(found == ["CancellationError()"])
+    }
+  }
+
+  @Test func `A deadlock of tasks, without a socket`() async throws {
+    try await within("the simulation is over") {
+      let error = try await failure(of: Simulation()) {
+        let (stream, continuation) = AsyncStream.makeStream(of: Int.self)
+        for await _ in stream {}
+        withExtendedLifetime(continuation) {}
+      }
+      #expect(error.code == .deadlock && error.waiting.isEmpty)
+    }
+  }
+
+  @Test func `Virtual time has a limit`() async throws {
+    try await within("the simulation is over") {
+      let error = try await failure(of: Simulation(timeLimit: .seconds(60))) {
+        while true { try await Task.sleep(for: .seconds(7)) }
+      }
+      #expect(error.code == .timeLimit)
+      #expect(error.time == .seconds(56))
+    }
+  }
+
+  @Test func `Work that never moves time ends`() async throws {
+    try await within("the simulation is over", seconds: 120) {
+      let error = try await failure(of: Simulation()) { while !Task.isCancelled { await Task.yield() } }
+      #expect(error.code == .livelock && error.time == .zero)
+    }
+  }
+
+  @Test func `A simulation runs once, and not within another one`() async throws {
+    try await within("all have run") {
+      let simulation = Simulation()
+      try await simulation.run { #expect(Simulation.current === simulation) }
+      let error = try await failure(of: simulation) {}
+      #expect(error.code == .alreadyRan)
+      try await Simulation().run {
+        let error = await #expect(throws: SimulationError.self) { try await Simulation().run {} }
+        #expect(error?.code == .nested)
+      }
+    }
+  }
+
+  @Test func `What the program leaves behind is closed at its end`() async throws {
+    try await within("all have run") {
+      for seed in 0..<50 as Range<UInt64> {
+        let (events, continuation) = AsyncStream.makeStream(of: String.self)
+        try await Simulation(seed: seed, order: .random).run {
+          let (client, server) = InMemoryConnection.pair()
+          Task {
+            do { _ = try await server.read(exactly: 1) } catch { continuation.yield("\(error)") }
+            continuation.finish()
+          }
+          try await Task.sleep(for: .seconds(1))
+          withExtendedLifetime(client) {}
+        }
+        var found: [String] = []
+        for await event in events { found.append(event) }
+        #expect(found.count == 1, "seed \(seed)")
+      }
+    }
+  }
+}

@@ -1,0 +1,34 @@
+import Testing
+
+@testable import ActorSocketsTesting
+
+@Suite struct SimulationTraceTests {
+  @Test func `The last lines are kept in their order, and the hash counts all`() {
+    var one = SimulationTrace()
+    var other = SimulationTrace()
+    one.record(.note("first"), at: 0)
+    other.record(.note("First"), at: 0)
+    #expect(one.lines == ["0.000000000 s first"])
+    for number in 1...SimulationTrace.kept + 5 {
+      one.record(.note("\(number)"), at: Int64(number))
+      other.record(.note("\(number)"), at: Int64(number))
+    }
+    #expect(one.lines == other.lines && one.hash != other.hash)
+    #expect(one.lines.count == SimulationTrace.kept)
+    #expect(one.lines.first == "0.000000006 s 6" && one.lines.last == "0.000001005 s 1005")
+  }
+
+  @Test func `Events differ by kind, time and text`() {
+    let events: [(SimulationTrace.Event, Int64)] = [
+      (.work(.task), 0), (.work(.main), 0), (.work(.worker), 0), (.work(.reactor), 0), (.work(.task), 1),
+      (.note(""), 0),
+      (.note("a"), 0), (.note("b"), 0),
+    ]
+    let hashes = events.map { event, time in
+      var trace = SimulationTrace()
+      trace.record(event, at: time)
+      return trace.hash
+    }
+    #expect(Set(hashes).count == events.count)
+  }
+}
