@@ -13,11 +13,11 @@ struct QuotationTests {
     try expectQuoted(blocks)
   }
 
-  @Test func `The server in the article about testing is here, word for word, with its test`() throws {
+  @Test func `The servers and clients in the article about testing are here, word for word, with their tests`() throws {
     let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: "TestingAProtocol.md"))))
-    let ofServer = blocks.filter { $0.contains { $0.contains("serveChat") } }
-    #expect(ofServer.count == 2)
-    try expectQuoted(ofServer)
+    let programs = blocks.filter { $0.contains { $0.contains("serveChat") || $0.contains("ask(") } }
+    #expect(programs.count == 4)
+    try expectQuoted(programs)
   }
 
   private func expectQuoted(_ blocks: [[String]]) throws {
