@@ -48,6 +48,15 @@ struct VirtualSchedule<Work> {
   /// Removes a timer. It does nothing if the timer has become ready.
   mutating func remove(_ timer: DeadlineHeap<Work>.Key) { timers.remove(timer) }
 
+  /// Removes all timers.
+  ///
+  /// - Returns: Their work, in the order of their times.
+  mutating func removeTimers() -> [Work] {
+    var work: [Work] = []
+    while let next = timers.popDue(at: .max) { work.append(next) }
+    return work
+  }
+
   /// Takes what runs next. If nothing is ready, moves time to the earliest timer.
   ///
   /// - Parameter mayWait: Whether time may move.

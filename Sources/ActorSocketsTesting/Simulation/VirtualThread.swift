@@ -176,6 +176,9 @@ internal import Synchronization
       run(work)
     }
     outside.withLock { $0 = nil }
+    // The job of a timer belongs to the runtime: it ends a sleep. A sleep that was cancelled frees its memory only then. A task that
+    // still sleeps becomes ready, and never runs.
+    for case .task(let job) in schedule.removeTimers() { VirtualExecutors.runTask(job) }
     reactor = nil
   }
 

@@ -89,6 +89,25 @@ import Testing
     }
   }
 
+  @Test func `A task that still sleeps at the end never continues`() async throws {
+    try await within("the simulation is over") {
+      let (events, continuation) = AsyncStream.makeStream(of: String.self)
+      try await Simulation().run {
+        Task {
+          try? await Task.sleep(for: .seconds(5))
+          continuation.yield("after five seconds")
+          try? await Task.sleep(for: .seconds(5))
+          continuation.yield("after ten seconds")
+        }
+        try await Task.sleep(for: .seconds(7))
+      }
+      continuation.finish()
+      var found: [String] = []
+      for await event in events { found.append(event) }
+      #expect(found == ["after five seconds"])
+    }
+  }
+
   @Test func `What the program leaves behind is closed at its end`() async throws {
     try await within("all have run") {
       for seed in 0..<50 as Range<UInt64> {

@@ -36,6 +36,14 @@ import Testing
     #expect(schedule.next() == 3 && schedule.next() == 4 && schedule.now == 300)
   }
 
+  @Test func `Timers can be removed, in the order of their times, without moving time`() {
+    var schedule = schedule()
+    for (number, time) in [(2, 300), (0, 200), (1, 200)] as [(Int, Int64)] { schedule.add(number, at: time) }
+    schedule.add(7)
+    #expect(schedule.removeTimers() == [0, 1, 2])
+    #expect(schedule.now == 100 && schedule.timerCount == 0 && schedule.readyCount == 1)
+  }
+
   @Test func `A random order depends only on the seed, and every order occurs`() {
     func order(_ seed: UInt64) -> [Int] {
       var schedule = schedule(seed: seed, isRandom: true)
