@@ -78,6 +78,9 @@ internal import Synchronization
   /// The simulation's thread on which the calling code runs; `nil` on all other threads.
   static var current: VirtualThread? { VirtualClock.owner }
 
+  /// The tasks of ended simulations that never continue. The memory of a suspended task cannot be freed; this says where it is.
+  private static let abandoned = Locked<[UnownedJob]>([])
+
   /// The simulation that runs. Simulations take turns.
   private static let running = Locked<VirtualThread?>(nil)
   private static let isRunning = Atomic<Bool>(false)
@@ -179,6 +182,9 @@ internal import Synchronization
     // The job of a timer belongs to the runtime: it ends a sleep. A sleep that was cancelled frees its memory only then. A task that
     // still sleeps becomes ready, and never runs.
     for case .task(let job) in schedule.removeTimers() { VirtualExecutors.runTask(job) }
+    while let work = schedule.next(mayWait: false) {
+      if let job = work.job { Self.abandoned.withLock { $0.append(job) } }
+    }
     reactor = nil
   }
 
