@@ -152,7 +152,7 @@ enum Exceptions {
 
   static let sleeps = [
     Allowance(
-      path: "Tests/SockcatTests/Examples/Reminders.swift", words: "sleep(", count: 1,
+      path: "Tests/SockcatTests/Examples/RemindersTests.swift", words: "sleep(", count: 1,
       reason: "a sleep in virtual time, which takes no time"),
     Allowance(
       path: "Tests/ActorSocketsTests/Simulation/SimulationTests.swift", words: "sleep(", count: 11,

@@ -59,11 +59,11 @@ struct VirtualSchedule<Work> {
 
   /// Takes what runs next. If nothing is ready, moves time to the earliest timer.
   ///
-  /// - Parameter mayWait: Whether time may move.
-  /// - Returns: The work; `nil` if there is none.
-  mutating func next(mayWait: Bool = true) -> Work? {
+  /// - Parameter limit: The time beyond which time does not move.
+  /// - Returns: The work; `nil` if there is none until then.
+  mutating func next(until limit: Int64 = .max) -> Work? {
     if readyCount == 0 {
-      guard mayWait, let time = timers.earliest else { return nil }
+      guard let time = timers.earliest, max(now, time) <= limit else { return nil }
       now = max(now, time)
       while let work = timers.popDue(at: now) { ready.append(work) }
     }

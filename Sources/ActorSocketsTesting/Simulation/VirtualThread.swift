@@ -161,8 +161,7 @@ internal import Synchronization
         cancelProgram()
       }
       takeOutside()
-      guard let work = schedule.next() else { return .deadlock }
-      if schedule.now > timeLimit { return .timeLimit }
+      guard let work = schedule.next(until: timeLimit) else { return schedule.isEmpty ? .deadlock : .timeLimit }
       run(work)
       if doneWithoutTime > Self.mostWithoutTime { return .livelock }
     }
@@ -175,14 +174,14 @@ internal import Synchronization
     if let loop = reactor?.loop { reactor?.submit { loop.shutDown() } }
     for _ in 0..<Self.mostAfterEnd {
       takeOutside()
-      guard let work = schedule.next(mayWait: false) else { break }
+      guard let work = schedule.next(until: .min) else { break }
       run(work)
     }
     outside.withLock { $0 = nil }
     // The job of a timer belongs to the runtime: it ends a sleep. A sleep that was cancelled frees its memory only then. A task that
     // still sleeps becomes ready, and never runs.
     for case .task(let job) in schedule.removeTimers() { VirtualExecutors.runTask(job) }
-    while let work = schedule.next(mayWait: false) {
+    while let work = schedule.next(until: .min) {
       if let job = work.job { Self.abandoned.withLock { $0.append(job) } }
     }
     reactor = nil

@@ -1,6 +1,4 @@
 import ActorSockets
-import ActorSocketsTesting
-import Testing
 
 /// Sends a request, and again after 1, 2, 4 … seconds without an answer.
 func ask(_ question: String, on connection: some ByteStream) async throws -> [UInt8] {
@@ -12,19 +10,5 @@ func ask(_ question: String, on connection: some ByteStream) async throws -> [UI
     } catch let error as SocketError where error.code == .timedOut {
       limit *= 2
     }
-  }
-}
-
-@Test func `A server that is slow to answer is asked again, and its answer is not lost`() async throws {
-  try await Simulation.explore(seeds: 0..<100) { simulation in
-    let (client, server) = InMemoryConnection.pair()
-    async let answer = ask("time?\n", on: client)
-    try await Task.sleep(for: .seconds(10))
-    try await server.write(utf8: "noon\n")
-
-    let received = try await answer
-    try #require(received == Array("noon\n".utf8))
-    try #require(simulation.clock.now.elapsed == .seconds(10))
-    for _ in 0..<4 { try #require(try await server.read(until: .lf) == Array("time?\n".utf8)) }
   }
 }
