@@ -15,3 +15,19 @@ import Testing
     for _ in 0..<4 { try #require(try await server.read(until: .lf) == Array("time?\n".utf8)) }
   }
 }
+
+/// The client of the article about testing, where the article does not show it.
+@Suite struct RemindersTests {
+  @Test func `An answer that waits already is taken without a second question`() async throws {
+    try await Simulation.explore(seeds: 0..<100) { simulation in
+      let (client, server) = InMemoryConnection.pair()
+      try await server.write(utf8: "noon\n")
+      let received = try await ask("time?\n", on: client)
+      try #require(received == Array("noon\n".utf8))
+      try #require(simulation.clock.now.elapsed == .zero)
+      try #require(try await server.read(until: .lf) == Array("time?\n".utf8))
+      await client.close()
+      try #require(try await server.read() == nil)
+    }
+  }
+}
