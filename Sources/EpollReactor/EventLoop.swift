@@ -36,7 +36,8 @@ package final class EventLoop: @unchecked Sendable {
   // debug builds. Other threads touch only `jobs`, which has its own lock, and the atomics.
 
   let jobs: JobQueue
-  let epoll: Epoll
+  /// The system's events; `nil` if a driver runs the loop.
+  let epoll: Epoll?
   let metrics = MetricsRecorder()
   let observerSlot = ObserverSlot()
   /// What runs the iterations, if the loop has no thread of its own.
@@ -111,10 +112,15 @@ package final class EventLoop: @unchecked Sendable {
 
   init(manualTime: Bool, driver: (any LoopDriver)? = nil) throws(SystemError) {
     jobs = try JobQueue(driver: driver)
-    epoll = try Epoll()
     self.driver = driver
     self.manualTime = Atomic(manualTime ? 0 : -1)
-    try epoll.add(jobs.wakeDescriptor, token: Self.wakeToken, readableOnly: true)
+    if let descriptor = jobs.wakeDescriptor {
+      let epoll = try Epoll()
+      try epoll.add(descriptor, token: Self.wakeToken, readableOnly: true)
+      self.epoll = consume epoll
+    } else {
+      epoll = nil
+    }
   }
 
   // MARK: Any thread

@@ -30,20 +30,28 @@ package final class JobQueue: @unchecked Sendable {
   private enum Sleep { case none, nap, sound }
 
   private let lock = Lock()
-  private let wakeEvent: WakeEvent
-  /// What runs the loop, if it has no thread.
-  private let driver: (any LoopDriver)?
+  /// What ends the sleep of the loop.
+  private enum Waker: ~Copyable {
+    case event(WakeEvent)
+    case driver(any LoopDriver)
+  }
+
+  private let waker: Waker
   private var items: [Item] = []
   private var sleep = Sleep.none
   private var isStopped = false
 
   init(driver: (any LoopDriver)?) throws(SystemError) {
-    wakeEvent = try WakeEvent()
-    self.driver = driver
+    waker = if let driver { .driver(driver) } else { .event(try WakeEvent()) }
   }
 
-  /// The descriptor that becomes readable when the sleeping reactor must wake.
-  var wakeDescriptor: Int32 { wakeEvent.number }
+  /// The descriptor that becomes readable when the sleeping reactor must wake; `nil` if a driver runs its loop.
+  var wakeDescriptor: Int32? {
+    switch waker {
+    case .event(let event): event.number
+    case .driver: nil
+    }
+  }
 
   /// Adds an item at the end. If it is a call, its domain counts it. Safe to call from any thread.
   func push(_ item: consuming Item, callOf executor: ReactorExecutor? = nil) {
@@ -69,7 +77,10 @@ package final class JobQueue: @unchecked Sendable {
     if wake { sleep = .none }
     lock.unlock()
     if !wake { return }
-    if let driver { driver.wake() } else { wakeEvent.signal() }
+    switch waker {
+    case .event(let event): event.signal()
+    case .driver(let driver): driver.wake()
+    }
   }
 
   /// Ends the reactor's thread once the queue is empty. Safe to call from any thread.

@@ -20,7 +20,7 @@ internal import SocketSystem
 package protocol LoopDriver: AnyObject, Sendable {
   /// The loop sleeps, and has work now. Any thread.
   func wake()
-  /// Runs a job for the workers later. Called on the driver's thread.
+  /// Runs a job for the workers later, or hands it to them. Called on the driver's thread.
   func runOnWorkers(_ job: UnownedJob)
   /// The reactor that sockets use by default on the driver's thread.
   var defaultReactor: Reactor? { get }
@@ -59,7 +59,11 @@ extension EventLoop {
   /// - Returns: When the next one must run.
   package func iterate() -> Pause {
     setOccupied(true)
-    defer { setOccupied(false) }
+    defer {
+      setOccupied(false)
+      // What the next task on this thread prefers has nothing to do with the last job of this loop.
+      preference = .other
+    }
     return whileServing {
       jobs.awake()
       nothingToPoll()

@@ -122,10 +122,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   package func attach(_ descriptor: consuming OwnedDescriptor, readableOnly: Bool = false) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
-    // A loop without a thread does not wait for the system's descriptors.
-    if eventLoop.driver != nil { throw SystemError(call: "epoll_ctl", errno: Errno.notPermitted) }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.epoll.add(descriptor.number, token: token, readableOnly: readableOnly)
+    try eventLoop.watch(descriptor.number, token: token, readableOnly: readableOnly)
     storedDescriptor = consume descriptor
   }
 
@@ -139,7 +137,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
       throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor)
     }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.epoll.setToken(token, of: number)
+    try eventLoop.changeToken(of: number, to: token)
     storedDescriptor = other.storedDescriptor.take()
     other.leave()
   }
@@ -148,7 +146,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   package func closeDescriptor() {
     eventLoop.assertCurrent()
     guard let number = socket?.number else { return }
-    if mayBeShared { eventLoop.epoll.remove(number) }
+    if mayBeShared { eventLoop.stopWatching(number) }
     storedDescriptor = nil
     if let slot { _ = eventLoop.registrations.renewToken(slot) }
     eventLoop.descriptorClosed()

@@ -95,7 +95,7 @@ public final class WorkerPool: TaskExecutor {
   }
 
   /// Adds jobs to the end of the queue.
-  func add(_ jobs: [UnownedJob]) {
+  package func add(_ jobs: [UnownedJob]) {
     change { $0.jobs.append(contentsOf: jobs) }
   }
 

@@ -18,7 +18,7 @@ mkdir -p "$symbols"
 # extract MODULE RE-EXPORTED-MODULES
 extract() {
   swift symbolgraph-extract -module-name "$1" -target "$(basename "$(dirname "$products")")" \
-    -I "$products/Modules" -I Sources/CLinux/include -I Sources/COpenSSL -minimum-access-level public \
+    -I "$products/Modules" -I Sources/CLinux/include -I Sources/CVirtualTime/include -I Sources/COpenSSL -minimum-access-level public \
     -experimental-allowed-reexported-modules="$2" -output-dir "$symbols"
 }
 

@@ -17,7 +17,7 @@ internal import SocketSystem
 ///   let (client, server) = InMemoryConnection.pair()
 ///   async let reply = client.read(until: .lf, timeout: .seconds(30))
 ///   try await Task.sleep(for: .seconds(29))
-///   try await server.write("hello\n")
+///   try await server.write(utf8: "hello\n")
 ///   try await reply
 /// }
 /// ```
@@ -28,7 +28,10 @@ internal import SocketSystem
 ///
 /// Two runs with the same seed do the same things in the same order, unless the program uses something that is not simulated: threads of
 /// its own, Dispatch, the network, random numbers of the system, the order of a `Set` or a `Dictionary`. A simulation does not wait for
-/// other threads: if all of its tasks do, it is in a deadlock.
+/// other threads: if all of its tasks do, it is in a deadlock. `Reactor()` and ``ManualTime`` have threads of their own.
+///
+/// Jobs of the main actor run on the simulation's thread, while the main thread runs those of other code. Do not let a simulated program
+/// and other tests use the same state of the main actor.
 ///
 /// ``Reactor/shared`` is the simulation's reactor within the body. ``InMemoryConnection`` and ``InMemoryListener`` connect there;
 /// sockets of the system do not, and fail with `.system` and `EPERM`.
@@ -68,8 +71,8 @@ public final class Simulation: Sendable {
 
   /// Runs a program in this simulation. A simulation runs once.
   ///
-  /// When the body ends, the simulation ends: its sockets are closed, and tasks that still wait for a time never continue. Let the body
-  /// wait for the tasks that it starts, or cancel them.
+  /// When the body ends, the simulation ends: its sockets are closed and cannot be used any more, and tasks that still wait never
+  /// continue. Their memory is not freed. Let the body wait for the tasks that it starts, or cancel them.
   ///
   /// *Cancellation* of the caller cancels the body.
   ///
@@ -190,7 +193,7 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
       switch stop.reason {
       case .deadlock: "the body waits, and nothing is left to run"
       case .livelock: "\(VirtualThread.mostWithoutTime) jobs ran without moving time"
-      case .timeLimit: "the time limit was reached"
+      case .timeLimit: "the next timer is behind the time limit"
       }
     let code: SimulationError.Code =
       switch stop.reason {

@@ -2,17 +2,18 @@
 public struct SimulationError: Error, CustomStringConvertible {
   /// The kinds of failures.
   public enum Code: Hashable, Sendable {
-    /// The body waits, and nothing is left that could let it continue: no task is ready, and no timer runs.
+    /// The body waits, and nothing is left that could let it continue: no task is ready, and no timer runs. The timer of a sleep that
+    /// was cancelled still runs, so the time can be later than that of the last thing that the program did.
     case deadlock
     /// Tasks continue to run, but time does not move: 10 million jobs ran at one virtual time.
     case livelock
-    /// The virtual time reached the limit of the simulation before the body ended.
+    /// The body waits, and the next timer is behind the time limit of the simulation.
     case timeLimit
     /// The simulation has run before. Create a new one.
     case alreadyRan
     /// The simulation was started by a simulated program.
     case nested
-    /// Simulations cannot run in this process.
+    /// Simulations cannot run in this process, or `ACTORSOCKETS_SEED` is not a number.
     case unsupported
   }
 
@@ -20,7 +21,8 @@ public struct SimulationError: Error, CustomStringConvertible {
   public let code: Code
   /// When it happened, since the beginning of the simulation.
   public let time: Duration
-  /// The sockets whose operations waited then, and what waited; a line for each socket.
+  /// The sockets whose operations waited then, and what waited; a line for each socket. The numbers of connections differ from run to
+  /// run.
   public let waiting: [String]
   private let reason: String
 

@@ -6,13 +6,18 @@
 
 /// The events of a simulation: a hash of all, and the last ones as lines.
 struct SimulationTrace {
-  /// What a step of the simulation ran.
-  enum Kind: UInt8 {
-    case task, main, worker, reactor
-  }
-
   enum Event {
-    case work(Kind)
+    /// A part of a task ran. The tasks of a simulation are numbered in the order in which they appear.
+    case task(Int)
+    /// A part of a task ran on the main actor.
+    case mainActor(Int)
+    /// A part of a task ran that prefers the worker pool.
+    case worker(Int)
+    /// An actor continued with the calls that waited for it.
+    case actor
+    /// The reactor ran.
+    case reactor
+    /// A line of the program.
     case note(String)
   }
 
@@ -33,13 +38,21 @@ struct SimulationTrace {
     count += 1
     mix(UInt64(bitPattern: time))
     switch event {
-    case .work(let kind): mix(UInt64(kind.rawValue))
-    case .note(let text): for byte in text.utf8 { mix(UInt64(byte)) }
+    case .task(let number): mix(1, UInt64(number))
+    case .mainActor(let number): mix(2, UInt64(number))
+    case .worker(let number): mix(3, UInt64(number))
+    case .actor: mix(4)
+    case .reactor: mix(5)
+    case .note(let text):
+      mix(6, UInt64(text.utf8.count))
+      for byte in text.utf8 { mix(UInt64(byte)) }
     }
   }
 
   /// FNV-1a, a word at a time.
-  private mutating func mix(_ value: UInt64) { hash = (hash ^ value) &* 0x0000_0100_0000_01b3 }
+  private mutating func mix(_ values: UInt64...) {
+    for value in values { hash = (hash ^ value) &* 0x0000_0100_0000_01b3 }
+  }
 
   /// The last events, the earliest first.
   var lines: [String] {
@@ -47,10 +60,11 @@ struct SimulationTrace {
     return (last[first...] + last[..<first]).map { time, event in
       let text =
         switch event {
-        case .work(.task): "a task runs"
-        case .work(.main): "the main actor runs"
-        case .work(.worker): "a task of the worker pool runs"
-        case .work(.reactor): "the reactor runs"
+        case .task(let number): "task \(number) runs"
+        case .mainActor(let number): "task \(number) runs on the main actor"
+        case .worker(let number): "task \(number) runs for the worker pool"
+        case .actor: "an actor runs"
+        case .reactor: "the reactor runs"
         case .note(let text): text
         }
       return "\(Self.seconds(time)) \(text)"

@@ -37,6 +37,14 @@ internal import CVirtualTime
     return try body()
   }
 
+  /// Runs `body` in real time on the thread that has entered for an owner.
+  func leave(for owner: VirtualThread, _ body: () -> Void) {
+    cvirtualtime_enter(nil, nil)
+    // SAFETY: the thread goes back to the state in which `enter` has brought it.
+    defer { unsafe cvirtualtime_enter(clock, Unmanaged.passUnretained(owner).toOpaque()) }
+    body()
+  }
+
   /// The owner of the time in which the calling thread lives; `nil` if that is real time.
   static var owner: VirtualThread? {
     // SAFETY: `enter` holds the owner until the thread leaves.
@@ -44,7 +52,7 @@ internal import CVirtualTime
     return unsafe Unmanaged<VirtualThread>.fromOpaque(owner).takeUnretainedValue()
   }
 
-  /// The number of the task to which a job belongs; 0 if it belongs to none.
+  /// The number of the task to which a job belongs. No other task of the process has it, and numbers grow.
   static func taskNumber(of job: UnownedJob) -> UInt64 {
     // SAFETY: a job is a reference to the runtime's object, which lives until the job has run.
     unsafe cvirtualtime_task_number(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))

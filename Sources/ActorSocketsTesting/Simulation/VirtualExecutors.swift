@@ -3,10 +3,10 @@
 //
 // Two executors take the places of the runtime's default executor and of the main actor's, before the program starts: at that time no
 // other thread uses them. On a thread that is in a simulation, a job goes to that simulation. On every other thread it goes to the
-// executor that was there before. So a simulation has what its own thread enqueues. If another thread resumes one of its tasks, the
-// task returns to it.
+// executor that was there before. So a simulation has what its own thread enqueues, except for tasks that existed before. If another
+// thread resumes one of its tasks, the task returns to it; `VirtualThread` has the exceptions.
 //
-// Facts about the runtime (Swift 6.3) that this relies on; `VirtualExecutorsTests` has a test of each:
+// Facts about the runtime (Swift 6.3) that this relies on. The tests of `SimulationTests` fail on a toolchain that behaves otherwise:
 // 1. `_createExecutors(factory:)` replaces both executors, and can be called before `main`.
 // 2. The default executor gets the jobs of all tasks without a preference, and of default actors.
 // 3. `Task.sleep` asks the default executor, if it is a `SchedulingExecutor`, for a job at an instant of a clock.
@@ -21,23 +21,20 @@ internal import EpollReactor
 
   /// Takes the place of the runtime's default executor.
   private final class DefaultExecutorSwitch: TaskExecutor, SchedulingExecutor {
-    let real: any TaskExecutor
+    let real: any TaskExecutor & SchedulingExecutor
 
-    init(_ real: any TaskExecutor) { self.real = real }
+    init(_ real: any TaskExecutor & SchedulingExecutor) { self.real = real }
 
     func enqueue(_ job: consuming ExecutorJob) {
       let job = UnownedJob(job)
-      if let thread = VirtualThread.current {
-        thread.add(.task(job))
-      } else if !VirtualThread.takeBack(.task(job)) {
-        real.enqueue(ExecutorJob(job))
-      }
+      let isTaken = VirtualThread.current.map { $0.add(.task(job)) } ?? VirtualThread.takeBack(.task(job))
+      if !isTaken { real.enqueue(ExecutorJob(job)) }
     }
 
     func enqueue<C: Clock>(_ job: consuming ExecutorJob, after delay: C.Duration, tolerance: C.Duration?, clock: C) {
       if let thread = VirtualThread.current {
         thread.add(.task(UnownedJob(job)), after: nanoseconds(delay))
-      } else if let real = real as? any SchedulingExecutor {
+      } else {
         real.enqueue(job, after: delay, tolerance: tolerance, clock: clock)
       }
     }
@@ -45,7 +42,7 @@ internal import EpollReactor
     func enqueue<C: Clock>(_ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C) {
       if let thread = VirtualThread.current {
         thread.add(.task(UnownedJob(job)), after: nanoseconds(clock.now.duration(to: instant)))
-      } else if let real = real as? any SchedulingExecutor {
+      } else {
         real.enqueue(job, at: instant, tolerance: tolerance, clock: clock)
       }
     }
@@ -69,46 +66,55 @@ internal import EpollReactor
 
     func enqueue(_ job: consuming ExecutorJob) {
       let job = UnownedJob(job)
-      if let thread = VirtualThread.current {
-        thread.add(.main(job))
-      } else if !VirtualThread.takeBack(.main(job)) {
-        real.enqueue(ExecutorJob(job))
-      }
+      let isTaken = VirtualThread.current.map { $0.add(.main(job)) } ?? VirtualThread.takeBack(.main(job))
+      if !isTaken { real.enqueue(ExecutorJob(job)) }
     }
 
     func checkIsolated() {
-      if VirtualThread.current == nil { real.checkIsolated() }
+      guard let thread = VirtualThread.current else { return real.checkIsolated() }
+      precondition(thread.runsMainActor, "this code is isolated to the main actor, but runs elsewhere")
+    }
+
+    func isIsolatingCurrentContext() -> Bool? {
+      VirtualThread.current.map(\.runsMainActor) ?? real.isIsolatingCurrentContext()
     }
   }
 
   private struct Switches: ExecutorFactory {
-    static let defaultSwitch = DefaultExecutorSwitch(Task<Never, Never>.defaultExecutor)
+    /// `nil` if the runtime's default executor knows no time. Then nothing is replaced.
+    static let defaultSwitch = (Task<Never, Never>.defaultExecutor as? any TaskExecutor & SchedulingExecutor).map {
+      DefaultExecutorSwitch($0)
+    }
     static let mainSwitch = MainExecutorSwitch(MainActor.executor)
-    static var defaultExecutor: any TaskExecutor { defaultSwitch }
+    static var defaultExecutor: any TaskExecutor { defaultSwitch ?? Task<Never, Never>.defaultExecutor }
     static var mainExecutor: any MainExecutor { mainSwitch }
   }
 
   /// Called by CVirtualTime before the program starts.
   @_cdecl("actorsockets_install_virtual_executors")
-  func installVirtualExecutors() { _createExecutors(factory: Switches.self) }
+  func installVirtualExecutors() {
+    if Switches.defaultSwitch != nil { _createExecutors(factory: Switches.self) }
+  }
 
   /// The runtime's executors, as simulations use them.
   enum VirtualExecutors {
     /// Why no simulation can run in this process; `nil` if simulations can run.
     static var obstacle: String? {
       if !(Task<Never, Never>.defaultExecutor is DefaultExecutorSwitch) || !(MainActor.executor is MainExecutorSwitch) {
-        return "the program has replaced the executors of Swift's runtime"
-      }
-      if !(Switches.defaultSwitch.real is any SchedulingExecutor) {
-        return "the runtime's default executor knows no time"
+        return "Swift's runtime has other executors than its own, or they know no time"
       }
       return nil
+    }
+
+    /// The runtime's number of the task to which a job belongs; `nil` if it is a job of an actor.
+    static func taskNumber(of job: UnownedJob) -> UInt64? {
+      ExecutorJob(job).kind == .task ? VirtualClock.taskNumber(of: job) : nil
     }
 
     /// Runs a job of a task.
     static func runTask(_ job: UnownedJob) {
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
-      unsafe job.runSynchronously(on: Switches.defaultSwitch.asUnownedTaskExecutor())
+      unsafe job.runSynchronously(on: Switches.defaultExecutor.asUnownedTaskExecutor())
     }
 
     /// Runs a job of the main actor.
@@ -125,5 +131,6 @@ internal import EpollReactor
     static var obstacle: String? { "simulations need Swift 6.3 or later" }
     static func runTask(_ job: UnownedJob) {}
     static func runMain(_ job: UnownedJob) {}
+    static func taskNumber(of job: UnownedJob) -> UInt64? { nil }
   }
 #endif

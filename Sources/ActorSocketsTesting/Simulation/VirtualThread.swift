@@ -4,11 +4,14 @@
 // - Work comes from the thread itself, and its order depends only on the program and the seed. Real time decides nothing: the clocks
 //   that the program and its reactor read show virtual time.
 // - Other threads cannot change the schedule. What they add goes through `outside`, which has a lock: calls to simulated sockets, and
-//   tasks of the simulation that they resume. When such work runs is not reproducible.
+//   tasks of the simulation that they resume. When such work runs is not reproducible. There are two exceptions, because nothing tells
+//   that a job belongs here: a task that prefers the worker pool, and a task that waits in a method of a default actor. They leave the
+//   simulation if another thread resumes them.
+// - A task that is older than the simulation does not belong to it, and continues outside if the simulation resumes it.
 // - The state is touched by the thread that has entered, and only one thread has entered at a time: first the one that starts the
 //   program's task, then the thread that runs it.
 // - The simulation ends when the program's task has ended, or when its limits or a deadlock end it. Then the sockets of the reactor are
-//   closed, what is ready runs without moving time, and what still waits never runs.
+//   closed, what is ready runs without moving time, and what still waits never runs, unless another thread resumes it.
 
 internal import ActorSockets
 internal import EpollReactor
@@ -29,6 +32,8 @@ internal import Synchronization
     case worker(UnownedJob)
     /// An iteration of the reactor.
     case reactor
+    /// The next deadline of the reactor has come.
+    case reactorDeadline
   }
 
   /// Why a simulation has ended before its body.
@@ -43,16 +48,20 @@ internal import Synchronization
   /// The most work that is done after the end.
   private static let mostAfterEnd = 100_000
 
-  private let clock = VirtualClock(VirtualThread.start)
+  fileprivate let clock = VirtualClock(VirtualThread.start)
   private let timeLimit: Int64
   private let isCancelled = Atomic<Bool>(false)
   /// Work from other threads; `nil` after the end.
   private let outside = Locked<[Work]?>([])
   private let hasOutside = Atomic<Bool>(false)
-  /// The numbers of the tasks that the simulation has seen. Another thread that resumes one of them sends it back here.
+  /// The runtime's numbers of the simulation's tasks. Another thread that resumes one of them sends it back here.
   private let tasks = Locked<Set<UInt64>>([])
-  /// The same numbers. The simulation's thread reads them without the lock.
-  private var knownTasks: Set<UInt64> = []
+  /// The same numbers, with the order in which the tasks appeared. Only the simulation's thread uses it.
+  private var order: [UInt64: Int] = [:]
+  /// The number of the program's task. The runtime's numbers grow, so smaller ones belong to tasks that existed before.
+  private var firstTask: UInt64?
+  /// Whether a job of the main actor runs.
+  private(set) var runsMainActor = false
 
   private var schedule: VirtualSchedule<Work>
   private(set) var trace = SimulationTrace()
@@ -90,23 +99,31 @@ internal import Synchronization
 
   // MARK: The work
 
-  /// Adds work that is ready.
-  func add(_ work: Work) {
-    note(work)
+  /// Adds work that is ready, if it belongs to the simulation.
+  ///
+  /// - Returns: `false` if it belongs to a task that existed before the simulation.
+  func add(_ work: Work) -> Bool {
+    if !belongs(work) { return false }
     schedule.add(work)
+    return true
   }
 
   /// Adds work that becomes ready after a time, in nanoseconds.
   func add(_ work: Work, after delay: Int64) {
-    note(work)
+    _ = belongs(work)
     schedule.add(work, at: instant(schedule.now, plus: max(0, delay)))
   }
 
-  /// Notes that a task belongs to the simulation.
-  private func note(_ work: Work) {
-    guard let job = work.job else { return }
-    let number = VirtualClock.taskNumber(of: job)
-    if number != 0, knownTasks.insert(number).inserted { tasks.withLock { _ = $0.insert(number) } }
+  /// Finds out whether work belongs to the simulation. Notes its task if that is new.
+  private func belongs(_ work: Work) -> Bool {
+    guard let number = work.task else { return true }
+    if order[number] != nil { return true }
+    let first = firstTask ?? number
+    firstTask = first
+    if number < first { return false }
+    order[number] = order.count + 1
+    tasks.withLock { _ = $0.insert(number) }
+    return true
   }
 
   /// Takes a job that another thread adds, if its task belongs to the simulation that runs.
@@ -114,8 +131,7 @@ internal import Synchronization
   /// - Returns: Whether the job was taken.
   static func takeBack(_ work: Work) -> Bool {
     if !isRunning.load(ordering: .acquiring) { return false }
-    guard let job = work.job, let thread = running.withLock({ $0 }) else { return false }
-    let number = VirtualClock.taskNumber(of: job)
+    guard let number = work.task, let thread = running.withLock({ $0 }) else { return false }
     return thread.tasks.withLock { $0.contains(number) } && thread.addOutside(work)
   }
 
@@ -178,12 +194,10 @@ internal import Synchronization
       run(work)
     }
     outside.withLock { $0 = nil }
-    // The job of a timer belongs to the runtime: it ends a sleep. A sleep that was cancelled frees its memory only then. A task that
-    // still sleeps becomes ready, and never runs.
-    for case .task(let job) in schedule.removeTimers() { VirtualExecutors.runTask(job) }
-    while let work = schedule.next(until: .min) {
-      if let job = work.job { Self.abandoned.withLock { $0.append(job) } }
-    }
+    // The jobs of timers do not run: they would resume tasks, perhaps within actors that other tests use, too.
+    var left = schedule.removeTimers().compactMap(\.job)
+    while let work = schedule.next(until: .min) { if let job = work.job { left.append(job) } }
+    Self.abandoned.withLock { $0 += left }
     reactor = nil
   }
 
@@ -193,12 +207,29 @@ internal import Synchronization
       clock.nanoseconds = schedule.now
     }
     doneWithoutTime += 1
-    trace.record(.work(work.kind), at: elapsed)
+    if let event = event(for: work) { trace.record(event, at: elapsed) }
     switch work {
     case .task(let job): VirtualExecutors.runTask(job)
-    case .main(let job): VirtualExecutors.runMain(job)
+    case .main(let job):
+      runsMainActor = true
+      VirtualExecutors.runMain(job)
+      runsMainActor = false
     case .worker(let job): reactor?.loop.runForWorkers(job)
     case .reactor: runReactor()
+    case .reactorDeadline:
+      driver.timer = nil
+      scheduleReactor()
+    }
+  }
+
+  private func event(for work: Work) -> SimulationTrace.Event? {
+    let number = work.task.flatMap { order[$0] }
+    return switch work {
+    case .task: number.map { .task($0) } ?? .actor
+    case .main: number.map { .mainActor($0) } ?? .actor
+    case .worker: number.map { .worker($0) } ?? .actor
+    case .reactor: .reactor
+    case .reactorDeadline: nil
     }
   }
 
@@ -209,7 +240,7 @@ internal import Synchronization
     driver.isScheduled = false
     switch reactor?.loop.iterate() {
     case .some(.none): scheduleReactor()
-    case .sleep(let time): if let time { driver.timer = schedule.add(.reactor, at: time) }
+    case .sleep(let time): if let time { driver.timer = schedule.add(.reactorDeadline, at: time) }
     case .end, nil: break
     }
   }
@@ -258,7 +289,12 @@ internal import Synchronization
     var timer: DeadlineHeap<Work>.Key?
 
     func wake() { thread?.wakeReactor() }
-    func runOnWorkers(_ job: UnownedJob) { thread?.add(.worker(job)) }
+    func runOnWorkers(_ job: UnownedJob) {
+      guard let thread else { return WorkerPool.shared.add([job]) }
+      if thread.add(.worker(job)) { return }
+      // The pool may start a worker for the job. It must not start one in the simulation.
+      thread.clock.leave(for: thread) { WorkerPool.shared.add([job]) }
+    }
     var defaultReactor: Reactor? { thread?.reactor }
   }
 }
@@ -268,16 +304,10 @@ extension VirtualThread.Work {
   fileprivate var job: UnownedJob? {
     switch self {
     case .task(let job), .main(let job), .worker(let job): job
-    case .reactor: nil
+    case .reactor, .reactorDeadline: nil
     }
   }
 
-  var kind: SimulationTrace.Kind {
-    switch self {
-    case .task: .task
-    case .main: .main
-    case .worker: .worker
-    case .reactor: .reactor
-    }
-  }
+  /// The runtime's number of the task whose job it is; `nil` if it is no task's.
+  fileprivate var task: UInt64? { job.flatMap { VirtualExecutors.taskNumber(of: $0) } }
 }

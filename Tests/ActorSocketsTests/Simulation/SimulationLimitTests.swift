@@ -108,6 +108,24 @@ import Testing
     }
   }
 
+  @Test func `An actor in which a task still sleeps at the end can be called in the next simulation`() async throws {
+    actor Shared {
+      static let one = Shared()
+      func nap() async throws { try await Task.sleep(for: .seconds(100)) }
+      func number() -> Int { 7 }
+    }
+    try await within("both have run") {
+      for seed in 0..<20 as Range<UInt64> {
+        let number = try await Simulation(seed: seed, order: .random).run {
+          Task { try await Shared.one.nap() }
+          try await Task.sleep(for: .seconds(1))
+          return await Shared.one.number()
+        }
+        #expect(number == 7)
+      }
+    }
+  }
+
   @Test func `What the program leaves behind is closed at its end`() async throws {
     try await within("all have run") {
       for seed in 0..<50 as Range<UInt64> {

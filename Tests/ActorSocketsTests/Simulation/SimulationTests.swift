@@ -77,7 +77,7 @@ private actor Counter {
       let simulation = Simulation()
       try await simulation.run { try await Self.program(simulation) }
       #expect(simulation.clock.now.elapsed == .seconds(60 + 1800 + 1 + 29))
-      let notes = simulation.trace.filter { !$0.hasSuffix(" runs") }
+      let notes = simulation.trace.filter { !$0.contains(" runs") }
       #expect(
         notes == [
           "10.000000000 s task 0.0: 1", "20.000000000 s task 1.0: 2", "20.000000000 s task 0.1: 3",
@@ -192,6 +192,35 @@ private actor Counter {
       #expect(await others.value == 0)
       #expect(!isSimulated)
       #expect(Reactor.shared === Reactor.shared)
+    }
+  }
+
+  @Test func `A task from outside that the program resumes continues outside`() async throws {
+    try await within("both have ended") {
+      for preference in [nil, WorkerPool.shared] as [(any TaskExecutor)?] {
+        let (numbers, continuation) = AsyncStream.makeStream(of: Int.self)
+        let isWaiting = Gate()
+        let outer = Task(executorPreference: preference) {
+          var places: [Bool] = []
+          isWaiting.open()
+          for await _ in numbers {
+            places.append(isSimulated)
+            await Task.yield()
+            places.append(isSimulated)
+          }
+          return places
+        }
+        await isWaiting.wait()
+        try await Simulation().run {
+          for number in 0..<3 {
+            continuation.yield(number)
+            try await Task.sleep(for: .seconds(1))
+          }
+          continuation.finish()
+        }
+        let places = await outer.value
+        #expect(places == Array(repeating: false, count: 6))
+      }
     }
   }
 

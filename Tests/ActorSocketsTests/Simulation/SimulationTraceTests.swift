@@ -20,7 +20,7 @@ import Testing
 
   @Test func `Events differ by kind, time and text`() {
     let events: [(SimulationTrace.Event, Int64)] = [
-      (.work(.task), 0), (.work(.main), 0), (.work(.worker), 0), (.work(.reactor), 0), (.work(.task), 1),
+      (.task(1), 0), (.task(2), 0), (.mainActor(1), 0), (.worker(1), 0), (.actor, 0), (.reactor, 0), (.task(1), 1),
       (.note(""), 0),
       (.note("a"), 0), (.note("b"), 0),
     ]
