@@ -20,7 +20,7 @@ extension Simulation {
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
   ///   - body: The program. It gets its simulation.
   /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
-  ///   `CancellationError`.
+  ///   `CancellationError`; ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
   public static func explore(
     seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
     _ body: @escaping @Sendable (Simulation) async throws -> Void

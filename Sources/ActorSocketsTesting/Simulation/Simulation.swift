@@ -190,19 +190,13 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
     let stop = thread.run(until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel)
     guard let stop else { return }
     let reason =
-      switch stop.reason {
-      case .deadlock: "the body waits, and nothing is left to run"
+      switch stop.code {
       case .livelock: "\(VirtualThread.mostWithoutTime) jobs ran without moving time"
       case .timeLimit: "the next timer is behind the time limit"
-      }
-    let code: SimulationError.Code =
-      switch stop.reason {
-      case .deadlock: .deadlock
-      case .livelock: .livelock
-      case .timeLimit: .timeLimit
+      default: "the body waits, and nothing is left to run"
       }
     let text = "seed \(simulation.seed), at \(SimulationTrace.seconds(stop.time)): \(reason)"
-    failure.withLock { $0 = SimulationError(code, text, at: stop.time, waiting: stop.waiting) }
+    failure.withLock { $0 = SimulationError(stop.code, text, at: stop.time, waiting: stop.waiting) }
   }
 
   /// What the program returned or threw.

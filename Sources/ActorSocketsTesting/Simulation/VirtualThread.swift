@@ -36,11 +36,6 @@ internal import Synchronization
     case reactorDeadline
   }
 
-  /// Why a simulation has ended before its body.
-  enum Stop {
-    case deadlock, livelock, timeLimit
-  }
-
   /// The virtual time at which a simulation begins, in nanoseconds. It is not zero, because clocks are never at zero.
   static let start: Int64 = 1_000_000_000
   /// The most work that is done without moving time.
@@ -155,7 +150,9 @@ internal import Synchronization
   ///   - isDone: Whether the program has ended.
   ///   - cancelProgram: Cancels the program's task.
   /// - Returns: Why it has ended before the program, when, and what waited then; `nil` if the program has ended.
-  func run(until isDone: () -> Bool, cancelProgram: () -> Void) -> (reason: Stop, time: Int64, waiting: [String])? {
+  func run(until isDone: () -> Bool, cancelProgram: () -> Void) -> (
+    code: SimulationError.Code, time: Int64, waiting: [String]
+  )? {
     Self.running.withLock { $0 = self }
     Self.isRunning.store(true, ordering: .releasing)
     defer {
@@ -169,7 +166,7 @@ internal import Synchronization
     }
   }
 
-  private func runProgram(until isDone: () -> Bool, _ cancelProgram: () -> Void) -> Stop? {
+  private func runProgram(until isDone: () -> Bool, _ cancelProgram: () -> Void) -> SimulationError.Code? {
     var cancelled = false
     while !isDone() {
       if !cancelled, isCancelled.load(ordering: .acquiring) {
