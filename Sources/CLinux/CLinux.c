@@ -202,7 +202,7 @@ bool clinux_current_task_is_cancelled(void) {
   return task && swift_task_isCancelled(task);
 }
 
-static _Thread_local void *thread_objects[2];
+static _Thread_local void *thread_objects[3];
 
 void *clinux_thread_object(int place) { return thread_objects[place]; }
 

@@ -41,6 +41,14 @@ __attribute__((swiftcall)) uint64_t swift_task_getJobTaskId(void *job);
 
 uint64_t cvirtualtime_task_number(void *job) { return swift_task_getJobTaskId(job); }
 
+// A function of Swift's runtime. `withUnsafeCurrentTask` calls it. A task begins with its job
+__attribute__((swiftcall)) void *swift_task_getCurrent(void);
+
+uint64_t cvirtualtime_current_task_number(void) {
+  void *task = swift_task_getCurrent();
+  return task ? swift_task_getJobTaskId(task) : 0;
+}
+
 typedef int clock_gettime_function(clockid_t, struct timespec *);
 
 static _Atomic(clock_gettime_function *) next_function;

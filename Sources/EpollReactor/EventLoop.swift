@@ -36,8 +36,7 @@ package final class EventLoop: @unchecked Sendable {
   // debug builds. Other threads touch only `jobs`, which has its own lock, and the atomics.
 
   let jobs: JobQueue
-  /// The system's events; `nil` if a driver runs the loop.
-  let epoll: Epoll?
+  let epoll: Epoll
   let metrics = MetricsRecorder()
   let observerSlot = ObserverSlot()
   /// What runs the iterations, if the loop has no thread of its own.
@@ -114,13 +113,8 @@ package final class EventLoop: @unchecked Sendable {
     jobs = try JobQueue(driver: driver)
     self.driver = driver
     self.manualTime = Atomic(manualTime ? 0 : -1)
-    if let descriptor = jobs.wakeDescriptor {
-      let epoll = try Epoll()
-      try epoll.add(descriptor, token: Self.wakeToken, readableOnly: true)
-      self.epoll = consume epoll
-    } else {
-      epoll = nil
-    }
+    epoll = try Epoll(whenReady: driver?.wake)
+    if let descriptor = jobs.wakeDescriptor { try epoll.add(descriptor, token: Self.wakeToken, readableOnly: true) }
   }
 
   // MARK: Any thread
@@ -381,6 +375,9 @@ package final class EventLoop: @unchecked Sendable {
     awaitingClosedDescriptor = []
     for registration in waiting { registration.descriptorWasClosed() }
   }
+
+  /// Adds a synchronous call to the end of the queue. Safe to call from any thread.
+  package func submit(_ body: @escaping @Sendable () -> Void) { jobs.push(.call(body, of: nil)) }
 
   /// Ends every socket.
   package func shutDown() {

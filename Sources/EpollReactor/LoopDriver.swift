@@ -6,7 +6,7 @@
 //   next deadline has come. It asks its driver for that with `wake`.
 // - In each iteration, each kind of work does one thing: one event, one deadline, one share, one job. So other work of the driver comes
 //   between any two of them.
-// - The system's descriptors cannot be attached, because nothing waits for their events.
+// - Its epoll instance is a simulation's. Only simulated descriptors can be attached.
 // - Jobs for the workers run where the driver decides.
 //
 // Invariants:
@@ -18,12 +18,16 @@ internal import SocketSystem
 
 /// Runs the iterations of a loop that has no thread.
 package protocol LoopDriver: AnyObject, Sendable {
-  /// The loop sleeps, and has work now. Any thread.
+  /// The loop sleeps, and has work or events now. Any thread.
   func wake()
   /// Runs a job for the workers later, or hands it to them. Called on the driver's thread.
   func runOnWorkers(_ job: UnownedJob)
   /// The reactor that sockets use by default on the driver's thread.
   var defaultReactor: Reactor? { get }
+  /// What drives a reactor that the program creates on the driver's thread.
+  var driverOfNewReactor: (any LoopDriver)? { get }
+  /// The loop that calls the other methods. Called once, before them.
+  func drives(_ loop: EventLoop)
 }
 
 extension EventLoop {
@@ -46,10 +50,10 @@ extension EventLoop {
     return try body()
   }
 
-  /// Runs a job of a task that prefers the workers, on the thread that this loop serves.
-  package func runForWorkers(_ job: UnownedJob) {
-    preference = .workers
-    defer { preference = .other }
+  /// Runs a job of a task that prefers the workers, on a thread that a loop with a driver serves.
+  package static func runForWorkersOfDriver(_ job: UnownedJob) {
+    current?.preference = .workers
+    defer { current?.preference = .other }
     // SAFETY: the runtime handed the job to `WorkerPool.enqueue` once, and it is run once, here.
     unsafe job.runSynchronously(on: WorkerPool.shared.asUnownedTaskExecutor())
   }
@@ -66,7 +70,7 @@ extension EventLoop {
     }
     return whileServing {
       jobs.awake()
-      nothingToPoll()
+      if fetched.isEmpty { poll(at: now, nanoseconds: 0) }
       work(until: .min)
       switch jobs.rest(maySleep: isIdle, isNap: false) {
       case .work:

@@ -35,7 +35,9 @@ public final class Reactor: TaskExecutor {
   ///
   /// It stops the program if the system has no descriptor or thread left, because a program cannot continue without its event
   /// loop. Create reactors when the program starts.
-  public convenience init() { self.init(isShared: false) }
+  ///
+  /// In a simulation, the thread is the simulation's.
+  public convenience init() { self.init(isShared: false, driver: EventLoop.current?.driver?.driverOfNewReactor) }
 
   /// Creates a reactor.
   ///
@@ -47,7 +49,7 @@ public final class Reactor: TaskExecutor {
     self.isShared = isShared
     do {
       let loop = try EventLoop(manualTime: manualTime, driver: driver)
-      if driver == nil { try startThread(name: "reactor") { loop.run() } }
+      if let driver { driver.drives(loop) } else { try startThread(name: "reactor") { loop.run() } }
       self.loop = loop
     } catch {
       fatalError("the reactor cannot start: \(error)")
@@ -78,7 +80,7 @@ public final class Reactor: TaskExecutor {
 
   /// Adds a synchronous call to the end of the queue.
   package func submit(_ body: @escaping @Sendable () -> Void) {
-    loop.jobs.push(.call(body, of: nil))
+    loop.submit(body)
   }
 
   /// Advances a manual clock.

@@ -123,7 +123,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.watch(descriptor.number, token: token, readableOnly: readableOnly)
+    try eventLoop.epoll.add(descriptor.number, token: token, readableOnly: readableOnly)
     storedDescriptor = consume descriptor
   }
 
@@ -137,7 +137,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
       throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor)
     }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.changeToken(of: number, to: token)
+    try eventLoop.epoll.setToken(token, of: number)
     storedDescriptor = other.storedDescriptor.take()
     other.leave()
   }
@@ -146,7 +146,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   package func closeDescriptor() {
     eventLoop.assertCurrent()
     guard let number = socket?.number else { return }
-    if mayBeShared { eventLoop.stopWatching(number) }
+    if mayBeShared { eventLoop.epoll.remove(number) }
     storedDescriptor = nil
     if let slot { _ = eventLoop.registrations.renewToken(slot) }
     eventLoop.descriptorClosed()

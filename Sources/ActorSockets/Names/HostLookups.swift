@@ -19,7 +19,10 @@ actor HostLookups: ReactorActor {
   typealias Outcome = Result<[SocketAddress], SocketError>
 
   /// The look-ups of the whole process.
-  static let shared = HostLookups(Reactor.ofProcess) { query in
+  static let shared = HostLookups(Reactor.ofProcess, blockingLookUp: lookUp)
+
+  /// Looks up a name. Blocks the thread.
+  @Sendable static func lookUp(_ query: HostQuery) -> Outcome {
     do throws(NameLookupError) {
       return .success(try lookUpAddresses(of: query.name, isIPv4: query.family == .ipv4))
     } catch {

@@ -155,7 +155,7 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
   private let simulation: Simulation
   private let task: Task<Void, Never>
   private let result: Locked<Swift.Result<Result, any Error>?>
-  private let failure = Locked<SimulationError?>(nil)
+  private let failure = Locked<(any Error)?>(nil)
 
   init(_ body: @escaping @Sendable () async throws -> Result, _ simulation: Simulation, _ thread: VirtualThread) {
     self.thread = thread
@@ -188,6 +188,7 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
 
   private func run() {
     let stop = thread.run(until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel)
+    if let error = thread.failure { return failure.withLock { $0 = error } }
     guard let stop else { return }
     let reason =
       switch stop.code {

@@ -9,6 +9,8 @@ public struct SimulationError: Error, CustomStringConvertible {
     case livelock
     /// The body waits, and the next timer is behind the time limit of the simulation.
     case timeLimit
+    /// The host of the program has crashed, or was down.
+    case crashed
     /// The simulation has run before. Create a new one.
     case alreadyRan
     /// The simulation was started by a simulated program.

@@ -4,6 +4,8 @@
 // - Each event counts in the hash, also those whose lines are not kept. So two runs with one hash did the same things at the same times.
 // - No line contains anything that differs from run to run: no address, no real time, no number that the process counts.
 
+internal import SocketSystem
+
 /// The events of a simulation: a hash of all, and the last ones as lines.
 struct SimulationTrace {
   enum Event {
@@ -19,6 +21,8 @@ struct SimulationTrace {
     case reactor
     /// A line of the program.
     case note(String)
+    /// A packet was sent.
+    case packet(SimulatedNetwork.PacketEvent)
   }
 
   /// The number of lines that are kept.
@@ -26,17 +30,24 @@ struct SimulationTrace {
 
   private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
   private(set) var count = 0
-  private var last: [(time: Int64, event: Event)] = []
+  private var last: [(time: Int64, host: Int, event: Event)] = []
+  /// The names of the hosts. The first is that of the simulation's program, and is not shown.
+  var hosts: [String] = []
 
   /// Records an event.
   ///
   /// - Parameters:
   ///   - event: The event.
   ///   - time: The nanoseconds since the beginning.
-  mutating func record(_ event: Event, at time: Int64) {
-    if last.count < Self.kept { last.append((time, event)) } else { last[count % Self.kept] = (time, event) }
+  ///   - host: The number of the host where it happened.
+  mutating func record(_ event: Event, at time: Int64, on host: Int) {
+    if last.count < Self.kept {
+      last.append((time, host, event))
+    } else {
+      last[count % Self.kept] = (time, host, event)
+    }
     count += 1
-    mix(UInt64(bitPattern: time))
+    mix(UInt64(bitPattern: time), UInt64(host))
     switch event {
     case .task(let number): mix(1, UInt64(number))
     case .mainActor(let number): mix(2, UInt64(number))
@@ -46,6 +57,9 @@ struct SimulationTrace {
     case .note(let text):
       mix(6, UInt64(text.utf8.count))
       for byte in text.utf8 { mix(UInt64(byte)) }
+    case .packet(let packet):
+      mix(7, packet.isLost ? 1 : 0, UInt64(packet.source.port ?? 0), UInt64(packet.destination.port ?? 0))
+      mix(UInt64(packet.sequence), UInt64(packet.count), UInt64(packet.acknowledged ?? 0), UInt64(packet.flags))
     }
   }
 
@@ -57,7 +71,8 @@ struct SimulationTrace {
   /// The last events, the earliest first.
   var lines: [String] {
     let first = last.count < Self.kept ? 0 : count % Self.kept
-    return (last[first...] + last[..<first]).map { time, event in
+    return (last[first...] + last[..<first]).map { time, host, event in
+      let name = host > 0 && host < hosts.count ? "\(hosts[host]): " : ""
       let text =
         switch event {
         case .task(let number): "task \(number) runs"
@@ -66,8 +81,9 @@ struct SimulationTrace {
         case .actor: "an actor runs"
         case .reactor: "the reactor runs"
         case .note(let text): text
+        case .packet(let packet): packet.description
         }
-      return "\(Self.seconds(time)) \(text)"
+      return "\(Self.seconds(time)) \(name)\(text)"
     }
   }
 

@@ -57,4 +57,10 @@ internal import CVirtualTime
     // SAFETY: a job is a reference to the runtime's object, which lives until the job has run.
     unsafe cvirtualtime_task_number(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
   }
+
+  /// The number of the task that runs on the calling thread; `nil` if there is none.
+  static var currentTask: UInt64? {
+    let number = cvirtualtime_current_task_number()
+    return number == 0 ? nil : number
+  }
 }

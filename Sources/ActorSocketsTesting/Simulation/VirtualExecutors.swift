@@ -33,7 +33,7 @@ internal import EpollReactor
 
     func enqueue<C: Clock>(_ job: consuming ExecutorJob, after delay: C.Duration, tolerance: C.Duration?, clock: C) {
       if let thread = VirtualThread.current {
-        thread.add(.task(UnownedJob(job)), after: nanoseconds(delay))
+        thread.add(UnownedJob(job), after: nanoseconds(delay))
       } else {
         real.enqueue(job, after: delay, tolerance: tolerance, clock: clock)
       }
@@ -41,7 +41,7 @@ internal import EpollReactor
 
     func enqueue<C: Clock>(_ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C) {
       if let thread = VirtualThread.current {
-        thread.add(.task(UnownedJob(job)), after: nanoseconds(clock.now.duration(to: instant)))
+        thread.add(UnownedJob(job), after: nanoseconds(clock.now.duration(to: instant)))
       } else {
         real.enqueue(job, at: instant, tolerance: tolerance, clock: clock)
       }

@@ -10,7 +10,8 @@
 // - A task that is older than the simulation does not belong to it, and continues outside if the simulation resumes it.
 // - The state is touched by the thread that has entered, and only one thread has entered at a time: first the one that starts the
 //   program's task, then the thread that runs it.
-// - The simulation ends when the program's task has ended, or when its limits or a deadlock end it. Then the sockets of the reactor are
+// - Everything runs for a host: a task for the one that created it, a reactor for its own. `VirtualHost` says what crashes do.
+// - The simulation ends when the program's task has ended, or when its limits or a deadlock end it. Then the sockets of the reactors are
 //   closed, what is ready runs without moving time, and what still waits never runs, unless another thread resumes it.
 
 internal import ActorSockets
@@ -23,17 +24,27 @@ internal import Synchronization
   // SAFETY (@unchecked Sendable): the invariants above say which thread touches the state. What other threads use has locks.
 
   /// What a simulation runs.
-  enum Work {
+  enum Kind {
     /// A job of a task.
     case task(UnownedJob)
     /// A job of the main actor.
     case main(UnownedJob)
     /// A job of a task that prefers the worker pool.
     case worker(UnownedJob)
-    /// An iteration of the reactor.
-    case reactor
-    /// The next deadline of the reactor has come.
-    case reactorDeadline
+    /// A job that was to become ready later.
+    case timer(UnownedJob)
+    /// An iteration of a reactor.
+    case reactor(VirtualDriver)
+    /// The next deadline of a reactor has come.
+    case reactorDeadline(VirtualDriver)
+    /// The next event of the network.
+    case network
+  }
+
+  /// What a simulation runs, and for which host.
+  struct Work {
+    let kind: Kind
+    var owner: HostLife
   }
 
   /// The virtual time at which a simulation begins, in nanoseconds. It is not zero, because clocks are never at zero.
@@ -47,23 +58,35 @@ internal import Synchronization
   private let timeLimit: Int64
   private let isCancelled = Atomic<Bool>(false)
   /// Work from other threads; `nil` after the end.
-  private let outside = Locked<[Work]?>([])
+  private let outside = Locked<[Kind]?>([])
   private let hasOutside = Atomic<Bool>(false)
   /// The runtime's numbers of the simulation's tasks. Another thread that resumes one of them sends it back here.
   private let tasks = Locked<Set<UInt64>>([])
-  /// The same numbers, with the order in which the tasks appeared. Only the simulation's thread uses it.
-  private var order: [UInt64: Int] = [:]
+  /// The same numbers, with the order in which the tasks appeared, and their hosts. Only the simulation's thread uses it.
+  private var known: [UInt64: (order: Int, owner: HostLife)] = [:]
   /// The number of the program's task. The runtime's numbers grow, so smaller ones belong to tasks that existed before.
   private var firstTask: UInt64?
   /// Whether a job of the main actor runs.
   private(set) var runsMainActor = false
 
-  private var schedule: VirtualSchedule<Work>
-  private(set) var trace = SimulationTrace()
+  var schedule: VirtualSchedule<Work>
+  var trace: SimulationTrace
   /// The amount of work done since time moved.
   private var doneWithoutTime = 0
-  private let driver = Driver()
-  private(set) var reactor: Reactor?
+  /// The hosts. The program of the simulation runs on the first.
+  var hosts = [VirtualHost(VirtualThread.ownHost)]
+  let network: SimulatedNetwork
+  let place: SimulatedDescriptors.Place
+  /// The next event of the network, if it is in the schedule.
+  private var networkTimer: (key: DeadlineHeap<Work>.Key, time: Int64)?
+  var drivers: [VirtualDriver] = []
+  /// On whose behalf the current code acts, if not its own.
+  private var override: HostLife?
+  /// For whom the current work runs.
+  private var running = HostLife(host: 0, life: 0)
+  /// The error with which a host's program has ended.
+  private(set) var failure: (any Error)?
+  private var hasEnded = false
   /// The simulation that this thread runs.
   private(set) weak var simulation: Simulation?
 
@@ -71,11 +94,16 @@ internal import Synchronization
   init(seed: UInt64, isRandom: Bool, timeLimit: Int64) {
     self.timeLimit = Self.start + max(0, min(timeLimit, .max - Self.start))
     schedule = VirtualSchedule(now: Self.start, seed: seed, isRandom: isRandom)
-    reactor = Reactor(isShared: true, driver: driver)
-    driver.thread = self
-    // The first iteration finds out that there is nothing to do. From then on the reactor wakes its driver.
-    scheduleReactor()
+    trace = SimulationTrace()
+    network = SimulatedNetwork(now: Self.start, seed: seed)
+    place = SimulatedDescriptors.Place(network)
+    _ = network.addHost(Self.ownHost)
+    network.currentHost = { [weak self] in self?.currentOwner.host ?? 0 }
+    network.observe = { [weak self] event in self?.record(event) }
   }
+
+  /// The name of the host on which the program of the simulation runs.
+  static let ownHost = "main"
 
   func belongs(to simulation: Simulation) { self.simulation = simulation }
 
@@ -97,48 +125,75 @@ internal import Synchronization
   /// Adds work that is ready, if it belongs to the simulation.
   ///
   /// - Returns: `false` if it belongs to a task that existed before the simulation.
-  func add(_ work: Work) -> Bool {
-    if !belongs(work) { return false }
-    schedule.add(work)
+  func add(_ kind: Kind) -> Bool {
+    guard let owner = owner(of: kind) else { return false }
+    schedule.add(Work(kind: kind, owner: owner))
     return true
   }
 
-  /// Adds work that becomes ready after a time, in nanoseconds.
-  func add(_ work: Work, after delay: Int64) {
-    _ = belongs(work)
-    schedule.add(work, at: instant(schedule.now, plus: max(0, delay)))
+  /// Adds a job that becomes ready after a time, in nanoseconds.
+  func add(_ job: UnownedJob, after delay: Int64) {
+    let owner = owner(of: .timer(job)) ?? currentOwner
+    schedule.add(Work(kind: .timer(job), owner: owner), at: instant(schedule.now, plus: max(0, delay)))
   }
 
-  /// Finds out whether work belongs to the simulation. Notes its task if that is new.
-  private func belongs(_ work: Work) -> Bool {
-    guard let number = work.task else { return true }
-    if order[number] != nil { return true }
+  /// The host for which work runs. Notes its task if that is new: it belongs to the host that adds it.
+  ///
+  /// - Returns: `nil` if the work does not belong to the simulation.
+  private func owner(of kind: Kind) -> HostLife? {
+    guard let number = kind.task else { return currentOwner }
+    if let task = known[number] { return task.owner }
     let first = firstTask ?? number
     firstTask = first
-    if number < first { return false }
-    order[number] = order.count + 1
+    if number < first { return nil }
+    let owner = currentOwner
+    known[number] = (known.count + 1, owner)
     tasks.withLock { _ = $0.insert(number) }
-    return true
+    return owner
+  }
+
+  /// The host whose code runs now.
+  var currentOwner: HostLife {
+    if let override { return override }
+    if let task = VirtualClock.currentTask, let owner = known[task]?.owner { return owner }
+    return running
+  }
+
+  /// Runs `body` as if the current life of a host called it.
+  func onBehalf<Result>(of host: Int, _ body: () throws -> Result) rethrows -> Result {
+    let before = override
+    override = HostLife(host: host, life: hosts[host].life)
+    defer { override = before }
+    return try body()
   }
 
   /// Takes a job that another thread adds, if its task belongs to the simulation that runs.
   ///
   /// - Returns: Whether the job was taken.
-  static func takeBack(_ work: Work) -> Bool {
+  static func takeBack(_ kind: Kind) -> Bool {
     if !isRunning.load(ordering: .acquiring) { return false }
-    guard let number = work.task, let thread = running.withLock({ $0 }) else { return false }
-    return thread.tasks.withLock { $0.contains(number) } && thread.addOutside(work)
+    guard let number = kind.task, let thread = running.withLock({ $0 }) else { return false }
+    return thread.tasks.withLock { $0.contains(number) } && thread.addOutside(kind)
   }
 
   /// Adds a line to the trace.
-  func note(_ text: String) { trace.record(.note(text), at: elapsed) }
+  func note(_ text: String) { trace.record(.note(text), at: elapsed, on: currentOwner.host) }
+
+  private func record(_ event: SimulatedNetwork.PacketEvent) { trace.record(.packet(event), at: elapsed, on: 0) }
 
   /// Runs `body` as if on this thread: the jobs that it starts are the simulation's.
   func enter<Result>(_ body: () throws -> Result) rethrows -> Result {
     try clock.enter(for: self) {
-      guard let loop = reactor?.loop else { return try body() }
-      return try loop.whileServing(body)
+      try SimulatedDescriptors.using(place) {
+        let reactor = onBehalf(of: 0) { defaultReactor }
+        return try reactor.loop.whileServing(body)
+      }
     }
+  }
+
+  /// Ends the simulation, because the program of a host has failed. What fails because of the end itself does not count.
+  func programFailed(_ error: any Error) {
+    if !hasEnded, failure == nil { failure = error }
   }
 
   /// Cancels the simulated program. Any thread.
@@ -160,7 +215,7 @@ internal import Synchronization
       Self.running.withLock { $0 = nil }
     }
     return enter {
-      let stop = runProgram(until: isDone, cancelProgram).map { ($0, elapsed, reactor?.loop.waiting ?? []) }
+      let stop = runProgram(until: isDone, cancelProgram).map { ($0, elapsed, waiting) }
       end(cancelProgram)
       return stop
     }
@@ -168,7 +223,7 @@ internal import Synchronization
 
   private func runProgram(until isDone: () -> Bool, _ cancelProgram: () -> Void) -> SimulationError.Code? {
     var cancelled = false
-    while !isDone() {
+    while !isDone(), failure == nil {
       if !cancelled, isCancelled.load(ordering: .acquiring) {
         cancelled = true
         cancelProgram()
@@ -176,15 +231,26 @@ internal import Synchronization
       takeOutside()
       guard let work = schedule.next(until: timeLimit) else { return schedule.isEmpty ? .deadlock : .timeLimit }
       run(work)
+      armNetwork()
       if doneWithoutTime > Self.mostWithoutTime { return .livelock }
     }
     return nil
   }
 
+  /// What waits on the sockets of each host.
+  private var waiting: [String] {
+    drivers.flatMap { driver in
+      let name = driver.owner.host == 0 ? "" : "\(hosts[driver.owner.host].name): "
+      return (driver.loop?.waiting ?? []).map { name + $0 }
+    }
+  }
+
   /// Ends everything that can end without moving time.
   private func end(_ cancelProgram: () -> Void) {
+    hasEnded = true
     cancelProgram()
-    if let loop = reactor?.loop { reactor?.submit { loop.shutDown() } }
+    for driver in drivers where isAlive(driver.owner) { driver.shutDown() }
+    for number in hosts.indices { resume(number) }
     for _ in 0..<Self.mostAfterEnd {
       takeOutside()
       guard let work = schedule.next(until: .min) else { break }
@@ -192,60 +258,70 @@ internal import Synchronization
     }
     outside.withLock { $0 = nil }
     // The jobs of timers do not run: they would resume tasks, perhaps within actors that other tests use, too.
-    var left = schedule.removeTimers().compactMap(\.job)
-    while let work = schedule.next(until: .min) { if let job = work.job { left.append(job) } }
-    Self.abandoned.withLock { $0 += left }
-    reactor = nil
+    for work in schedule.removeTimers() { abandon(work) }
+    while let work = schedule.next(until: .min) { abandon(work) }
+    for number in hosts.indices { hosts[number].reactor = nil }
+  }
+
+  /// Keeps work that never runs.
+  func abandon(_ work: Work) {
+    if let job = work.kind.job { Self.abandoned.withLock { $0.append(job) } }
+  }
+
+  func isAlive(_ owner: HostLife) -> Bool {
+    hosts[owner.host].life == owner.life && hosts[owner.host].state != .crashed
   }
 
   private func run(_ work: Work) {
     if schedule.now != elapsed + Self.start {
       doneWithoutTime = 0
       clock.nanoseconds = schedule.now
+      network.now = schedule.now
     }
     doneWithoutTime += 1
-    if let event = event(for: work) { trace.record(event, at: elapsed) }
-    switch work {
-    case .task(let job): VirtualExecutors.runTask(job)
+    if work.kind.belongsToHost {
+      if !isAlive(work.owner) { return abandon(work) }
+      if hosts[work.owner.host].state == .paused { return hosts[work.owner.host].held.append(work) }
+    }
+    running = work.owner
+    if let event = event(for: work.kind) { trace.record(event, at: elapsed, on: work.owner.host) }
+    switch work.kind {
+    case .task(let job), .timer(let job): VirtualExecutors.runTask(job)
     case .main(let job):
       runsMainActor = true
       VirtualExecutors.runMain(job)
       runsMainActor = false
-    case .worker(let job): reactor?.loop.runForWorkers(job)
-    case .reactor: runReactor()
-    case .reactorDeadline:
+    case .worker(let job): EventLoop.runForWorkersOfDriver(job)
+    case .reactor(let driver): runReactor(driver)
+    case .reactorDeadline(let driver):
       driver.timer = nil
-      scheduleReactor()
+      scheduleReactor(driver)
+    case .network:
+      networkTimer = nil
+      network.advance()
     }
   }
 
-  private func event(for work: Work) -> SimulationTrace.Event? {
-    let number = work.task.flatMap { order[$0] }
-    return switch work {
-    case .task: number.map { .task($0) } ?? .actor
+  private func event(for kind: Kind) -> SimulationTrace.Event? {
+    let number = kind.task.flatMap { known[$0]?.order }
+    return switch kind {
+    case .task, .timer: number.map { .task($0) } ?? .actor
     case .main: number.map { .mainActor($0) } ?? .actor
     case .worker: number.map { .worker($0) } ?? .actor
     case .reactor: .reactor
-    case .reactorDeadline: nil
+    case .reactorDeadline, .network: nil
     }
   }
 
-  // MARK: The reactor
-
-  private func runReactor() {
-    if let timer = driver.timer.take() { schedule.remove(timer) }
-    driver.isScheduled = false
-    switch reactor?.loop.iterate() {
-    case .some(.none): scheduleReactor()
-    case .sleep(let time): if let time { driver.timer = schedule.add(.reactorDeadline, at: time) }
-    case .end, nil: break
+  /// Puts the next event of the network into the schedule.
+  private func armNetwork() {
+    let next = network.nextTime
+    if next == networkTimer?.time { return }
+    if let timer = networkTimer.take() { schedule.remove(timer.key) }
+    if let next {
+      let work = Work(kind: .network, owner: HostLife(host: 0, life: 0))
+      networkTimer = (schedule.add(work, at: next), next)
     }
-  }
-
-  private func scheduleReactor() {
-    if driver.isScheduled { return }
-    driver.isScheduled = true
-    schedule.add(.reactor)
   }
 
   private func takeOutside() {
@@ -254,57 +330,47 @@ internal import Synchronization
       defer { outside = [] }
       return outside ?? []
     }
-    for work in work {
-      if case .reactor = work { scheduleReactor() } else { schedule.add(work) }
+    for kind in work {
+      if case .reactor(let driver) = kind { scheduleReactor(driver) } else { _ = add(kind) }
     }
   }
 
   /// Adds work of another thread.
   ///
   /// - Returns: `false` after the end of the simulation.
-  private func addOutside(_ work: Work) -> Bool {
+  @discardableResult
+  func addOutside(_ kind: Kind) -> Bool {
     let isOpen = outside.withLock { outside in
-      outside?.append(work)
+      outside?.append(kind)
       return outside != nil
     }
     hasOutside.store(true, ordering: .releasing)
     return isOpen
   }
 
-  /// Wakes the reactor. Any thread.
-  fileprivate func wakeReactor() {
-    if VirtualThread.current === self { return scheduleReactor() }
-    _ = addOutside(.reactor)
-  }
-
-  /// Runs the iterations of the simulation's reactor.
-  private final class Driver: LoopDriver, @unchecked Sendable {
-    // SAFETY (@unchecked Sendable): `thread` is set before the reactor is used. The rest is the state of that thread.
-    weak var thread: VirtualThread?
-    var isScheduled = false
-    /// When the reactor's next deadline comes.
-    var timer: DeadlineHeap<Work>.Key?
-
-    func wake() { thread?.wakeReactor() }
-    func runOnWorkers(_ job: UnownedJob) {
-      guard let thread else { return WorkerPool.shared.add([job]) }
-      if thread.add(.worker(job)) { return }
-      // The pool may start a worker for the job. It must not start one in the simulation.
-      thread.clock.leave(for: thread) { WorkerPool.shared.add([job]) }
-    }
-    var defaultReactor: Reactor? { thread?.reactor }
-  }
+  /// Runs `body` in real time.
+  func leave(_ body: () -> Void) { SimulatedDescriptors.using(nil) { clock.leave(for: self, body) } }
 }
 
-extension VirtualThread.Work {
+extension VirtualThread.Kind {
   /// The job to run, if it is one of the runtime.
-  fileprivate var job: UnownedJob? {
+  var job: UnownedJob? {
     switch self {
-    case .task(let job), .main(let job), .worker(let job): job
-    case .reactor, .reactorDeadline: nil
+    case .task(let job), .main(let job), .worker(let job), .timer(let job): job
+    case .reactor, .reactorDeadline, .network: nil
     }
   }
 
   /// The runtime's number of the task whose job it is; `nil` if it is no task's.
   fileprivate var task: UInt64? { job.flatMap { VirtualExecutors.taskNumber(of: $0) } }
+
+  /// Whether the work stops with its host. A job of a default actor that is ready does not, because the actor may have calls of other
+  /// hosts.
+  fileprivate var belongsToHost: Bool {
+    switch self {
+    case .network: false
+    case .timer, .reactor, .reactorDeadline: true
+    case .task, .main, .worker: task != nil
+    }
+  }
 }

@@ -104,9 +104,9 @@ void *_Nullable clinux_current_task(void);
 /// Whether that task is cancelled; false if there is none
 bool clinux_current_task_is_cancelled(void);
 
-/// The object in slot 0 or 1 of the calling thread; NULL at first
+/// The object in slot 0, 1 or 2 of the calling thread; NULL at first
 void *_Nullable clinux_thread_object(int place);
-/// Stores an object in slot 0 or 1 of the calling thread, or NULL to clear the slot
+/// Stores an object in slot 0, 1 or 2 of the calling thread, or NULL to clear the slot
 void clinux_set_thread_object(int place, void *_Nullable object);
 
 #endif

@@ -13,7 +13,7 @@ public struct IPv6Address: Sendable, Hashable {
   public var scopeID: UInt32
 
   /// Creates an address from two halves in host byte order.
-  init(high: UInt64, low: UInt64, scopeID: UInt32 = 0) {
+  package init(high: UInt64, low: UInt64, scopeID: UInt32 = 0) {
     self.high = high
     self.low = low
     self.scopeID = scopeID

@@ -48,6 +48,7 @@ extension DescriptorReserve {
   /// - Returns: The reserve below the limit that was read.
   @discardableResult
   package static func refresh() -> DescriptorReserve {
+    if let simulation = SimulatedDescriptors.system { return DescriptorReserve(limit: simulation.descriptorLimit) }
     var limit = rlimit()
     // SAFETY: getrlimit writes one struct rlimit, which `limit` is.
     let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -59,6 +60,10 @@ extension DescriptorReserve {
   /// Returns whether a new descriptor is in the reserve of this process. Makes a system call only if the descriptor
   /// seems to be.
   package static func isReserved(by number: Int32) -> Bool {
+    if number >= SimulatedDescriptors.first {
+      guard let simulation = SimulatedDescriptors.system else { return false }
+      return refresh().contains(simulation.localNumber(of: number))
+    }
     if Int(number) < knownFirst.load(ordering: .relaxed) { return false }
     return refresh().contains(number)
   }
@@ -68,6 +73,10 @@ extension BorrowedDescriptor {
   /// Whether the next descriptor of this process would leave the reserve free. To find out, this duplicates the
   /// descriptor and closes the duplicate: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
   package var leavesReserve: Bool {
+    if isSimulated {
+      guard let next = SimulatedDescriptors.system?.nextLocalNumber else { return false }
+      return !DescriptorReserve.refresh().contains(next)
+    }
     let number = fcntl(number, F_DUPFD_CLOEXEC, 0)
     if number < 0 { return false }
     return !DescriptorReserve.isReserved(by: OwnedDescriptor(owning: number).number)

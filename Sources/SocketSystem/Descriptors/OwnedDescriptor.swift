@@ -12,7 +12,9 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
   /// - Parameter number: The number of the descriptor, at least 0. No other code may close it afterwards.
   public init(owning number: Int32) { self.number = number }
 
-  deinit { _ = close(number) }
+  deinit {
+    if number >= SimulatedDescriptors.first { SimulatedDescriptors.system?.close(number) } else { _ = close(number) }
+  }
 
   /// The socket behind the descriptor, for the calls on it. It is valid as long as this owner.
   package var socket: BorrowedDescriptor { BorrowedDescriptor(number) }

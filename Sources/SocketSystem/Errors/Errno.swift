@@ -36,4 +36,8 @@ package enum Errno {
   package static let noProtocolOption = ENOPROTOOPT
   package static let tooManyReferences = ETOOMANYREFS
   package static let notSupported = EOPNOTSUPP
+  package static let inProgress = EINPROGRESS
+  package static let alreadyInProgress = EALREADY
+  package static let isConnected = EISCONN
+  package static let exists = EEXIST
 }

@@ -49,11 +49,23 @@ extension OwnedDescriptor {
 }
 
 extension BorrowedDescriptor {
+  /// Reads a part of the file and sends it.
+  @inline(never)
+  private func simulatedSend(_ file: borrowing OwnedDescriptor, _ offset: Int, _ count: Int) -> FileTransfer {
+    do throws(SystemError) {
+      let bytes = try file.read(from: offset, atMost: min(count, 65_536))
+      return bytes.isEmpty ? .unreadable(nil) : .transfer(send(bytes.span))
+    } catch {
+      return .unreadable(error)
+    }
+  }
+
   /// Sends at most `count` bytes of the file from `offset` on: sendfile(2).
   ///
   /// sendfile(2) has no flag like MSG_NOSIGNAL, so it may raise SIGPIPE in the calling thread. The thread must have
   /// SIGPIPE blocked, as the threads of `startThread` have. There the signal stays pending and has no effect.
   package func send(file: borrowing OwnedDescriptor, from offset: Int, count: Int) -> FileTransfer {
+    if isSimulated { return simulatedSend(file, offset, count) }
     let fileNumber = file.number
     let sent = retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
     switch -sent {

@@ -41,6 +41,11 @@ package struct NameLookupError: Error, Hashable, Sendable {
 /// - Returns: The addresses, ordered by RFC 6724, each once, with port 0.
 /// - Throws: `NameLookupError` if there are no addresses.
 package func lookUpAddresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
+  if let simulation = SimulatedDescriptors.system {
+    let addresses = simulation.addresses(of: name, isIPv4: isIPv4)
+    if addresses.isEmpty { throw NameLookupError(code: EAI_NONAME, errno: 0) }
+    return addresses
+  }
   var hints = unsafe addrinfo()
   unsafe hints.ai_family = isIPv4 ? AF_INET : AF_INET6
   unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

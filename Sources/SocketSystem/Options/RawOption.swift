@@ -2,9 +2,9 @@ import Glibc
 
 /// A socket option as the kernel names it: setsockopt(2), getsockopt(2). The options listed here have one C `int` as
 /// their value, and cost nothing but the system call. Users of the library have `SocketOption`.
-package struct RawOption: Sendable {
-  let level: Int32
-  let name: Int32
+package struct RawOption: Hashable, Sendable {
+  package let level: Int32
+  package let name: Int32
 
   /// SO_REUSEADDR: bind although connections of an earlier listener are in TIME_WAIT.
   package static var reuseAddress: RawOption { RawOption(level: SOL_SOCKET, name: SO_REUSEADDR) }
@@ -30,6 +30,8 @@ package struct RawOption: Sendable {
   package static var bindAddressNoPort: RawOption { RawOption(level: Int32(IPPROTO_IP), name: 24) }
   /// IPV6_V6ONLY: an IPv6 socket does not serve IPv4.
   package static var ipv6Only: RawOption { RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
+  /// SO_LINGER: what close(2) does with unsent bytes. Its value is a struct linger.
+  package static var linger: RawOption { RawOption(level: SOL_SOCKET, name: SO_LINGER) }
   /// UDP_SEGMENT: the length of the datagrams that the kernel divides a message into. Linux 4.18 and later.
   package static var segmentSize: RawOption { RawOption(level: Int32(IPPROTO_UDP), name: 103) }
   /// UDP_GRO: the kernel joins datagrams of one length and sender into a message. Linux 5.0 and later.
@@ -39,6 +41,7 @@ package struct RawOption: Sendable {
 extension BorrowedDescriptor {
   /// Sets an option whose value is an `int`: setsockopt(2).
   package func set(_ option: RawOption, to value: Int32) throws(SystemError) {
+    if isSimulated { return try set(option, to: value.kernelBytes) }
     var value = value
     let size = socklen_t(MemoryLayout<Int32>.size)
     // SAFETY: the option reads one int, which `value` is.
@@ -47,6 +50,7 @@ extension BorrowedDescriptor {
 
   /// Returns the value of an option whose value is an `int`: getsockopt(2).
   package func get(_ option: RawOption) throws(SystemError) -> Int32 {
+    if isSimulated { return Int32(kernelBytes: try get(option, atMost: MemoryLayout<Int32>.size)) }
     var value: Int32 = 0
     var size = socklen_t(MemoryLayout<Int32>.size)
     // SAFETY: the option writes one int, which `value` is.
@@ -56,6 +60,10 @@ extension BorrowedDescriptor {
 
   /// Sets an option whose value has any type: setsockopt(2).
   func set(_ option: RawOption, to bytes: [UInt8]) throws(SystemError) {
+    if isSimulated {
+      _ = try simulated("setsockopt") { $0.setOption(option, of: number, to: bytes) }
+      return
+    }
     // SAFETY: the option reads no more than the array has.
     let result = unsafe bytes.withUnsafeBytes {
       unsafe setsockopt(number, option.level, option.name, $0.baseAddress, socklen_t($0.count))
@@ -65,6 +73,11 @@ extension BorrowedDescriptor {
 
   /// Returns the value of an option, at most `count` bytes: getsockopt(2).
   func get(_ option: RawOption, atMost count: Int) throws(SystemError) -> [UInt8] {
+    if isSimulated {
+      let (result, value) = SimulatedDescriptors.system?.option(option, of: number) ?? (-EBADF, [])
+      if result < 0 { throw SystemError(call: "getsockopt", errno: -result) }
+      return Array(value.prefix(count))
+    }
     var bytes = [UInt8](repeating: 0, count: count)
     var size = socklen_t(count)
     // SAFETY: the option writes no more than the array has room for.
@@ -82,6 +95,7 @@ extension BorrowedDescriptor {
 
   /// Makes close(2) send RST and discard unsent bytes: SO_LINGER with a time of zero.
   package func resetOnClose() throws(SystemError) {
+    if isSimulated { return try set(.linger, to: Int32(1).kernelBytes + Int32(0).kernelBytes) }
     var value = linger(l_onoff: 1, l_linger: 0)
     let size = socklen_t(MemoryLayout<linger>.size)
     // SAFETY: the option reads one struct linger, which `value` is.

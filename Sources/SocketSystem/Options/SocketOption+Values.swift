@@ -1,12 +1,12 @@
 extension Int32 {
   /// The bytes of the C `int` in memory.
-  var kernelBytes: [UInt8] {
+  package var kernelBytes: [UInt8] {
     // SAFETY: an integer's bytes are read while it lives.
     unsafe withUnsafeBytes(of: self) { unsafe Array($0) }
   }
 
   /// Reads the C `int` at the start of the kernel's value. The kernel may have written a single byte.
-  init(kernelBytes bytes: [UInt8]) {
+  package init(kernelBytes bytes: [UInt8]) {
     var value: Int32 = 0
     if bytes.count < MemoryLayout<Int32>.size {
       value = Int32(bytes.first ?? 0)

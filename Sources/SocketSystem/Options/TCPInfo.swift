@@ -76,6 +76,11 @@ public struct TCPInfo: Hashable, Sendable {
 extension BorrowedDescriptor {
   /// Reads the kernel's information about the connection: getsockopt(2) of TCP_INFO.
   package func tcpInfo() throws(SystemError) -> TCPInfo {
+    if isSimulated {
+      let (result, info) = SimulatedDescriptors.system?.tcpInfo(of: number) ?? (-EBADF, nil)
+      guard let info else { throw SystemError(call: "getsockopt", errno: -result) }
+      return info
+    }
     var info = clinux_tcp_info()
     // SAFETY: `info` is valid for the call, which fills it.
     let result = unsafe clinux_get_tcp_info(number, &info)
@@ -120,4 +125,35 @@ extension TCPInfo {
     bytesUnsent = known(info.unsent_bytes)
     deliveryRate = known(info.delivery_rate)
   }
+}
+
+extension TCPInfo {
+  /// Creates the information about a simulated connection.
+  package init(
+    state: State, roundTripTime: Duration, roundTripTimeVariation: Duration, segmentSize: Int,
+    unacknowledgedSegments: Int, retransmittedSegments: Int, bytesAcknowledged: Int, bytesReceived: Int,
+    bytesUnsent: Int
+  ) {
+    self.state = state
+    self.roundTripTime = roundTripTime
+    self.roundTripTimeVariation = roundTripTimeVariation
+    self.segmentSize = segmentSize
+    self.unacknowledgedSegments = unacknowledgedSegments
+    self.retransmittedSegments = retransmittedSegments
+    self.bytesAcknowledged = bytesAcknowledged
+    self.bytesReceived = bytesReceived
+    self.bytesUnsent = bytesUnsent
+    minimumRoundTripTime = nil
+    congestionWindow = .max
+    slowStartThreshold = .max
+    pathMTU = segmentSize + 52
+    lostSegments = 0
+    totalRetransmissions = retransmittedSegments
+    deliveryRate = nil
+  }
+}
+
+extension TCPInfo.State {
+  /// The number of LISTEN.
+  package static var listening: UInt8 { 10 }
 }

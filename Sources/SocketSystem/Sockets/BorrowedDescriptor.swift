@@ -14,6 +14,11 @@ package struct BorrowedDescriptor: Sendable {
 extension OwnedDescriptor {
   /// Creates a nonblocking stream socket that child processes do not inherit: socket(2).
   package static func streamSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
+    if let simulation = SimulatedDescriptors.system {
+      let number = simulation.socket(family: family, type: Int32(SOCK_STREAM.rawValue))
+      if number < 0 { throw SystemError(call: "socket", errno: -number) }
+      return OwnedDescriptor(owning: number)
+    }
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     return OwnedDescriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
   }
@@ -22,12 +27,20 @@ extension OwnedDescriptor {
 extension BorrowedDescriptor {
   /// Binds the socket to an address: bind(2).
   package func bind(to address: SocketAddress) throws(SystemError) {
+    if isSimulated {
+      _ = try simulated("bind") { $0.bind(number, to: address) }
+      return
+    }
     // SAFETY: the address is valid for its length during the call.
     _ = try check(unsafe address.withKernelAddress { unsafe Glibc.bind(number, $0, $1) }, "bind")
   }
 
   /// Listens for connections: listen(2).
   package func listen(backlog: Int32) throws(SystemError) {
+    if isSimulated {
+      _ = try simulated("listen") { $0.listen(number, backlog: backlog) }
+      return
+    }
     _ = try check(Glibc.listen(number, backlog), "listen")
   }
 
@@ -36,6 +49,11 @@ extension BorrowedDescriptor {
   /// - Returns: Whether the socket is connected already, which is common for unix sockets. If not, it becomes writable
   ///   when the attempt has ended.
   package func connect(to address: SocketAddress) throws(SystemError) -> Bool {
+    if isSimulated {
+      let result = SimulatedDescriptors.system?.connect(number, to: address) ?? -EBADF
+      if result >= 0 || -result == EINPROGRESS { return result >= 0 }
+      throw SystemError(call: "connect", errno: -result)
+    }
     // SAFETY: the address is valid for its length during the call.
     if unsafe address.withKernelAddress({ unsafe Glibc.connect(number, $0, $1) }) == 0 { return true }
     let error = errno
@@ -46,6 +64,7 @@ extension BorrowedDescriptor {
 
   /// Accepts a connection, which is nonblocking: accept4(2). Returns `nil` if none waits.
   package func accept() throws(SystemError) -> Accepted? {
+    if isSimulated { return try acceptSimulated() }
     var storage = sockaddr_storage()
     var length = UInt32(MemoryLayout<sockaddr_storage>.size)
     // SAFETY: `storage` and `length` are valid for the call, which writes no more than `length` says.
@@ -58,6 +77,13 @@ extension BorrowedDescriptor {
       let peer = unsafe withUnsafePointer(to: &storage) { unsafe SocketAddress(storage: $0, length: length) }
       return Accepted(descriptor: descriptor, peer: peer)
     }
+    if -result == EAGAIN { return nil }
+    throw SystemError(call: "accept4", errno: -result)
+  }
+
+  private func acceptSimulated() throws(SystemError) -> Accepted? {
+    let (result, peer) = SimulatedDescriptors.system?.accept(number) ?? (-EBADF, nil)
+    if result >= 0 { return Accepted(descriptor: OwnedDescriptor(owning: result), peer: peer) }
     if -result == EAGAIN { return nil }
     throw SystemError(call: "accept4", errno: -result)
   }
@@ -75,25 +101,41 @@ extension BorrowedDescriptor {
 
   /// Shuts down the sending side: shutdown(2). The peer sees the end of the stream after the bytes sent.
   package func shutdownWriting() throws(SystemError) {
-    _ = try check(shutdown(number, Int32(SHUT_WR)), "shutdown")
+    try shutDown(Int32(SHUT_WR))
   }
 
   /// Shuts down both sides: shutdown(2). The peer sees the end of the stream after the bytes sent. The peer of a unix
   /// socket can send nothing more. Bytes that the peer sent before can still be received.
   package func shutdownBoth() throws(SystemError) {
-    _ = try check(shutdown(number, Int32(SHUT_RDWR)), "shutdown")
+    try shutDown(Int32(SHUT_RDWR))
+  }
+
+  private func shutDown(_ how: Int32) throws(SystemError) {
+    if isSimulated {
+      _ = try simulated("shutdown") { $0.shutdown(number, how: how) }
+    } else {
+      _ = try check(shutdown(number, how), "shutdown")
+    }
   }
 
   /// Returns the socket's own address: getsockname(2).
   package func localAddress() throws(SystemError) -> SocketAddress? {
+    if isSimulated { return try simulatedAddress("getsockname", isPeer: false) }
     // SAFETY: `address` gives pointers that are valid for the call.
-    unsafe try address("getsockname") { unsafe getsockname($0, $1, $2) }
+    return unsafe try address("getsockname") { unsafe getsockname($0, $1, $2) }
   }
 
   /// Returns the peer's address: getpeername(2).
   package func remoteAddress() throws(SystemError) -> SocketAddress? {
+    if isSimulated { return try simulatedAddress("getpeername", isPeer: true) }
     // SAFETY: as above.
-    unsafe try address("getpeername") { unsafe getpeername($0, $1, $2) }
+    return unsafe try address("getpeername") { unsafe getpeername($0, $1, $2) }
+  }
+
+  private func simulatedAddress(_ call: String, isPeer: Bool) throws(SystemError) -> SocketAddress? {
+    let (result, address) = SimulatedDescriptors.system?.address(of: number, isPeer: isPeer) ?? (-EBADF, nil)
+    if result < 0 { throw SystemError(call: call, errno: -result) }
+    return address
   }
 
   private func address(
@@ -112,6 +154,7 @@ extension BorrowedDescriptor {
 
   /// Makes a socket from elsewhere nonblocking, and keeps child processes from inheriting it: fcntl(2).
   package func makeNonblocking() throws(SystemError) {
+    if isSimulated { return }
     let flags = try check(fcntl(number, F_GETFL), "fcntl")
     _ = try check(fcntl(number, F_SETFL, flags | O_NONBLOCK), "fcntl")
     try closeOnExec()
@@ -119,12 +162,14 @@ extension BorrowedDescriptor {
 
   /// Keeps child processes from inheriting the socket: fcntl(2).
   package func closeOnExec() throws(SystemError) {
+    if isSimulated { return }
     _ = try check(fcntl(number, F_SETFD, FD_CLOEXEC), "fcntl")
   }
 
   /// Returns the number of bytes that wait to be received: FIONREAD of ioctl(2).
   package func receivableBytes() -> Int {
     var count: Int32 = 0
+    if isSimulated { return SimulatedDescriptors.system?.receivableBytes(number) ?? 0 }
     // SAFETY: FIONREAD writes one int, which `count` is.
     return unsafe ioctl(number, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
   }
@@ -133,6 +178,7 @@ extension BorrowedDescriptor {
   /// stream that was sent counts as one byte until it is acknowledged.
   package func unacknowledgedBytes() -> Int {
     var count: Int32 = 0
+    if isSimulated { return SimulatedDescriptors.system?.unacknowledgedBytes(number) ?? 0 }
     // SAFETY: SIOCOUTQ, which is TIOCOUTQ, writes one int, which `count` is.
     return unsafe ioctl(number, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
   }

@@ -14,6 +14,7 @@ package enum Transfer {
 extension BorrowedDescriptor {
   /// Receives bytes into `memory`: recv(2).
   func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
+    if isSimulated { return unsafe simulatedReceive(into: memory) }
     // SAFETY: the caller's memory is valid for its count during the call.
     let received = retryingInterrupts { unsafe clinux_recv(number, memory.baseAddress, UInt(memory.count)) }
     return Self.transfer(received, "recv")
@@ -21,8 +22,9 @@ extension BorrowedDescriptor {
 
   /// Receives at most `count` bytes and appends them directly to `buffer`: recv(2).
   package func receive(appendingTo buffer: inout [UInt8], atMost count: Int) -> Transfer {
+    if isSimulated { return simulatedReceive(appendingTo: &buffer, atMost: count) }
     // SAFETY: the function writes at most as many bytes as it is told to.
-    unsafe receive(appendingTo: &buffer, atMost: count) { unsafe clinux_recv($0, $1, $2) }
+    return unsafe receive(appendingTo: &buffer, atMost: count) { unsafe clinux_recv($0, $1, $2) }
   }
 
   /// Copies at most `count` bytes that have arrived, which stay in the socket: recv(2) with MSG_PEEK.
@@ -33,6 +35,7 @@ extension BorrowedDescriptor {
   /// - Returns: The number of bytes copied; `.bytes(0)` at the end of the stream.
   package func peek(into buffer: inout [UInt8], atMost count: Int) -> Transfer {
     buffer = []
+    if isSimulated { return simulatedReceive(appendingTo: &buffer, atMost: count, peeking: true) }
     // SAFETY: the function writes at most as many bytes as it is told to.
     return unsafe receive(appendingTo: &buffer, atMost: count) { unsafe clinux_peek($0, $1, $2) }
   }
@@ -54,8 +57,30 @@ extension BorrowedDescriptor {
     return Self.transfer(received, "recv")
   }
 
+  @inline(never)
+  private func simulatedReceive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
+    // SAFETY: the caller's memory is valid for its count during the call, and bytes need no initialisation.
+    let bytes = unsafe memory.bindMemory(to: UInt8.self)
+    var output = unsafe OutputSpan(buffer: bytes, initializedCount: 0)
+    let received = simulatedTransfer { $0.receive(number, into: &output, atMost: memory.count, peeking: false) }
+    _ = unsafe output.finalize(for: bytes)
+    return Self.transfer(received, "recv")
+  }
+
+  @inline(never)
+  private func simulatedReceive(
+    appendingTo buffer: inout [UInt8], atMost count: Int, peeking: Bool = false
+  ) -> Transfer {
+    var received = 0
+    buffer.append(addingCapacity: count) { output in
+      received = simulatedTransfer { $0.receive(number, into: &output, atMost: count, peeking: peeking) }
+    }
+    return Self.transfer(received, "recv")
+  }
+
   /// Sends bytes: send(2) with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>) -> Transfer {
+    if isSimulated { return Self.transfer(simulatedTransfer { $0.send(number, bytes) }, "send") }
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
       retryingInterrupts { unsafe clinux_send(number, buffer.baseAddress, UInt(buffer.count)) }
@@ -68,6 +93,7 @@ extension BorrowedDescriptor {
   /// It sends at most `maximumPieces` pieces. The others wait for the next call.
   package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
     assert((0...(pieces.first?.count ?? 0)).contains(offset), "the first piece is skipped beyond its end")
+    if isSimulated { return simulatedSend(pieces, offset) }
     let limited = pieces.prefix(Self.maximumPieces)
     // SAFETY: the vectors point into arrays that `withVectors` keeps alive and unchanged until its body returns.
     let sent = unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: limited.count) { vectors in
@@ -82,6 +108,22 @@ extension BorrowedDescriptor {
       }
     }
     return Self.transfer(sent, "sendmsg")
+  }
+
+  /// Sends the pieces one after the other. The sum is what one call would have sent.
+  @inline(never)
+  private func simulatedSend(_ pieces: ArraySlice<[UInt8]>, _ offset: Int) -> Transfer {
+    var sum = 0
+    var skipped = offset
+    for piece in pieces.prefix(Self.maximumPieces) {
+      let rest = piece.span.extracting(droppingFirst: skipped)
+      skipped = 0
+      let sent = simulatedTransfer { $0.send(number, rest) }
+      if sent < 0 { return sum > 0 ? .bytes(sum) : Self.transfer(sent, "sendmsg") }
+      sum += sent
+      if sent < rest.count { break }
+    }
+    return .bytes(sum)
   }
 
   /// The most pieces that one gathered send takes. Each piece costs a stack frame of `withVectors`.

@@ -92,15 +92,19 @@ import Testing
     }
   }
 
-  @Test func `Sockets of the system are refused in a simulation`() async throws {
+  @Test func `Sockets that are not simulated are refused in a simulation`() async throws {
     try await within("the simulation is over") {
+      let (one, other) = try RawSocket.unixPair()
+      let number = one.release()
+      let folder = try SocketFolder()
       try await Simulation().run {
-        let listener = try TCPListener.bind(to: .port(0))
-        await #expect(throws: SocketError.self) { try await listener.accept() }
-        await #expect(throws: SocketError.self) {
-          _ = try await TCPConnection.connect(to: .address(.ipv4(.loopback, port: 9)), timeout: .seconds(1))
-        }
+        #expect(throws: SocketError.self) { try UDPEndpoint.bind(to: .port(0)) }
+        #expect(throws: SocketError.self) { try TCPListener.bind(to: .unix(path: folder())) }
+        let connection = try TCPConnection.adopt(fileDescriptor: number)
+        let error = await #expect(throws: SocketError.self) { try await connection.read(upTo: 1) }
+        #expect(error?.code == .permissionDenied)
       }
+      withExtendedLifetime(other) {}
     }
   }
 }

@@ -6,12 +6,12 @@ import Testing
   @Test func `The last lines are kept in their order, and the hash counts all`() {
     var one = SimulationTrace()
     var other = SimulationTrace()
-    one.record(.note("first"), at: 0)
-    other.record(.note("First"), at: 0)
+    one.record(.note("first"), at: 0, on: 0)
+    other.record(.note("First"), at: 0, on: 0)
     #expect(one.lines == ["0.000000000 s first"])
     for number in 1...SimulationTrace.kept + 5 {
-      one.record(.note("\(number)"), at: Int64(number))
-      other.record(.note("\(number)"), at: Int64(number))
+      one.record(.note("\(number)"), at: Int64(number), on: 0)
+      other.record(.note("\(number)"), at: Int64(number), on: 0)
     }
     #expect(one.lines == other.lines && one.hash != other.hash)
     #expect(one.lines.count == SimulationTrace.kept)
@@ -26,7 +26,7 @@ import Testing
     ]
     let hashes = events.map { event, time in
       var trace = SimulationTrace()
-      trace.record(event, at: time)
+      trace.record(event, at: time, on: 0)
       return trace.hash
     }
     #expect(Set(hashes).count == events.count)

@@ -1,0 +1,46 @@
+internal import SocketSystem
+
+/// Bytes in a socket buffer: appended at the end, dropped from the front.
+struct ByteStore {
+  private var bytes: [UInt8] = []
+  private var head = 0
+
+  /// The number of bytes.
+  var count: Int { bytes.count - head }
+  var isEmpty: Bool { count == 0 }
+
+  mutating func append(_ more: [UInt8]) { bytes += more }
+
+  /// Appends the first bytes of a span.
+  mutating func append(_ more: Span<UInt8>, atMost limit: Int) {
+    bytes.reserveCapacity(bytes.count + limit)
+    for index in 0..<min(limit, more.count) { bytes.append(more[index]) }
+  }
+
+  /// Copies bytes, which stay.
+  func copy(_ range: Range<Int>) -> [UInt8] { Array(bytes[(head + range.lowerBound)..<(head + range.upperBound)]) }
+
+  /// Copies the first bytes to the memory of a call, as many as fit.
+  ///
+  /// - Returns: The number of bytes.
+  func copy(atMost limit: Int, to memory: inout OutputSpan<UInt8>) -> Int {
+    memory.append(bytes, in: head..<(head + min(limit, count)))
+  }
+
+  /// Removes the first bytes.
+  mutating func drop(_ count: Int) {
+    head += count
+    if head == bytes.count {
+      bytes.removeAll(keepingCapacity: head <= 65_536)
+      head = 0
+    } else if head >= 65_536, 2 * head >= bytes.count {
+      bytes.removeSubrange(..<head)
+      head = 0
+    }
+  }
+
+  mutating func removeAll() {
+    bytes = []
+    head = 0
+  }
+}

@@ -1,0 +1,48 @@
+/// How packets travel in one direction from one simulated host to another.
+///
+/// ```swift
+/// simulation.setLink(NetworkLink(latency: .uniform(.milliseconds(20), .milliseconds(60)), loss: 0.01), between: client, and: server)
+/// ```
+///
+/// Streams survive the loss of packets, as TCP does: what is lost arrives later. They keep the order of their packets.
+public struct NetworkLink: Hashable, Sendable {
+  /// How long a packet travels.
+  public enum Latency: Hashable, Sendable {
+    /// Always the same time.
+    case fixed(Duration)
+    /// Any time between two, each equally likely.
+    case uniform(Duration, Duration)
+    /// A normal distribution around a mean, with a standard deviation; never less than zero.
+    case normal(mean: Duration, deviation: Duration)
+    /// At least `minimum`, mostly near it, and sometimes much longer: a Pareto distribution. The lower `shape` is, the heavier its tail;
+    /// it is at least 1. No packet takes longer than a thousand times `minimum`.
+    case heavyTail(minimum: Duration, shape: Double)
+  }
+
+  /// How long a packet travels; a millisecond by default.
+  public var latency: Latency
+  /// The bits per second that the link carries; `nil`, the default, for no limit. Packets that come faster wait in a queue.
+  public var bandwidth: Int?
+  /// The share of packets that are lost, 0 to 1.
+  public var loss: Double
+  /// The largest packet in bytes, 576 to 65,535; 1,500 by default. Streams divide their bytes accordingly.
+  public var mtu: Int
+  /// Whether nothing arrives: the packets of a link that is cut are lost.
+  public var isCut = false
+
+  /// Creates a link.
+  ///
+  /// - Parameters:
+  ///   - latency: How long a packet travels.
+  ///   - bandwidth: The bits per second; `nil` for no limit.
+  ///   - loss: The share of packets that are lost, 0 to 1.
+  ///   - mtu: The largest packet in bytes, 576 to 65,535.
+  public init(
+    latency: Latency = .fixed(.milliseconds(1)), bandwidth: Int? = nil, loss: Double = 0, mtu: Int = 1_500
+  ) {
+    self.latency = latency
+    self.bandwidth = bandwidth
+    self.loss = loss
+    self.mtu = mtu
+  }
+}

@@ -1,0 +1,38 @@
+internal import SocketSystem
+
+/// A segment of TCP, without addresses: RFC 9293, section 3.1.
+///
+/// Sequence numbers start at 0 and do not wrap: the SYN is 0, the first byte is 1.
+struct Segment: Hashable, Sendable {
+  var isSyn = false
+  var isFin = false
+  var isReset = false
+  /// The number of the first byte, or of the SYN or FIN if there is none.
+  var sequence = 0
+  /// The next number that the sender expects; `nil` only in the first segment of a connection, and in some resets.
+  var acknowledged: Int?
+  /// The number of bytes that the sender has room for, counted from `acknowledged`.
+  var window = 0
+  var bytes: [UInt8] = []
+
+  /// The numbers that the segment occupies.
+  var length: Int { bytes.count + (isSyn ? 1 : 0) + (isFin ? 1 : 0) }
+  /// The number behind the segment.
+  var end: Int { sequence + length }
+}
+
+/// What travels from one host to another.
+struct Packet: Sendable {
+  let source: SocketAddress
+  let destination: SocketAddress
+  let segment: Segment
+
+  /// The bytes on the wire, with the headers of IP and TCP.
+  var size: Int { segment.bytes.count + (destination.isIPv4 ? 40 : 60) }
+}
+
+/// The two ends of a connection, as one of them sees it. Addresses are never IPv4-mapped.
+struct Flow: Hashable, Sendable {
+  let local: SocketAddress
+  let remote: SocketAddress
+}

@@ -1,0 +1,185 @@
+// Which sockets may use which local addresses: bind(2), ip(7), and inet_csk_bind_conflict() of Linux.
+
+internal import SocketSystem
+
+/// The use of a local port by a socket, or by a connection in TIME_WAIT.
+final class PortUse {
+  /// The socket; `nil` in TIME_WAIT.
+  private(set) weak var socket: SimulatedSocket?
+  /// The address, not IPv4-mapped.
+  let address: SocketAddress
+  /// Whether an IPv6 address is for IPv6 only.
+  let isIPv6Only: Bool
+  let reusesAddress: Bool
+  let reusesPort: Bool
+  /// Whether connect(2) has chosen the port. Connections to other addresses can have the same one.
+  let isOutgoing: Bool
+
+  init(
+    _ socket: SimulatedSocket?, _ address: SocketAddress, isIPv6Only: Bool, reusesAddress: Bool, reusesPort: Bool,
+    isOutgoing: Bool
+  ) {
+    self.socket = socket
+    self.address = address
+    self.isIPv6Only = isIPv6Only
+    self.reusesAddress = reusesAddress
+    self.reusesPort = reusesPort
+    self.isOutgoing = isOutgoing
+  }
+
+  /// The use by the connection after its socket has ended it.
+  var withoutSocket: PortUse {
+    PortUse(
+      nil, address, isIPv6Only: isIPv6Only, reusesAddress: reusesAddress, reusesPort: false,
+      isOutgoing: isOutgoing)
+  }
+
+  /// Whether this use, which comes later, concerns packets that the other one gets.
+  func overlaps(_ other: PortUse) -> Bool {
+    if address.isIPv4 == other.address.isIPv4 {
+      return address.with(port: 0) == other.address.with(port: 0) || address.isUnspecified
+        || other.address.isUnspecified
+    }
+    // Linux also lets the unspecified IPv4 address clash with any IPv6 address that was there before.
+    if address.isIPv4 { return !other.isIPv6Only && (address.isUnspecified || other.address.isUnspecified) }
+    return address.isUnspecified && !isIPv6Only
+  }
+
+  /// Whether a socket with this use cannot have its address while there is the other use.
+  func conflicts(with other: PortUse) -> Bool {
+    if !overlaps(other) { return false }
+    if reusesAddress, other.reusesAddress, other.socket?.isListening != true { return false }
+    return !(reusesPort && other.reusesPort)
+  }
+}
+
+extension SimulatedKernel {
+  private func use(of socket: SimulatedSocket, _ address: SocketAddress, isOutgoing: Bool = false) -> PortUse {
+    PortUse(
+      socket, address.unmapped, isIPv6Only: socket.options.isIPv6Only, reusesAddress: socket.options.reusesAddress,
+      reusesPort: socket.options.reusesPort, isOutgoing: isOutgoing)
+  }
+
+  /// Whether a socket cannot use an address because others do.
+  private func isTaken(_ address: SocketAddress, for socket: SimulatedSocket) -> Bool {
+    guard let port = address.port, let uses = ports[port] else { return false }
+    let wanted = use(of: socket, address)
+    return uses.contains { $0.socket !== socket && wanted.conflicts(with: $0) }
+  }
+
+  /// Notes that a socket uses its local port. `isOutgoing` says that connect(2) has chosen the port.
+  func takePort(of socket: SimulatedSocket, isOutgoing: Bool = false) {
+    guard let local = socket.local, let port = local.port else { return }
+    ports[port, default: []].append(use(of: socket, local, isOutgoing: isOutgoing))
+    socket.holdsPort = true
+  }
+
+  /// A socket no longer uses its local port.
+  func freePort(of socket: SimulatedSocket) {
+    socket.holdsPort = false
+    guard let port = socket.local?.port, var uses = ports[port] else { return }
+    uses.removeAll { $0.socket === socket }
+    ports[port] = uses.isEmpty ? nil : uses
+  }
+
+  /// A port that no socket uses, or with `remote` one that no connection to there uses; `nil` if there is none.
+  func freePort(for address: SocketAddress, to remote: SocketAddress? = nil) -> UInt16? {
+    let range = ephemeralPorts
+    let start = UInt16(network?.random(below: UInt64(range.count)) ?? 0)
+    for step in 0..<range.count {
+      let port = range.lowerBound + UInt16((Int(start) + step) % range.count)
+      if let remote {
+        let flow = Flow(local: address.unmapped.with(port: port), remote: remote.unmapped)
+        let isBound = ports[port]?.contains { !$0.isOutgoing } ?? false
+        if !isBound, flows[flow] == nil, ended[flow] == nil { return port }
+      } else if ports[port] == nil {
+        return port
+      }
+    }
+    return nil
+  }
+
+  func bind(_ socket: SimulatedSocket, to address: SocketAddress) -> Int32 {
+    if address.family != socket.family { return -socket.errorOfOtherFamily }
+    let isBound = socket.holdsPort || !socket.isIdle
+    if isBound, address.isIPv6 { return -Errno.invalidArgument }
+    if socket.options.isIPv6Only, address.isIPv6, address.unmapped.isIPv4 { return -Errno.invalidArgument }
+    if !address.isUnspecified, !addresses.contains(address) { return -Errno.addressNotAvailable }
+    if isBound { return -Errno.invalidArgument }
+    var wanted = address
+    if address.port == 0 {
+      guard let port = freePort(for: address) else { return refuse(socket) }
+      wanted = address.with(port: port)
+    }
+    if isTaken(wanted, for: socket) { return refuse(socket) }
+    socket.local = wanted
+    // As Linux does: a specific IPv6 address is for IPv6 only.
+    if address.isIPv6, !address.isUnspecified, !address.unmapped.isIPv4 { socket.options.isIPv6Only = true }
+    socket.hasChosenPort = address.port != 0
+    socket.hasChosenAddress = !address.isUnspecified
+    takePort(of: socket)
+    return 0
+  }
+
+  /// The address is taken. An earlier one is forgotten, but not its port.
+  private func refuse(_ socket: SimulatedSocket) -> Int32 {
+    socket.forgetAddress()
+    return -Errno.addressInUse
+  }
+
+  func listen(_ socket: SimulatedSocket, backlog: Int32) -> Int32 {
+    let limit = backlog < 0 ? longestBacklog : min(Int(backlog), longestBacklog)
+    if case .listening(var old) = socket.role {
+      old.limit = limit
+      socket.role = .listening(old)
+      return 0
+    }
+    guard socket.isFresh else { return -Errno.invalidArgument }
+    if socket.holdsPort, let local = socket.local {
+      if isTaken(local, for: socket) { return -Errno.addressInUse }
+    } else {
+      let address = socket.local ?? socket.unspecified
+      guard let port = freePort(for: address) else { return -Errno.addressInUse }
+      socket.local = address.with(port: port)
+      takePort(of: socket)
+    }
+    socket.role = .listening(SimulatedSocket.Backlog(limit: limit))
+    return 0
+  }
+
+  /// The listening socket for connections to an address; the one with the most specific address.
+  func listener(for flow: Flow) -> SimulatedSocket? {
+    guard let port = flow.local.port, let uses = ports[port] else { return nil }
+    var best: (score: Int, uses: [PortUse]) = (0, [])
+    for use in uses where use.socket?.isListening == true {
+      let score =
+        if use.address == flow.local {
+          3
+        } else if use.address.isUnspecified, use.address.isIPv4 == flow.local.isIPv4 {
+          2
+        } else if use.address.isUnspecified, use.address.isIPv6, !use.isIPv6Only {
+          1
+        } else {
+          0
+        }
+      if score == 0 || score < best.score { continue }
+      if score > best.score { best = (score, []) }
+      best.uses.append(use)
+    }
+    if best.uses.isEmpty { return nil }
+    // Several sockets with SO_REUSEPORT share the connections by their addresses.
+    return best.uses[Int(flow.remote.port ?? 0) % best.uses.count].socket
+  }
+}
+
+extension SimulatedSocket {
+  var isFresh: Bool { if case .fresh = role { true } else { false } }
+  /// Whether the socket neither listens nor has a connection: TCP_CLOSE of Linux.
+  var isIdle: Bool { !isListening && machine.state == .closed }
+  /// Shows the unspecified address from now on, with the same port.
+  func forgetAddress() { local = local.map { unspecified.with(port: $0.port ?? 0) } }
+  /// The unspecified address of the socket's family.
+  var unspecified: SocketAddress { family == SocketKind.ipv4 ? .ipv4(.any, port: 0) : .ipv6(.any, port: 0) }
+  /// What Linux says to an address of another family. An IPv4 address is too short for an IPv6 socket.
+  var errorOfOtherFamily: Int32 { family == SocketKind.ipv4 ? Errno.familyNotSupported : Errno.invalidArgument }
+}

@@ -1,0 +1,206 @@
+// The calls on stream sockets, and the packets that reach them. Results below zero are negative errors.
+
+internal import SocketSystem
+
+extension SimulatedKernel {
+  // MARK: Calls
+
+  func connect(_ socket: SimulatedSocket, to address: SocketAddress) -> Int32 {
+    switch socket.role {
+    case .listening: return -Errno.isConnected
+    case .stream: return connectAgain(socket)
+    case .fresh: break
+    }
+    if socket.family != address.family { return -socket.errorOfOtherFamily }
+    // The unspecified address stands for the socket's own, or for the own host.
+    var target = address
+    if address.isUnspecified {
+      let own = socket.local.flatMap { $0.isUnspecified ? nil : $0.with(port: address.port ?? 0) }
+      target = own ?? address.loopback
+    }
+    guard let source = network?.source(for: target, from: self) else { return -Errno.networkUnreachable }
+    let remote = target.unmapped
+    var local = socket.holdsPort ? socket.local?.unmapped : socket.local?.unmapped.with(port: 0)
+    if let bound = local, bound.isUnspecified { local = source.with(port: bound.port ?? 0) }
+    if let bound = local, bound.isIPv4 != remote.isIPv4 { return -Errno.networkUnreachable }
+    let isOutgoing = local == nil || local?.port == 0
+    if isOutgoing {
+      guard let port = freePort(for: local ?? source, to: remote) else { return -Errno.addressNotAvailable }
+      local = (local ?? source).with(port: port)
+    }
+    guard let local else { return -Errno.addressNotAvailable }
+    let flow = Flow(local: local, remote: remote)
+    if flows[flow] != nil || ended[flow] != nil { return -Errno.addressNotAvailable }
+    freePort(of: socket)
+    socket.local = socket.seen(local)
+    socket.remote = socket.seen(remote)
+    socket.role = .stream
+    socket.connecting = .underWay
+    socket.flow = flow
+    takePort(of: socket, isOutgoing: isOutgoing)
+    flows[flow] = socket
+    socket.options.apply(to: &socket.machine)
+    socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
+    socket.machine.connect(at: now)
+    carryOut(socket)
+    return -Errno.inProgress
+  }
+
+  private func connectAgain(_ socket: SimulatedSocket) -> Int32 {
+    switch socket.connecting {
+    case .done: return -Errno.isConnected
+    case .shutDown: return -Errno.invalidArgument
+    case .new, .underWay: break
+    }
+    switch socket.machine.state {
+    case .synSent, .synReceived: return -Errno.alreadyInProgress
+    case .closed:
+      let error = socket.machine.takeError()
+      disconnect(socket)
+      carryOut(socket)
+      return -(error != 0 ? error : Errno.connectionAborted)
+    default:
+      socket.connecting = .done
+      return 0
+    }
+  }
+
+  /// A connection that could not be made leaves a socket that can connect again.
+  private func disconnect(_ socket: SimulatedSocket) {
+    socket.role = .fresh
+    socket.connecting = .new
+    socket.machine = TCPMachine()
+    socket.machine.effects.wakes.append(.error)
+    socket.remote = nil
+    if !socket.hasChosenAddress { socket.forgetAddress() }
+  }
+
+  func accept(_ listener: SimulatedSocket) -> (result: Int32, peer: SocketAddress?) {
+    guard case .listening(var backlog) = listener.role else { return (-Errno.invalidArgument, nil) }
+    if backlog.waiting.isEmpty { return (-Errno.wouldBlock, nil) }
+    guard let number = nextNumber else { return (-Errno.processDescriptors, nil) }
+    let socket = backlog.waiting.removeFirst()
+    listener.role = .listening(backlog)
+    if number == files.count { files.append(.socket(socket)) } else { files[number] = .socket(socket) }
+    socket.number = number
+    return (Int32(number), socket.remote)
+  }
+
+  func shutdown(_ socket: SimulatedSocket, isBoth: Bool) -> Int32 {
+    var result: Int32 = 0
+    if socket.connecting == .underWay { socket.connecting = socket.machine.state == .closed ? .shutDown : .done }
+    switch socket.role {
+    case .listening:
+      if isBoth { stopListening(socket) }
+    case .stream where socket.machine.state == .synSent:
+      socket.machine.vanish()
+      carryOut(socket)
+      disconnect(socket)
+      socket.machine.error = Errno.connectionReset
+    case .stream where socket.machine.state != .closed:
+      socket.machine.finish(at: now)
+      if isBoth { socket.machine.shutdown = .both }
+    default:
+      socket.machine.shutdown.formUnion(isBoth ? .both : .sending)
+      result = -Errno.notConnected
+    }
+    socket.machine.effects.wakes.append(TCPMachine.everyEvent)
+    carryOut(socket)
+    return result
+  }
+
+  func receive(
+    _ socket: SimulatedSocket, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool
+  ) -> Int {
+    if socket.isListening { return -Int(Errno.notConnected) }
+    if socket.machine.incoming.isEmpty { return socket.machine.emptyReceive() }
+    let count = socket.machine.incoming.copy(atMost: min(limit, memory.freeCapacity), to: &memory)
+    if !peeking {
+      socket.machine.incoming.drop(count)
+      socket.machine.programReceived()
+      carryOut(socket)
+    }
+    return count
+  }
+
+  func send(_ socket: SimulatedSocket, _ bytes: Span<UInt8>) -> Int {
+    if socket.isListening { return -Int(Errno.brokenPipe) }
+    let result = socket.machine.send(bytes, at: now)
+    carryOut(socket)
+    return result
+  }
+
+  func address(of socket: SimulatedSocket, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
+    if !isPeer {
+      return (0, socket.local ?? socket.unspecified)
+    }
+    guard socket.role.isStream, socket.machine.state != .closed, socket.machine.state != .synSent else {
+      return (-Errno.notConnected, nil)
+    }
+    return (0, socket.remote)
+  }
+
+  // MARK: Packets
+
+  /// A packet has arrived at this host.
+  func receive(_ packet: Packet) {
+    let flow = Flow(local: packet.destination, remote: packet.source)
+    let segment = packet.segment
+    if let socket = flows[flow] {
+      if socket.machine.state == .synReceived, let listener = socket.listener, listener.backlog.isFull, !segment.isReset
+      {
+        // No room: the peer tries again.
+        return
+      }
+      socket.machine.receive(segment, at: now)
+      return carryOut(socket)
+    }
+    if let connection = ended[flow], !segment.isReset {
+      if segment.isSyn, segment.acknowledged == nil {
+        forget(flow)
+      } else {
+        if segment.length > 0 {
+          let answer = Segment(sequence: connection.sent, acknowledged: connection.expected, window: 0)
+          network?.send(Packet(source: flow.local, destination: flow.remote, segment: answer), from: host)
+        }
+        return
+      }
+    }
+    if segment.isReset { return }
+    if segment.isSyn, segment.acknowledged == nil, let listener = listener(for: flow) {
+      return open(flow, segment, listener)
+    }
+    // Nobody is there.
+    let answer =
+      segment.acknowledged.map { Segment(isReset: true, sequence: $0) }
+      ?? Segment(isReset: true, sequence: 0, acknowledged: segment.end)
+    network?.send(Packet(source: flow.local, destination: flow.remote, segment: answer), from: host)
+  }
+
+  /// A peer opens a connection to a listening socket.
+  private func open(_ flow: Flow, _ segment: Segment, _ listener: SimulatedSocket) {
+    if listener.backlog.isFull { return }
+    listener.backlog.halfOpen += 1
+    let socket = SimulatedSocket(family: listener.family)
+    socket.role = .stream
+    socket.options = listener.options
+    socket.options.apply(to: &socket.machine)
+    socket.listener = listener
+    socket.connecting = .done
+    socket.flow = flow
+    socket.local = socket.seen(flow.local)
+    socket.remote = socket.seen(flow.remote)
+    takePort(of: socket)
+    flows[flow] = socket
+    socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
+    socket.machine.accept(segment, at: now)
+    carryOut(socket)
+  }
+}
+
+extension SocketAddress {
+  /// The own host, with the same family and port.
+  fileprivate var loopback: SocketAddress {
+    if case .ipv4(_, let port) = self { .ipv4(.loopback, port: port) } else { .ipv6(.loopback, port: port ?? 0) }
+  }
+}

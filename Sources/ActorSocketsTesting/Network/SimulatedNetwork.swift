@@ -1,0 +1,316 @@
+// The network of a simulation: the kernels of its hosts, the links between them, and the packets on their way.
+//
+// Invariants:
+// - Events happen in the order of their times; those of one time in the order in which they were scheduled.
+// - What happens depends on the calls, their times and the seed only.
+// - A packet reaches the host that has its destination when it arrives. If that host is down, the packet is lost.
+
+internal import EpollReactor
+internal import SocketSystem
+
+/// The network of a simulation.
+final class SimulatedNetwork {
+  /// What happens later.
+  enum Event {
+    case arrival(Packet, host: Int)
+    case timer(SimulatedSocket, slot: Int)
+    case forget(Flow, slot: Int)
+  }
+
+  /// A place in the network. Its kernel is replaced when the host starts again.
+  private struct Node {
+    let name: String
+    let addresses: HostAddresses
+    /// The kernel's place in `kernels`.
+    var slot: Int
+    /// Whether packets reach the host.
+    var isUp = true
+    var descriptorLimit = 65_536
+    var ephemeralPorts: ClosedRange<UInt16> = 32_768...60_999
+  }
+
+  /// The time, in nanoseconds. The owner sets it, and then calls `advance`.
+  var now: Int64
+  /// The host whose program makes calls.
+  var currentHost: () -> Int = { 0 }
+  /// Hears of each packet.
+  var observe: ((PacketEvent) -> Void)?
+
+  private var nodes: [Node] = []
+  /// All kernels that there have been; `nil` when their host has lost its power. So a descriptor of an earlier kernel does nothing.
+  private var kernels: [SimulatedKernel?] = []
+  private var names: [String: Int] = [:]
+  private var hosts: [SocketAddress: Int] = [:]
+  private var events = DeadlineHeap<Event>()
+  private var random: SplitMix
+  /// The link of all pairs of hosts that have none of their own.
+  var defaultLink = NetworkLink()
+  private var links: [Way: LinkState] = [:]
+
+  private struct Way: Hashable {
+    let from: Int
+    let to: Int
+  }
+
+  init(now: Int64, seed: UInt64) {
+    self.now = now
+    random = SplitMix(seed: seed ^ 0x6e65_7477_6f72_6b00)
+  }
+
+  // MARK: Hosts
+
+  /// The bits of a descriptor's number that count within its kernel. The others number the kernels, of which there can be 16,384.
+  private static let descriptorBits: Int32 = 16
+
+  /// Adds a host.
+  ///
+  /// - Returns: Its number.
+  func addHost(_ name: String) -> Int {
+    let number = nodes.count
+    let addresses = HostAddresses(number: number)
+    nodes.append(Node(name: name, addresses: addresses, slot: kernels.count))
+    addKernel(of: number)
+    names[name.lowercased()] = number
+    hosts[.ipv4(addresses.ipv4, port: 0)] = number
+    hosts[.ipv6(addresses.ipv6, port: 0)] = number
+    return number
+  }
+
+  private func addKernel(of host: Int) {
+    nodes[host].slot = kernels.count
+    kernels.append(
+      SimulatedKernel(
+        host: host, slot: kernels.count, addresses: nodes[host].addresses, network: self,
+        descriptorLimit: nodes[host].descriptorLimit, ephemeralPorts: nodes[host].ephemeralPorts))
+  }
+
+  func name(of host: Int) -> String { nodes[host].name }
+  func addresses(of host: Int) -> HostAddresses { nodes[host].addresses }
+  func kernel(of host: Int) -> SimulatedKernel? { kernels[nodes[host].slot] }
+
+  deinit { for kernel in kernels { kernel?.dismantle() } }
+
+  /// The host whose descriptor has a number, and its number there.
+  private func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? {
+    let rest = number - SimulatedDescriptors.first
+    let slot = Int(rest >> Self.descriptorBits)
+    guard rest >= 0, slot < kernels.count, let kernel = kernels[slot] else { return nil }
+    return (kernel, Int(rest & (1 << Self.descriptorBits - 1)))
+  }
+
+  private func global(_ local: Int32, of kernel: SimulatedKernel) -> Int32 {
+    local < 0 ? local : SimulatedDescriptors.first + Int32(kernel.slot) << Self.descriptorBits + local
+  }
+
+  private func withSocket<Result>(
+    _ number: Int32, else failure: Result, _ body: (SimulatedKernel, SimulatedSocket) -> Result
+  ) -> Result {
+    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else { return failure }
+    return body(kernel, socket)
+  }
+
+  /// A host stops: its sockets are gone, and no peer hears of it. Packets to it are lost until it starts.
+  func stop(_ host: Int) {
+    nodes[host].isUp = false
+    kernels[nodes[host].slot]?.dismantle()
+    kernels[nodes[host].slot] = nil
+  }
+
+  /// A host that stopped can be reached again. It knows nothing of its earlier connections.
+  func start(_ host: Int) {
+    if nodes[host].isUp { return }
+    nodes[host].isUp = true
+    addKernel(of: host)
+  }
+
+  /// The kernel of a host closes all descriptors, as when a process ends.
+  func closeAll(of host: Int) {
+    guard let kernel = kernel(of: host) else { return }
+    for number in kernel.files.indices { kernel.close(number) }
+  }
+
+  /// Sets the limits of a host.
+  func limit(_ host: Int, descriptors: Int, ports: ClosedRange<UInt16>) {
+    nodes[host].descriptorLimit = min(descriptors, 1 << Int(Self.descriptorBits))
+    nodes[host].ephemeralPorts = ports
+    kernel(of: host)?.descriptorLimit = nodes[host].descriptorLimit
+    kernel(of: host)?.ephemeralPorts = ports
+  }
+
+  // MARK: Links
+
+  /// Changes the link from one host to another.
+  func setLink(_ link: NetworkLink, from: Int, to: Int) {
+    let way = Way(from: from, to: to)
+    links[way, default: LinkState(link)].link = link
+  }
+
+  /// The link from one host to another.
+  func link(from: Int, to: Int) -> NetworkLink { links[Way(from: from, to: to)]?.link ?? defaultLink }
+
+  /// The host that has an address; the sender for its own addresses; `nil` if there is none.
+  private func destination(_ address: SocketAddress, from host: Int) -> Int? {
+    if address.isLoopback { return host }
+    return hosts[address.with(port: 0)]
+  }
+
+  /// The address from which a host sends to another address; `nil` if there is no way.
+  func source(for address: SocketAddress, from kernel: SimulatedKernel) -> SocketAddress? {
+    let target = address.unmapped
+    if destination(target, from: kernel.host) == nil { return nil }
+    if target.isLoopback { return target.isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0) }
+    return target.isIPv4 ? .ipv4(kernel.addresses.ipv4, port: 0) : .ipv6(kernel.addresses.ipv6, port: 0)
+  }
+
+  /// The most bytes of a stream in a packet.
+  func segmentSize(of flow: Flow, on host: Int) -> Int {
+    let headers = flow.remote.isIPv4 ? 52 : 72
+    guard let peer = destination(flow.remote, from: host), peer != host else { return 65_535 - headers }
+    let mtu = min(link(from: host, to: peer).mtu, link(from: peer, to: host).mtu)
+    return max(536, min(mtu, 65_535) - headers)
+  }
+
+  /// Sends a packet on its way.
+  func send(_ packet: Packet, from host: Int) {
+    guard let target = destination(packet.destination, from: host) else { return }
+    var arrival: Int64? = now
+    if target != host {
+      let way = Way(from: host, to: target)
+      arrival = links[way, default: LinkState(defaultLink)].send(packet.size, at: now, &random)
+    }
+    observe?(PacketEvent(packet, isLost: arrival == nil))
+    guard let arrival else { return }
+    schedule(.arrival(packet, host: target), at: arrival)
+  }
+
+  func random(below limit: UInt64) -> UInt64 { random.next(upTo: limit) }
+
+  // MARK: Events
+
+  /// When the next event happens; `nil` if there is none.
+  var nextTime: Int64? { events.earliest }
+
+  @discardableResult
+  func schedule(_ event: Event, at time: Int64) -> DeadlineHeap<Event>.Key { events.insert(at: max(time, now), event) }
+
+  func cancel(_ key: DeadlineHeap<Event>.Key) { events.remove(key) }
+
+  /// Lets everything happen that is due.
+  func advance() {
+    while let event = events.popDue(at: now) {
+      switch event {
+      // A host that has started anew gets packets to its earlier connections, too: it resets them.
+      case .arrival(let packet, let host): kernel(of: host)?.receive(packet)
+      case .timer(let socket, let slot): kernels[slot]?.timerFired(of: socket)
+      case .forget(let flow, let slot): kernels[slot]?.forget(flow)
+      }
+    }
+  }
+}
+
+// MARK: - The calls
+
+extension SimulatedNetwork: SimulatedSystem {
+  private var current: SimulatedKernel? { kernel(of: currentHost()) }
+
+  func socket(family: Int32, type: Int32) -> Int32 {
+    guard let kernel = current else { return -Errno.networkDown }
+    return global(kernel.makeSocket(family: family, type: type), of: kernel)
+  }
+
+  func close(_ number: Int32) {
+    if let (kernel, local) = locate(number) { kernel.close(local) }
+  }
+
+  var descriptorLimit: Int { current?.descriptorLimit ?? 0 }
+  func localNumber(of number: Int32) -> Int32 { Int32(locate(number)?.local ?? 0) }
+  var nextLocalNumber: Int32? { current?.nextNumber.map { Int32($0) } }
+
+  func bind(_ number: Int32, to address: SocketAddress) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { $0.bind($1, to: address) }
+  }
+
+  func listen(_ number: Int32, backlog: Int32) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { $0.listen($1, backlog: backlog) }
+  }
+
+  func connect(_ number: Int32, to address: SocketAddress) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { $0.connect($1, to: address) }
+  }
+
+  func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?) {
+    withSocket(number, else: (-Errno.badDescriptor, nil)) { kernel, socket in
+      let (result, peer) = kernel.accept(socket)
+      return (global(result, of: kernel), peer)
+    }
+  }
+
+  func shutdown(_ number: Int32, how: Int32) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { $0.shutdown($1, isBoth: how != SocketKind.sendingSide) }
+  }
+
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
+    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
+      return -Int(Errno.badDescriptor)
+    }
+    return kernel.receive(socket, into: &memory, atMost: limit, peeking: peeking)
+  }
+
+  func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
+    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
+      return -Int(Errno.badDescriptor)
+    }
+    return kernel.send(socket, bytes)
+  }
+
+  func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
+    withSocket(number, else: (-Errno.badDescriptor, nil)) { $0.address(of: $1, isPeer: isPeer) }
+  }
+
+  func setOption(_ option: RawOption, of number: Int32, to value: [UInt8]) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { $0.setOption(option, of: $1, to: value) }
+  }
+
+  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: [UInt8]) {
+    withSocket(number, else: (-Errno.badDescriptor, [])) { $0.option(option, of: $1) }
+  }
+
+  func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) {
+    withSocket(number, else: (-Errno.badDescriptor, nil)) { (0, $0.tcpInfo(of: $1)) }
+  }
+
+  func receivableBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.machine.incoming.count } }
+  func unacknowledgedBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $0.unacknowledgedBytes($1) } }
+
+  func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
+    guard let kernel = current else { return -Errno.networkDown }
+    return global(kernel.createEpoll(whenReady: whenReady), of: kernel)
+  }
+
+  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
+    // Nothing would wait for the events of a real descriptor.
+    if number < SimulatedDescriptors.first { return -Errno.notPermitted }
+    guard let (kernel, local) = locate(number), let place = locate(epoll), place.kernel === kernel else {
+      return -Errno.badDescriptor
+    }
+    return kernel.watch(local, with: place.local, token: token, interest: interest, isNew: isNew)
+  }
+
+  func stopWatching(_ number: Int32, with epoll: Int32) {
+    if let (kernel, local) = locate(number), let place = locate(epoll) {
+      kernel.stopWatching(local, with: place.local)
+    }
+  }
+
+  func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int {
+    guard let (kernel, local) = locate(epoll) else { return 0 }
+    return kernel.epoll(at: local)?.take(into: &events, atMost: limit) ?? 0
+  }
+
+  func addresses(of name: String, isIPv4: Bool) -> [SocketAddress] {
+    if name.lowercased() == "localhost" { return [isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0)] }
+    guard let host = names[name.lowercased()] else { return [] }
+    let addresses = nodes[host].addresses
+    return [isIPv4 ? .ipv4(addresses.ipv4, port: 0) : .ipv6(addresses.ipv6, port: 0)]
+  }
+}

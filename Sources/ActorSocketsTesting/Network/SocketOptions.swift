@@ -1,0 +1,71 @@
+internal import SocketSystem
+
+/// The options of a simulated socket: socket(7), tcp(7), ip(7), ipv6(7). An accepted socket starts with a copy of its listener's.
+///
+/// Options that change nothing in a simulation are kept, so that reading them gives what was set.
+struct SocketOptions {
+  private var kept: [RawOption: [UInt8]] = [:]
+
+  var reusesAddress = false
+  var reusesPort = false
+  var isIPv6Only = false
+  var keepsAlive = false
+  var keepAlive = TCPMachine.KeepAlive(idle: 7_200 * TCPMachine.second, interval: 75 * TCPMachine.second, count: 9)
+  var userTimeout: Int64 = 0
+  /// SO_LINGER with a time of zero: close(2) resets.
+  var discardsOnClose = false
+  var sendBuffer: Int?
+  var receiveBuffer: Int?
+
+  /// Sets an option.
+  ///
+  /// - Returns: 0, or a negative error.
+  mutating func set(_ option: RawOption, to value: [UInt8]) -> Int32 {
+    guard value.count >= 4 || option.isText else { return -Errno.invalidArgument }
+    let number = value.count >= 4 ? Int32(kernelBytes: value) : 0
+    switch option {
+    case .reuseAddress: reusesAddress = number != 0
+    case .reusePort: reusesPort = number != 0
+    case .ipv6Only: isIPv6Only = number != 0
+    case .linger: discardsOnClose = number != 0 && Int32(kernelBytes: Array(value.dropFirst(4))) == 0
+    case .keepAlive: keepsAlive = number != 0
+    case .keepAliveIdle: keepAlive.idle = Int64(number) * TCPMachine.second
+    case .keepAliveInterval: keepAlive.interval = Int64(number) * TCPMachine.second
+    case .keepAliveCount: keepAlive.count = Int(number)
+    case .userTimeout: userTimeout = Int64(number) * 1_000_000
+    // The kernel doubles what is set, and has least values: socket(7).
+    case .sendBuffer:
+      sendBuffer = max(4_608, 2 * Int(number))
+      return 0
+    case .receiveBuffer:
+      receiveBuffer = max(2_304, 2 * Int(number))
+      return 0
+    case .pendingError, .type, .protocol, .domain, .isListening: return -Errno.noProtocolOption
+    default: break
+    }
+    kept[option] = value
+    return 0
+  }
+
+  /// The value that was set, or the initial one.
+  func value(_ option: RawOption) -> [UInt8] {
+    if let value = kept[option] { return value }
+    switch option {
+    case .sendBuffer: return Int32(clamping: sendBuffer ?? 2 * TCPMachine().sendBuffer).kernelBytes
+    case .receiveBuffer: return Int32(clamping: receiveBuffer ?? 2 * TCPMachine().receiveBuffer).kernelBytes
+    case .linger: return Int32(0).kernelBytes + Int32(0).kernelBytes
+    case .keepAliveIdle: return Int32(7_200).kernelBytes
+    case .keepAliveInterval: return Int32(75).kernelBytes
+    case .keepAliveCount: return Int32(9).kernelBytes
+    default: return Int32(option.isTimeToLive ? 64 : 0).kernelBytes
+    }
+  }
+
+  /// Gives the options to a machine. Half of a buffer's size counts, because the kernel's number includes its own memory for each packet.
+  func apply(to machine: inout TCPMachine) {
+    machine.keepAlive = keepsAlive ? keepAlive : nil
+    machine.userTimeout = userTimeout
+    if let sendBuffer { machine.sendBuffer = sendBuffer / 2 }
+    if let receiveBuffer { machine.receiveBuffer = receiveBuffer / 2 }
+  }
+}

@@ -1,0 +1,97 @@
+// What happens to a connection when nothing arrives: RFC 6298, RFC 9293 (sections 3.8.3, 3.8.4 and 3.8.6.1), and tcp(7) for the limits.
+
+internal import SocketSystem
+
+/// The estimate of the round-trip time: RFC 6298. Times are in nanoseconds.
+struct RoundTrip {
+  private(set) var smoothed: Int64?
+  private(set) var variation: Int64 = 0
+
+  mutating func measured(_ time: Int64) {
+    guard let old = smoothed else {
+      smoothed = time
+      variation = time / 2
+      return
+    }
+    variation += (abs(time - old) - variation) / 4
+    smoothed = old + (time - old) / 8
+  }
+
+  /// How long to wait for an acknowledgement; a second if nothing is known.
+  var timeout: Int64 {
+    guard let smoothed else { return TCPMachine.second }
+    return min(smoothed + max(200_000_000, 4 * variation), 120 * TCPMachine.second)
+  }
+}
+
+extension TCPMachine {
+  /// How long to wait before the next repair: it doubles, up to two minutes.
+  var timeout: Int64 {
+    let longest = 120 * Self.second
+    return retries >= 12 ? longest : min(longest, roundTrip.timeout << Int64(retries))
+  }
+
+  /// The probes of a closed window that are made as if they were the first after an answer.
+  static let answeredProbes = 10
+
+  /// When the machine must hear of the time; `nil` if it waits for nothing.
+  var nextTimer: Int64? {
+    [retransmitAt, keepAliveAt, forgetAt].compactMap { $0 }.min()
+  }
+
+  private var keepAliveAt: Int64? {
+    guard let keepAlive, retransmitAt == nil else { return nil }
+    switch state {
+    case .established, .closeWait, .finWait2:
+      return heardAt + keepAlive.idle + Int64(probes) * keepAlive.interval
+    default: return nil
+    }
+  }
+
+  /// Time has passed.
+  mutating func timeHasCome(_ now: Int64) {
+    if let forgetAt, forgetAt <= now { return vanish() }
+    if let retransmitAt, retransmitAt <= now { retransmit(at: now) }
+    if let keepAliveAt, keepAliveAt <= now { probe(at: now) }
+  }
+
+  private mutating func retransmit(at now: Int64) {
+    let since = troubleSince ?? now - timeout
+    troubleSince = since
+    let isOpening = state == .synSent || state == .synReceived
+    let isLost: Bool =
+      if userTimeout > 0 {
+        now - since >= userTimeout && retries > 0
+      } else if isOpening {
+        retries >= (state == .synSent ? 6 : 5)
+      } else {
+        // tcp_retries2 is 15, tcp_orphan_retries is 8. A probe that is answered starts anew.
+        retries >= (isOrphan ? 8 : 15)
+      }
+    if isLost {
+      if state == .synReceived { return vanish() }
+      return fail(Errno.timedOut)
+    }
+    retries += 1
+    duplicates = 0
+    if sent > unacknowledged {
+      recoverUntil = sent
+      repair()
+    } else {
+      // The peer's window is closed. An old number makes the peer answer.
+      acknowledge(sequence: unacknowledged - 1)
+    }
+    retransmitAt = userTimeout > 0 ? min(now + timeout, max(now + 1, since + userTimeout)) : now + timeout
+  }
+
+  private mutating func probe(at now: Int64) {
+    guard let keepAlive else { return }
+    let isLost = userTimeout > 0 ? now - heardAt >= userTimeout && probes > 0 : probes >= keepAlive.count
+    if isLost {
+      emitReset()
+      return fail(Errno.timedOut)
+    }
+    probes += 1
+    acknowledge(sequence: unacknowledged - 1)
+  }
+}

@@ -1,0 +1,158 @@
+public import ActorSockets
+internal import SocketSystem
+
+/// A computer in the network of a simulation.
+///
+/// ```swift
+/// try await simulation.run {
+///   let server = simulation.host("server")
+///   server.start { try await runServer() }
+///   let client = simulation.host("client")
+///   let answer = try await client.run {
+///     let connection = try await TCPConnection.connect(to: "server:80")
+///     …
+///   }
+/// }
+/// ```
+///
+/// A program on a host uses the framework as everywhere: ``Reactor/shared`` is the host's reactor, and connections and listeners are in the
+/// network of the simulation. Other hosts find it by its name, in upper or lower case, or by its addresses. The tasks that a program
+/// creates run on its host.
+///
+/// Use hosts within the simulated program only; elsewhere their methods stop the program, because they would race with it.
+///
+/// A host does not hide the memory of the process. Programs of several hosts that use the same objects do what no real ones could.
+public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
+  let number: Int
+  /// The name that other hosts can look up.
+  public let name: String
+
+  /// How a host stops.
+  public enum Crash: Hashable, Sendable {
+    /// The program is killed. The kernel lives on: it ends the connections, and resets those with bytes that the program had not read.
+    case process
+    /// The power fails. Peers hear nothing, until they send something after the host has restarted: then it resets the connection.
+    case power
+  }
+
+  /// The addresses of the host, IPv4 first.
+  public var addresses: [IPAddress] {
+    let addresses = thread.network.addresses(of: number)
+    return [.ipv4(addresses.ipv4), .ipv6(addresses.ipv6)]
+  }
+
+  /// Whether the host has crashed and not restarted.
+  public var isDown: Bool { thread.hosts[number].state == .crashed }
+
+  private var thread: VirtualThread { .required }
+
+  // MARK: Programs
+
+  /// Runs a program on this host, and waits for it.
+  ///
+  /// *Cancellation* of the caller cancels the program.
+  ///
+  /// - Parameter program: The program.
+  /// - Returns: What the program returns.
+  /// - Throws: What the program throws; ``SimulationError`` with the code `.crashed` if the host is down or crashes meanwhile.
+  public func run<Result: Sendable>(_ program: @escaping @Sendable () async throws -> Result) async throws -> Result {
+    let outcome = HostOutcome<Result>()
+    let error = SimulationError(.crashed, "\(name) has crashed")
+    thread.launch(on: number, onCrash: { outcome.set(.failure(error)) }) { ends in
+      outcome.task = Task {
+        let result: Swift.Result<Result, any Error>
+        do { result = .success(try await program()) } catch { result = .failure(error) }
+        ends()
+        outcome.set(result)
+      }
+    }
+    return try await outcome.value()
+  }
+
+  /// Starts a program on this host, and starts it again whenever the host restarts. If it throws, the simulation ends with its error;
+  /// `CancellationError` is ignored.
+  ///
+  /// *Cancellation*: the program is not cancelled with the task that starts it. It stops when the host crashes or the simulation ends.
+  ///
+  /// - Parameter program: The program. It replaces an earlier one at the next restart.
+  public func start(_ program: @escaping @Sendable () async throws -> Void) {
+    let thread = thread
+    thread.hosts[number].program = program
+    if !isDown { thread.runProgram(of: number) }
+  }
+
+  // MARK: Faults
+
+  /// Stops everything on this host at once. Its tasks never continue, and nothing that they would do at their end happens: no `defer`, no
+  /// `catch`. Their memory is not freed. Calls of ``run(_:)`` that wait throw.
+  ///
+  /// A task of this host that is in a method of a default actor goes on until it waits, because that actor may have other users. Do not
+  /// call this on the host that runs the simulation's own program.
+  ///
+  /// - Parameter kind: How the host stops.
+  public func crash(_ kind: Crash = .power) { thread.crash(number, keepsKernel: kind == .process) }
+
+  /// Starts this host again after a crash, and the program that ``start(_:)`` was given. It does nothing on a host that is not down.
+  public func restart() { thread.restart(number) }
+
+  /// Stops the programs of this host for a while. Its kernel continues: it answers peers, accepts connections up to the backlog, and
+  /// receives bytes up to the size of its buffers.
+  public func pause() { thread.pause(number) }
+
+  /// Continues the programs of this host. Everything that became ready meanwhile runs now.
+  public func resume() { thread.resume(number) }
+
+  /// Limits what the programs of this host can open.
+  ///
+  /// - Parameters:
+  ///   - descriptors: One more than the highest descriptor, 1 to 65,536: RLIMIT_NOFILE. A reactor needs one.
+  ///   - ports: The ports that are chosen for outgoing connections and for listeners on port 0. They do not include port 0.
+  public func setLimits(descriptors: Int = 65_536, ports: ClosedRange<UInt16> = 32_768...60_999) {
+    thread.network.limit(number, descriptors: max(1, descriptors), ports: max(1, ports.lowerBound)...ports.upperBound)
+  }
+
+  /// The name of the host.
+  public var description: String { name }
+}
+
+/// The outcome of a program on a host, for the one who waits for it.
+private final class HostOutcome<Value: Sendable>: Sendable {
+  private struct State {
+    var result: Result<Value, any Error>?
+    var waiter: CheckedContinuation<Void, Never>?
+    var task: Task<Void, Never>?
+  }
+  private let state = Locked(State())
+
+  var task: Task<Void, Never>? {
+    get { state.withLock { $0.task } }
+    set { state.withLock { $0.task = newValue } }
+  }
+
+  /// Sets the outcome, once. Later calls do nothing.
+  func set(_ result: Result<Value, any Error>) {
+    let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      if state.result != nil { return nil }
+      state.result = result
+      return state.waiter.take()
+    }
+    waiter?.resume()
+  }
+
+  /// Waits for the outcome. Cancellation cancels the program.
+  func value() async throws -> Value {
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isDone = state.withLock { state in
+          if state.result == nil { state.waiter = continuation }
+          return state.result != nil
+        }
+        if isDone { continuation.resume() }
+      }
+    } onCancel: {
+      task?.cancel()
+    }
+    guard let result = state.withLock({ $0.result }) else { throw CancellationError() }
+    return try result.get()
+  }
+}

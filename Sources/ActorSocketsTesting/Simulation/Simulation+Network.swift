@@ -1,0 +1,84 @@
+extension Simulation {
+  /// The host with a name. A new name adds a host: its addresses are 10.0.0.2 and fd00::2 for the first, and so on. The simulation's own
+  /// program runs on the host `main`, which has 10.0.0.1 and fd00::1.
+  ///
+  /// Call it within the simulated program; elsewhere it stops the program.
+  ///
+  /// - Parameter name: The name. Names that differ only in case are different hosts, but the look-up finds the last of them.
+  /// - Returns: The host.
+  public func host(_ name: String) -> SimulatedHost {
+    SimulatedHost(number: VirtualThread.required.host(named: name), name: name)
+  }
+
+  /// The link between all hosts that were given no other one. Within the simulated program only.
+  public var defaultLink: NetworkLink {
+    get { VirtualThread.required.network.defaultLink }
+    set { VirtualThread.required.network.defaultLink = newValue }
+  }
+
+  /// Changes the link from one host to another. What is on its way already arrives when it would have arrived before. Within the simulated
+  /// program only.
+  ///
+  /// - Parameters:
+  ///   - link: The link.
+  ///   - sender: The host that sends.
+  ///   - receiver: The host that receives.
+  public func setLink(_ link: NetworkLink, from sender: SimulatedHost, to receiver: SimulatedHost) {
+    VirtualThread.required.network.setLink(link, from: sender.number, to: receiver.number)
+  }
+
+  /// Changes the links between two hosts, in both directions. Within the simulated program only.
+  ///
+  /// - Parameters:
+  ///   - link: The link.
+  ///   - one: A host.
+  ///   - other: The other host.
+  public func setLink(_ link: NetworkLink, between one: SimulatedHost, and other: SimulatedHost) {
+    setLink(link, from: one, to: other)
+    setLink(link, from: other, to: one)
+  }
+
+  /// The link from one host to another. Within the simulated program only.
+  ///
+  /// - Parameters:
+  ///   - sender: The host that sends.
+  ///   - receiver: The host that receives.
+  /// - Returns: The link.
+  public func link(from sender: SimulatedHost, to receiver: SimulatedHost) -> NetworkLink {
+    VirtualThread.required.network.link(from: sender.number, to: receiver.number)
+  }
+
+  /// Cuts all links between two groups of hosts, in both directions. What is on its way still arrives. Within the simulated program only.
+  ///
+  /// - Parameters:
+  ///   - group: Hosts.
+  ///   - others: Other hosts.
+  public func partition(_ group: [SimulatedHost], from others: [SimulatedHost]) { cut(group, others, true) }
+
+  /// Repairs all links between two groups of hosts, in both directions. Within the simulated program only.
+  ///
+  /// - Parameters:
+  ///   - group: Hosts.
+  ///   - others: Other hosts.
+  public func repair(_ group: [SimulatedHost], and others: [SimulatedHost]) { cut(group, others, false) }
+
+  private func cut(_ group: [SimulatedHost], _ others: [SimulatedHost], _ isCut: Bool) {
+    for one in group {
+      for other in others where one != other {
+        for (sender, receiver) in [(one, other), (other, one)] {
+          var link = link(from: sender, to: receiver)
+          link.isCut = isCut
+          setLink(link, from: sender, to: receiver)
+        }
+      }
+    }
+  }
+}
+
+extension VirtualThread {
+  /// The thread of the simulation in which the calling code runs.
+  static var required: VirtualThread {
+    guard let thread = current else { preconditionFailure("hosts and links belong to the simulated program") }
+    return thread
+  }
+}

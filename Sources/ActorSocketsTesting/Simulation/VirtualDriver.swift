@@ -1,0 +1,41 @@
+internal import EpollReactor
+internal import SocketSystem
+
+/// Runs the iterations of a simulated reactor.
+final class VirtualDriver: LoopDriver, @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): `thread` and `owner` never change. The rest is the state of that thread.
+  private(set) weak var thread: VirtualThread?
+  /// The host whose reactor this is.
+  let owner: HostLife
+  private weak var reactor: Reactor?
+  /// The loop; `nil` before it began, and after its end.
+  private(set) weak var loop: EventLoop?
+  var isScheduled = false
+  var hasBegun = false
+  /// When the reactor's next deadline comes.
+  var timer: DeadlineHeap<VirtualThread.Work>.Key?
+
+  init(_ thread: VirtualThread, _ owner: HostLife) {
+    self.thread = thread
+    self.owner = owner
+  }
+
+  func drives(_ loop: EventLoop) { self.loop = loop }
+  func wake() { thread?.wakeReactor(self) }
+
+  func runOnWorkers(_ job: UnownedJob) {
+    guard let thread else { return WorkerPool.shared.add([job]) }
+    if thread.add(.worker(job)) { return }
+    // The pool may start a worker for the job. It must not start one in the simulation.
+    thread.leave { WorkerPool.shared.add([job]) }
+  }
+
+  var defaultReactor: Reactor? { thread?.defaultReactor }
+  var driverOfNewReactor: (any LoopDriver)? { thread?.makeDriver() }
+
+  /// Ends the sockets of the reactor.
+  func shutDown() {
+    guard let loop else { return }
+    loop.submit { loop.shutDown() }
+  }
+}

@@ -1,0 +1,48 @@
+internal import EpollReactor
+
+// A host of a simulation: what runs there, and what has stopped.
+//
+// Each task belongs to the host whose program created it, for as long as it lives. A host that crashes does not cancel its tasks, because
+// a program whose power fails does not clean up: the tasks stop where they are. Only what is already under way in a default actor
+// continues until the task waits, because another host's tasks may use that actor, too. That is as if the crash had come a little later.
+//
+//              ┌──────resume──────┐
+//              ▼                  │
+//           running ──pause──▶ paused
+//            │   ▲                │
+//          crash └──restart──┐  crash
+//            ▼               │    ▼
+//          crashed ──────────┴────┘
+
+/// A host of a simulation, as its thread knows it.
+struct VirtualHost {
+  enum State { case running, paused, crashed }
+
+  let name: String
+  var state = State.running
+  /// How often the host has crashed. Work of an earlier life does not run.
+  var life = 0
+  /// What became ready while the host was paused.
+  var held: [VirtualThread.Work] = []
+  var reactor: Reactor?
+  /// What runs again when the host restarts.
+  var program: (@Sendable () async throws -> Void)?
+  /// Ends the wait for each program that runs, because the host has crashed.
+  var crashHandlers: [Int: () -> Void] = [:]
+  private var nextHandler = 0
+
+  init(_ name: String) { self.name = name }
+
+  /// Keeps a function that is called once if the host crashes.
+  mutating func onCrash(_ body: @escaping () -> Void) -> Int {
+    nextHandler += 1
+    crashHandlers[nextHandler] = body
+    return nextHandler
+  }
+}
+
+/// A host and one of its lives.
+struct HostLife: Hashable {
+  let host: Int
+  let life: Int
+}

@@ -1,0 +1,49 @@
+// The reactors of the hosts: who uses which, and when they run.
+
+internal import EpollReactor
+internal import SocketSystem
+
+extension VirtualThread {
+  /// The reactor that sockets of the current host use by default.
+  var defaultReactor: Reactor {
+    let owner = currentOwner
+    if let reactor = hosts[owner.host].reactor, isAlive(owner) { return reactor }
+    let reactor = Reactor(isShared: true, driver: makeDriver())
+    if isAlive(owner) { hosts[owner.host].reactor = reactor }
+    return reactor
+  }
+
+  /// Makes what drives another reactor of the current host.
+  func makeDriver() -> VirtualDriver {
+    let driver = VirtualDriver(self, currentOwner)
+    drivers.removeAll { $0.loop == nil && $0.hasBegun }
+    drivers.append(driver)
+    // The first iteration finds out that there is nothing to do. From then on the reactor wakes its driver.
+    scheduleReactor(driver)
+    return driver
+  }
+
+  func runReactor(_ driver: VirtualDriver) {
+    if let timer = driver.timer.take() { schedule.remove(timer) }
+    driver.isScheduled = false
+    driver.hasBegun = true
+    switch driver.loop?.iterate() {
+    case .some(.none): scheduleReactor(driver)
+    case .sleep(let time):
+      if let time { driver.timer = schedule.add(Work(kind: .reactorDeadline(driver), owner: driver.owner), at: time) }
+    case .end, nil: break
+    }
+  }
+
+  func scheduleReactor(_ driver: VirtualDriver) {
+    if driver.isScheduled { return }
+    driver.isScheduled = true
+    schedule.add(Work(kind: .reactor(driver), owner: driver.owner))
+  }
+
+  /// Wakes a reactor. Any thread.
+  func wakeReactor(_ driver: VirtualDriver) {
+    if VirtualThread.current === self { return scheduleReactor(driver) }
+    addOutside(.reactor(driver))
+  }
+}

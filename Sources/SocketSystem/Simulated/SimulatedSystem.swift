@@ -1,0 +1,137 @@
+// Where system calls go in a simulation.
+//
+// A simulation answers the calls on its own sockets. Everything above the calls runs unchanged, so a simulated program exercises the code
+// that it runs on Linux.
+//
+// Invariants:
+// - The number of a descriptor says whether it is simulated: at least `SimulatedDescriptors.first`. Linux gives no process so many. So the
+//   real path costs one comparison with a constant in each call.
+// - A call on a simulated descriptor goes to the simulation of the calling thread. On a thread without one it fails with EBADF, and
+//   closing does nothing, because the simulation has ended.
+// - A thread in a simulation makes only simulated sockets.
+
+import Glibc
+
+/// The system calls that a simulation answers. Each method corresponds to the call of its name; those that return a number return
+/// `-errno` when they fail.
+package protocol SimulatedSystem: AnyObject {
+  /// socket(2), nonblocking.
+  func socket(family: Int32, type: Int32) -> Int32
+  /// close(2).
+  func close(_ number: Int32)
+  /// getrlimit(2) of RLIMIT_NOFILE, for the host whose code runs.
+  var descriptorLimit: Int { get }
+  /// The number that a descriptor has on its host, which is below that limit.
+  func localNumber(of number: Int32) -> Int32
+  /// The number on its host that the next descriptor would get; `nil` if the limit is reached.
+  var nextLocalNumber: Int32? { get }
+
+  func bind(_ number: Int32, to address: SocketAddress) -> Int32
+  func listen(_ number: Int32, backlog: Int32) -> Int32
+  func connect(_ number: Int32, to address: SocketAddress) -> Int32
+  /// accept4(2): the new descriptor and the address of its peer.
+  func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?)
+  /// shutdown(2), with SHUT_WR or SHUT_RDWR.
+  func shutdown(_ number: Int32, how: Int32) -> Int32
+  /// recv(2). Appends at most `limit` bytes, and no more than there is room for; with `peeking`, the bytes stay.
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int
+  /// send(2).
+  func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int
+
+  /// getsockname(2), or getpeername(2).
+  func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?)
+  /// setsockopt(2).
+  func setOption(_ option: RawOption, of number: Int32, to value: [UInt8]) -> Int32
+  /// getsockopt(2).
+  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: [UInt8])
+  /// getsockopt(2) with TCP_INFO.
+  func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?)
+  /// ioctl(2) with FIONREAD.
+  func receivableBytes(_ number: Int32) -> Int
+  /// ioctl(2) with SIOCOUTQ.
+  func unacknowledgedBytes(_ number: Int32) -> Int
+
+  /// epoll_create1(2).
+  ///
+  /// - Parameter whenReady: Called when events wait that did not before.
+  /// - Returns: The descriptor, or a negative error.
+  func createEpoll(whenReady: @escaping () -> Void) -> Int32
+  /// epoll_ctl(2) with EPOLL_CTL_ADD, or with EPOLL_CTL_MOD. Edge-triggered.
+  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32
+  /// epoll_ctl(2) with EPOLL_CTL_DEL.
+  func stopWatching(_ number: Int32, with epoll: Int32)
+  /// epoll_wait(2), without waiting.
+  ///
+  /// - Returns: The number of events.
+  func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int
+
+  /// getaddrinfo(3): the addresses of a host.
+  func addresses(of name: String, isIPv4: Bool) -> [SocketAddress]
+}
+
+/// The descriptors of simulated sockets.
+package enum SimulatedDescriptors {
+  /// The lowest number. The kernel's own limit, /proc/sys/fs/nr_open, cannot be raised that far.
+  package static let first: Int32 = 1 << 30
+
+  /// Holds a simulation for `system`.
+  package final class Place {
+    fileprivate let system: any SimulatedSystem
+    package init(_ system: any SimulatedSystem) { self.system = system }
+  }
+
+  private static let place = ThreadLocal<Place>(.simulation)
+
+  /// The simulation of the calling thread; `nil` if it has none.
+  package static var system: (any SimulatedSystem)? { place.object?.system }
+
+  /// Whether the calling thread is in a simulation.
+  package static var isActive: Bool { place.object != nil }
+
+  /// Runs `body` on the calling thread in a simulation, or outside of any if it is `nil`.
+  package static func using<Result>(_ simulation: Place?, _ body: () throws -> Result) rethrows -> Result {
+    let before = place.object
+    place.object = simulation
+    defer { place.object = before }
+    return try body()
+  }
+}
+
+extension BorrowedDescriptor {
+  /// Whether a simulation answers the calls on this descriptor.
+  @inline(__always) var isSimulated: Bool { number >= SimulatedDescriptors.first }
+
+  /// Makes a call that a simulation answers.
+  @inline(never)
+  func simulated(_ call: String, _ body: (any SimulatedSystem) -> Int32) throws(SystemError) -> Int32 {
+    let result = SimulatedDescriptors.system.map(body) ?? -EBADF
+    if result < 0 { throw SystemError(call: call, errno: -result) }
+    return result
+  }
+
+  /// Makes a transfer that a simulation answers.
+  @inline(never)
+  func simulatedTransfer(_ body: (any SimulatedSystem) -> Int) -> Int {
+    SimulatedDescriptors.system.map(body) ?? -Int(EBADF)
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// Appends copies of bytes of an array, as many as fit.
+  ///
+  /// - Returns: The number of bytes.
+  @discardableResult
+  package mutating func append(_ bytes: [UInt8], in range: Range<Int>) -> Int {
+    let count = min(range.count, freeCapacity)
+    // SAFETY: both ranges are inside their memory, and an array's memory is not that of an output span.
+    unsafe withUnsafeMutableBufferPointer { memory, initialized in
+      unsafe bytes.withUnsafeBytes { source in
+        let target = UnsafeMutableRawBufferPointer(memory)
+        unsafe UnsafeMutableRawBufferPointer(rebasing: target[initialized...]).copyMemory(
+          from: UnsafeRawBufferPointer(rebasing: source[range.prefix(count)]))
+      }
+      initialized += count
+    }
+    return count
+  }
+}

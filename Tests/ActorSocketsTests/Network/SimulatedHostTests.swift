@@ -1,0 +1,322 @@
+import ActorSockets
+import ActorSocketsTesting
+import TestSupport
+import Testing
+
+/// Programs on the hosts of a simulation.
+@Suite struct SimulatedHostTests {
+  /// A server that answers each line with the same line in capitals.
+  @Sendable static func server() async throws {
+    let listener = try TCPListener.bind(to: .port(80))
+    try await listener.serve { connection in
+      for try await line in connection.lines { try await connection.write(utf8: line.uppercased() + "\n") }
+    }
+  }
+
+  /// Sends lines to the server, and checks its answers.
+  @Sendable static func client(_ lines: Int, to server: String = "server", port: UInt16 = 80) async throws {
+    let connection = try await TCPConnection.connect(to: .host(server, port: port))
+    for number in 0..<lines {
+      try await connection.write(utf8: "line \(number)\n")
+      let answer = try await connection.read(until: .lf)
+      try #require(answer == Array("LINE \(number)\n".utf8))
+    }
+    await connection.close()
+  }
+
+  @Test func `Programs on two hosts talk to each other, and each packet takes its time`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        simulation.host("server").start(Self.server)
+        try await simulation.host("client").run { try await Self.client(10) }
+      }
+      // The handshake and ten questions take a round trip each, and the end of the connection another.
+      #expect(simulation.clock.now.elapsed >= .milliseconds(22))
+      #expect(simulation.clock.now.elapsed < .milliseconds(40))
+    }
+  }
+
+  @Test func `The same seed gives the same packets at the same times`() async throws {
+    try await within("all have run") {
+      var hashes: Set<UInt64> = []
+      for seed in 0..<20 as Range<UInt64> {
+        var traces: Set<[String]> = []
+        for _ in 0..<2 {
+          let simulation = Simulation(seed: seed, order: .random)
+          try await simulation.run {
+            simulation.defaultLink = NetworkLink(
+              latency: .uniform(.milliseconds(1), .milliseconds(30)), bandwidth: 1_000_000, loss: 0.05)
+            simulation.host("server").start(Self.server)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+              for number in 0..<3 {
+                group.addTask { try await simulation.host("client \(number)").run { try await Self.client(5) } }
+              }
+              try await group.waitForAll()
+            }
+          }
+          traces.insert(simulation.trace + ["\(simulation.traceHash)"])
+          hashes.insert(simulation.traceHash)
+        }
+        #expect(traces.count == 1, "seed \(seed)")
+      }
+      #expect(hashes.count == 20)
+    }
+  }
+
+  // MARK: Names and addresses
+
+  @Test func `Hosts find each other by name and by address, in both families`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let server = simulation.host("server")
+        server.start(Self.server)
+        try #require(server.addresses.map(\.description) == ["10.0.0.2", "fd00::2"])
+        for name in ["server", "SERVER", "10.0.0.2", "fd00::2"] {
+          try await simulation.host("client").run { try await Self.client(1, to: name) }
+        }
+        try await server.run { try await Self.client(1, to: "localhost") }
+        for family in [AddressFamily.ipv4, .ipv6] {
+          let found = try await SystemResolver().addresses(of: "server", family: family)
+          #expect(found.map { IPAddress($0) } == server.addresses.filter { $0.isIPv4 == (family == .ipv4) })
+        }
+        await expectError(.hostNotFound) { try await Self.client(1, to: "nobody") }
+        await expectError(.connectionRefused) { try await Self.client(1, port: 81) }
+        await expectError(.unreachable) { try await Self.client(1, to: "192.0.2.1") }
+      }
+    }
+  }
+
+  @Test func `The addresses of a connection are those of its hosts`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
+        let client = try await simulation.host("client").run {
+          try await TCPConnection.connect(to: .host("10.0.0.2", port: 80))
+        }
+        let server = try await listener.accept()
+        #expect(client.remoteAddress?.description == "10.0.0.2:80")
+        #expect(server.localAddress?.unmapped.description == "10.0.0.2:80")
+        #expect(server.remoteAddress?.unmapped == client.localAddress)
+        #expect(client.localAddress.flatMap { IPAddress($0) }?.description == "10.0.0.3")
+      }
+    }
+  }
+
+  // MARK: Crashes and pauses
+
+  @Test func `A peer of a host whose power fails finds out by probes, after the time that they take`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let server = simulation.host("server")
+        server.start(Self.server)
+        let connection = try await TCPConnection.connect(to: .host("server", port: 80))
+        try await connection.write(utf8: "one\n")
+        _ = try await connection.read(until: .lf)
+        let heard = simulation.clock.now
+        server.crash(.power)
+        await expectError(.timedOut) { _ = try await connection.read(until: .lf) }
+        // 60 seconds of silence, and six probes, 10 seconds apart.
+        let waited = heard.duration(to: simulation.clock.now)
+        #expect(waited > .seconds(119) && waited < .seconds(121), "\(waited)")
+      }
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `A killed program ends its connections, and resets those with unread bytes`(hasUnread: Bool) async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let server = simulation.host("server")
+        let listener = try await server.run { try TCPListener.bind(to: .port(80)) }
+        let client = try await TCPConnection.connect(to: .host("server", port: 80))
+        let accepted = try await listener.accept()
+        if hasUnread {
+          try await client.write(utf8: "unread")
+          try await simulation.clock.sleep(for: .seconds(1))
+        }
+        server.crash(.process)
+        if hasUnread {
+          await expectError(.connectionReset) { _ = try await client.read(upTo: 1) }
+        } else {
+          #expect(try await client.read(upTo: 1) == nil)
+        }
+        withExtendedLifetime(accepted) {}
+      }
+    }
+  }
+
+  @Test func `After a restart the program runs again, and earlier connections are reset when they are used`()
+    async throws
+  {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let server = simulation.host("server")
+        server.start(Self.server)
+        let connection = try await TCPConnection.connect(to: .host("server", port: 80))
+        server.crash()
+        #expect(server.isDown)
+        await expectError(.timedOut) { try await Self.connect(within: .seconds(5)) }
+        server.restart()
+        try await Self.client(3)
+        try await connection.write(utf8: "anyone?\n")
+        await expectError(.connectionReset) { _ = try await connection.read(until: .lf) }
+      }
+    }
+  }
+
+  @Test func `What a crashed host had begun never goes on, and whoever waits for it hears of the crash`() async throws {
+    try await within("the simulation is over") {
+      let log = Locked<[String]>([])
+      let simulation = Simulation()
+      try await simulation.run {
+        let host = simulation.host("host")
+        let waiter = Task {
+          try await host.run {
+            defer { log.withLock { $0.append("cleaned up") } }
+            log.withLock { $0.append("began") }
+            try? await Task.sleep(for: .seconds(10))
+            log.withLock { $0.append("went on") }
+          }
+        }
+        try await simulation.clock.sleep(for: .seconds(5))
+        host.crash()
+        let error = await #expect(throws: SimulationError.self) { try await waiter.value }
+        #expect(error?.code == .crashed)
+        let later = await #expect(throws: SimulationError.self) { try await host.run {} }
+        #expect(later?.code == .crashed)
+        try await simulation.clock.sleep(for: .seconds(10))
+      }
+      #expect(log.withLock { $0 } == ["began"])
+    }
+  }
+
+  @Test func `A paused host answers when it continues`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let server = simulation.host("server")
+        server.start(Self.server)
+        let connection = try await TCPConnection.connect(to: .host("server", port: 80))
+        server.pause()
+        try await connection.write(utf8: "slow\n")
+        await expectError(.timedOut) { _ = try await connection.read(until: .lf, timeout: .seconds(30)) }
+        server.resume()
+        #expect(try await connection.read(until: .lf) == Array("SLOW\n".utf8))
+      }
+      #expect(simulation.clock.now.elapsed < .seconds(31))
+    }
+  }
+
+  @Test func `The error of a host's program ends the simulation`() async throws {
+    struct Broken: Error {}
+    try await within("the simulation is over") {
+      await #expect(throws: Broken.self) {
+        let simulation = Simulation()
+        try await simulation.run {
+          simulation.host("server").start { throw Broken() }
+          try await simulation.clock.sleep(for: .seconds(1_000))
+        }
+      }
+    }
+  }
+
+  @Sendable static func connect(within timeout: Timeout?) async throws {
+    _ = try await TCPConnection.connect(to: .host("server", port: 80), timeout: timeout)
+  }
+
+  // MARK: Links
+
+  @Test func `A stream survives lost packets, and keeps to the bandwidth`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation(seed: 3)
+      try await simulation.run {
+        simulation.defaultLink = NetworkLink(latency: .fixed(.milliseconds(10)), bandwidth: 8_000_000, loss: 0.02)
+        let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
+        let client = try await TCPConnection.connect(to: .host("server", port: 80))
+        let server = try await listener.accept()
+        let bytes = pattern(1_000_000)
+        let writing = Task {
+          try await client.write(bytes)
+          await client.close()
+        }
+        let received = try await server.readToEnd()
+        #expect(received == bytes)
+        try await writing.value
+      }
+      // A megabyte takes a second on 8 Mbit/s.
+      #expect(simulation.clock.now.elapsed > .seconds(1))
+    }
+  }
+
+  @Test func `A partition holds bytes up until it is repaired, and loses none`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let (server, client) = (simulation.host("server"), simulation.host("client"))
+        server.start(Self.server)
+        try await client.run {
+          let connection = try await TCPConnection.connect(to: .host("server", port: 80))
+          simulation.partition([server], from: [client])
+          try await connection.write(utf8: "one\ntwo\n")
+          await expectError(.timedOut) { _ = try await connection.read(until: .lf, timeout: .seconds(20)) }
+          simulation.repair([server], and: [client])
+          #expect(try await connection.read(until: .lf) == Array("ONE\n".utf8))
+          #expect(try await connection.read(until: .lf) == Array("TWO\n".utf8))
+        }
+      }
+    }
+  }
+
+  @Test func `A write to a host that has vanished fails after the time that the kernel waits`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        simulation.host("server").start(Self.server)
+        var configuration = TCPConnection.Configuration()
+        configuration.liveness = .init(keepAlive: nil, unacknowledgedTimeout: .seconds(7))
+        let connection = try await TCPConnection.connect(to: .host("server", port: 80), configuration: configuration)
+        simulation.host("server").crash()
+        let start = simulation.clock.now
+        try await connection.write(utf8: "gone\n")
+        await expectError(.timedOut) { _ = try await connection.read(until: .lf) }
+        let waited = start.duration(to: simulation.clock.now)
+        #expect(waited >= .seconds(7) && waited < .seconds(8), "\(waited)")
+      }
+    }
+  }
+
+  // MARK: Limits
+
+  @Test func `A host runs out of descriptors and ports`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        simulation.host("server").start(Self.server)
+        let client = simulation.host("client")
+        for (descriptors, ports, code) in [
+          (8, 1_000...1_100, SocketError.Code.tooManyOpenFiles), (1_000, 1_000...1_004, .addressNotAvailable),
+        ] as [(Int, ClosedRange<UInt16>, SocketError.Code)] {
+          client.setLimits(descriptors: descriptors, ports: ports)
+          try await client.run {
+            var connections: [TCPConnection] = []
+            let error = await expectError(code) {
+              while connections.count < 20 { connections.append(try await Self.connected()) }
+            }
+            #expect(connections.count == 5, "\(error)")
+            for connection in connections { await connection.abort() }
+          }
+        }
+      }
+    }
+  }
+
+  @Sendable static func connected() async throws -> TCPConnection {
+    try await TCPConnection.connect(to: .host("10.0.0.2", port: 80))
+  }
+}
