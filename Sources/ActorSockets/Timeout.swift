@@ -114,6 +114,9 @@ extension Timeout {
   /// Returns whether the timeout is an instant that has passed at `time`.
   func hasPassed(at time: @autoclosure () -> Int64) -> Bool { start == .clock && nanoseconds <= time() }
 
+  /// Whether it is a duration of zero. An instant at the zero of the clock is not.
+  var hasNoTime: Bool { start != .clock && nanoseconds == 0 }
+
   /// Whether an operation must not wait, once it has begun.
   var isImmediate: Bool { start == .operation && nanoseconds == 0 }
 

@@ -70,9 +70,12 @@ extension EventLoop {
     }
     return whileServing {
       jobs.awake()
-      if fetched.isEmpty { poll(at: now, nanoseconds: 0) }
+      // Events that came since the last poll have called `wake`, but this iteration may have been under way. So no loop sleeps without
+      // a poll.
+      let hasPolled = fetched.isEmpty
+      if hasPolled { poll(at: now, nanoseconds: 0) }
       work(until: .min)
-      switch jobs.rest(maySleep: isIdle, isNap: false) {
+      switch jobs.rest(maySleep: isIdle && hasPolled, isNap: false) {
       case .work:
         iterationEnds()
         return .none

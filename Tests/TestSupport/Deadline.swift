@@ -1,3 +1,4 @@
+import EpollReactor
 import Foundation
 import SocketSystem
 
@@ -52,7 +53,14 @@ package nonisolated(nonsending) func eventually(
     }
     tries += 1
     // Asking without a pause would keep the pool from those who make it true.
-    if tries < 20 { await Task.yield() } else { try await onThread { _ = poll(nil, 0, 1) } }
+    if tries < 20 {
+      await Task.yield()
+    } else if Reactor.isDriven {
+      // A simulation waits for no thread. This pause takes no real time.
+      try await Task.sleep(for: .milliseconds(1))
+    } else {
+      try await onThread { _ = poll(nil, 0, 1) }
+    }
   }
 }
 
@@ -62,7 +70,9 @@ private final class Watchdog: Sendable {
 
   private struct Watch: Sendable {
     let sentence: String
-    let end: ContinuousClock.Instant
+    /// When it is overdue, on the clock of the watchdog's thread; `nil` before its first look. Other threads may be in a simulation.
+    var end: ContinuousClock.Instant?
+    let seconds: Int
     let cancel: @Sendable () -> Void
     var isOverdue = false
   }
@@ -98,7 +108,7 @@ private final class Watchdog: Sendable {
     }
     return state.withLock {
       $0.nextID += 1
-      $0.watches[$0.nextID] = Watch(sentence: sentence, end: .now + .seconds(seconds), cancel: cancel)
+      $0.watches[$0.nextID] = Watch(sentence: sentence, seconds: seconds, cancel: cancel)
       return $0.nextID
     }
   }
@@ -110,11 +120,14 @@ private final class Watchdog: Sendable {
   private static func look(_ state: Locked<State>) {
     let now = ContinuousClock.now
     state.withLock { state in
-      for (id, watch) in state.watches where now > watch.end {
+      for (id, watch) in state.watches {
+        let end = watch.end ?? now + .seconds(watch.seconds)
+        state.watches[id]?.end = end
+        if now <= end { continue }
         if !watch.isOverdue {
           state.watches[id]?.isOverdue = true
           watch.cancel()
-        } else if now > watch.end + grace {
+        } else if now > end + grace {
           let last = Array("\n\(watch.sentence), nor after being cancelled: the process ends here\n".utf8)
           _ = unsafe last.withUnsafeBytes { unsafe write(2, $0.baseAddress, $0.count) }
           exit(70)

@@ -28,6 +28,9 @@ extension Trait where Self == ConditionTrait {
   /// Runs the test if a tool is installed.
   package static func needs(_ tool: Tool) -> Self { .runs(unless: tool.obstacle) }
 
+  /// Runs the test unless its suite runs in simulations, where it cannot. The run in real time has it.
+  package static func runsInRealTime(_ isSimulated: Bool) -> Self { .enabled(if: !isSimulated) }
+
   /// Runs the test if this process can make network namespaces.
   package static var needsNamespaces: Self { .runs(unless: Namespace.obstacle) }
 }

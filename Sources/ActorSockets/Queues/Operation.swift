@@ -94,7 +94,7 @@ extension Operation {
 
   /// Whether the time is over. An operation with no time at all is tried once.
   func isPastDeadline(_ registration: Registration) -> Bool {
-    if expiry == .max || timeout?.nanoseconds == 0 { return false }
+    if expiry == .max || timeout?.hasNoTime == true { return false }
     return expiry <= registration.reactor.now
   }
 

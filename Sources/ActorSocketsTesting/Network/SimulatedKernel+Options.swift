@@ -47,7 +47,7 @@ extension SimulatedKernel {
   func unacknowledgedBytes(_ socket: SimulatedSocket) -> Int {
     let machine = socket.machine
     if machine.state == .closed || machine.state == .synSent { return 0 }
-    let end = machine.dataEnd + (machine.hasFinished ? 1 : 0)
-    return max(0, end - max(machine.unacknowledged, 1))
+    // The end of the stream counts as a byte until it is acknowledged.
+    return machine.outgoing.count + (machine.hasFinished && machine.maySend ? 1 : 0)
   }
 }

@@ -79,6 +79,8 @@ internal import Synchronization
   let place: SimulatedDescriptors.Place
   /// The next event of the network, if it is in the schedule.
   private var networkTimer: (key: DeadlineHeap<Work>.Key, time: Int64)?
+  /// Whether an event of the network that is due is in the schedule.
+  private var isNetworkReady = false
   var drivers: [VirtualDriver] = []
   /// On whose behalf the current code acts, if not its own.
   private var override: HostLife?
@@ -298,6 +300,7 @@ internal import Synchronization
       scheduleReactor(driver)
     case .network:
       networkTimer = nil
+      isNetworkReady = false
       network.advance()
     }
   }
@@ -313,13 +316,18 @@ internal import Synchronization
     }
   }
 
-  /// Puts the next event of the network into the schedule.
+  /// Puts the next event of the network into the schedule. An event that is due is work as any other: a task that asks again and again
+  /// whether something has arrived does not keep it from arriving.
   private func armNetwork() {
     let next = network.nextTime
-    if next == networkTimer?.time { return }
+    if next == networkTimer?.time || isNetworkReady { return }
     if let timer = networkTimer.take() { schedule.remove(timer.key) }
-    if let next {
-      let work = Work(kind: .network, owner: HostLife(host: 0, life: 0))
+    guard let next else { return }
+    let work = Work(kind: .network, owner: HostLife(host: 0, life: 0))
+    if next <= schedule.now {
+      isNetworkReady = true
+      schedule.add(work)
+    } else {
       networkTimer = (schedule.add(work, at: next), next)
     }
   }

@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct BulkTests {
+@Suite(.conformance) struct BulkTests {
   @Test(arguments: Transport.allCases)
   func `One byte at a time arrives whole`(transport: Transport) async throws {
     try await within("everything arrives") {

@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct CancellationTests {
+@Suite(.conformance) struct CancellationTests {
   @Test(arguments: Transport.allCases)
   func `Every read can be cancelled and leaves its bytes`(transport: Transport) async throws {
     try await within("all calls return") {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What each operation does in a task that was cancelled before the call. Its documentation says the same.
-@Suite struct CancelledBeforeTests {
+@Suite(.conformance) struct CancelledBeforeTests {
   /// Runs `body` in a task that is cancelled already.
   private static func cancelled<Value: Sendable>(
     _ body: @escaping @Sendable () async throws -> Value
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  @Test func `Cancelled before the call: no connection is made`() async throws {
+  @Test(.inRealTime) func `Cancelled before the call: no connection is made`() async throws {
     try await within("all calls return") {
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
       let endpoint = Endpoint.address(listener.localAddresses[0])
@@ -194,7 +194,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [DatagramTransport.ipv4, .unix], OfEndpoint.allCases)
+  @Test(.inRealTime, arguments: [DatagramTransport.ipv4, .unix], OfEndpoint.allCases)
   func `Cancelled before the call: each operation of an endpoint throws and changes nothing`(
     transport: DatagramTransport, operation: OfEndpoint
   ) async throws {
@@ -210,7 +210,9 @@ import Testing
     }
   }
 
-  @Test func `Cancelled before the call: an endpoint closes, and a loop over its errors ends`() async throws {
+  @Test(.inRealTime) func `Cancelled before the call: an endpoint closes, and a loop over its errors ends`()
+    async throws
+  {
     try await within("all calls return") {
       let endpoint = try DatagramTransport.ipv4.bind()
       #expect(try await Self.cancelled { await endpoint.errors.makeAsyncIterator().next() } == nil)

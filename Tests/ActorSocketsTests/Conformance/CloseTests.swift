@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct CloseTests {
+@Suite(.conformance) struct CloseTests {
   @Test(arguments: Transport.allCases)
   func `Closing sends what was written before`(transport: Transport) async throws {
     try await within("everything arrives") {
@@ -227,7 +227,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A peer that does not take the last bytes is given up after the close timeout`(
     transport: Transport
   ) async throws {
@@ -252,7 +252,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `Closing at once what closes after its writes gives it the whole close timeout`(
     transport: Transport
   ) async throws {
@@ -417,7 +417,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `An abort ends a close that lingers for the peer`(transport: Transport) async throws {
     try await within("the close returns") {
       // Time does not move, so nothing but the abort ends the wait.

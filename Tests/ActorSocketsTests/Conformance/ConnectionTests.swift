@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What all connections have in common besides moving bytes.
-@Suite struct ConnectionTests {
+@Suite(.conformance) struct ConnectionTests {
   @Test(arguments: Transport.allCases)
   func `Every connection has a label, and addresses if its transport has`(transport: Transport) async throws {
     try await within("the pair is there") {

@@ -7,7 +7,7 @@ import Testing
 // A stream does a limited share of its work in one turn of the reactor. Here several times that many operations wait, and
 // once the stream has let go of its place at the reactor nobody gives the rest another turn.
 
-@Suite struct CrowdTests {
+@Suite(.conformance) struct CrowdTests {
   private static let crowd = 200
 
   enum Ending: CaseIterable { case close, abort, peerAborts, shutdown }

@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct EnqueueTests {
+@Suite(.conformance) struct EnqueueTests {
   @Test(arguments: Transport.allCases)
   func `Reads of all kinds are pipelined in the order of their calls`(transport: Transport) async throws {
     try await within("all outcomes are there") {
@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A read that times out, exceeds its limit or meets the end fails those behind it`(
     transport: Transport
   ) async throws {

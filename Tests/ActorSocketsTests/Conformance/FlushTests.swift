@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct FlushTests {
+@Suite(.conformance) struct FlushTests {
   @Test(arguments: Transport.allCases)
   func `A flush returns when the peer's side has everything, read or not`(transport: Transport) async throws {
     try await within("the flushes return") {
@@ -65,7 +65,9 @@ import Testing
     }
   }
 
-  @Test func `What is sent but not acknowledged is waited for, and later writes go on meanwhile`() async throws {
+  @Test(.inRealTime) func `What is sent but not acknowledged is waited for, and later writes go on meanwhile`()
+    async throws
+  {
     try await within("the flush returns") {
       let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
       await expectError(.timedOut) { try await connection.flush(until: .acknowledged, timeout: .zero) }
@@ -89,7 +91,9 @@ import Testing
     }
   }
 
-  @Test func `A reset, an abort, a close and the reactor's end each end the waiting in their own way`() async throws {
+  @Test(.inRealTime) func `A reset, an abort, a close and the reactor's end each end the waiting in their own way`()
+    async throws
+  {
     try await within("the flushes throw") {
       for end in 0..<4 {
         let reactor = Reactor()
@@ -117,7 +121,7 @@ import Testing
     }
   }
 
-  @Test func `Closing after the writes that wait also waits for the flush`() async throws {
+  @Test(.inRealTime) func `Closing after the writes that wait also waits for the flush`() async throws {
     try await within("everything returns") {
       let (connection, peer) = try await RawSocket.stuckPeerOfConnection()
       let flushing = Task.immediate { try await connection.flush() }
@@ -131,7 +135,7 @@ import Testing
     }
   }
 
-  @Test func `Nobody asks the kernel when nobody waits`() async throws {
+  @Test(.inRealTime) func `Nobody asks the kernel when nobody waits`() async throws {
     try await within("the reactor sleeps") {
       let reactor = Reactor()
       let (connection, peer) = try await RawSocket.stuckPeerOfConnection(on: reactor)

@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct HalfCloseTests {
+@Suite(.conformance) struct HalfCloseTests {
   @Test(arguments: Transport.allCases)
   func `Either direction may end while the other goes on`(transport: Transport) async throws {
     try await within("all calls return") {

@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSockets
 
 /// In a server, the handler task of a connection is the task that runs its handler.
-@Suite struct HandlerTaskTests {
+@Suite(.conformance) struct HandlerTaskTests {
   enum Call: CaseIterable {
     case read, exactly, look, write
 

@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct IdleTests {
+@Suite(.conformance) struct IdleTests {
   private static let limit = Duration.seconds(60)
 
   private func expectTimedOut(_ report: CloseReport, sourceLocation: SourceLocation = #_sourceLocation) {
@@ -13,7 +13,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A quiet stream ends at its time and not before, and its peer finds the end`(transport: Transport) async throws {
     try await within("the reads return") {
       let time = ManualTime()
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `The time counts from the last byte in either direction`(transport: Transport) async throws {
     try await within("all calls return") {
       let time = ManualTime()
@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A stream whose peer does not read is reset`(transport: Transport) async throws {
     try await within("all calls return") {
       let time = ManualTime()
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `Closing and dropping leave the idle timeout behind`(transport: Transport) async throws {
     try await within("all calls return") {
       let time = ManualTime()

@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct LifetimeTests {
+@Suite(.conformance) struct LifetimeTests {
   /// One end, and the outcome of what is done with the other before it is dropped.
   private func drop<Value: Sendable>(
     _ transport: Transport, on reactor: Reactor = .shared, _ change: (inout PairOptions) -> Void = { _ in },
@@ -130,7 +130,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases.filter(\.hasReset))
+  @Test(.inRealTime, arguments: Transport.allCases.filter(\.hasReset))
   func `The rest of a write that was given up keeps a dropped stream for the close timeout, then the peer is reset`(
     transport: Transport
   ) async throws {
@@ -149,7 +149,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A peer that takes its time but takes something gets all of a write that was given up`(
     transport: Transport
   ) async throws {
@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A write that was given up is not torn as long as somebody has the stream`(transport: Transport) async throws {
     try await within("everything arrives") {
       let time = ManualTime()
@@ -181,7 +181,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A read that waits keeps the rest of a write that was given up`(transport: Transport) async throws {
     try await within("everything arrives") {
       let time = ManualTime()
@@ -223,7 +223,7 @@ import Testing
     case abort, close, cancelledClose, closeAfterReads, peerFinishes, peerAborts, givenUpWrite, shutdown
   }
 
-  @Test(arguments: Transport.allCases, Ending.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases, Ending.allCases)
   func `Nothing keeps a stream that is over, whatever was done with it`(
     transport: Transport, ending: Ending
   ) async throws {

@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct LookaheadMixTests {
+@Suite(.conformance) struct LookaheadMixTests {
   /// One task mixes loops with everything else, and must get line after line.
   @Test(arguments: Transport.allCases, 0..<6)
   func `In any mix, the lines come in their order`(transport: Transport, seed: Int) async throws {

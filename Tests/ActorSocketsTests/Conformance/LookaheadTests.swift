@@ -7,7 +7,7 @@ import Testing
 
 // Loops take elements that have arrived without a read for each. Nobody may see a difference, but for the time it takes.
 
-@Suite struct LookaheadConformanceTests {
+@Suite(.conformance) struct LookaheadConformanceTests {
   /// A stream on which the lines "0", "1", … have arrived, and a loop over them that has got the first.
   private struct Scene {
     let reactor: Reactor
@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `Elements that have arrived need no reactor`(transport: Transport) async throws {
     try await within("they are taken") {
       var scene = try await Scene(transport)
@@ -59,7 +59,7 @@ import Testing
 
   enum Write: CaseIterable, Sendable { case write, withTimeout, gathered, enqueued }
 
-  @Test(arguments: Transport.allCases, Write.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases, Write.allCases)
   func `A write between two elements leaves the others alone`(transport: Transport, write: Write) async throws {
     try await within("they are taken") {
       var scene = try await Scene(transport)
@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A read that was enqueued earlier comes first, also if the reactor has not heard of it`(
     transport: Transport
   ) async throws {
@@ -100,7 +100,7 @@ import Testing
     case read, line, parse, withBytes, peek, takeBuffered, status, secondLoop, newLoop
   }
 
-  @Test(arguments: Transport.allCases, Other.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases, Other.allCases)
   func `Whatever else looks at the bytes finds those that were not taken`(
     transport: Transport, other: Other
   ) async throws {
@@ -140,7 +140,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A copy of the loop takes the next elements, and not the same`(transport: Transport) async throws {
     try await within("they are read") {
       var scene = try await Scene(transport)
@@ -151,7 +151,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A cancelled task takes nothing`(transport: Transport) async throws {
     try await within("they are read") {
       let scene = try await Scene(transport)
@@ -179,7 +179,7 @@ import Testing
     case close, closeAfterReads, closeAfterWrites, abort, shutDown
   }
 
-  @Test(arguments: Transport.allCases, Ending.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases, Ending.allCases)
   func `A stream that was closed gives its loop no further element`(transport: Transport, ending: Ending) async throws {
     try await within("the loop ends") {
       var scene = try await Scene(transport)
@@ -200,7 +200,7 @@ import Testing
   }
 
   /// The stream closes as soon as a write is done, which never happens. Until then no loop may go on.
-  @Test(arguments: Transport.allCases, [false, true])
+  @Test(.inRealTime, arguments: Transport.allCases, [false, true])
   func `A stream that waits to close gives its loop no further element`(
     transport: Transport, readWaits: Bool
   ) async throws {
@@ -237,7 +237,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A stream that closes at its end closes behind the last element of a loop`(transport: Transport) async throws {
     try await within("the stream closes") {
       var scene = try await Scene(transport) { $0.closesOnEndOfStream = true }

@@ -2,7 +2,7 @@ import ActorSockets
 import TestSupport
 import Testing
 
-@Suite struct MovingTests {
+@Suite(.conformance) struct MovingTests {
   @Test(arguments: Transport.allCases)
   func `A number of bytes is moved, and the others stay`(transport: Transport) async throws {
     try await within("the bytes arrive") {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct ParsingTests {
+@Suite(.conformance) struct ParsingTests {
   private struct Line: WritableMessage {
     struct TooLong: Error {}
     var text: String

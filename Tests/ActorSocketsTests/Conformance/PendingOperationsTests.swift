@@ -3,8 +3,8 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct PendingOperationsTests {
-  @Test(arguments: Transport.allCases)
+@Suite(.conformance) struct PendingOperationsTests {
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `What waits is listed in order, with its age and how far it is`(transport: Transport) async throws {
     try await within("all calls return") {
       let time = ManualTime()
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `Writes tell what is sent, and a given-up one that its rest goes on`(transport: Transport) async throws {
     try await within("all calls return") {
       let time = ManualTime()
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `An operation that uses the place of an earlier one has an age of its own`(transport: Transport) async throws {
     try await within("all calls return") {
       let time = ManualTime()

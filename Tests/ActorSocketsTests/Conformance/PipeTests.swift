@@ -17,7 +17,7 @@ private struct Chain: Sendable {
   }
 }
 
-@Suite struct PipeTests {
+@Suite(.conformance) struct PipeTests {
   @Test(arguments: Transport.allCases, [false, true])
   func `All bytes go through, and the end behind them`(transport: Transport, isNarrow: Bool) async throws {
     try await within("the far end has everything") {
@@ -66,7 +66,8 @@ private struct Chain: Sendable {
     }
   }
 
-  @Test(arguments: Transport.allCases, 1...5 as ClosedRange<UInt64>)
+  // In virtual time no byte would move while the test looks.
+  @Test(.inRealTime, arguments: Transport.allCases, 1...5 as ClosedRange<UInt64>)
   func `A pipe that is cancelled at any moment loses nothing, and another goes on`(
     transport: Transport, seed: UInt64
   ) async throws {
@@ -159,7 +160,7 @@ private struct Chain: Sendable {
   }
 }
 
-@Suite struct RelayTests {
+@Suite(.conformance) struct RelayTests {
   @Test(arguments: Transport.allCases)
   func `Both directions move, each to its own end`(transport: Transport) async throws {
     try await within("the relay ends") {

@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct ReadTests {
+@Suite(.conformance) struct ReadTests {
   @Test(arguments: Transport.allCases)
   func `A read of what there is brings at least a byte, and at the end nil`(transport: Transport) async throws {
     try await within("all reads return") {

@@ -7,7 +7,7 @@ import Testing
 // Bodies of looks, progress and extensions are closures of the user's that run in the middle of a stream's work, isolated to
 // it: whatever they do to it or to other streams, everything has its outcome.
 
-@Suite struct ReentrancyTests {
+@Suite(.conformance) struct ReentrancyTests {
   /// Calls that wait for nothing but the end.
   private func crowd(_ body: @escaping @Sendable () async throws -> Void) -> [Task<Void, any Error>] {
     (0..<100).map { _ in Task.immediate { try await body() } }
@@ -244,7 +244,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases, [true, false])
+  @Test(.inRealTime, arguments: Transport.allCases, [true, false])
   func `A closure that is asked for more time may abort the stream, and all that waits fails`(
     transport: Transport, hasNoTime: Bool
   ) async throws {

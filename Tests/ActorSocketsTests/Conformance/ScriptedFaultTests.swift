@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSockets
 
 /// The same program on a transport that goes wrong at every step in turn.
-@Suite struct ScriptedFaultTests {
+@Suite(.conformance) struct ScriptedFaultTests {
   private static let incoming = pattern(20) + Array("a line\nanother\n".utf8) + pattern(11, from: 40)
   private static let writes = [pattern(3), pattern(30, from: 3), [], pattern(12, from: 33)]
 

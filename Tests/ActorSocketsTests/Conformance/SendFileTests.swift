@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite struct SendFileTests {
+@Suite(.conformance) struct SendFileTests {
   @Test(arguments: Transport.allCases)
   func `The bytes of a file arrive as they are, all of them or a range`(transport: Transport) async throws {
     try await within("everything arrives") {
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func `Offsets and lengths beyond 32 bits are right`() async throws {
+  @Test(.inRealTime) func `Offsets and lengths beyond 32 bits are right`() async throws {
     try await within("everything arrives") {
       let (connection, peer) = try RawSocket.peerOfConnection()
       let file = try TemporaryFile()
@@ -195,7 +195,7 @@ import Testing
     }
   }
 
-  @Test func `Closing sends the rest of a file`() async throws {
+  @Test(.inRealTime) func `Closing sends the rest of a file`() async throws {
     try await within("everything arrives") {
       let (connection, peer) = try RawSocket.peerOfConnection()
       let file = try TemporaryFile(pattern(5_000_000))
@@ -209,7 +209,7 @@ import Testing
     }
   }
 
-  @Test func `A file that is sent to nobody does not end the process`() async {
+  @Test(.inRealTime) func `A file that is sent to nobody does not end the process`() async {
     await #expect(processExitsWith: .success) {
       signal(SIGPIPE, SIG_DFL)
       try await within("the sends throw") {

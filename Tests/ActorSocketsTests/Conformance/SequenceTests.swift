@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct SequenceTests {
+@Suite(.conformance) struct SequenceTests {
   @Test(arguments: Transport.allCases)
   func `Chunks bring everything and end with the stream`(transport: Transport) async throws {
     try await within("the iteration ends") {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Writes beyond the write budget.
-@Suite struct SlowPeerTests {
+@Suite(.conformance) struct SlowPeerTests {
   @Test(arguments: Transport.allCases)
   func `By default a write beyond the budget fails, and the others are sent`(transport: Transport) async throws {
     try await within("everything arrives") {
@@ -84,7 +84,7 @@ import Testing
     }
   }
 
-  @Test func `What is enqueued behind a share does not make a peer slow`() async throws {
+  @Test(.inRealTime) func `What is enqueued behind a share does not make a peer slow`() async throws {
     try await within("everything arrives") {
       var configuration = InMemoryConnection.Configuration()
       configuration.writeBudget = 1_000

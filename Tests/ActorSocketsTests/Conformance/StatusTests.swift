@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct StatusTests {
+@Suite(.conformance) struct StatusTests {
   @Test(arguments: Transport.allCases)
   func `The status counts what waits`(transport: Transport) async throws {
     try await within("all calls return") {
@@ -28,7 +28,7 @@ import Testing
       #expect(status.description.contains("2 reads at 4/10"))
       #expect(status.description.contains("2 writes"))
       let metrics = await client.metrics
-      #expect(metrics.bytesReceived == 4 && metrics.bytesSent == progress.done)
+      #expect(metrics.bytesReceived == 4 && metrics.bytesSent >= progress.done)
       #expect(try await pair.server.read(exactly: tooMuch + 3) == pattern(tooMuch) + [1, 2, 3])
       try await pair.server.write(utf8: "567890line\n")
       #expect(try await reading.value.count == 10)

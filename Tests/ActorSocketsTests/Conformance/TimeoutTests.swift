@@ -3,8 +3,8 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct TimeoutTests {
-  @Test(arguments: Transport.allCases)
+@Suite(.conformance) struct TimeoutTests {
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A read times out at its time and not before`(transport: Transport) async throws {
     try await within("the read returns") {
       let time = ManualTime()
@@ -23,7 +23,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A read that times out leaves what had arrived`(transport: Transport) async throws {
     try await within("the reads return") {
       let time = ManualTime()
@@ -39,7 +39,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `Every kind of read times out`(transport: Transport) async throws {
     try await within("the reads return") {
       let time = ManualTime()
@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A look that waits for more times out counted from its beginning`(transport: Transport) async throws {
     try await within("the look returns") {
       let time = ManualTime()
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `After counts from the beginning of the operation, within from the call`(transport: Transport) async throws {
     try await within("the reads return") {
       let time = ManualTime()
@@ -145,7 +145,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `The past is now, and the largest duration is never`(transport: Transport) async throws {
     try await within("the reads return") {
       let time = ManualTime()
@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A closure may extend a time, and hears how long it took and what is done`(transport: Transport) async throws {
     try await within("the read returns") {
       let time = ManualTime()
@@ -209,7 +209,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A closure that waits for more bytes keeps the time that it was given in addition`(transport: Transport)
     async throws
   {
@@ -236,7 +236,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A write that times out in the middle is finished in the background`(transport: Transport) async throws {
     try await within("everything arrives") {
       let time = ManualTime()
@@ -271,7 +271,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `An operation in time leaves no deadline behind`(transport: Transport) async throws {
     try await within("the reads return") {
       let time = ManualTime()
@@ -288,7 +288,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A connection may close when an operation times out`(transport: Transport) async throws {
     try await within("it closes") {
       let time = ManualTime()
@@ -334,7 +334,9 @@ import Testing
     }
   }
 
-  @Test func `The report says that the user closed the connection, even if an operation times out`() async throws {
+  @Test(.inRealTime) func `The report says that the user closed the connection, even if an operation times out`()
+    async throws
+  {
     try await within("it closes") {
       let time = ManualTime()
       let pair = try await Transport.inMemory.pair(on: time.reactor) {
@@ -379,7 +381,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [false, true])
+  @Test(.inRealTime, arguments: [false, true])
   func `A read without a timeout waits, though one before it had no time to`(isUnix: Bool) async throws {
     try await within("the reads return") {
       let (near, peer) = isUnix ? try RawSocket.unixPair() : try RawSocket.pair()

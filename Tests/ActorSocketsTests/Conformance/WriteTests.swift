@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct WriteTests {
+@Suite(.conformance) struct WriteTests {
   @Test(arguments: Transport.allCases)
   func `Bytes in every form arrive as they were`(transport: Transport) async throws {
     try await within("everything arrives") {

@@ -18,6 +18,13 @@ enum Transport: String, CaseIterable, CustomTestStringConvertible {
 
   var testDescription: String { rawValue }
 
+  /// A simulation has no unix sockets.
+  static var allCases: [Transport] {
+    [.tcpOverIPv4, .tcpOverIPv6] + (conformanceIsSimulated ? [] : [.unix]) + [
+      .inMemory, .captured, .tls, .tls12InMemory,
+    ]
+  }
+
   /// Whether `abort()` reaches the peer as a reset. Unix sockets have no reset.
   var hasReset: Bool { self != .unix }
 }
@@ -126,14 +133,29 @@ extension Transport {
   private func tcpPair(_ address: SocketAddress, _ reactor: Reactor, _ options: PairOptions) async throws -> Pair {
     var configuration = TCPListener.Configuration()
     configuration.connection = TCPConnection.Configuration(options)
-    let listener = try TCPListener.bind(to: .address(address), configuration: configuration, reactor: reactor)
+    let (listener, target) = try await listener(on: address, configuration, reactor)
     let client = try await TCPConnection.connect(
-      to: .address(listener.localAddresses[0]), configuration: configuration.connection, reactor: reactor)
+      to: .address(target), configuration: configuration.connection, reactor: reactor)
     let server = try await listener.accept()
     let pair = Pair(client: client, server: server)
     if options.isNarrow { try await pair.narrow() }
     return pair
   }
+}
+
+/// A listener, and the address at which it is reached. In a simulation it is on a host of its own, if the reactor does not matter, so that
+/// the two ends of a pair have links between them.
+private func listener(
+  on address: SocketAddress, _ configuration: TCPListener.Configuration, _ reactor: Reactor
+) async throws -> (TCPListener, SocketAddress) {
+  guard let simulation = Simulation.current, reactor === Reactor.shared else {
+    let listener = try TCPListener.bind(to: .address(address), configuration: configuration, reactor: reactor)
+    return (listener, listener.localAddresses[0])
+  }
+  let host = simulation.host("server")
+  let own = try #require(host.addresses.first { $0.isIPv4 == address.isIPv4 }).socketAddress(port: 0)
+  let listener = try await host.run { try TCPListener.bind(to: .address(own), configuration: configuration) }
+  return (listener, listener.localAddresses[0])
 }
 
 extension TCPConnection.Configuration {

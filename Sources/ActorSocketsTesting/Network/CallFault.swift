@@ -1,0 +1,128 @@
+internal import SocketSystem
+
+/// A fault of system calls on a simulated host: what a kernel under pressure does, or does at an unlucky moment.
+///
+/// ```swift
+/// server.setFaults([.fail(.accept, with: .noBufferSpace, probability: 0.01), .shortReads(probability: 0.5)])
+/// ```
+///
+/// The seed of the simulation decides which calls are hit.
+public struct CallFault: Hashable, Sendable {
+  /// The system calls that can fail. Each has the name of its man page.
+  public enum Call: Hashable, Sendable {
+    case socket, bind, listen, connect, accept, receive, send, shutdown
+  }
+
+  /// The error numbers of errno(3) that calls can fail with.
+  public struct ErrorNumber: RawRepresentable, Hashable, Sendable {
+    /// The number.
+    public let rawValue: Int32
+
+    /// Creates an error from its number, for example `EPERM`.
+    ///
+    /// - Parameter rawValue: The number, at least 1.
+    public init(rawValue: Int32) { self.rawValue = rawValue }
+
+    /// ENOBUFS: the kernel has no memory for buffers.
+    public static let noBufferSpace = ErrorNumber(rawValue: Errno.noBuffers)
+    /// ENOMEM: the kernel has no memory.
+    public static let noMemory = ErrorNumber(rawValue: Errno.noMemory)
+    /// EMFILE: the process has no descriptor left.
+    public static let tooManyOpenFiles = ErrorNumber(rawValue: Errno.processDescriptors)
+    /// ENFILE: the system has no descriptor left.
+    public static let tooManyOpenFilesInSystem = ErrorNumber(rawValue: Errno.systemDescriptors)
+    /// ECONNABORTED: the connection ended before it was accepted.
+    public static let connectionAborted = ErrorNumber(rawValue: Errno.connectionAborted)
+    /// ECONNRESET: the peer has reset the connection.
+    public static let connectionReset = ErrorNumber(rawValue: Errno.connectionReset)
+    /// EADDRNOTAVAIL: no local port is free.
+    public static let addressNotAvailable = ErrorNumber(rawValue: Errno.addressNotAvailable)
+    /// ENETUNREACH: no route leads to the network.
+    public static let networkUnreachable = ErrorNumber(rawValue: Errno.networkUnreachable)
+  }
+
+  enum Kind: Hashable {
+    case fail(Call, ErrorNumber)
+    case shortReads
+    case shortWrites
+    case spuriousReadiness
+  }
+
+  let kind: Kind
+  let probability: Double
+
+  /// A call fails, and does nothing.
+  ///
+  /// - Parameters:
+  ///   - call: The call.
+  ///   - error: The error that it reports.
+  ///   - probability: The share of the calls that fail, 0 to 1.
+  /// - Returns: The fault.
+  public static func fail(_ call: Call, with error: ErrorNumber, probability: Double) -> CallFault {
+    CallFault(kind: .fail(call, error), probability: probability)
+  }
+
+  /// A receive brings a part of the bytes that are there, as if the others had arrived right behind it.
+  ///
+  /// - Parameter probability: The share of the receives that are cut short, 0 to 1.
+  /// - Returns: The fault.
+  public static func shortReads(probability: Double) -> CallFault {
+    CallFault(kind: .shortReads, probability: probability)
+  }
+
+  /// A send takes a part of the bytes for which there is room, as if room for the others was made right behind it.
+  ///
+  /// - Parameter probability: The share of the sends that are cut short, 0 to 1.
+  /// - Returns: The fault.
+  public static func shortWrites(probability: Double) -> CallFault {
+    CallFault(kind: .shortWrites, probability: probability)
+  }
+
+  /// A look for events also reports that a socket is readable and writable that is not: epoll(7) allows that.
+  ///
+  /// - Parameter probability: The share of the looks with such an event, 0 to 1.
+  /// - Returns: The fault.
+  public static func spuriousReadiness(probability: Double) -> CallFault {
+    CallFault(kind: .spuriousReadiness, probability: probability)
+  }
+}
+
+/// Decides which calls of a host are hit: a pure state machine. Without faults it draws no random numbers.
+struct FaultPlan {
+  private let faults: [CallFault]
+  private var random: SplitMix
+
+  init(_ faults: [CallFault] = [], seed: UInt64 = 0) {
+    self.faults = faults
+    random = SplitMix(seed: seed)
+  }
+
+  var isEmpty: Bool { faults.isEmpty }
+
+  /// The negative error of a call that fails; `nil` if it does not.
+  mutating func error(of call: CallFault.Call) -> Int32? {
+    for fault in faults {
+      guard case .fail(call, let error) = fault.kind else { continue }
+      if random.fraction() < fault.probability { return -error.rawValue }
+    }
+    return nil
+  }
+
+  /// The number of bytes that a transfer of at most `count` moves.
+  mutating func shortened(_ count: Int, isRead: Bool) -> Int {
+    let kind: CallFault.Kind = isRead ? .shortReads : .shortWrites
+    guard count > 1, hits(kind) else { return count }
+    return 1 + Int(random.next(upTo: UInt64(count - 1)))
+  }
+
+  /// Which of `count` sockets a look for events reports although it is not ready; `nil` for none of them.
+  mutating func spurious(of count: Int) -> Int? {
+    guard count > 0, hits(.spuriousReadiness) else { return nil }
+    return Int(random.next(upTo: UInt64(count)))
+  }
+
+  private mutating func hits(_ kind: CallFault.Kind) -> Bool {
+    for fault in faults where fault.kind == kind { if random.fraction() < fault.probability { return true } }
+    return false
+  }
+}

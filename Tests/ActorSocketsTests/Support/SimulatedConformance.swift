@@ -1,0 +1,71 @@
+import ActorSocketsTesting
+import Foundation
+import TestSupport
+import Testing
+
+/// The seeds with which the conformance suites run in simulations, for example `0-99`: `ACTORSOCKETS_SIMULATED`. Without it they run in
+/// real time.
+private let simulatedSeeds: ClosedRange<UInt64>? = {
+  guard let text = ProcessInfo.processInfo.environment["ACTORSOCKETS_SIMULATED"] else { return nil }
+  let numbers = text.split(separator: "-").compactMap { UInt64($0) }
+  guard let first = numbers.first, let last = numbers.last, first <= last else {
+    fatalError("ACTORSOCKETS_SIMULATED must be a seed or a range as in 0-99, and is \(text)")
+  }
+  return first...last
+}()
+
+/// Whether the conformance suites run in simulations.
+let conformanceIsSimulated = simulatedSeeds != nil
+
+/// Runs each test of a suite in simulations, if `ACTORSOCKETS_SIMULATED` says so: with TCP over a simulated network whose links differ from
+/// seed to seed.
+struct Conformance: SuiteTrait, TestTrait, TestScoping {
+  var isRecursive: Bool { true }
+
+  func provideScope(
+    for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
+  ) async throws {
+    guard let simulatedSeeds, testCase != nil else { return try await function() }
+    for seed in simulatedSeeds { try Self.simulate(test, seed, function) }
+  }
+
+  /// Blocks the thread until the simulation is over. Other tests wait anyway.
+  private static func simulate(_ test: Test, _ seed: UInt64, _ function: @Sendable @concurrent () async throws -> Void)
+    throws
+  {
+    try withoutActuallyEscaping(function) { function in
+      let simulation = Simulation(seed: seed, order: .random)
+      do {
+        try simulation.run {
+          simulation.defaultLink = link(seed)
+          try await function()
+        }
+      } catch {
+        // After a deadlock the body has not ended, so the program ends here. It must not end without a word.
+        let text = "\(test.name): \(error)\n\(simulation.trace.suffix(40).joined(separator: "\n"))\n"
+        FileHandle.standardError.write(Data(text.utf8))
+        throw error
+      }
+    }
+  }
+
+  /// Links that differ from seed to seed. They lose no packets: a reset would then destroy bytes that were lost before it, which no stream
+  /// can help.
+  private static func link(_ seed: UInt64) -> NetworkLink {
+    var link = NetworkLink()
+    if seed % 2 == 1 { link.latency = .uniform(.microseconds(10), .milliseconds(Int(seed % 50) + 1)) }
+    if seed % 3 == 1 { link.bandwidth = 100_000_000 }
+    if seed % 5 == 1 { link.mtu = 600 }
+    return link
+  }
+}
+
+extension Trait where Self == Conformance {
+  /// The suite also runs in simulations.
+  static var conformance: Self { Self() }
+}
+
+extension Trait where Self == ConditionTrait {
+  /// The test needs what a simulation does not have: threads or descriptors of the system, or manual time.
+  static var inRealTime: Self { .runsInRealTime(conformanceIsSimulated) }
+}
