@@ -88,6 +88,8 @@ struct TCPMachine {
   var retransmitAt: Int64?
   /// The number of times that the oldest segment was sent again, or that a closed window was probed.
   var retries = 0
+  /// The number of probes of a closed window since something last arrived.
+  var unanswered = 0
   /// When the oldest segment was first sent again, or the peer was first asked.
   var troubleSince: Int64?
   /// Repairs continue until this number is acknowledged: RFC 6582.
