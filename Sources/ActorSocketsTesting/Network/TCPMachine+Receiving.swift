@@ -66,6 +66,7 @@ extension TCPMachine {
       guard segment.acknowledged ?? 0 >= 1 else { return }
       state = .established
       effects.wakes.append(Self.everyEvent)
+      if shutdown.contains(.sending) { finish(at: now) }
     }
     let isNews = receiveAcknowledgement(segment, at: now)
     if state == .closed || state == .timeWait { return }
@@ -79,7 +80,6 @@ extension TCPMachine {
 
   private mutating func receiveReset() {
     switch state {
-    case .synReceived: vanish()
     case .closeWait: fail(Errno.brokenPipe)
     default: fail(Errno.connectionReset)
     }
