@@ -45,11 +45,20 @@ final class SimulatedNetwork {
   private var random: SplitMix
   /// The link of all pairs of hosts that have none of their own.
   var defaultLink = NetworkLink()
-  private var links: [Way: LinkState] = [:]
+  private var links: [Way: Link] = [:]
 
   private struct Way: Hashable {
     let from: Int
     let to: Int
+  }
+
+  /// The state of a way.
+  private struct Link {
+    /// Its own link; `nil` if it has the one of all.
+    var own: NetworkLink?
+    /// Whether it is cut, whichever link it has.
+    var isCut = false
+    var state = LinkState()
   }
 
   init(now: Int64, seed: UInt64) {
@@ -142,11 +151,27 @@ final class SimulatedNetwork {
   /// Changes the link from one host to another.
   func setLink(_ link: NetworkLink, from: Int, to: Int) {
     let way = Way(from: from, to: to)
-    links[way, default: LinkState(link)].link = link
+    links[way, default: Link()].own = link
+    links[way]?.isCut = false
+  }
+
+  /// Cuts the link from one host to another, or repairs it. It stays the link of all if it was.
+  func cut(_ isCut: Bool, from: Int, to: Int) {
+    var link = link(from: from, to: to)
+    let way = Way(from: from, to: to)
+    links[way, default: Link()].isCut = isCut
+    if isCut || !self.link(from: from, to: to).isCut { return }
+    link.isCut = false
+    setLink(link, from: from, to: to)
   }
 
   /// The link from one host to another.
-  func link(from: Int, to: Int) -> NetworkLink { links[Way(from: from, to: to)]?.link ?? defaultLink }
+  func link(from: Int, to: Int) -> NetworkLink {
+    guard let known = links[Way(from: from, to: to)] else { return defaultLink }
+    var link = known.own ?? defaultLink
+    if known.isCut { link.isCut = true }
+    return link
+  }
 
   /// The host that has an address; the sender for its own addresses; `nil` if there is none.
   private func destination(_ address: SocketAddress, from host: Int) -> Int? {
@@ -175,8 +200,9 @@ final class SimulatedNetwork {
     guard let target = destination(packet.destination, from: host) else { return }
     var arrival: Int64? = now
     if target != host {
+      let link = link(from: host, to: target)
       let way = Way(from: host, to: target)
-      arrival = links[way, default: LinkState(defaultLink)].send(packet.size, at: now, &random)
+      arrival = links[way, default: Link()].state.send(packet.size, over: link, at: now, &random)
     }
     observe?(PacketEvent(packet, isLost: arrival == nil))
     guard let arrival else { return }
