@@ -19,8 +19,8 @@ final class SimulatedKernel {
 
   /// The number of the host.
   let host: Int
-  /// The number of the kernel: a host has a new one when it starts again.
-  let slot: Int
+  /// The place of the kernel in the network, which its descriptors name.
+  var slot = 0
   let addresses: HostAddresses
   weak var network: SimulatedNetwork?
   /// RLIMIT_NOFILE.
@@ -45,11 +45,10 @@ final class SimulatedKernel {
   }
 
   init(
-    host: Int, slot: Int, addresses: HostAddresses, network: SimulatedNetwork, descriptorLimit: Int,
+    host: Int, addresses: HostAddresses, network: SimulatedNetwork, descriptorLimit: Int,
     ephemeralPorts: ClosedRange<UInt16>
   ) {
     self.host = host
-    self.slot = slot
     self.addresses = addresses
     self.network = network
     self.descriptorLimit = descriptorLimit
@@ -213,7 +212,7 @@ final class SimulatedKernel {
     if !socket.hasChosenPort || socket.number == nil { freePort(of: socket) }
     if let use { ports[port, default: []].append(use) }
     ended[flow] = EndedConnection(sent: socket.machine.sent, expected: socket.machine.expected, use: use)
-    network?.schedule(.forget(flow, slot: slot), at: now + 60 * TCPMachine.second)
+    network?.schedule(.forget(flow, self), at: now + 60 * TCPMachine.second)
   }
 
   /// Forgets a connection in TIME_WAIT.
@@ -235,7 +234,7 @@ final class SimulatedKernel {
     let next = socket.flow == nil ? nil : socket.machine.nextTimer
     if next == socket.timer?.time { return }
     if let timer = socket.timer.take() { network?.cancel(timer.key) }
-    if let next, let key = network?.schedule(.timer(socket, slot: slot), at: next) { socket.timer = (key, next) }
+    if let next, let key = network?.schedule(.timer(socket, self), at: next) { socket.timer = (key, next) }
   }
 
   /// A timer of a connection has fired.

@@ -45,6 +45,93 @@ import Testing
     network.tcpInfo(of: number).info?.state
   }
 
+  // MARK: Leaks
+
+  @Test func `After any calls nothing is left when all sockets are closed and their connections have ended`() throws {
+    for seed in 0..<UInt64(wantedRounds ?? 1_000) {
+      let network = SimulatedNetwork(now: Self.second, seed: seed)
+      _ = network.addHost("host")
+      try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
+        do {
+          var run = SocketHistoryRun(SocketHistory(seed: seed), try Epoll(whenReady: {}))
+          _ = run.outcomes { network.advance() }
+        }
+        network.pass(10_000 * Self.second)
+        let kernel = try #require(network.kernel(of: 0))
+        let isEmpty =
+          kernel.ports.isEmpty && kernel.flows.isEmpty && kernel.ended.isEmpty && network.nextTime == nil
+          && kernel.files.allSatisfy { $0 == nil }
+        try #require(isEmpty, "seed \(seed): \(kernel.ports.keys), \(kernel.flows.keys), \(kernel.ended.keys)")
+      }
+    }
+  }
+
+  @Test func `Attempts that are given up leave nothing behind`() throws {
+    try withHosts { network in
+      let listener = try makeListener(network)
+      let client = try connect(network)
+      network.advance()
+      // The answers are lost, so the listening host gives up, and so does the client.
+      network.setLink(NetworkLink(isCut: true), from: 1, to: 0)
+      network.pass(200 * Self.second)
+      #expect(network.option(.pendingError, of: client).value == Errno.timedOut.kernelBytes)
+      network.close(client)
+      network.close(listener)
+      for host in 0...1 {
+        let kernel = try #require(network.kernel(of: host))
+        #expect(kernel.flows.isEmpty && kernel.ports.isEmpty && kernel.ended.isEmpty)
+      }
+      #expect(network.nextTime == nil)
+    }
+  }
+
+  // MARK: Descriptors
+
+  @Test func `A descriptor of a killed program does not touch what the host opens later`() throws {
+    try withHosts { network in
+      let old = try makeListener(network)
+      network.closeAll(of: 1)
+      let new = try makeListener(network)
+      network.close(old)
+      #expect(network.option(.isListening, of: old).result == -Errno.badDescriptor)
+      #expect(network.option(.isListening, of: new).value == Int32(1).kernelBytes)
+      let client = try connect(network)
+      network.pass(Self.second)
+      #expect(state(network, client) == .established)
+    }
+  }
+
+  @Test func `What a killed program has left ends, and its port is free a minute later`() throws {
+    try withHosts { network in
+      let listener = try makeListener(network)
+      let client = try connect(network)
+      network.pass(Self.second)
+      #expect(network.accept(listener).result >= 0)
+      network.closeAll(of: 1)
+      network.pass(Self.second)
+      network.close(client)
+      network.pass(61 * Self.second)
+      for host in 0...1 {
+        let kernel = try #require(network.kernel(of: host))
+        #expect(kernel.flows.isEmpty && kernel.ports.isEmpty && kernel.ended.isEmpty)
+      }
+    }
+  }
+
+  @Test func `A host can start more often than there are numbers for kernels`() throws {
+    try withHosts { network in
+      for _ in 0..<20_000 {
+        network.stop(1)
+        network.start(1)
+      }
+      let listener = try makeListener(network)
+      let client = try connect(network)
+      network.pass(Self.second)
+      #expect(state(network, client) == .established)
+      #expect(network.accept(listener).result >= SimulatedDescriptors.first)
+    }
+  }
+
   // MARK: Links
 
   @Test func `A new link for all hosts concerns those that have talked before`() throws {
