@@ -76,9 +76,10 @@ extension SimulatedKernel {
   }
 
   func accept(_ listener: SimulatedSocket) -> (result: Int32, peer: SocketAddress?) {
+    // As Linux does: without a free descriptor it does not look at the socket.
+    guard let number = nextNumber else { return (-Errno.processDescriptors, nil) }
     guard case .listening(var backlog) = listener.role else { return (-Errno.invalidArgument, nil) }
     if backlog.waiting.isEmpty { return (-Errno.wouldBlock, nil) }
-    guard let number = nextNumber else { return (-Errno.processDescriptors, nil) }
     let socket = backlog.waiting.removeFirst()
     listener.role = .listening(backlog)
     if number == files.count { files.append(.socket(socket)) } else { files[number] = .socket(socket) }
@@ -155,8 +156,10 @@ extension SimulatedKernel {
       socket.machine.receive(segment, at: now)
       return carryOut(socket)
     }
-    if let connection = ended[flow], !segment.isReset {
-      if segment.isSyn, segment.acknowledged == nil {
+    if let connection = ended[flow] {
+      if segment.isReset {
+        if segment.sequence == connection.expected { forget(flow) }
+      } else if segment.isSyn, segment.acknowledged == nil, listener(for: flow) != nil {
         forget(flow)
       } else {
         if segment.length > 0 {

@@ -85,6 +85,37 @@ import Testing
     }
   }
 
+  // MARK: Errors
+
+  @Test func `Without a free descriptor accept fails, also if nothing waits`() throws {
+    try withHosts { network in
+      let listener = try makeListener(network)
+      #expect(network.accept(listener).result == -Errno.wouldBlock)
+      network.limit(1, descriptors: 1, ports: 32_768...60_999)
+      // accept4(2) looks for a descriptor first.
+      #expect(network.accept(listener).result == -Errno.processDescriptors)
+    }
+  }
+
+  @Test(
+    arguments: [
+      (RawOption.keepAliveIdle, [0, -1, 32_768], 32_767), (.keepAliveInterval, [0, -1, 32_768], 32_767),
+      (.keepAliveCount, [0, -1, 128], 127), (.userTimeout, [-1], 0),
+    ] as [(RawOption, [Int32], Int32)])
+  func `Values that Linux refuses are refused`(option: RawOption, bad: [Int32], good: Int32) throws {
+    let real = try OwnedDescriptor.streamSocket(family: SocketKind.ipv4).release()
+    defer { _ = OwnedDescriptor(owning: real) }
+    try withHosts { network in
+      let simulated = try makeSocket(network, on: 0)
+      for value in bad + [good] {
+        var linux: Int32 = 0
+        do throws(SystemError) { try BorrowedDescriptor(real).set(option, to: value) } catch { linux = -error.errno }
+        #expect(network.setOption(option, of: simulated, to: value.kernelBytes) == linux, "\(value)")
+        #expect((linux == 0) == (value == good))
+      }
+    }
+  }
+
   // MARK: Descriptors
 
   @Test func `A descriptor of a killed program does not touch what the host opens later`() throws {
@@ -129,6 +160,49 @@ import Testing
       network.pass(Self.second)
       #expect(state(network, client) == .established)
       #expect(network.accept(listener).result >= SimulatedDescriptors.first)
+    }
+  }
+
+  // MARK: Earlier connections
+
+  @Test func `A host that started anew connects from the port of an earlier connection`() throws {
+    try withHosts { network in
+      let listener = try makeListener(network)
+      _ = try connect(network, from: 4_000)
+      network.pass(Self.second)
+      let accepted = network.accept(listener).result
+      network.stop(0)
+      network.start(0)
+      let client = try connect(network, from: 4_000)
+      network.pass(2 * Self.second)
+      #expect(network.option(.pendingError, of: accepted).value == Errno.connectionReset.kernelBytes)
+      #expect(state(network, client) == .established)
+      #expect(network.accept(listener).result >= 0)
+    }
+  }
+
+  @Test func `A reset ends the wait for late packets of a connection`() throws {
+    try withHosts { network in
+      let listener = try makeListener(network)
+      let client = try connect(network)
+      network.pass(Self.second)
+      let accepted = network.accept(listener).result
+      network.close(client)
+      network.pass(Self.second)
+      // The host of the listener starts anew while its end was lost.
+      network.setLink(NetworkLink(isCut: true), from: 0, to: 1)
+      network.close(accepted)
+      network.pass(Self.second / 10)
+      network.stop(1)
+      network.start(1)
+      let kernel = try #require(network.kernel(of: 0))
+      #expect(kernel.ended.count == 1)
+      let flow = try #require(kernel.ended.keys.first)
+      let connection = try #require(kernel.ended[flow])
+      kernel.receive(
+        Packet(
+          source: flow.remote, destination: flow.local, segment: Segment(isReset: true, sequence: connection.expected)))
+      #expect(kernel.ended.isEmpty && kernel.ports.isEmpty)
     }
   }
 
