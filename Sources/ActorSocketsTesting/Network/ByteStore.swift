@@ -8,13 +8,15 @@ struct ByteStore {
   /// The number of bytes.
   var count: Int { bytes.count - head }
   var isEmpty: Bool { count == 0 }
+  /// The number of bytes for which there is memory.
+  var capacity: Int { bytes.capacity }
 
   mutating func append(_ more: [UInt8]) { bytes += more }
 
   /// Appends the first bytes of a span.
   mutating func append(_ more: Span<UInt8>, atMost limit: Int) {
-    bytes.reserveCapacity(bytes.count + limit)
-    for index in 0..<min(limit, more.count) { bytes.append(more[index]) }
+    // SAFETY: the pointer is used in the closure only. The array grows by itself: an exact capacity would move it each time.
+    unsafe more.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0.prefix(limit)) }
   }
 
   /// Copies bytes, which stay.
