@@ -69,7 +69,7 @@ struct SocketOptions {
   func apply(to machine: inout TCPMachine) {
     machine.keepAlive = keepsAlive ? keepAlive : nil
     machine.userTimeout = userTimeout
-    if let sendBuffer { machine.sendBuffer = sendBuffer / 2 }
+    if let sendBuffer { machine.setSendBuffer(sendBuffer / 2) }
     if let receiveBuffer { machine.receiveBuffer = receiveBuffer / 2 }
   }
 }

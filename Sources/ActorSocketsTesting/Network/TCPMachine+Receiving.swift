@@ -130,10 +130,7 @@ extension TCPMachine {
     duplicates = 0
     retransmitAt = sent > number || sent < dataEnd ? now + timeout : nil
     if number < recoverUntil { repair() }
-    if wantsRoom, readiness.contains(.writable) {
-      wantsRoom = false
-      effects.wakes.append(.writable)
-    }
+    tellOfRoom()
     if hasFin { finishAcknowledged(at: now) }
   }
 

@@ -168,8 +168,8 @@ struct TCPMachine {
     }
     if error != 0 { return -Int(takeError()) }
     if shutdown.contains(.sending) || state == .closed { return -Int(Errno.brokenPipe) }
-    let count = min(bytes.count, sendBuffer - outgoing.count)
-    if count <= 0, !bytes.isEmpty {
+    let count = min(bytes.count, max(0, sendBuffer - outgoing.count))
+    if count == 0, !bytes.isEmpty {
       wantsRoom = true
       return -Int(Errno.wouldBlock)
     }
@@ -228,6 +228,21 @@ struct TCPMachine {
     error = errno
     vanish()
     effects.wakes += [.error, Self.everyEvent]
+  }
+
+  // MARK: Room
+
+  /// Changes the size of the buffer for sending.
+  mutating func setSendBuffer(_ size: Int) {
+    sendBuffer = size
+    tellOfRoom()
+  }
+
+  /// Wakes a program that waits for room, if there is some.
+  mutating func tellOfRoom() {
+    guard wantsRoom, readiness.contains(.writable) else { return }
+    wantsRoom = false
+    effects.wakes.append(.writable)
   }
 
   // MARK: Opening

@@ -220,6 +220,24 @@ import Testing
     #expect(time == 31 * Self.second && client.takeError() == Errno.timedOut)
   }
 
+  // MARK: Buffers
+
+  @Test func `Nothing can be sent when the buffer has shrunk, except nothing, and a larger one wakes the program`() {
+    var (client, server) = connected { $0.receiveBuffer = 10_000 }
+    #expect(send(20_000, from: &client, at: Self.second) == 20_000)
+    exchange(&client, &server, at: Self.second)
+    client.effects = TCPMachine.Effects()
+    client.setSendBuffer(5_000)
+    #expect(send(0, from: &client, at: Self.second) == 0)
+    #expect(send(1, from: &client, at: Self.second) == -Int(Errno.wouldBlock))
+    client.setSendBuffer(10_001)
+    #expect(client.effects.wakes.isEmpty)
+    client.setSendBuffer(15_000)
+    #expect(client.effects.wakes.map(\.rawValue) == [Readiness.writable.rawValue])
+    client.setSendBuffer(30_000)
+    #expect(client.effects.wakes.count == 1)
+  }
+
   // MARK: Repairs
 
   @Test func `Three equal acknowledgements repair a loss at once`() {
@@ -248,6 +266,21 @@ import Testing
     for segment in [1, 2, 4, 5, 6, 7].map({ segments[$0] }) { server.receive(segment, at: Self.second) }
     exchange(&client, &server, at: Self.second)
     #expect(server.incoming.count == 8 * client.segmentSize)
+  }
+
+  @Test func `Segments that arrive in any order, and some twice, need no repair`() {
+    var random = SeededRandom(seed: 1)
+    for _ in 0..<50 {
+      var (client, server) = connected()
+      _ = send(6 * client.segmentSize, from: &client, at: Self.second)
+      client.finish(at: Self.second)
+      let segments = client.effects.segments
+      for segment in (segments + segments.prefix(3)).shuffled(using: &random) {
+        server.receive(segment, at: Self.second)
+        #expect(server.incoming.count <= server.receiveBuffer)
+      }
+      #expect(server.incoming.count == 6 * client.segmentSize && server.isDone && server.early.isEmpty)
+    }
   }
 
   // MARK: Resets
