@@ -45,7 +45,7 @@ extension NetworkLink.Latency {
   /// A year, in nanoseconds. Longer times count as a year, so that sums of times are never too large.
   static let longest: Int64 = 365 * 86_400 * 1_000_000_000
 
-  private static func limited(_ time: Duration) -> Int64 { min(max(0, time.clampedNanoseconds), longest) }
+  private static func limited(_ time: Duration) -> Int64 { min(time.clampedNanoseconds, longest) }
 
   /// A time from the distribution, in nanoseconds.
   func draw(_ random: inout SplitMix) -> Int64 {

@@ -62,9 +62,15 @@ import Testing
       let now = number * Self.millisecond
       let delay = state.send(100, over: link, at: now, &random).map { $0 - now }
       if link.isCut { #expect(delay == nil) }
-      // The first packets after the cut do not wait for those that were lost in it.
       if number < 50 || number >= 110 { #expect(delay == whole[Int(number)]) }
     }
+  }
+
+  @Test func `No packet waits for one that was lost`() {
+    var (state, random) = (LinkState(), SplitMix(seed: 1))
+    #expect(state.send(100, over: NetworkLink(latency: .fixed(.seconds(9)), loss: 1), at: 0, &random) == nil)
+    #expect(
+      state.send(100, over: NetworkLink(latency: .fixed(.milliseconds(3))), at: 0, &random) == 3 * Self.millisecond)
   }
 
   @Test func `Packets arrive in the order in which they were sent`() {
@@ -86,6 +92,11 @@ import Testing
     let before = delays(NetworkLink(loss: 0.2), count: 1_000)
     let after = delays(NetworkLink(latency: .uniform(.zero, .seconds(1)), loss: 0.2), count: 1_000)
     #expect(before.map { $0 == nil } == after.map { $0 == nil })
+    // Packets that are still carried take the same time. Here none waits for another one.
+    let quick = NetworkLink.Latency.uniform(.zero, .microseconds(900))
+    let carried = delays(NetworkLink(latency: quick), count: 1_000)
+    let fewer = delays(NetworkLink(latency: quick, loss: 0.5), count: 1_000)
+    #expect(zip(carried, fewer).allSatisfy { $1 == nil || $0 == $1 })
   }
 
   // MARK: Distributions
