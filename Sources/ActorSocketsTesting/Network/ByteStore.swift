@@ -15,8 +15,8 @@ struct ByteStore {
 
   /// Appends the first bytes of a span.
   mutating func append(_ more: Span<UInt8>, atMost limit: Int) {
-    // SAFETY: the pointer is used in the closure only. The array grows by itself: an exact capacity would move it each time.
-    unsafe more.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0.prefix(limit)) }
+    // The array grows by itself: with an exact capacity, all bytes would move each time.
+    for index in 0..<min(limit, more.count) { bytes.append(more[index]) }
   }
 
   /// Copies bytes, which stay.

@@ -42,7 +42,8 @@ import Testing
       }
     }
     // The thread of the simulation may still be about to end.
-    for _ in 0..<1_000 where parts.thread != nil { try await Task.sleep(for: .milliseconds(1)) }
-    #expect(parts.simulation == nil && parts.thread == nil && parts.network == nil && parts.kernel == nil)
+    try await eventually("nothing refers to the simulation") {
+      parts.simulation == nil && parts.thread == nil && parts.network == nil && parts.kernel == nil
+    }
   }
 }
