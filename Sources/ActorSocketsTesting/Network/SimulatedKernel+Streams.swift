@@ -37,7 +37,7 @@ extension SimulatedKernel {
     socket.role = .stream
     socket.connecting = .underWay
     socket.flow = flow
-    takePort(of: socket, isOutgoing: isOutgoing)
+    takePort(of: socket, isConnected: true, isOutgoing: isOutgoing)
     flows[flow] = socket
     socket.options.apply(to: &socket.machine)
     socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
@@ -82,7 +82,7 @@ extension SimulatedKernel {
     if backlog.waiting.isEmpty { return (-Errno.wouldBlock, nil) }
     let socket = backlog.waiting.removeFirst()
     listener.role = .listening(backlog)
-    if number == files.count { files.append(.socket(socket)) } else { files[number] = .socket(socket) }
+    open(.socket(socket), as: number)
     socket.number = number
     return (Int32(number), socket.remote)
   }
@@ -193,7 +193,7 @@ extension SimulatedKernel {
     socket.flow = flow
     socket.local = socket.seen(flow.local)
     socket.remote = socket.seen(flow.remote)
-    takePort(of: socket)
+    takePort(of: socket, isConnected: true)
     flows[flow] = socket
     socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
     socket.machine.accept(segment, at: now)

@@ -163,6 +163,49 @@ import Testing
     }
   }
 
+  // MARK: Ports
+
+  @Test func `A socket that could not connect can listen at its port, and its port's connections are kept apart`()
+    throws
+  {
+    try withHosts { network in
+      let listener = try makeSocket(network, on: 1)
+      #expect(network.bind(listener, to: .ipv4(.any, port: 80)) == 0)
+      #expect(network.connect(listener, to: .ipv4(IPv4Address(10, 0, 0, 1), port: 9)) == -Errno.inProgress)
+      network.pass(Self.second)
+      #expect(network.option(.pendingError, of: listener).value == Errno.connectionRefused.kernelBytes)
+      #expect(network.connect(listener, to: .ipv4(IPv4Address(10, 0, 0, 1), port: 9)) == -Errno.connectionAborted)
+      #expect(network.listen(listener, backlog: 100) == 0)
+      let clients = try (0..<50).map { _ in try connect(network) }
+      network.pass(Self.second)
+      for client in clients { #expect(state(network, client) == .established) }
+      let kernel = try #require(network.kernel(of: 1))
+      // The search for a listening socket looks at these only.
+      #expect(kernel.ports[80]?.bound.count == 1)
+      let numbers = clients.map { _ in network.accept(listener).result }
+      for number in numbers + [listener] { network.close(number) }
+      network.pass(100 * Self.second)
+      #expect(kernel.ports.isEmpty)
+    }
+  }
+
+  @Test func `A new descriptor gets the lowest number that is free`() throws {
+    try withHosts { network in
+      var random = SeededRandom(seed: 1)
+      var open: Set<Int32> = []
+      for _ in 0..<300 {
+        if random.below(3) > 0 {
+          let number = network.localNumber(of: try makeSocket(network, on: 0))
+          #expect(number == (0...).first { !open.contains($0) })
+          open.insert(number)
+        } else if let number = open.sorted().randomElement(using: &random) {
+          open.remove(number)
+          network.close(SimulatedDescriptors.first + number)
+        }
+      }
+    }
+  }
+
   // MARK: Earlier connections
 
   @Test func `A host that started anew connects from the port of an earlier connection`() throws {
