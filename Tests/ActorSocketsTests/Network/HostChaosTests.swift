@@ -78,6 +78,18 @@ import Testing
     }
   }
 
+  @Test func `A host whose only port is 0 has port 1`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let host = simulation.host("host")
+        host.setLimits(ports: 0...0)
+        let port = try await host.run { try TCPListener.bind(to: .port(0)).localAddresses.first?.port }
+        #expect(port == 1)
+      }
+    }
+  }
+
   @Test func `A host that crashed while it was paused runs again`() async throws {
     try await within("the simulation is over") {
       let simulation = Simulation()
