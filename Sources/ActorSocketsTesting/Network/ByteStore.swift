@@ -8,12 +8,14 @@ struct ByteStore {
   /// The number of bytes.
   var count: Int { bytes.count - head }
   var isEmpty: Bool { count == 0 }
+  /// The number of bytes for which there is memory.
+  var capacity: Int { bytes.capacity }
 
   mutating func append(_ more: [UInt8]) { bytes += more }
 
   /// Appends the first bytes of a span.
   mutating func append(_ more: Span<UInt8>, atMost limit: Int) {
-    bytes.reserveCapacity(bytes.count + limit)
+    // The array grows by itself: with an exact capacity, all bytes would move each time.
     for index in 0..<min(limit, more.count) { bytes.append(more[index]) }
   }
 

@@ -11,27 +11,26 @@ internal import SocketSystem
 
 /// One direction of the way between two hosts.
 struct LinkState {
-  var link: NetworkLink
   /// When the link has sent what it has.
   private var busyUntil: Int64 = 0
   /// When the last packet of a stream arrives.
   private var lastArrival: Int64 = 0
 
-  init(_ link: NetworkLink) { self.link = link }
-
   /// Sends a packet.
   ///
   /// - Parameters:
   ///   - size: Its bytes.
+  ///   - link: The link as it is now.
   ///   - now: The time, in nanoseconds.
   ///   - random: Decides what is random.
   /// - Returns: When the packet arrives; `nil` if it is lost.
-  mutating func send(_ size: Int, at now: Int64, _ random: inout SplitMix) -> Int64? {
+  mutating func send(_ size: Int, over link: NetworkLink, at now: Int64, _ random: inout SplitMix) -> Int64? {
     let chance = random.fraction()
     let delay = link.latency.draw(&random)
     var start = max(now, busyUntil)
     if let bandwidth = link.bandwidth {
-      start += Int64(Double(size * 8) / Double(max(1, bandwidth)) * 1e9)
+      let end = start + Int64(Double(size * 8) / Double(max(1, bandwidth)) * 1e9)
+      start = min(end, now + NetworkLink.Latency.longest)
       busyUntil = start
     } else {
       start = now
@@ -43,22 +42,27 @@ struct LinkState {
 }
 
 extension NetworkLink.Latency {
+  /// A year, in nanoseconds. Longer times count as a year, so that sums of times are never too large.
+  static let longest: Int64 = 365 * 86_400 * 1_000_000_000
+
+  private static func limited(_ time: Duration) -> Int64 { min(time.clampedNanoseconds, longest) }
+
   /// A time from the distribution, in nanoseconds.
   func draw(_ random: inout SplitMix) -> Int64 {
     let (one, other) = (random.fraction(), random.fraction())
     switch self {
-    case .fixed(let time): return max(0, time.clampedNanoseconds)
+    case .fixed(let time): return Self.limited(time)
     case .uniform(let least, let most):
-      let (least, most) = (max(0, least.clampedNanoseconds), max(0, most.clampedNanoseconds))
+      let (least, most) = (Self.limited(least), Self.limited(most))
       return least + Int64(one * Double(max(0, most - least)))
     case .normal(let mean, let deviation):
       // The sum of uniform numbers: close to normal, and the same on every machine.
       var sum = one + other
       for _ in 0..<10 { sum += random.fraction() }
-      return max(0, mean.clampedNanoseconds + Int64((sum - 6) * Double(deviation.clampedNanoseconds)))
+      return max(0, Self.limited(mean) + Int64((sum - 6) * Double(Self.limited(deviation))))
     case .heavyTail(let minimum, let shape):
-      let minimum = Double(max(0, minimum.clampedNanoseconds))
-      return Int64(minimum * min(1_000, power(1 / (1 - one), 1 / max(1, shape))))
+      let time = Double(Self.limited(minimum)) * min(1_000, power(1 / (1 - one), 1 / max(1, shape)))
+      return Int64(min(time, Double(Self.longest)))
     }
   }
 }

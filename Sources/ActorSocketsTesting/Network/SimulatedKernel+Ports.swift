@@ -53,6 +53,44 @@ final class PortUse {
   }
 }
 
+/// The uses of a local port. A busy server has many connections on one port, so nothing looks at all of them for each.
+struct PortUses {
+  /// Those of sockets that were bound, and may listen; the earliest first.
+  private(set) var bound: [PortUse] = []
+  /// Those of connections, by their sockets; in TIME_WAIT by themselves. Their order has no meaning.
+  private var connected: [ObjectIdentifier: PortUse] = [:]
+
+  var isEmpty: Bool { bound.isEmpty && connected.isEmpty }
+
+  /// Adds a use of a socket, or of a connection in TIME_WAIT.
+  mutating func add(_ use: PortUse, isConnected: Bool) {
+    let key = use.socket.map { ObjectIdentifier($0) } ?? ObjectIdentifier(use)
+    if isConnected { connected[key] = use } else { bound.append(use) }
+  }
+
+  /// Removes the use of a socket.
+  ///
+  /// - Returns: The use; `nil` if there is none.
+  @discardableResult
+  mutating func remove(_ socket: SimulatedSocket) -> PortUse? {
+    if let use = connected.removeValue(forKey: ObjectIdentifier(socket)) { return use }
+    return bound.firstIndex { $0.socket === socket }.map { bound.remove(at: $0) }
+  }
+
+  /// Removes the use of a connection in TIME_WAIT.
+  mutating func remove(_ use: PortUse) { connected[ObjectIdentifier(use)] = nil }
+
+  /// The use of a socket.
+  func use(of socket: SimulatedSocket) -> PortUse? {
+    connected[ObjectIdentifier(socket)] ?? bound.first { $0.socket === socket }
+  }
+
+  /// Whether there is a use with a property.
+  func contains(where hasProperty: (PortUse) -> Bool) -> Bool {
+    bound.contains(where: hasProperty) || connected.values.contains(where: hasProperty)
+  }
+}
+
 extension SimulatedKernel {
   private func use(of socket: SimulatedSocket, _ address: SocketAddress, isOutgoing: Bool = false) -> PortUse {
     PortUse(
@@ -67,20 +105,28 @@ extension SimulatedKernel {
     return uses.contains { $0.socket !== socket && wanted.conflicts(with: $0) }
   }
 
-  /// Notes that a socket uses its local port. `isOutgoing` says that connect(2) has chosen the port.
-  func takePort(of socket: SimulatedSocket, isOutgoing: Bool = false) {
+  /// Notes that a socket uses its local port.
+  ///
+  /// - Parameters:
+  ///   - socket: The socket.
+  ///   - isConnected: Whether it has a connection, or begins one.
+  ///   - isOutgoing: Whether connect(2) has chosen the port.
+  func takePort(of socket: SimulatedSocket, isConnected: Bool, isOutgoing: Bool = false) {
     guard let local = socket.local, let port = local.port else { return }
-    ports[port, default: []].append(use(of: socket, local, isOutgoing: isOutgoing))
+    ports[port, default: PortUses()].add(use(of: socket, local, isOutgoing: isOutgoing), isConnected: isConnected)
     socket.holdsPort = true
   }
 
   /// A socket no longer uses its local port.
   func freePort(of socket: SimulatedSocket) {
     socket.holdsPort = false
-    guard let port = socket.local?.port, var uses = ports[port] else { return }
-    uses.removeAll { $0.socket === socket }
-    ports[port] = uses.isEmpty ? nil : uses
+    guard let port = socket.local?.port else { return }
+    ports[port]?.remove(socket)
+    dropPort(port)
   }
+
+  /// Forgets a port that has no uses any more.
+  func dropPort(_ port: UInt16) { if ports[port]?.isEmpty == true { ports[port] = nil } }
 
   /// A port that no socket uses, or with `remote` one that no connection to there uses; `nil` if there is none.
   func freePort(for address: SocketAddress, to remote: SocketAddress? = nil) -> UInt16? {
@@ -117,7 +163,7 @@ extension SimulatedKernel {
     if address.isIPv6, !address.isUnspecified, !address.unmapped.isIPv4 { socket.options.isIPv6Only = true }
     socket.hasChosenPort = address.port != 0
     socket.hasChosenAddress = !address.isUnspecified
-    takePort(of: socket)
+    takePort(of: socket, isConnected: false)
     return 0
   }
 
@@ -137,11 +183,14 @@ extension SimulatedKernel {
     guard socket.isFresh else { return -Errno.invalidArgument }
     if socket.holdsPort, let local = socket.local {
       if isTaken(local, for: socket) { return -Errno.addressInUse }
+      // It may have tried to connect before.
+      let port = local.port ?? 0
+      if let use = ports[port]?.remove(socket) { ports[port]?.add(use, isConnected: false) }
     } else {
       let address = socket.local ?? socket.unspecified
       guard let port = freePort(for: address) else { return -Errno.addressInUse }
       socket.local = address.with(port: port)
-      takePort(of: socket)
+      takePort(of: socket, isConnected: false)
     }
     socket.role = .listening(SimulatedSocket.Backlog(limit: limit))
     return 0
@@ -151,7 +200,7 @@ extension SimulatedKernel {
   func listener(for flow: Flow) -> SimulatedSocket? {
     guard let port = flow.local.port, let uses = ports[port] else { return nil }
     var best: (score: Int, uses: [PortUse]) = (0, [])
-    for use in uses where use.socket?.isListening == true {
+    for use in uses.bound where use.socket?.isListening == true {
       let score =
         if use.address == flow.local {
           3

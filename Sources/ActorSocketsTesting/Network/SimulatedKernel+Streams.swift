@@ -37,7 +37,7 @@ extension SimulatedKernel {
     socket.role = .stream
     socket.connecting = .underWay
     socket.flow = flow
-    takePort(of: socket, isOutgoing: isOutgoing)
+    takePort(of: socket, isConnected: true, isOutgoing: isOutgoing)
     flows[flow] = socket
     socket.options.apply(to: &socket.machine)
     socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
@@ -76,12 +76,13 @@ extension SimulatedKernel {
   }
 
   func accept(_ listener: SimulatedSocket) -> (result: Int32, peer: SocketAddress?) {
+    // As Linux does: without a free descriptor it does not look at the socket.
+    guard let number = nextNumber else { return (-Errno.processDescriptors, nil) }
     guard case .listening(var backlog) = listener.role else { return (-Errno.invalidArgument, nil) }
     if backlog.waiting.isEmpty { return (-Errno.wouldBlock, nil) }
-    guard let number = nextNumber else { return (-Errno.processDescriptors, nil) }
     let socket = backlog.waiting.removeFirst()
     listener.role = .listening(backlog)
-    if number == files.count { files.append(.socket(socket)) } else { files[number] = .socket(socket) }
+    open(.socket(socket), as: number)
     socket.number = number
     return (Int32(number), socket.remote)
   }
@@ -155,8 +156,10 @@ extension SimulatedKernel {
       socket.machine.receive(segment, at: now)
       return carryOut(socket)
     }
-    if let connection = ended[flow], !segment.isReset {
-      if segment.isSyn, segment.acknowledged == nil {
+    if let connection = ended[flow] {
+      if segment.isReset {
+        if segment.sequence == connection.expected { forget(flow) }
+      } else if segment.isSyn, segment.acknowledged == nil, listener(for: flow) != nil {
         forget(flow)
       } else {
         if segment.length > 0 {
@@ -190,7 +193,7 @@ extension SimulatedKernel {
     socket.flow = flow
     socket.local = socket.seen(flow.local)
     socket.remote = socket.seen(flow.remote)
-    takePort(of: socket)
+    takePort(of: socket, isConnected: true)
     flows[flow] = socket
     socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
     socket.machine.accept(segment, at: now)

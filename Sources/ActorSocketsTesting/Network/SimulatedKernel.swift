@@ -19,8 +19,8 @@ final class SimulatedKernel {
 
   /// The number of the host.
   let host: Int
-  /// The number of the kernel: a host has a new one when it starts again.
-  let slot: Int
+  /// The place of the kernel in the network, which its descriptors name.
+  var slot = 0
   let addresses: HostAddresses
   weak var network: SimulatedNetwork?
   /// RLIMIT_NOFILE.
@@ -30,12 +30,14 @@ final class SimulatedKernel {
   /// net.core.somaxconn.
   let longestBacklog = 4_096
 
-  var files: [File?] = []
+  private(set) var files: [File?] = []
+  /// No number below is free.
+  private var lowestFree = 0
   /// The connections to which packets belong.
   var flows: [Flow: SimulatedSocket] = [:]
   /// The connections that have ended, and until when their packets are still answered: TIME_WAIT.
   var ended: [Flow: EndedConnection] = [:]
-  var ports: [UInt16: [PortUse]] = [:]
+  var ports: [UInt16: PortUses] = [:]
 
   /// A connection in TIME_WAIT.
   struct EndedConnection {
@@ -45,11 +47,10 @@ final class SimulatedKernel {
   }
 
   init(
-    host: Int, slot: Int, addresses: HostAddresses, network: SimulatedNetwork, descriptorLimit: Int,
+    host: Int, addresses: HostAddresses, network: SimulatedNetwork, descriptorLimit: Int,
     ephemeralPorts: ClosedRange<UInt16>
   ) {
     self.host = host
-    self.slot = slot
     self.addresses = addresses
     self.network = network
     self.descriptorLimit = descriptorLimit
@@ -64,6 +65,7 @@ final class SimulatedKernel {
     // A socket and its places in epoll instances refer to each other.
     for case .socket(let socket)? in files { socket.watches = [] }
     files = []
+    lowestFree = 0
     flows = [:]
     ended = [:]
     ports = [:]
@@ -73,14 +75,20 @@ final class SimulatedKernel {
 
   /// The number that the next descriptor gets; `nil` if the limit is reached.
   var nextNumber: Int? {
-    let number = files.firstIndex { $0 == nil } ?? files.count
+    let number = files[lowestFree...].firstIndex { $0 == nil } ?? files.count
     return number < descriptorLimit ? number : nil
   }
 
   private func add(_ file: File) -> Int32 {
     guard let number = nextNumber else { return -Errno.processDescriptors }
-    if number == files.count { files.append(file) } else { files[number] = file }
+    open(file, as: number)
     return Int32(number)
+  }
+
+  /// Gives a file the next number.
+  func open(_ file: File, as number: Int) {
+    if number == files.count { files.append(file) } else { files[number] = file }
+    lowestFree = number + 1
   }
 
   func socket(at number: Int) -> SimulatedSocket? {
@@ -106,6 +114,7 @@ final class SimulatedKernel {
   func close(_ number: Int) {
     guard files.indices.contains(number), let file = files[number] else { return }
     files[number] = nil
+    lowestFree = min(lowestFree, number)
     guard case .socket(let socket) = file else { return }
     socket.number = nil
     socket.watches = []
@@ -208,20 +217,20 @@ final class SimulatedKernel {
     socket.flow = nil
     flows[flow] = nil
     let port = flow.local.port ?? 0
-    let use = ports[port]?.first { $0.socket === socket }?.withoutSocket
+    let use = ports[port]?.use(of: socket)?.withoutSocket
     // A socket whose program chose the port keeps it while its descriptor is open.
     if !socket.hasChosenPort || socket.number == nil { freePort(of: socket) }
-    if let use { ports[port, default: []].append(use) }
+    if let use { ports[port, default: PortUses()].add(use, isConnected: true) }
     ended[flow] = EndedConnection(sent: socket.machine.sent, expected: socket.machine.expected, use: use)
-    network?.schedule(.forget(flow, slot: slot), at: now + 60 * TCPMachine.second)
+    network?.schedule(.forget(flow, self), at: now + 60 * TCPMachine.second)
   }
 
   /// Forgets a connection in TIME_WAIT.
   func forget(_ flow: Flow) {
     guard let connection = ended.removeValue(forKey: flow) else { return }
-    guard let use = connection.use, let port = flow.local.port, var uses = ports[port] else { return }
-    uses.removeAll { $0 === use }
-    ports[port] = uses.isEmpty ? nil : uses
+    guard let use = connection.use, let port = flow.local.port else { return }
+    ports[port]?.remove(use)
+    dropPort(port)
   }
 
   /// Packets of the connection no longer reach the socket.
@@ -235,7 +244,7 @@ final class SimulatedKernel {
     let next = socket.flow == nil ? nil : socket.machine.nextTimer
     if next == socket.timer?.time { return }
     if let timer = socket.timer.take() { network?.cancel(timer.key) }
-    if let next, let key = network?.schedule(.timer(socket, slot: slot), at: next) { socket.timer = (key, next) }
+    if let next, let key = network?.schedule(.timer(socket, self), at: next) { socket.timer = (key, next) }
   }
 
   /// A timer of a connection has fired.

@@ -13,16 +13,16 @@ final class SimulatedNetwork {
   /// What happens later.
   enum Event {
     case arrival(Packet, host: Int)
-    case timer(SimulatedSocket, slot: Int)
-    case forget(Flow, slot: Int)
+    case timer(SimulatedSocket, SimulatedKernel)
+    case forget(Flow, SimulatedKernel)
   }
 
   /// A place in the network. Its kernel is replaced when the host starts again.
   private struct Node {
     let name: String
     let addresses: HostAddresses
-    /// The kernel's place in `kernels`.
-    var slot: Int
+    /// The kernel; `nil` while the host has no power.
+    var kernel: SimulatedKernel?
     /// Whether packets reach the host.
     var isUp = true
     var descriptorLimit = 65_536
@@ -37,19 +37,31 @@ final class SimulatedNetwork {
   var observe: ((PacketEvent) -> Void)?
 
   private var nodes: [Node] = []
-  /// All kernels that there have been; `nil` when their host has lost its power. So a descriptor of an earlier kernel does nothing.
+  /// The kernels by the numbers of their descriptors. A kernel gets another place when the programs of its host are killed, and a new
+  /// one has its own. So the descriptor of a program that no longer runs does nothing.
   private var kernels: [SimulatedKernel?] = []
+  /// The places that no kernel has any more, the earliest first.
+  private var freeSlots: [Int] = []
   private var names: [String: Int] = [:]
   private var hosts: [SocketAddress: Int] = [:]
   private var events = DeadlineHeap<Event>()
   private var random: SplitMix
   /// The link of all pairs of hosts that have none of their own.
   var defaultLink = NetworkLink()
-  private var links: [Way: LinkState] = [:]
+  private var links: [Way: Link] = [:]
 
   private struct Way: Hashable {
     let from: Int
     let to: Int
+  }
+
+  /// The state of a way.
+  private struct Link {
+    /// Its own link; `nil` if it has the one of all.
+    var own: NetworkLink?
+    /// Whether it is cut, whichever link it has.
+    var isCut = false
+    var state = LinkState()
   }
 
   init(now: Int64, seed: UInt64) {
@@ -59,8 +71,10 @@ final class SimulatedNetwork {
 
   // MARK: Hosts
 
-  /// The bits of a descriptor's number that count within its kernel. The others number the kernels, of which there can be 16,384.
+  /// The bits of a descriptor's number that count within its kernel. The others number the kernels.
   private static let descriptorBits: Int32 = 16
+  /// The most kernels at one time. When all places were used, the one that has been free for longest is used again.
+  private static let mostKernels = 16_384
 
   /// Adds a host.
   ///
@@ -68,7 +82,7 @@ final class SimulatedNetwork {
   func addHost(_ name: String) -> Int {
     let number = nodes.count
     let addresses = HostAddresses(number: number)
-    nodes.append(Node(name: name, addresses: addresses, slot: kernels.count))
+    nodes.append(Node(name: name, addresses: addresses))
     addKernel(of: number)
     names[name.lowercased()] = number
     hosts[.ipv4(addresses.ipv4, port: 0)] = number
@@ -77,18 +91,35 @@ final class SimulatedNetwork {
   }
 
   private func addKernel(of host: Int) {
-    nodes[host].slot = kernels.count
-    kernels.append(
-      SimulatedKernel(
-        host: host, slot: kernels.count, addresses: nodes[host].addresses, network: self,
-        descriptorLimit: nodes[host].descriptorLimit, ephemeralPorts: nodes[host].ephemeralPorts))
+    let kernel = SimulatedKernel(
+      host: host, addresses: nodes[host].addresses, network: self, descriptorLimit: nodes[host].descriptorLimit,
+      ephemeralPorts: nodes[host].ephemeralPorts)
+    nodes[host].kernel = kernel
+    place(kernel)
+  }
+
+  /// Gives a kernel a place, so that it can have descriptors.
+  private func place(_ kernel: SimulatedKernel) {
+    if kernels.count >= Self.mostKernels, !freeSlots.isEmpty {
+      kernel.slot = freeSlots.removeFirst()
+      kernels[kernel.slot] = kernel
+    } else {
+      kernel.slot = kernels.count
+      kernels.append(kernel)
+    }
+  }
+
+  /// The descriptors of a kernel mean nothing any more.
+  private func unplace(_ kernel: SimulatedKernel) {
+    kernels[kernel.slot] = nil
+    freeSlots.append(kernel.slot)
   }
 
   func name(of host: Int) -> String { nodes[host].name }
   func addresses(of host: Int) -> HostAddresses { nodes[host].addresses }
-  func kernel(of host: Int) -> SimulatedKernel? { kernels[nodes[host].slot] }
+  func kernel(of host: Int) -> SimulatedKernel? { nodes[host].kernel }
 
-  deinit { for kernel in kernels { kernel?.dismantle() } }
+  deinit { for node in nodes { node.kernel?.dismantle() } }
 
   /// The host whose descriptor has a number, and its number there.
   private func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? {
@@ -112,8 +143,9 @@ final class SimulatedNetwork {
   /// A host stops: its sockets are gone, and no peer hears of it. Packets to it are lost until it starts.
   func stop(_ host: Int) {
     nodes[host].isUp = false
-    kernels[nodes[host].slot]?.dismantle()
-    kernels[nodes[host].slot] = nil
+    guard let kernel = nodes[host].kernel.take() else { return }
+    kernel.dismantle()
+    unplace(kernel)
   }
 
   /// A host that stopped can be reached again. It knows nothing of its earlier connections.
@@ -127,6 +159,8 @@ final class SimulatedNetwork {
   func closeAll(of host: Int) {
     guard let kernel = kernel(of: host) else { return }
     for number in kernel.files.indices { kernel.close(number) }
+    unplace(kernel)
+    place(kernel)
   }
 
   /// Sets the limits of a host.
@@ -142,11 +176,27 @@ final class SimulatedNetwork {
   /// Changes the link from one host to another.
   func setLink(_ link: NetworkLink, from: Int, to: Int) {
     let way = Way(from: from, to: to)
-    links[way, default: LinkState(link)].link = link
+    links[way, default: Link()].own = link
+    links[way]?.isCut = false
+  }
+
+  /// Cuts the link from one host to another, or repairs it. It stays the link of all if it was.
+  func cut(_ isCut: Bool, from: Int, to: Int) {
+    var link = link(from: from, to: to)
+    let way = Way(from: from, to: to)
+    links[way, default: Link()].isCut = isCut
+    if isCut || !self.link(from: from, to: to).isCut { return }
+    link.isCut = false
+    setLink(link, from: from, to: to)
   }
 
   /// The link from one host to another.
-  func link(from: Int, to: Int) -> NetworkLink { links[Way(from: from, to: to)]?.link ?? defaultLink }
+  func link(from: Int, to: Int) -> NetworkLink {
+    guard let known = links[Way(from: from, to: to)] else { return defaultLink }
+    var link = known.own ?? defaultLink
+    if known.isCut { link.isCut = true }
+    return link
+  }
 
   /// The host that has an address; the sender for its own addresses; `nil` if there is none.
   private func destination(_ address: SocketAddress, from host: Int) -> Int? {
@@ -175,8 +225,9 @@ final class SimulatedNetwork {
     guard let target = destination(packet.destination, from: host) else { return }
     var arrival: Int64? = now
     if target != host {
+      let link = link(from: host, to: target)
       let way = Way(from: host, to: target)
-      arrival = links[way, default: LinkState(defaultLink)].send(packet.size, at: now, &random)
+      arrival = links[way, default: Link()].state.send(packet.size, over: link, at: now, &random)
     }
     observe?(PacketEvent(packet, isLost: arrival == nil))
     guard let arrival else { return }
@@ -201,8 +252,8 @@ final class SimulatedNetwork {
       switch event {
       // A host that has started anew gets packets to its earlier connections, too: it resets them.
       case .arrival(let packet, let host): kernel(of: host)?.receive(packet)
-      case .timer(let socket, let slot): kernels[slot]?.timerFired(of: socket)
-      case .forget(let flow, let slot): kernels[slot]?.forget(flow)
+      case .timer(let socket, let kernel): kernel.timerFired(of: socket)
+      case .forget(let flow, let kernel): kernel.forget(flow)
       }
     }
   }

@@ -29,6 +29,10 @@ struct SocketOptions {
     case .ipv6Only: isIPv6Only = number != 0
     case .linger: discardsOnClose = number != 0 && Int32(kernelBytes: Array(value.dropFirst(4))) == 0
     case .keepAlive: keepsAlive = number != 0
+    case .keepAliveIdle where !(1...32_767).contains(number), .keepAliveInterval where !(1...32_767).contains(number):
+      return -Errno.invalidArgument
+    case .keepAliveCount where !(1...127).contains(number): return -Errno.invalidArgument
+    case .userTimeout where number < 0: return -Errno.invalidArgument
     case .keepAliveIdle: keepAlive.idle = Int64(number) * TCPMachine.second
     case .keepAliveInterval: keepAlive.interval = Int64(number) * TCPMachine.second
     case .keepAliveCount: keepAlive.count = Int(number)
@@ -65,7 +69,7 @@ struct SocketOptions {
   func apply(to machine: inout TCPMachine) {
     machine.keepAlive = keepsAlive ? keepAlive : nil
     machine.userTimeout = userTimeout
-    if let sendBuffer { machine.sendBuffer = sendBuffer / 2 }
+    if let sendBuffer { machine.setSendBuffer(sendBuffer / 2) }
     if let receiveBuffer { machine.receiveBuffer = receiveBuffer / 2 }
   }
 }

@@ -20,7 +20,12 @@ extension TCPMachine {
       if segment.acknowledged == 1 { fail(Errno.connectionRefused) }
       return
     }
-    guard segment.isSyn, segment.acknowledged == 1 else { return receiveOpening(segment) }
+    if let number = segment.acknowledged, !segment.isSyn || number != 1 {
+      // The peer remembers an earlier connection. It forgets that, and answers when this end asks again.
+      effects.segments.append(Segment(isReset: true, sequence: number))
+      return
+    }
+    guard segment.isSyn, segment.acknowledged != nil else { return receiveOpening(segment) }
     expected = 1
     edge = 1 + receiveBuffer
     limit = 1 + segment.window
@@ -61,6 +66,7 @@ extension TCPMachine {
       guard segment.acknowledged ?? 0 >= 1 else { return }
       state = .established
       effects.wakes.append(Self.everyEvent)
+      if shutdown.contains(.sending) { finish(at: now) }
     }
     let isNews = receiveAcknowledgement(segment, at: now)
     if state == .closed || state == .timeWait { return }
@@ -74,7 +80,6 @@ extension TCPMachine {
 
   private mutating func receiveReset() {
     switch state {
-    case .synReceived: vanish()
     case .closeWait: fail(Errno.brokenPipe)
     default: fail(Errno.connectionReset)
     }
@@ -97,7 +102,7 @@ extension TCPMachine {
       }
     }
     // The peer answers probes, so it lives: the connection waits for it as long as it does.
-    if sent == unacknowledged { retries = min(retries, Self.answeredProbes) }
+    unanswered = 0
     limit = max(limit, newLimit)
     if opens, state != .closed {
       // The window was closed: what was probed can be sent now.
@@ -125,10 +130,7 @@ extension TCPMachine {
     duplicates = 0
     retransmitAt = sent > number || sent < dataEnd ? now + timeout : nil
     if number < recoverUntil { repair() }
-    if wantsRoom, readiness.contains(.writable) {
-      wantsRoom = false
-      effects.wakes.append(.writable)
-    }
+    tellOfRoom()
     if hasFin { finishAcknowledged(at: now) }
   }
 
@@ -169,7 +171,8 @@ extension TCPMachine {
 
   private mutating func receiveBytes(_ segment: Segment, at now: Int64) {
     if segment.end <= expected { return acknowledge() }
-    if !segment.bytes.isEmpty, shutdown.contains(.receiving), !isDone {
+    let hasNewBytes = !segment.bytes.isEmpty && segment.sequence + segment.bytes.count > expected
+    if hasNewBytes, shutdown.contains(.receiving), !isDone {
       // Nothing will read these bytes, and the peer must not believe that something does.
       emitReset()
       return isOrphan ? vanish() : fail(Errno.connectionReset)

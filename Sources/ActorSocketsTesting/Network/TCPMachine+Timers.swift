@@ -31,9 +31,6 @@ extension TCPMachine {
     return retries >= 12 ? longest : min(longest, roundTrip.timeout << Int64(retries))
   }
 
-  /// The probes of a closed window that are made as if they were the first after an answer.
-  static let answeredProbes = 10
-
   /// When the machine must hear of the time; `nil` if it waits for nothing.
   var nextTimer: Int64? {
     [retransmitAt, keepAliveAt, forgetAt].compactMap { $0 }.min()
@@ -58,20 +55,7 @@ extension TCPMachine {
   private mutating func retransmit(at now: Int64) {
     let since = troubleSince ?? now - timeout
     troubleSince = since
-    let isOpening = state == .synSent || state == .synReceived
-    let isLost: Bool =
-      if userTimeout > 0 {
-        now - since >= userTimeout && retries > 0
-      } else if isOpening {
-        retries >= (state == .synSent ? 6 : 5)
-      } else {
-        // tcp_retries2 is 15, tcp_orphan_retries is 8. A probe that is answered starts anew.
-        retries >= (isOrphan ? 8 : 15)
-      }
-    if isLost {
-      if state == .synReceived { return vanish() }
-      return fail(Errno.timedOut)
-    }
+    if hasWaitedEnough(since: since, at: now) { return fail(Errno.timedOut) }
     retries += 1
     duplicates = 0
     if sent > unacknowledged {
@@ -79,9 +63,25 @@ extension TCPMachine {
       repair()
     } else {
       // The peer's window is closed. An old number makes the peer answer.
+      unanswered += 1
       acknowledge(sequence: unacknowledged - 1)
     }
     retransmitAt = userTimeout > 0 ? min(now + timeout, max(now + 1, since + userTimeout)) : now + timeout
+  }
+
+  /// Whether the peer is given up. `since` is when the oldest segment was first sent, or the window was found closed.
+  private func hasWaitedEnough(since: Int64, at now: Int64) -> Bool {
+    let isOverdue = userTimeout > 0 && now - since >= userTimeout && retries > 0
+    switch state {
+    // tcp_syn_retries and tcp_synack_retries. The user's limit can only be shorter.
+    case .synSent: return isOverdue || retries >= 6
+    case .synReceived: return isOverdue || retries >= 5
+    default: break
+    }
+    if userTimeout > 0 { return isOverdue }
+    // tcp_orphan_retries is 8, tcp_retries2 is 15. Only an orphan gives up a peer that answers its probes.
+    if isOrphan { return retries >= 8 }
+    return (sent > unacknowledged ? retries : unanswered) >= 15
   }
 
   private mutating func probe(at now: Int64) {

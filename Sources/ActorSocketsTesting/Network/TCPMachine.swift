@@ -88,6 +88,8 @@ struct TCPMachine {
   var retransmitAt: Int64?
   /// The number of times that the oldest segment was sent again, or that a closed window was probed.
   var retries = 0
+  /// The number of probes of a closed window since something last arrived.
+  var unanswered = 0
   /// When the oldest segment was first sent again, or the peer was first asked.
   var troubleSince: Int64?
   /// Repairs continue until this number is acknowledged: RFC 6582.
@@ -166,8 +168,8 @@ struct TCPMachine {
     }
     if error != 0 { return -Int(takeError()) }
     if shutdown.contains(.sending) || state == .closed { return -Int(Errno.brokenPipe) }
-    let count = min(bytes.count, sendBuffer - outgoing.count)
-    if count <= 0, !bytes.isEmpty {
+    let count = min(bytes.count, max(0, sendBuffer - outgoing.count))
+    if count == 0, !bytes.isEmpty {
       wantsRoom = true
       return -Int(Errno.wouldBlock)
     }
@@ -226,6 +228,21 @@ struct TCPMachine {
     error = errno
     vanish()
     effects.wakes += [.error, Self.everyEvent]
+  }
+
+  // MARK: Room
+
+  /// Changes the size of the buffer for sending.
+  mutating func setSendBuffer(_ size: Int) {
+    sendBuffer = size
+    tellOfRoom()
+  }
+
+  /// Wakes a program that waits for room, if there is some.
+  mutating func tellOfRoom() {
+    guard wantsRoom, readiness.contains(.writable) else { return }
+    wantsRoom = false
+    effects.wakes.append(.writable)
   }
 
   // MARK: Opening

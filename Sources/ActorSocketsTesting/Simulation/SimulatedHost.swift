@@ -108,7 +108,8 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   ///   - descriptors: One more than the highest descriptor, 1 to 65,536: RLIMIT_NOFILE. A reactor needs one.
   ///   - ports: The ports that are chosen for outgoing connections and for listeners on port 0. They do not include port 0.
   public func setLimits(descriptors: Int = 65_536, ports: ClosedRange<UInt16> = 32_768...60_999) {
-    thread.network.limit(number, descriptors: max(1, descriptors), ports: max(1, ports.lowerBound)...ports.upperBound)
+    let ports = max(1, ports.lowerBound)...max(1, ports.upperBound)
+    thread.network.limit(number, descriptors: max(1, descriptors), ports: ports)
   }
 
   /// The name of the host.

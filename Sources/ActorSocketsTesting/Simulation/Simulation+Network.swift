@@ -66,9 +66,7 @@ extension Simulation {
     for one in group {
       for other in others where one != other {
         for (sender, receiver) in [(one, other), (other, one)] {
-          var link = link(from: sender, to: receiver)
-          link.isCut = isCut
-          setLink(link, from: sender, to: receiver)
+          VirtualThread.required.network.cut(isCut, from: sender.number, to: receiver.number)
         }
       }
     }

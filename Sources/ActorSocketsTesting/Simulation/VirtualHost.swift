@@ -33,6 +33,13 @@ struct VirtualHost {
 
   init(_ name: String) { self.name = name }
 
+  /// Lets go of everything that the simulated program has given. It may refer to the simulation.
+  mutating func forgetProgram() {
+    reactor = nil
+    program = nil
+    crashHandlers = [:]
+  }
+
   /// Keeps a function that is called once if the host crashes.
   mutating func onCrash(_ body: @escaping () -> Void) -> Int {
     nextHandler += 1

@@ -42,9 +42,10 @@ extension VirtualThread {
     hosts[host].held = []
     hosts[host].state = .crashed
     hosts[host].life += 1
-    hosts[host].reactor = nil
     for work in held { abandon(work) }
     if keepsKernel { network.closeAll(of: host) } else { network.stop(host) }
+    // Not before: the sockets that it frees must say nothing to their peers.
+    hosts[host].reactor = nil
     let handlers = hosts[host].crashHandlers
     hosts[host].crashHandlers = [:]
     for (_, handler) in handlers.sorted(by: { $0.key < $1.key }) { handler() }

@@ -262,7 +262,7 @@ internal import Synchronization
     // The jobs of timers do not run: they would resume tasks, perhaps within actors that other tests use, too.
     for work in schedule.removeTimers() { abandon(work) }
     while let work = schedule.next(until: .min) { abandon(work) }
-    for number in hosts.indices { hosts[number].reactor = nil }
+    for number in hosts.indices { hosts[number].forgetProgram() }
   }
 
   /// Keeps work that never runs.

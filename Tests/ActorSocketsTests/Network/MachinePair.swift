@@ -1,0 +1,239 @@
+import SocketSystem
+import TestSupport
+
+@testable import ActorSocketsTesting
+
+/// Two machines, and a channel between them that loses, delays, repeats and reorders segments as a seed decides. Each machine has a
+/// program that acts only when the machine has woken it, as the edges of epoll do.
+struct MachinePair {
+  /// What a seed decides for the whole run.
+  struct Character {
+    /// The percentage of segments that are lost, and of those that arrive twice.
+    var loss = 0
+    var repeats = 0
+    /// The longest way of a segment, in milliseconds.
+    var slowest = 1
+    /// From this time on, everything is lost.
+    var silence = Int64.max
+    /// Whether the programs may close the connection before they have read everything.
+    var mayClose = false
+  }
+
+  private struct Arrival {
+    let time: Int64
+    let order: Int
+    let segment: Segment
+    let target: Int
+  }
+
+  private(set) var ends: [MachineProgram]
+  private(set) var now: Int64 = 0
+  private let character: Character
+  private var random: SeededRandom
+  private var channel: [Arrival] = []
+  private var count = 0
+  /// The segments lost one after the other, per direction, and while the connection opens. They are limited, so that no connection has
+  /// a reason to give up.
+  private var lostInARow = [0, 0]
+  private var lostWhileOpening = 0
+
+  /// The second machine listens.
+  init(seed: UInt64, _ character: (inout SeededRandom) -> Character) {
+    random = SeededRandom(seed: seed)
+    self.character = character(&random)
+    ends = [MachineProgram(0, &random), MachineProgram(1, &random)]
+    ends[0].machine.connect(at: 0)
+    take(0)
+  }
+
+  /// What is wrong with a state that must never be; `nil` if nothing is.
+  private(set) var flaw: String?
+  /// Whether neither machine has anything left to do.
+  var hasEnded: Bool { ends.allSatisfy { $0.hasEnded } }
+
+  /// Lets everything happen.
+  ///
+  /// - Parameter most: The most events.
+  mutating func run(atMost most: Int = 5_000) {
+    for _ in 0..<most {
+      let arrival = channel.indices.min {
+        (channel[$0].time, channel[$0].order) < (channel[$1].time, channel[$1].order)
+      }
+      let times = [arrival.map { channel[$0].time }] + ends.flatMap { [$0.machine.nextTimer, $0.nextAct] }
+      guard let next = times.compactMap({ $0 }).min() else { return }
+      now = max(now, next)
+      if let arrival, channel[arrival].time <= now {
+        let arrived = channel.remove(at: arrival)
+        deliver(arrived.segment, to: arrived.target)
+      }
+      for index in 0...1 {
+        if let timer = ends[index].machine.nextTimer, timer <= now { ends[index].machine.timeHasCome(now) }
+        take(index)
+        ends[index].act(at: now, mayClose: character.mayClose, &random)
+        take(index)
+      }
+      if flaw != nil { return }
+    }
+    flaw = "the connection never comes to rest: \(ends)"
+  }
+
+  /// A kernel would find the machine, or answer in its place.
+  private mutating func deliver(_ segment: Segment, to index: Int) {
+    let state = ends[index].machine.state
+    if state == .closed, !ends[index].hasBegun, segment.isSyn, segment.acknowledged == nil {
+      ends[index].hasBegun = true
+      ends[index].machine.accept(segment, at: now)
+    } else if state == .closed {
+      if segment.isReset { return }
+      let answer =
+        segment.acknowledged.map { Segment(isReset: true, sequence: $0) }
+        ?? Segment(isReset: true, sequence: 0, acknowledged: segment.end)
+      send(answer, from: index)
+    } else if state == .timeWait {
+      let machine = ends[index].machine
+      if segment.length > 0 { send(Segment(sequence: machine.sent, acknowledged: machine.expected), from: index) }
+    } else {
+      ends[index].machine.receive(segment, at: now)
+    }
+  }
+
+  /// Takes the effects of a machine, and looks at its state.
+  private mutating func take(_ index: Int) {
+    let effects = ends[index].machine.effects
+    ends[index].machine.effects = TCPMachine.Effects()
+    for events in effects.wakes { ends[index].wake(events) }
+    for segment in effects.segments { send(segment, from: index) }
+    if flaw == nil { flaw = ends[index].flaw.map { "at \(now): \($0)" } }
+  }
+
+  private mutating func send(_ segment: Segment, from index: Int) {
+    let isOpening = ends.contains { $0.machine.state == .synSent || $0.machine.state == .synReceived }
+    if now >= character.silence { return }
+    if percent(character.loss), lostInARow[index] < 3, !isOpening || lostWhileOpening < 4 {
+      lostInARow[index] += 1
+      if isOpening { lostWhileOpening += 1 }
+      return
+    }
+    lostInARow[index] = 0
+    for _ in 0..<(percent(character.repeats) ? 2 : 1) {
+      count += 1
+      let delay = Int64(1 + random.below(character.slowest)) * 1_000_000
+      channel.append(Arrival(time: now + delay, order: count, segment: segment, target: 1 - index))
+    }
+  }
+
+  private mutating func percent(_ share: Int) -> Bool { random.below(100) < share }
+}
+
+/// A machine and the program that uses it.
+struct MachineProgram {
+  var machine = TCPMachine()
+  /// Whether the connection was opened.
+  var hasBegun: Bool
+  /// 0 or 1.
+  private let number: Int
+  /// The bytes that the program writes before it finishes.
+  let length: Int
+  private(set) var written = 0
+  private(set) var read = 0
+  private var mayRead = false
+  private var mayWrite = false
+  /// Whether the program has read the end, or an error.
+  private(set) var hasReadEnd = false
+  private(set) var error: Int32?
+  private var hasClosed = false
+  /// The program does nothing before.
+  private var sleepsUntil: Int64 = 0
+  private(set) var flaw: String?
+
+  init(_ number: Int, _ random: inout SeededRandom) {
+    self.number = number
+    hasBegun = number == 0
+    length = random.below(4) == 0 ? 0 : random.below(400)
+    machine.segmentSize = 8 + random.below(60)
+    machine.sendBuffer = 20 + random.below(200)
+    machine.receiveBuffer = 20 + random.below(200)
+  }
+
+  /// The byte at a position of the stream that a machine sends.
+  private static func byte(_ position: Int, from number: Int) -> UInt8 {
+    UInt8(truncatingIfNeeded: position &* 7 &+ position >> 5 &+ number &* 100)
+  }
+
+  var hasEnded: Bool { machine.state == .closed || machine.state == .timeWait }
+  /// Whether something is not acknowledged, or not sent.
+  var waits: Bool { machine.sent > machine.unacknowledged || machine.sent < machine.dataEnd }
+
+  /// When the program acts next; `nil` if it waits for its machine.
+  var nextAct: Int64? { mayRead || mayWrite && !hasClosed ? sleepsUntil : nil }
+
+  mutating func wake(_ events: Readiness) {
+    if events.contains(.readable) { mayRead = true }
+    if events.contains(.writable) { mayWrite = true }
+    check()
+  }
+
+  /// What must be true in every state.
+  private mutating func check() {
+    if machine.unacknowledged > machine.sent { flaw = "acknowledged but not sent: \(machine)" }
+    if !hasEnded, machine.sent > machine.unacknowledged + machine.outgoing.count + 2 {
+      flaw = "sent but not kept: \(machine)"
+    }
+    if machine.incoming.count > machine.receiveBuffer { flaw = "holds too much: \(machine)" }
+    if machine.outgoing.count > machine.sendBuffer { flaw = "took too much: \(machine)" }
+    if hasEnded {
+      if machine.nextTimer != nil { flaw = "a timer runs after the end: \(machine)" }
+    } else if waits, machine.retransmitAt == nil {
+      flaw = "something waits, and no timer runs: \(machine)"
+    }
+  }
+
+  /// Does what the program can do now.
+  mutating func act(at now: Int64, mayClose: Bool, _ random: inout SeededRandom) {
+    check()
+    while nextAct != nil, sleepsUntil <= now {
+      if mayRead { receive(&random) }
+      if mayWrite, !hasClosed { send(at: now, mayClose, &random) }
+      check()
+      // A program that sleeps long closes its window.
+      switch random.below(24) {
+      case 0: sleepsUntil = now + Int64(1 + random.below(100)) * 1_000_000_000
+      case 1...8: sleepsUntil = now + Int64(random.below(200)) * 1_000_000
+      default: break
+      }
+    }
+  }
+
+  private mutating func receive(_ random: inout SeededRandom) {
+    let count = min(1 + random.below(100), machine.incoming.count)
+    if count == 0 {
+      mayRead = false
+      let result = machine.emptyReceive()
+      if result == 0 { hasReadEnd = true }
+      if result < 0, result != -Int(Errno.wouldBlock) { error = Int32(-result) }
+      return
+    }
+    for byte in machine.incoming.copy(0..<count) {
+      if byte != Self.byte(read, from: 1 - number) { flaw = "byte \(read) is another one" }
+      read += 1
+    }
+    machine.incoming.drop(count)
+    machine.programReceived()
+  }
+
+  private mutating func send(at now: Int64, _ mayClose: Bool, _ random: inout SeededRandom) {
+    if mayClose, random.below(10) == 0 {
+      hasClosed = true
+      return machine.close(discards: random.below(2) == 0, at: now)
+    }
+    if written == length {
+      mayWrite = false
+      return machine.finish(at: now)
+    }
+    let count = min(1 + random.below(100), length - written)
+    let bytes = (written..<(written + count)).map { Self.byte($0, from: number) }
+    let result = machine.send(bytes.span, at: now)
+    if result < count { mayWrite = false }
+    if result >= 0 { written += result } else if result != -Int(Errno.wouldBlock) { error = Int32(-result) }
+  }
+}
