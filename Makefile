@@ -25,6 +25,8 @@ TEST := Tests/Tools/test.sh
 ROUNDS ?= 3000
 SANITIZER_ROUNDS ?= 1000
 NIGHTLY_ROUNDS ?= 1000000
+# The seeds with which the conformance suites run in simulations: one, or a range as in 0-9.
+SEEDS ?= 0-9
 STRICT := -Xswiftc -warnings-as-errors
 # Where `make install` puts sockcat: below DESTDIR, if that is set.
 PREFIX ?= /usr/local
@@ -42,6 +44,8 @@ RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
 
 # Order and races depend on the optimiser, which removes hops between executors.
 ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
+# The suites of simulations, and of the simulated network.
+SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation
 # Tests with other programs. Their results do not depend on the build. They run the programs with Foundation's Process, which
 # leaks memory itself.
 PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/ActorSocketsTLSTests/Matrix
@@ -61,7 +65,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs setup format clean
 .PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation
-.PHONY: nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
+.PHONY: simulate nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,7 +86,7 @@ install: build-setup ## sockcat, its man page and its completions, in PREFIX (/u
 check: lint docs other-builds release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
-nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts installation benchmarks quiet ## All tests and checks in their long form, which takes hours
+nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate installation benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
@@ -131,6 +135,10 @@ nightly-address-sanitizer: test-setup ## The whole test suite under the address 
 nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversations, release build, address sanitizer
 	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
 	  -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
+
+simulate: test-setup ## The conformance suites in simulations, with SEEDS (0-9), and the long form of the suites of simulations
+	ACTORSOCKETS_SIMULATED=$(SEEDS) $(PATIENCE) $(TEST) --in Tests/ActorSocketsTests/Conformance $(RELEASE_BUILD)
+	ACTORSOCKETS_ROUNDS=100000 $(PATIENCE) $(TEST) --in "$(SIMULATION_SUITES)" $(RELEASE_BUILD)
 
 nightly-scripts: test-setup ## Servers whose descriptors run out, 50 of each kind
 	Tests/Tools/descriptors.sh 50

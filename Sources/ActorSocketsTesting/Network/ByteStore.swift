@@ -25,6 +25,7 @@ struct ByteStore {
   /// Copies the first bytes to the memory of a call, as many as fit.
   ///
   /// - Returns: The number of bytes.
+  @discardableResult
   func copy(atMost limit: Int, to memory: inout OutputSpan<UInt8>) -> Int {
     memory.append(bytes, in: head..<(head + min(limit, count)))
   }

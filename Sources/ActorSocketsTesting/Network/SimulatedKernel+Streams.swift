@@ -115,8 +115,11 @@ extension SimulatedKernel {
   ) -> Int {
     if socket.isListening { return -Int(Errno.notConnected) }
     if socket.machine.incoming.isEmpty { return socket.machine.emptyReceive() }
-    let count = socket.machine.incoming.copy(atMost: min(limit, memory.freeCapacity), to: &memory)
+    let possible = min(limit, memory.freeCapacity, socket.machine.incoming.count)
+    let count = faults.shortened(possible, isRead: true)
+    socket.machine.incoming.copy(atMost: count, to: &memory)
     if !peeking {
+      if count < possible { socket.wake(.readable) }
       socket.machine.incoming.drop(count)
       socket.machine.programReceived()
       carryOut(socket)
@@ -126,7 +129,9 @@ extension SimulatedKernel {
 
   func send(_ socket: SimulatedSocket, _ bytes: Span<UInt8>) -> Int {
     if socket.isListening { return -Int(Errno.brokenPipe) }
-    let result = socket.machine.send(bytes, at: now)
+    let asked = faults.shortened(bytes.count, isRead: false)
+    let result = socket.machine.send(bytes.extracting(first: asked), at: now)
+    if asked < bytes.count, result == asked { socket.wake(.writable) }
     carryOut(socket)
     return result
   }

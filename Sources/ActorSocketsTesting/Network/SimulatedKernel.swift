@@ -27,6 +27,8 @@ final class SimulatedKernel {
   var descriptorLimit: Int
   /// net.ipv4.ip_local_port_range.
   var ephemeralPorts: ClosedRange<UInt16>
+  /// What goes wrong with calls, apart from what programs and peers do.
+  var faults = FaultPlan()
   /// net.core.somaxconn.
   let longestBacklog = 4_096
 
@@ -169,6 +171,14 @@ final class SimulatedKernel {
   func stopWatching(_ number: Int, with epollNumber: Int) {
     guard let epoll = epoll(at: epollNumber), let socket = socket(at: number) else { return }
     socket.watches.removeAll { $0.epoll === epoll }
+  }
+
+  /// A place of a socket in an epoll instance for an event that tells of nothing; `nil` mostly.
+  func spuriousEvent(of epoll: SimulatedEpoll) -> SimulatedWatch? {
+    if faults.isEmpty { return nil }
+    var watches: [SimulatedWatch] = []
+    for case .socket(let socket)? in files { watches += socket.watches.filter { $0.epoll === epoll } }
+    return faults.spurious(of: watches.count).map { watches[$0] }
   }
 
   // MARK: The effects of events

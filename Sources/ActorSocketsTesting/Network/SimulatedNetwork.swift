@@ -18,7 +18,7 @@ final class SimulatedNetwork {
   }
 
   /// A place in the network. Its kernel is replaced when the host starts again.
-  private struct Node {
+  struct Node {
     let name: String
     let addresses: HostAddresses
     /// The kernel; `nil` while the host has no power.
@@ -36,13 +36,13 @@ final class SimulatedNetwork {
   /// Hears of each packet.
   var observe: ((PacketEvent) -> Void)?
 
-  private var nodes: [Node] = []
+  private(set) var nodes: [Node] = []
   /// The kernels by the numbers of their descriptors. A kernel gets another place when the programs of its host are killed, and a new
   /// one has its own. So the descriptor of a program that no longer runs does nothing.
-  private var kernels: [SimulatedKernel?] = []
+  private(set) var kernels: [SimulatedKernel?] = []
   /// The places that no kernel has any more, the earliest first.
   private var freeSlots: [Int] = []
-  private var names: [String: Int] = [:]
+  private(set) var names: [String: Int] = [:]
   private var hosts: [SocketAddress: Int] = [:]
   private var events = DeadlineHeap<Event>()
   private var random: SplitMix
@@ -72,7 +72,7 @@ final class SimulatedNetwork {
   // MARK: Hosts
 
   /// The bits of a descriptor's number that count within its kernel. The others number the kernels.
-  private static let descriptorBits: Int32 = 16
+  static let descriptorBits: Int32 = 16
   /// The most kernels at one time. When all places were used, the one that has been free for longest is used again.
   private static let mostKernels = 16_384
 
@@ -120,25 +120,6 @@ final class SimulatedNetwork {
   func kernel(of host: Int) -> SimulatedKernel? { nodes[host].kernel }
 
   deinit { for node in nodes { node.kernel?.dismantle() } }
-
-  /// The host whose descriptor has a number, and its number there.
-  private func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? {
-    let rest = number - SimulatedDescriptors.first
-    let slot = Int(rest >> Self.descriptorBits)
-    guard rest >= 0, slot < kernels.count, let kernel = kernels[slot] else { return nil }
-    return (kernel, Int(rest & (1 << Self.descriptorBits - 1)))
-  }
-
-  private func global(_ local: Int32, of kernel: SimulatedKernel) -> Int32 {
-    local < 0 ? local : SimulatedDescriptors.first + Int32(kernel.slot) << Self.descriptorBits + local
-  }
-
-  private func withSocket<Result>(
-    _ number: Int32, else failure: Result, _ body: (SimulatedKernel, SimulatedSocket) -> Result
-  ) -> Result {
-    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else { return failure }
-    return body(kernel, socket)
-  }
 
   /// A host stops: its sockets are gone, and no peer hears of it. Packets to it are lost until it starts.
   func stop(_ host: Int) {
@@ -256,112 +237,5 @@ final class SimulatedNetwork {
       case .forget(let flow, let kernel): kernel.forget(flow)
       }
     }
-  }
-}
-
-// MARK: - The calls
-
-extension SimulatedNetwork: SimulatedSystem {
-  private var current: SimulatedKernel? { kernel(of: currentHost()) }
-
-  func socket(family: Int32, type: Int32) -> Int32 {
-    guard let kernel = current else { return -Errno.networkDown }
-    return global(kernel.makeSocket(family: family, type: type), of: kernel)
-  }
-
-  func close(_ number: Int32) {
-    if let (kernel, local) = locate(number) { kernel.close(local) }
-  }
-
-  var descriptorLimit: Int { current?.descriptorLimit ?? 0 }
-  func localNumber(of number: Int32) -> Int32 { Int32(locate(number)?.local ?? 0) }
-  var nextLocalNumber: Int32? { current?.nextNumber.map { Int32($0) } }
-
-  func bind(_ number: Int32, to address: SocketAddress) -> Int32 {
-    withSocket(number, else: -Errno.badDescriptor) { $0.bind($1, to: address) }
-  }
-
-  func listen(_ number: Int32, backlog: Int32) -> Int32 {
-    withSocket(number, else: -Errno.badDescriptor) { $0.listen($1, backlog: backlog) }
-  }
-
-  func connect(_ number: Int32, to address: SocketAddress) -> Int32 {
-    withSocket(number, else: -Errno.badDescriptor) { $0.connect($1, to: address) }
-  }
-
-  func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?) {
-    withSocket(number, else: (-Errno.badDescriptor, nil)) { kernel, socket in
-      let (result, peer) = kernel.accept(socket)
-      return (global(result, of: kernel), peer)
-    }
-  }
-
-  func shutdown(_ number: Int32, how: Int32) -> Int32 {
-    withSocket(number, else: -Errno.badDescriptor) { $0.shutdown($1, isBoth: how != SocketKind.sendingSide) }
-  }
-
-  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
-    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
-      return -Int(Errno.badDescriptor)
-    }
-    return kernel.receive(socket, into: &memory, atMost: limit, peeking: peeking)
-  }
-
-  func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
-    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
-      return -Int(Errno.badDescriptor)
-    }
-    return kernel.send(socket, bytes)
-  }
-
-  func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
-    withSocket(number, else: (-Errno.badDescriptor, nil)) { $0.address(of: $1, isPeer: isPeer) }
-  }
-
-  func setOption(_ option: RawOption, of number: Int32, to value: [UInt8]) -> Int32 {
-    withSocket(number, else: -Errno.badDescriptor) { $0.setOption(option, of: $1, to: value) }
-  }
-
-  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: [UInt8]) {
-    withSocket(number, else: (-Errno.badDescriptor, [])) { $0.option(option, of: $1) }
-  }
-
-  func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) {
-    withSocket(number, else: (-Errno.badDescriptor, nil)) { (0, $0.tcpInfo(of: $1)) }
-  }
-
-  func receivableBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.machine.incoming.count } }
-  func unacknowledgedBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $0.unacknowledgedBytes($1) } }
-
-  func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
-    guard let kernel = current else { return -Errno.networkDown }
-    return global(kernel.createEpoll(whenReady: whenReady), of: kernel)
-  }
-
-  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
-    // Nothing would wait for the events of a real descriptor.
-    if number < SimulatedDescriptors.first { return -Errno.notPermitted }
-    guard let (kernel, local) = locate(number), let place = locate(epoll), place.kernel === kernel else {
-      return -Errno.badDescriptor
-    }
-    return kernel.watch(local, with: place.local, token: token, interest: interest, isNew: isNew)
-  }
-
-  func stopWatching(_ number: Int32, with epoll: Int32) {
-    if let (kernel, local) = locate(number), let place = locate(epoll) {
-      kernel.stopWatching(local, with: place.local)
-    }
-  }
-
-  func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int {
-    guard let (kernel, local) = locate(epoll) else { return 0 }
-    return kernel.epoll(at: local)?.take(into: &events, atMost: limit) ?? 0
-  }
-
-  func addresses(of name: String, isIPv4: Bool) -> [SocketAddress] {
-    if name.lowercased() == "localhost" { return [isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0)] }
-    guard let host = names[name.lowercased()] else { return [] }
-    let addresses = nodes[host].addresses
-    return [isIPv4 ? .ipv4(addresses.ipv4, port: 0) : .ipv6(addresses.ipv6, port: 0)]
   }
 }

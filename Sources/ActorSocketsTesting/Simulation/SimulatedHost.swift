@@ -112,6 +112,15 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
     thread.network.limit(number, descriptors: max(1, descriptors), ports: ports)
   }
 
+  /// Lets system calls of this host's programs fail from now on. A restart after `.power` ends the faults.
+  ///
+  /// - Parameter faults: The faults, which replace earlier ones. With an empty array there are none.
+  public func setFaults(_ faults: [CallFault]) {
+    let thread = thread
+    let seed = thread.network.random(below: .max)
+    thread.network.kernel(of: number)?.faults = FaultPlan(faults, seed: seed)
+  }
+
   /// The name of the host.
   public var description: String { name }
 }

@@ -38,6 +38,7 @@ struct Conformance: SuiteTrait, TestTrait, TestScoping {
       do {
         try simulation.run {
           simulation.defaultLink = link(seed)
+          for name in ["main", "server"] { simulation.host(name).setFaults(faults(seed)) }
           try await function()
         }
       } catch {
@@ -47,6 +48,12 @@ struct Conformance: SuiteTrait, TestTrait, TestScoping {
         throw error
       }
     }
+  }
+
+  /// With some seeds, the faults that a stream must not show to its user.
+  private static func faults(_ seed: UInt64) -> [CallFault] {
+    if seed % 4 < 2 { return [] }
+    return [.shortReads(probability: 0.3), .shortWrites(probability: 0.3), .spuriousReadiness(probability: 0.2)]
   }
 
   /// Links that differ from seed to seed. They lose no packets: a reset would then destroy bytes that were lost before it, which no stream

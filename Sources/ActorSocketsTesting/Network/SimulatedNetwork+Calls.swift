@@ -1,0 +1,147 @@
+// The system calls of simulated programs: which kernel and which socket they concern, and whether a fault hits them.
+
+internal import EpollReactor
+internal import SocketSystem
+
+extension SimulatedNetwork: SimulatedSystem {
+  // MARK: Descriptors
+
+  /// The host whose descriptor has a number, and its number there.
+  private func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? {
+    let rest = number - SimulatedDescriptors.first
+    let slot = Int(rest >> Self.descriptorBits)
+    guard rest >= 0, slot < kernels.count, let kernel = kernels[slot] else { return nil }
+    return (kernel, Int(rest & (1 << Self.descriptorBits - 1)))
+  }
+
+  private func global(_ local: Int32, of kernel: SimulatedKernel) -> Int32 {
+    local < 0 ? local : SimulatedDescriptors.first + Int32(kernel.slot) << Self.descriptorBits + local
+  }
+
+  private func withSocket<Result>(
+    _ number: Int32, else failure: Result, _ body: (SimulatedKernel, SimulatedSocket) -> Result
+  ) -> Result {
+    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else { return failure }
+    return body(kernel, socket)
+  }
+
+  /// Makes a call on a socket, unless a fault hits it.
+  private func call(
+    _ name: CallFault.Call, _ number: Int32, _ body: (SimulatedKernel, SimulatedSocket) -> Int32
+  ) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { kernel, socket in
+      kernel.faults.error(of: name) ?? body(kernel, socket)
+    }
+  }
+
+  private var current: SimulatedKernel? { kernel(of: currentHost()) }
+
+  func socket(family: Int32, type: Int32) -> Int32 {
+    guard let kernel = current else { return -Errno.networkDown }
+    if let error = kernel.faults.error(of: .socket) { return error }
+    return global(kernel.makeSocket(family: family, type: type), of: kernel)
+  }
+
+  func close(_ number: Int32) {
+    if let (kernel, local) = locate(number) { kernel.close(local) }
+  }
+
+  var descriptorLimit: Int { current?.descriptorLimit ?? 0 }
+  func localNumber(of number: Int32) -> Int32 { Int32(locate(number)?.local ?? 0) }
+  var nextLocalNumber: Int32? { current?.nextNumber.map { Int32($0) } }
+
+  func bind(_ number: Int32, to address: SocketAddress) -> Int32 {
+    call(.bind, number) { $0.bind($1, to: address) }
+  }
+
+  func listen(_ number: Int32, backlog: Int32) -> Int32 {
+    call(.listen, number) { $0.listen($1, backlog: backlog) }
+  }
+
+  func connect(_ number: Int32, to address: SocketAddress) -> Int32 {
+    call(.connect, number) { $0.connect($1, to: address) }
+  }
+
+  func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?) {
+    withSocket(number, else: (-Errno.badDescriptor, nil)) { kernel, socket in
+      if let error = kernel.faults.error(of: .accept) { return (error, nil) }
+      let (result, peer) = kernel.accept(socket)
+      return (global(result, of: kernel), peer)
+    }
+  }
+
+  func shutdown(_ number: Int32, how: Int32) -> Int32 {
+    call(.shutdown, number) { $0.shutdown($1, isBoth: how != SocketKind.sendingSide) }
+  }
+
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
+    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
+      return -Int(Errno.badDescriptor)
+    }
+    if let error = kernel.faults.error(of: .receive) { return Int(error) }
+    return kernel.receive(socket, into: &memory, atMost: limit, peeking: peeking)
+  }
+
+  func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
+    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
+      return -Int(Errno.badDescriptor)
+    }
+    if let error = kernel.faults.error(of: .send) { return Int(error) }
+    return kernel.send(socket, bytes)
+  }
+
+  func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
+    withSocket(number, else: (-Errno.badDescriptor, nil)) { $0.address(of: $1, isPeer: isPeer) }
+  }
+
+  func setOption(_ option: RawOption, of number: Int32, to value: [UInt8]) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { $0.setOption(option, of: $1, to: value) }
+  }
+
+  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: [UInt8]) {
+    withSocket(number, else: (-Errno.badDescriptor, [])) { $0.option(option, of: $1) }
+  }
+
+  func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) {
+    withSocket(number, else: (-Errno.badDescriptor, nil)) { (0, $0.tcpInfo(of: $1)) }
+  }
+
+  func receivableBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.machine.incoming.count } }
+  func unacknowledgedBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $0.unacknowledgedBytes($1) } }
+
+  func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
+    guard let kernel = current else { return -Errno.networkDown }
+    return global(kernel.createEpoll(whenReady: whenReady), of: kernel)
+  }
+
+  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
+    // Nothing would wait for the events of a real descriptor.
+    if number < SimulatedDescriptors.first { return -Errno.notPermitted }
+    guard let (kernel, local) = locate(number), let place = locate(epoll), place.kernel === kernel else {
+      return -Errno.badDescriptor
+    }
+    return kernel.watch(local, with: place.local, token: token, interest: interest, isNew: isNew)
+  }
+
+  func stopWatching(_ number: Int32, with epoll: Int32) {
+    if let (kernel, local) = locate(number), let place = locate(epoll) {
+      kernel.stopWatching(local, with: place.local)
+    }
+  }
+
+  func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int {
+    guard let (kernel, local) = locate(epoll) else { return 0 }
+    guard let epoll = kernel.epoll(at: local) else { return 0 }
+    let count = epoll.take(into: &events, atMost: limit)
+    guard count < limit, let watch = kernel.spuriousEvent(of: epoll) else { return count }
+    events[count] = (watch.token, watch.interest)
+    return count + 1
+  }
+
+  func addresses(of name: String, isIPv4: Bool) -> [SocketAddress] {
+    if name.lowercased() == "localhost" { return [isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0)] }
+    guard let host = names[name.lowercased()] else { return [] }
+    let addresses = nodes[host].addresses
+    return [isIPv4 ? .ipv4(addresses.ipv4, port: 0) : .ipv6(addresses.ipv6, port: 0)]
+  }
+}
