@@ -35,13 +35,15 @@ package struct HandlerError: Error {
   }
 
   var isCausedByPeer: Bool { (error as? any ConnectionError)?.isCausedByPeer ?? false }
+  private var isCausedByShutdown: Bool { (error as? SocketError)?.code == .reactorShutDown }
 
-  /// Tells the program, or prints the error if the program has not asked for it and the peer did not cause it.
+  /// Tells the program, or prints the error if the program has not asked for it, and neither the peer nor the shutdown of the reactor
+  /// caused it.
   func report<Connection>(_ connection: Connection, _ reporter: Reporter<Connection>) {
     if let tellProgram { return tellProgram() }
     switch isPrinted ? .standardError : reporter {
     case .program(let tell): tell(connection, error)
-    case .standardError where isCausedByPeer: break
+    case .standardError where isCausedByPeer || isCausedByShutdown: break
     case .standardError:
       StandardError.write(line: "\(connection): \(isHandshake ? "the handshake" : "the handler") failed: \(error)")
     }

@@ -3,7 +3,8 @@ extension TCPListener {
   /// ``drain(within:idleReads:)`` is called.
   ///
   /// When a handler returns, its connection is closed. When a handler throws, its connection is aborted; other connections are
-  /// not affected. Errors that no peer caused are printed in one line on standard error, unless `handlerFailed` is given.
+  /// not affected. Errors that no peer caused are printed in one line on standard error, unless `handlerFailed` is given, or the reactor
+  /// was shut down.
   ///
   /// *Signals*: while the server runs, the signals of `stopOn` have no other effect. The first one that arrives begins the drain. The
   /// second one, also if it is another one of them, ends the drain at once, as ``Drain/immediately`` does, and restores the previous

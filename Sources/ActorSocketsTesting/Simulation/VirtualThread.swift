@@ -101,7 +101,7 @@ internal import Synchronization
     place = SimulatedDescriptors.Place(network)
     _ = network.addHost(Self.ownHost)
     network.currentHost = { [weak self] in self?.currentOwner.host ?? 0 }
-    network.observe = { [weak self] event in self?.record(event) }
+    network.observe = { [weak self] event in self?.record(.packet(event), on: 0) }
   }
 
   /// The name of the host on which the program of the simulation runs.
@@ -179,9 +179,12 @@ internal import Synchronization
   }
 
   /// Adds a line to the trace.
-  func note(_ text: String) { trace.record(.note(text), at: elapsed, on: currentOwner.host) }
+  func note(_ text: String) { record(.note(text), on: currentOwner.host) }
 
-  private func record(_ event: SimulatedNetwork.PacketEvent) { trace.record(.packet(event), at: elapsed, on: 0) }
+  /// Adds an event to the trace. The end of the simulation itself is left out, because it would hide what came before.
+  private func record(_ event: SimulationTrace.Event, on host: Int) {
+    if !hasEnded { trace.record(event, at: elapsed, on: host) }
+  }
 
   /// Runs `body` as if on this thread: the jobs that it starts are the simulation's.
   func enter<Result>(_ body: () throws -> Result) rethrows -> Result {
@@ -286,7 +289,7 @@ internal import Synchronization
       if hosts[work.owner.host].state == .paused { return hosts[work.owner.host].held.append(work) }
     }
     running = work.owner
-    if let event = event(for: work.kind) { trace.record(event, at: elapsed, on: work.owner.host) }
+    if let event = event(for: work.kind) { record(event, on: work.owner.host) }
     switch work.kind {
     case .task(let job), .timer(let job): VirtualExecutors.runTask(job)
     case .main(let job):

@@ -6,7 +6,11 @@ struct QuotationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
   private static let articles = folder.appending(path: "../../../Docs/ActorSockets.docc")
 
-  @Test(arguments: ["Datagrams.md", "Encryption.md", "Framing.md", "Proxies.md", "StoppingAServer.md"])
+  @Test(
+    arguments: [
+      "Datagrams.md", "Encryption.md", "Framing.md", "Proxies.md", "StoppingAServer.md",
+      "TestingADistributedProgram.md",
+    ])
   func `Every example in an article is here, word for word`(article: String) throws {
     let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: article))))
     #expect(blocks.count >= 4)
@@ -18,6 +22,13 @@ struct QuotationTests {
     let programs = blocks.filter { $0.contains { $0.contains("serveChat") || $0.contains("ask(") } }
     #expect(programs.count == 4)
     try expectQuoted(programs)
+  }
+
+  @Test func `The simulation in the README is here, word for word`() throws {
+    let blocks = quotations(in: lines(of: try text(Self.folder.appending(path: "../../../README.md"))))
+    let simulations = blocks.filter { $0.contains { $0.contains("Simulation.explore") } }
+    #expect(simulations.count == 1)
+    try expectQuoted(simulations)
   }
 
   private func expectQuoted(_ blocks: [[String]]) throws {
