@@ -105,7 +105,7 @@ final class SimulatedKernel {
 
   func makeSocket(family: Int32, type: Int32) -> Int32 {
     guard type == SocketKind.stream, family == SocketKind.ipv4 || family == SocketKind.ipv6 else {
-      return -Errno.familyNotSupported
+      return -Errno.notSupported
     }
     let socket = SimulatedSocket(family: family)
     let number = add(.socket(socket))

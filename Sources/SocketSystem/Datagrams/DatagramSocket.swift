@@ -8,7 +8,7 @@ extension OwnedDescriptor {
   /// Creates a nonblocking datagram socket that child processes do not inherit: socket(2).
   package static func datagramSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    if SimulatedDescriptors.isActive { throw SystemError(call: "socket", errno: EPERM) }
+    if SimulatedDescriptors.isActive { throw SystemError(call: "socket", errno: EOPNOTSUPP) }
     return OwnedDescriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
   }
 }

@@ -22,7 +22,7 @@ import Testing
         let client = simulation.host("client")
         client.setFaults([fault])
         try await client.run {
-          await expectError(code) { _ = try await SimulatedHostTests.connected() }
+          _ = await expectError(code) { _ = try await SimulatedHostTests.connected() }
         }
         client.setFaults([])
         try await client.run { try await SimulatedHostTests.client(1) }
@@ -40,7 +40,7 @@ import Testing
       try await simulation.run {
         let server = simulation.host("server")
         server.setFaults([fault])
-        try await server.run {
+        _ = try await server.run {
           let error = #expect(throws: SocketError.self) { try TCPListener.bind(to: .port(80)) }
           #expect(error?.code == code)
         }
