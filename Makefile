@@ -57,7 +57,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift \
   Tests/ActorSocketsTests/TCP/DescriptorTests.swift Tests/ActorSocketsTests/TCP/AdoptTests.swift \
   Tests/ActorSocketsTests/TCP/PeerCredentialsTests.swift Tests/ActorSocketsTests/TCP/TCPInfoTests.swift \
-  Tests/ActorSocketsTests/TCP/PacketCaptureTests.swift \
+  Tests/ActorSocketsTests/TCP/PacketCaptureTests.swift Tests/ActorSocketsTests/Network/SimulatedHostTests.swift \
   Tests/ActorSocketsTests/TCP/HostLookupsTests.swift Tests/ActorSocketsTests/TCP/UnixListenerTests.swift \
   Tests/ActorSocketsTests/Races/CloseRaceTests.swift Tests/ActorSocketsTests/Races/MixedWriteTests.swift \
   Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \

@@ -44,7 +44,7 @@ final class SimulatedNetwork {
   private var freeSlots: [Int] = []
   private(set) var names: [String: Int] = [:]
   private var hosts: [SocketAddress: Int] = [:]
-  private var events = DeadlineHeap<Event>()
+  private var events = TimerQueue<Event>()
   private var random: SplitMix
   /// The link of all pairs of hosts that have none of their own.
   var defaultLink = NetworkLink()
@@ -223,9 +223,9 @@ final class SimulatedNetwork {
   var nextTime: Int64? { events.earliest }
 
   @discardableResult
-  func schedule(_ event: Event, at time: Int64) -> DeadlineHeap<Event>.Key { events.insert(at: max(time, now), event) }
+  func schedule(_ event: Event, at time: Int64) -> TimerQueue<Event>.Key { events.insert(at: max(time, now), event) }
 
-  func cancel(_ key: DeadlineHeap<Event>.Key) { events.remove(key) }
+  func cancel(_ key: TimerQueue<Event>.Key) { events.remove(key) }
 
   /// Lets everything happen that is due.
   func advance() {

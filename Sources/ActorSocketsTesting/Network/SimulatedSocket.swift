@@ -56,7 +56,7 @@ final class SimulatedSocket {
   var holdsPort = false
   var options = SocketOptions()
   var watches: [SimulatedWatch] = []
-  var timer: (key: DeadlineHeap<SimulatedNetwork.Event>.Key, time: Int64)?
+  var timer: (key: TimerQueue<SimulatedNetwork.Event>.Key, time: Int64)?
 
   init(family: Int32) { self.family = family }
 

@@ -13,7 +13,7 @@ final class VirtualDriver: LoopDriver, @unchecked Sendable {
   var isScheduled = false
   var hasBegun = false
   /// When the reactor's next deadline comes.
-  var timer: DeadlineHeap<VirtualThread.Work>.Key?
+  var timer: TimerQueue<VirtualThread.Work>.Key?
 
   init(_ thread: VirtualThread, _ owner: HostLife) {
     self.thread = thread

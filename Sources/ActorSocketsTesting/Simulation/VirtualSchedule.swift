@@ -17,7 +17,7 @@ struct VirtualSchedule<Work> {
   /// In the order `.fifo`, the work from `head` on is ready; in the order `.random`, all of it.
   private var ready: [Work] = []
   private var head = 0
-  private var timers = DeadlineHeap<Work>()
+  private var timers = TimerQueue<Work>()
 
   /// Creates an empty schedule.
   ///
@@ -43,10 +43,10 @@ struct VirtualSchedule<Work> {
 
   /// Adds work that becomes ready at `time`. A time that has passed is the current one.
   @discardableResult
-  mutating func add(_ work: Work, at time: Int64) -> DeadlineHeap<Work>.Key { timers.insert(at: max(time, now), work) }
+  mutating func add(_ work: Work, at time: Int64) -> TimerQueue<Work>.Key { timers.insert(at: max(time, now), work) }
 
   /// Removes a timer. It does nothing if the timer has become ready.
-  mutating func remove(_ timer: DeadlineHeap<Work>.Key) { timers.remove(timer) }
+  mutating func remove(_ timer: TimerQueue<Work>.Key) { timers.remove(timer) }
 
   /// Removes all timers.
   ///

@@ -78,7 +78,7 @@ internal import Synchronization
   let network: SimulatedNetwork
   let place: SimulatedDescriptors.Place
   /// The next event of the network, if it is in the schedule.
-  private var networkTimer: (key: DeadlineHeap<Work>.Key, time: Int64)?
+  private var networkTimer: (key: TimerQueue<Work>.Key, time: Int64)?
   /// Whether an event of the network that is due is in the schedule.
   private var isNetworkReady = false
   var drivers: [VirtualDriver] = []

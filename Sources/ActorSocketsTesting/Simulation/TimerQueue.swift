@@ -1,0 +1,40 @@
+internal import EpollReactor
+
+/// What happens later, in the order of its times. What has one time comes in the order in which it was added.
+struct TimerQueue<Payload> {
+  typealias Key = DeadlineNumbers.Key
+
+  private var deadlines = DeadlineNumbers()
+  /// Each armed deadline has the place of its number here.
+  private var payloads: [Payload?] = []
+  private var free: [Int] = []
+
+  /// The number of things that happen later.
+  var count: Int { deadlines.count }
+  /// The earliest time; `nil` if there is none.
+  var earliest: Int64? { deadlines.earliest }
+
+  /// Adds something, and returns its key.
+  mutating func insert(at time: Int64, _ payload: Payload) -> Key {
+    let place: Int
+    if let free = free.popLast() {
+      place = free
+      payloads[place] = payload
+    } else {
+      place = payloads.count
+      payloads.append(payload)
+    }
+    return deadlines.insert(at: time, place)
+  }
+
+  /// Removes something. It does nothing if that has happened, or was removed before.
+  mutating func remove(_ key: Key) { if let place = deadlines.remove(key) { _ = take(place) } }
+
+  /// Takes the earliest thing if its time has come.
+  mutating func popDue(at now: Int64) -> Payload? { deadlines.popDue(at: now).flatMap { take($0) } }
+
+  private mutating func take(_ place: Int) -> Payload? {
+    free.append(place)
+    return payloads[place].take()
+  }
+}
