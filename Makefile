@@ -45,7 +45,8 @@ RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
 # Order and races depend on the optimiser, which removes hops between executors.
 ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
 # The suites of simulations, and of the simulated network.
-SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation
+SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation \
+  Tests/SockcatTests/Examples/RegisterTests.swift
 # Tests with other programs. Their results do not depend on the build. They run the programs with Foundation's Process, which
 # leaks memory itself.
 PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/ActorSocketsTLSTests/Matrix
@@ -138,7 +139,7 @@ nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversat
 
 simulate: test-setup ## The conformance suites in simulations, with SEEDS (0-9), and the long form of the suites of simulations
 	ACTORSOCKETS_SIMULATED=$(SEEDS) $(PATIENCE) $(TEST) --in Tests/ActorSocketsTests/Conformance $(RELEASE_BUILD)
-	ACTORSOCKETS_ROUNDS=100000 $(PATIENCE) $(TEST) --in "$(SIMULATION_SUITES)" $(RELEASE_BUILD)
+	ACTORSOCKETS_SEEDS=100000 $(PATIENCE) $(TEST) --in "$(SIMULATION_SUITES)" $(RELEASE_BUILD)
 
 nightly-scripts: test-setup ## Servers whose descriptors run out, 50 of each kind
 	Tests/Tools/descriptors.sh 50

@@ -8,6 +8,17 @@ package let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENC
 /// How many rounds races and random inputs have, if that is set: `ACTORSOCKETS_ROUNDS`.
 package let wantedRounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) }
 
+/// How many seeds a test with simulations, or with a simulated kernel, tries: `ACTORSOCKETS_SEEDS`, but at most `most`.
+///
+/// - Parameters:
+///   - usual: The number if that is not set.
+///   - most: The largest number.
+/// - Returns: The number of seeds.
+package func seeds(_ usual: Int, atMost most: Int = 100_000) -> UInt64 {
+  let wanted = ProcessInfo.processInfo.environment["ACTORSOCKETS_SEEDS"].flatMap { Int($0) }
+  return UInt64(min(wanted ?? usual, most))
+}
+
 /// A condition that did not come true, or a call that did not return, in the time a test gave it.
 package struct Overdue: Error, CustomStringConvertible {
   package let description: String

@@ -6,9 +6,9 @@ import Testing
 
 /// The simulated kernel answers as Linux does.
 @Suite(.needsNamespaces) struct KernelComparisonTests {
-  /// `ACTORSOCKETS_ROUNDS` sets the number of histories, up to 100,000.
+  /// `ACTORSOCKETS_SEEDS` sets the number of histories, up to 100,000.
   @Test func `Random histories of calls have the same outcomes on Linux and in a simulation`() async throws {
-    let count = UInt64(min(wantedRounds ?? 2_000, 100_000))
+    let count = seeds(2_000)
     // A network of their own for each thousand, so that connections in TIME_WAIT do not take all ports.
     var undecided = 0
     for first in stride(from: 0, to: count, by: 1_000) {

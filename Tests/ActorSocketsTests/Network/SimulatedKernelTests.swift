@@ -48,7 +48,7 @@ import Testing
   // MARK: Leaks
 
   @Test func `After any calls nothing is left when all sockets are closed and their connections have ended`() throws {
-    for seed in 0..<UInt64(wantedRounds ?? 1_000) {
+    for seed in 0..<seeds(1_000) {
       let network = SimulatedNetwork(now: Self.second, seed: seed)
       _ = network.addHost("host")
       try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {

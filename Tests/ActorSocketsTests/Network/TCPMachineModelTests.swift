@@ -6,7 +6,7 @@ import Testing
 
 /// Two machines do what TCP promises, whatever happens to their segments.
 @Suite struct TCPMachineModelTests {
-  private static let seeds = UInt64(wantedRounds ?? 1_000)
+  private static let seeds = TestSupport.seeds(1_000)
 
   /// Runs a pair of machines with each seed, and records the first problem.
   ///

@@ -116,7 +116,7 @@ func breakThings(_ servers: [SimulatedHost], in simulation: Simulation) async th
   }
 
   @Test func `Whatever breaks, the clients see one register, also with the other seeds of a long run`() async throws {
-    try await Simulation.explore(seeds: 200..<UInt64(max(200, min(wantedRounds ?? 200, 10_000)))) { simulation in
+    try await Simulation.explore(seeds: 200..<max(200, TestSupport.seeds(200, atMost: 10_000))) { simulation in
       let history = try await useRegister(in: simulation, writesBack: true)
       try check(history)
     }
