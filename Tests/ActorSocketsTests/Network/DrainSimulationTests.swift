@@ -1,0 +1,57 @@
+import ActorSockets
+import ActorSocketsTesting
+import TestSupport
+import Testing
+
+/// Servers that drain while their clients crash.
+@Suite struct DrainSimulationTests {
+  @Test func `A server that drains ends in time, whatever has become of its clients`() async throws {
+    try await within("the simulations are over") {
+      for seed in 0..<seeds(50, atMost: 10_000) {
+        let simulation = Simulation(seed: seed, order: .random)
+        try await simulation.run { try await Self.drain(simulation) }
+      }
+    }
+  }
+
+  private static func drain(_ simulation: Simulation) async throws {
+    var random = SeededRandom(seed: simulation.seed)
+    let server = simulation.host("server")
+    let clients = (0..<4).map { simulation.host("client \($0)") }
+    let listener = try await server.run { try TCPListener.bind(to: .port(80)) }
+    let running = Locked(0)
+    async let serving = server.run {
+      try await listener.serve { connection in
+        running.withLock { $0 += 1 }
+        defer { running.withLock { $0 -= 1 } }
+        for try await line in connection.lines {
+          try await Task.sleep(for: .milliseconds(20))
+          try await connection.write(utf8: line.uppercased() + "\n")
+        }
+      }
+    }
+    for client in clients {
+      client.start {
+        while true {
+          do {
+            try await SimulatedHostTests.client(20)
+          } catch is SocketError {
+            try await Task.sleep(for: .milliseconds(100))
+          }
+        }
+      }
+    }
+    try await Task.sleep(for: .milliseconds(Int64(random.next() % 2_000)))
+    clients[0].crash(.power)
+    clients[1].crash(.process)
+    clients[2].pause()
+    try await Task.sleep(for: .milliseconds(Int64(random.next() % 100)))
+    let start = simulation.clock.now
+    await listener.drain(within: .seconds(5))
+    _ = try await serving
+    // Closing a connection whose peer is silent takes two seconds more.
+    #expect(start.duration(to: simulation.clock.now) <= .seconds(8), "seed \(simulation.seed)")
+    #expect(running.withLock { $0 } == 0, "seed \(simulation.seed)")
+    await expectError(.connectionRefused) { _ = try await SimulatedHostTests.connected() }
+  }
+}
