@@ -179,6 +179,15 @@ enum Exceptions {
       path: "Tests/ActorSocketsTests/Network/HostChaosTests.swift", words: "sleep(", count: 5,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
+      path: "Tests/ActorSocketsTests/Network/DrainSimulationTests.swift", words: "sleep(", count: 4,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Network/TLSSimulationTests.swift", words: "sleep(", count: 2,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Network/WriteHistoryTests.swift", words: "sleep(", count: 2,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
       path: "Tests/TestSupport/Program.swift", words: "sleep(", count: 1,
       reason: "a deadline for a program that hangs, which no test that passes waits for"),
     Allowance(

@@ -188,7 +188,6 @@ extension SimulatedKernel {
   /// A peer opens a connection to a listening socket.
   private func open(_ flow: Flow, _ segment: Segment, _ listener: SimulatedSocket) {
     if listener.backlog.isFull { return }
-    listener.backlog.halfOpen += 1
     let socket = SimulatedSocket(family: listener.family)
     socket.role = .stream
     socket.options = listener.options

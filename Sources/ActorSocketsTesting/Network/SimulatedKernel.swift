@@ -140,7 +140,8 @@ final class SimulatedKernel {
       waiting.machine.close(discards: true, at: now)
       carryOut(waiting)
     }
-    for (_, half) in flows.sortedByPorts where half.listener === socket && half.machine.state == .synReceived {
+    // Their order does not matter: no peer and no program hears of their end.
+    for half in flows.values where half.listener === socket && half.machine.state == .synReceived {
       half.machine.vanish()
       carryOut(half)
     }
@@ -206,15 +207,13 @@ final class SimulatedKernel {
 
   /// Notes how far a connection has come that waits to be accepted.
   private func advance(_ socket: SimulatedSocket, of listener: SimulatedSocket) {
-    let isWaiting = listener.backlog.waiting.contains { $0 === socket }
-    switch socket.machine.state {
-    case .synReceived: break
-    case .closed where !isWaiting && socket.machine.unacknowledged == 0:
-      if listener.isListening { listener.backlog.halfOpen -= 1 }
+    let machine = socket.machine
+    if machine.state == .synReceived || !listener.isListening { return }
+    if listener.backlog.waiting.contains(where: { $0 === socket }) { return }
+    if machine.state == .closed, machine.unacknowledged == 0 {
+      // The handshake has failed.
       socket.listener = nil
-    default:
-      if isWaiting || !listener.isListening { break }
-      listener.backlog.halfOpen -= 1
+    } else {
       listener.backlog.waiting.append(socket)
       listener.wake(.readable)
     }
@@ -267,11 +266,4 @@ final class SimulatedKernel {
 
 extension SimulatedSocket.Role {
   var isStream: Bool { if case .stream = self { true } else { false } }
-}
-
-extension [Flow: SimulatedSocket] {
-  /// The entries in an order that does not change from run to run.
-  fileprivate var sortedByPorts: [Element] {
-    sorted { ($0.key.remote.port ?? 0, $0.key.local.port ?? 0) < ($1.key.remote.port ?? 0, $1.key.local.port ?? 0) }
-  }
 }

@@ -16,8 +16,6 @@ final class SimulatedSocket {
   struct Backlog {
     var limit: Int
     var waiting: [SimulatedSocket] = []
-    /// The number of connections whose handshake is not complete.
-    var halfOpen = 0
     var isFull: Bool { waiting.count > limit }
   }
 

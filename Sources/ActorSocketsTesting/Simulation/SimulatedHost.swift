@@ -21,7 +21,10 @@ internal import SocketSystem
 ///
 /// Use hosts within the simulated program only; elsewhere their methods stop the program, because they would race with it.
 ///
-/// A host does not hide the memory of the process. Programs of several hosts that use the same objects do what no real ones could.
+/// A host does not hide the memory of the process. Programs of several hosts that use the same objects do what no real ones could. If a
+/// host crashes, calls on its connections never return, also those of other hosts' programs. So let each program use its own connections.
+///
+/// A host belongs to the simulation that made it.
 public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   let number: Int
   /// The name that other hosts can look up.

@@ -8,7 +8,7 @@ import Testing
 @Suite struct TLSSimulationTests {
   @Test(arguments: [TLSVersion.v12, .v13])
   func `Handshakes and lines survive small packets, loss and stalls`(version: TLSVersion) async throws {
-    try await within("the simulations are over") {
+    try await within("the simulations are over", seconds: 3_600) {
       let context = try TestContexts.context(version)
       for seed in 0..<seeds(20, atMost: 10_000) {
         let simulation = Simulation(seed: seed, order: .random)
