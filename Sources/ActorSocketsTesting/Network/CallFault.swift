@@ -115,7 +115,7 @@ struct FaultPlan {
     return 1 + Int(random.next(upTo: UInt64(count - 1)))
   }
 
-  /// Which of `count` sockets a look for events reports although it is not ready; `nil` for none of them.
+  /// The index of a socket, of `count`, that a look for events reports although it is not ready; mostly `nil`.
   mutating func spurious(of count: Int) -> Int? {
     guard count > 0, hits(.spuriousReadiness) else { return nil }
     return Int(random.next(upTo: UInt64(count)))

@@ -178,7 +178,7 @@ extension SimulatedKernel {
     if segment.isSyn, segment.acknowledged == nil, let listener = listener(for: flow) {
       return open(flow, segment, listener)
     }
-    // Nobody is there.
+    // No socket has this connection.
     let answer =
       segment.acknowledged.map { Segment(isReset: true, sequence: $0) }
       ?? Segment(isReset: true, sequence: 0, acknowledged: segment.end)

@@ -27,14 +27,16 @@ internal import SocketSystem
 /// `ContinuousClock` and `SuspendingClock` show virtual time; the time of day stays real.
 ///
 /// Two runs with the same seed do the same things in the same order, unless the program uses something that is not simulated: threads of
-/// its own, Dispatch, other networks than the simulation's, random numbers of the system (as OpenSSL does), the order of a `Set` or a `Dictionary`. A simulation does not wait for
-/// other threads: if all of its tasks do, it is in a deadlock. ``ManualTime`` has a thread of its own.
+/// its own, Dispatch, other networks than the simulation's, random numbers of the system (as OpenSSL does), the order of a `Set` or a
+/// `Dictionary`. A simulation does not wait for other threads: if all of its tasks do, it is in a deadlock. ``ManualTime`` has a thread of
+/// its own.
 ///
 /// Jobs of the main actor run on the simulation's thread, while the main thread runs those of other code. Do not let a simulated program
 /// and other tests use the same state of the main actor.
 ///
 /// TCP works as on Linux, between the hosts of a simulated network (``host(_:)``): connections, listeners, TLS, names. Within the body
-/// ``Reactor/shared`` is the reactor of the host whose program runs. Datagrams and unix sockets are not simulated; they fail with `.system`.
+/// ``Reactor/shared`` is the reactor of the host whose program runs. Datagrams and unix sockets are not simulated; they fail with
+/// `.system`.
 public final class Simulation: Sendable {
   /// The order in which tasks run that are ready at the same time.
   public enum Order: Hashable, Sendable {

@@ -4,8 +4,8 @@
 // that it runs on Linux.
 //
 // Invariants:
-// - The number of a descriptor says whether it is simulated: at least `SimulatedDescriptors.first`. Linux gives no process so many. So the
-//   real path costs one comparison with a constant in each call.
+// - The number of a descriptor says whether it is simulated: at least `SimulatedDescriptors.first`. No process of Linux can have that many.
+//   So the real path costs one comparison with a constant in each call.
 // - A call on a simulated descriptor goes to the simulation of the calling thread. On a thread without one it fails with EBADF, and
 //   closing does nothing, because the simulation has ended.
 // - A thread in a simulation makes only simulated sockets.

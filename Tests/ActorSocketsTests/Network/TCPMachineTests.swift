@@ -83,7 +83,7 @@ import Testing
     #expect(machine.state == .closed)
   }
 
-  @Test func `Bytes that nobody acknowledges are given up after 15 repairs`() {
+  @Test func `Bytes that stay unacknowledged are given up after 15 repairs`() {
     var (client, _) = connected()
     #expect(send(10, from: &client, at: Self.second) == 10)
     client.effects = TCPMachine.Effects()
