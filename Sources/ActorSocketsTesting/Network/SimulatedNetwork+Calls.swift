@@ -134,7 +134,9 @@ extension SimulatedNetwork: SimulatedSystem {
     guard let epoll = kernel.epoll(at: local) else { return 0 }
     let count = epoll.take(into: &events, atMost: limit)
     guard count < limit, let watch = kernel.spuriousEvent(of: epoll) else { return count }
-    events[count] = (watch.token, watch.interest)
+    // Not the end of the peer: that event is true when it comes.
+    let told = watch.interest.rawValue & Readiness.readable.union(.writable).rawValue
+    events[count] = (watch.token, Readiness(rawValue: told))
     return count + 1
   }
 

@@ -50,10 +50,10 @@ struct Conformance: SuiteTrait, TestTrait, TestScoping {
     }
   }
 
-  /// With some seeds, the faults that a stream must not show to its user.
+  /// With some seeds, events that tell of nothing. Short transfers are left out: a read of any number of bytes may show them, and many of
+  /// these tests expect all bytes at once.
   private static func faults(_ seed: UInt64) -> [CallFault] {
-    if seed % 4 < 2 { return [] }
-    return [.shortReads(probability: 0.3), .shortWrites(probability: 0.3), .spuriousReadiness(probability: 0.2)]
+    seed % 4 < 2 ? [] : [.spuriousReadiness(probability: 0.2)]
   }
 
   /// Links that differ from seed to seed. They lose no packets: a reset would then destroy bytes that were lost before it, which no stream
