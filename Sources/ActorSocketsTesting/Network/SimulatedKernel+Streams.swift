@@ -32,18 +32,23 @@ extension SimulatedKernel {
     let flow = Flow(local: local, remote: remote)
     if flows[flow] != nil || ended[flow] != nil { return -Errno.addressNotAvailable }
     freePort(of: socket)
-    socket.local = socket.seen(local)
-    socket.remote = socket.seen(remote)
-    socket.role = .stream
     socket.connecting = .underWay
-    socket.flow = flow
-    takePort(of: socket, isConnected: true, isOutgoing: isOutgoing)
-    flows[flow] = socket
-    socket.options.apply(to: &socket.machine)
-    socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
+    join(socket, flow, isOutgoing: isOutgoing)
     socket.machine.connect(at: now)
     carryOut(socket)
     return -Errno.inProgress
+  }
+
+  /// A socket gets a connection: packets of it reach the socket from now on.
+  private func join(_ socket: SimulatedSocket, _ flow: Flow, isOutgoing: Bool = false) {
+    socket.role = .stream
+    socket.local = socket.seen(flow.local)
+    socket.remote = socket.seen(flow.remote)
+    socket.flow = flow
+    flows[flow] = socket
+    takePort(of: socket, isConnected: true, isOutgoing: isOutgoing)
+    socket.options.apply(to: &socket.machine)
+    if let network { socket.machine.segmentSize = network.segmentSize(of: flow, on: host) }
   }
 
   private func connectAgain(_ socket: SimulatedSocket) -> Int32 {
@@ -169,7 +174,7 @@ extension SimulatedKernel {
       } else {
         if segment.length > 0 {
           let answer = Segment(sequence: connection.sent, acknowledged: connection.expected, window: 0)
-          network?.send(Packet(source: flow.local, destination: flow.remote, segment: answer), from: host)
+          send(answer, on: flow)
         }
         return
       }
@@ -182,24 +187,17 @@ extension SimulatedKernel {
     let answer =
       segment.acknowledged.map { Segment(isReset: true, sequence: $0) }
       ?? Segment(isReset: true, sequence: 0, acknowledged: segment.end)
-    network?.send(Packet(source: flow.local, destination: flow.remote, segment: answer), from: host)
+    send(answer, on: flow)
   }
 
   /// A peer opens a connection to a listening socket.
   private func open(_ flow: Flow, _ segment: Segment, _ listener: SimulatedSocket) {
     if listener.backlog.isFull { return }
     let socket = SimulatedSocket(family: listener.family)
-    socket.role = .stream
     socket.options = listener.options
-    socket.options.apply(to: &socket.machine)
     socket.listener = listener
     socket.connecting = .done
-    socket.flow = flow
-    socket.local = socket.seen(flow.local)
-    socket.remote = socket.seen(flow.remote)
-    takePort(of: socket, isConnected: true)
-    flows[flow] = socket
-    socket.machine.segmentSize = network?.segmentSize(of: flow, on: host) ?? 1_448
+    join(socket, flow)
     socket.machine.accept(segment, at: now)
     carryOut(socket)
   }

@@ -163,9 +163,7 @@ final class SimulatedKernel {
       watch = SimulatedWatch(socket, epoll, token: token, interest: interest)
       socket.watches.append(watch)
     }
-    let mask = interest.union(.error).union(.hangUp)
-    if socket.readiness.contains(mask) { watch.list() }
-    if !socket.readiness.contains(.writable) { socket.machine.wantsRoom = true }
+    if watch.look().rawValue != 0 { watch.list() }
     return 0
   }
 
@@ -189,9 +187,7 @@ final class SimulatedKernel {
     let effects = socket.machine.effects
     socket.machine.effects = TCPMachine.Effects()
     if let flow = socket.flow {
-      for segment in effects.segments {
-        network?.send(Packet(source: flow.local, destination: flow.remote, segment: segment), from: host)
-      }
+      for segment in effects.segments { send(segment, on: flow) }
     }
     if let listener = socket.listener, socket.number == nil, !socket.machine.isOrphan {
       advance(socket, of: listener)
@@ -203,6 +199,10 @@ final class SimulatedKernel {
     default: break
     }
     armTimer(of: socket)
+  }
+
+  func send(_ segment: Segment, on flow: Flow) {
+    network?.send(Packet(source: flow.local, destination: flow.remote, segment: segment), from: host)
   }
 
   /// Notes how far a connection has come that waits to be accepted.

@@ -21,8 +21,12 @@ extension SimulatedNetwork: SimulatedSystem {
   private func withSocket<Result>(
     _ number: Int32, else failure: Result, _ body: (SimulatedKernel, SimulatedSocket) -> Result
   ) -> Result {
-    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else { return failure }
-    return body(kernel, socket)
+    find(number).map { body($0.kernel, $0.socket) } ?? failure
+  }
+
+  /// The socket of a descriptor, and its kernel.
+  private func find(_ number: Int32) -> (kernel: SimulatedKernel, socket: SimulatedSocket)? {
+    locate(number).flatMap { place in place.kernel.socket(at: place.local).map { (place.kernel, $0) } }
   }
 
   /// Makes a call on a socket, unless a fault hits it.
@@ -75,17 +79,13 @@ extension SimulatedNetwork: SimulatedSystem {
   }
 
   func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
-    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
-      return -Int(Errno.badDescriptor)
-    }
+    guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
     if let error = kernel.faults.error(of: .receive) { return Int(error) }
     return kernel.receive(socket, into: &memory, atMost: limit, peeking: peeking)
   }
 
   func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
-    guard let (kernel, local) = locate(number), let socket = kernel.socket(at: local) else {
-      return -Int(Errno.badDescriptor)
-    }
+    guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
     if let error = kernel.faults.error(of: .send) { return Int(error) }
     return kernel.send(socket, bytes)
   }
@@ -130,8 +130,7 @@ extension SimulatedNetwork: SimulatedSystem {
   }
 
   func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int {
-    guard let (kernel, local) = locate(epoll) else { return 0 }
-    guard let epoll = kernel.epoll(at: local) else { return 0 }
+    guard let (kernel, local) = locate(epoll), let epoll = kernel.epoll(at: local) else { return 0 }
     let count = epoll.take(into: &events, atMost: limit)
     guard count < limit, let watch = kernel.spuriousEvent(of: epoll) else { return count }
     // Not the end of the peer: that event is true when it comes.

@@ -19,12 +19,9 @@ final class SimulatedNetwork {
 
   /// A place in the network. Its kernel is replaced when the host starts again.
   struct Node {
-    let name: String
     let addresses: HostAddresses
-    /// The kernel; `nil` while the host has no power.
+    /// The kernel; `nil` while the host has no power, so that no packet reaches it.
     var kernel: SimulatedKernel?
-    /// Whether packets reach the host.
-    var isUp = true
     var descriptorLimit = 65_536
     var ephemeralPorts: ClosedRange<UInt16> = 32_768...60_999
   }
@@ -82,7 +79,7 @@ final class SimulatedNetwork {
   func addHost(_ name: String) -> Int {
     let number = nodes.count
     let addresses = HostAddresses(number: number)
-    nodes.append(Node(name: name, addresses: addresses))
+    nodes.append(Node(addresses: addresses))
     addKernel(of: number)
     names[name.lowercased()] = number
     hosts[.ipv4(addresses.ipv4, port: 0)] = number
@@ -115,7 +112,6 @@ final class SimulatedNetwork {
     freeSlots.append(kernel.slot)
   }
 
-  func name(of host: Int) -> String { nodes[host].name }
   func addresses(of host: Int) -> HostAddresses { nodes[host].addresses }
   func kernel(of host: Int) -> SimulatedKernel? { nodes[host].kernel }
 
@@ -123,7 +119,6 @@ final class SimulatedNetwork {
 
   /// A host stops: its sockets are gone, and no peer hears of it. Packets to it are lost until it starts.
   func stop(_ host: Int) {
-    nodes[host].isUp = false
     guard let kernel = nodes[host].kernel.take() else { return }
     kernel.dismantle()
     unplace(kernel)
@@ -131,9 +126,7 @@ final class SimulatedNetwork {
 
   /// A host that stopped can be reached again. It knows nothing of its earlier connections.
   func start(_ host: Int) {
-    if nodes[host].isUp { return }
-    nodes[host].isUp = true
-    addKernel(of: host)
+    if nodes[host].kernel == nil { addKernel(of: host) }
   }
 
   /// The kernel of a host closes all descriptors, as when a process ends.
@@ -163,12 +156,16 @@ final class SimulatedNetwork {
 
   /// Cuts the link from one host to another, or repairs it. It stays the link of all if it was.
   func cut(_ isCut: Bool, from: Int, to: Int) {
-    var link = link(from: from, to: to)
     let way = Way(from: from, to: to)
-    links[way, default: Link()].isCut = isCut
-    if isCut || !self.link(from: from, to: to).isCut { return }
-    link.isCut = false
-    setLink(link, from: from, to: to)
+    var known = links[way] ?? Link()
+    known.isCut = isCut
+    var link = known.own ?? defaultLink
+    if !isCut, link.isCut {
+      // The link itself was given as one that is cut.
+      link.isCut = false
+      known.own = link
+    }
+    links[way] = known
   }
 
   /// The link from one host to another.

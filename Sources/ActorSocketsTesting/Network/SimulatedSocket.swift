@@ -60,7 +60,7 @@ final class SimulatedSocket {
 
   /// The address, in the form that programs of this socket's family see.
   func seen(_ address: SocketAddress) -> SocketAddress {
-    family == SocketAddress.ipv4(.any, port: 0).family ? address : address.mapped
+    family == SocketKind.ipv4 ? address : address.mapped
   }
 
   var isListening: Bool { if case .listening = role { true } else { false } }
@@ -78,7 +78,7 @@ final class SimulatedSocket {
 
   /// Tells the programs that wait for one of these events.
   func wake(_ events: Readiness) {
-    for watch in watches where watch.interest.union(.error).union(.hangUp).contains(events) { watch.list() }
+    for watch in watches where watch.mask.contains(events) { watch.list() }
   }
 }
 
@@ -96,6 +96,16 @@ final class SimulatedWatch {
     self.epoll = epoll
     self.token = token
     self.interest = interest
+  }
+
+  /// What is reported: errors and hang-ups always are.
+  fileprivate var mask: Readiness { interest.union(.error).union(.hangUp) }
+
+  /// What is ready and is reported. A socket without room tells when there is some.
+  func look() -> Readiness {
+    let ready = socket.readiness
+    if !ready.contains(.writable) { socket.machine.wantsRoom = true }
+    return Readiness(rawValue: ready.rawValue & mask.rawValue)
   }
 
   /// Puts the socket into the list of its epoll instance.
@@ -125,9 +135,7 @@ final class SimulatedEpoll {
       watch.isListed = false
       // The socket may have been closed, or may be watched by another instance.
       if !watch.socket.watches.contains(where: { $0 === watch }) { continue }
-      let mask = watch.interest.union(.error).union(.hangUp).rawValue
-      let reported = Readiness(rawValue: watch.socket.readiness.rawValue & mask)
-      if !reported.contains(.writable) { watch.socket.machine.wantsRoom = true }
+      let reported = watch.look()
       if reported.rawValue == 0 { continue }
       events[count] = (watch.token, reported)
       count += 1

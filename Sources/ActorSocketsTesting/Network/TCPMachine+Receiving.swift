@@ -26,9 +26,7 @@ extension TCPMachine {
       return
     }
     guard segment.isSyn, segment.acknowledged != nil else { return receiveOpening(segment) }
-    expected = 1
-    edge = 1 + receiveBuffer
-    limit = 1 + segment.window
+    takeSyn(segment)
     state = .established
     acknowledged(1, at: now)
     acknowledge()
@@ -38,11 +36,9 @@ extension TCPMachine {
   /// Both ends open the connection at the same time; perhaps a socket has connected to itself.
   private mutating func receiveOpening(_ segment: Segment) {
     guard segment.isSyn, segment.acknowledged == nil else { return }
-    expected = 1
-    edge = 1 + receiveBuffer
-    limit = 1 + segment.window
+    takeSyn(segment)
     state = .synReceived
-    effects.segments.append(Segment(isSyn: true, acknowledged: 1, window: receiveBuffer))
+    emitSyn()
   }
 
   private mutating func receiveOrdinary(_ segment: Segment, at now: Int64) {
@@ -56,8 +52,7 @@ extension TCPMachine {
     if segment.isSyn {
       // The acknowledgement of the peer's SYN was lost, or the peer has forgotten this connection.
       if state == .synReceived, segment.acknowledged == nil {
-        effects.segments.append(Segment(isSyn: true, acknowledged: 1, window: receiveBuffer))
-        return
+        return emitSyn()
       }
       // The answer to an end that has opened the connection at the same time has what an acknowledgement has.
       if state != .synReceived { return acknowledge() }
@@ -160,8 +155,7 @@ extension TCPMachine {
   mutating func repair() {
     measured = nil
     if unacknowledged == 0 {
-      effects.segments.append(
-        Segment(isSyn: true, acknowledged: state == .synSent ? nil : expected, window: receiveBuffer))
+      emitSyn()
     } else {
       emit(from: unacknowledged, to: min(unacknowledged + segmentSize, dataEnd, max(sent, unacknowledged)))
     }

@@ -33,7 +33,8 @@ extension TCPMachine {
 
   /// When the machine must hear of the time; `nil` if it waits for nothing.
   var nextTimer: Int64? {
-    [retransmitAt, keepAliveAt, forgetAt].compactMap { $0 }.min()
+    let next = min(retransmitAt ?? .max, keepAliveAt ?? .max, forgetAt ?? .max)
+    return next == .max ? nil : next
   }
 
   private var keepAliveAt: Int64? {

@@ -250,25 +250,36 @@ struct TCPMachine {
   /// Sends the first segment of a connection.
   mutating func connect(at now: Int64) {
     state = .synSent
-    sent = 1
-    effects.segments.append(Segment(isSyn: true, window: receiveBuffer))
     edge = receiveBuffer
-    measured = (1, now)
-    retransmitAt = now + Self.second
-    heardAt = now
+    begin(at: now)
   }
 
   /// Answers the first segment of a peer.
   mutating func accept(_ syn: Segment, at now: Int64) {
     state = .synReceived
-    expected = 1
-    edge = 1 + receiveBuffer
-    limit = 1 + syn.window
+    takeSyn(syn)
+    begin(at: now)
+  }
+
+  private mutating func begin(at now: Int64) {
     sent = 1
-    effects.segments.append(Segment(isSyn: true, acknowledged: 1, window: receiveBuffer))
+    emitSyn()
     measured = (1, now)
     retransmitAt = now + Self.second
     heardAt = now
+  }
+
+  /// Sends the first segment, or the answer to the peer's, also once more.
+  mutating func emitSyn() {
+    effects.segments.append(
+      Segment(isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiveBuffer))
+  }
+
+  /// Takes the numbers of the peer's first segment.
+  mutating func takeSyn(_ syn: Segment) {
+    expected = 1
+    edge = 1 + receiveBuffer
+    limit = 1 + syn.window
   }
 
   /// The nanoseconds of a second.

@@ -55,6 +55,8 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   ///
   /// *Cancellation* of the caller cancels the program.
   ///
+  /// *Ordering*: the program begins behind what is ready, unless the order of the simulation is random.
+  ///
   /// - Parameter program: The program.
   /// - Returns: What the program returns.
   /// - Throws: What the program throws; ``SimulationError`` with the code `.crashed` if the host is down or crashes meanwhile.

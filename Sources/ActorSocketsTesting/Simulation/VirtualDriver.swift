@@ -7,7 +7,6 @@ final class VirtualDriver: LoopDriver, @unchecked Sendable {
   private(set) weak var thread: VirtualThread?
   /// The host whose reactor this is.
   let owner: HostLife
-  private weak var reactor: Reactor?
   /// The loop; `nil` before it began, and after its end.
   private(set) weak var loop: EventLoop?
   var isScheduled = false

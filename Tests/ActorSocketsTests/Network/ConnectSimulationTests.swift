@@ -10,10 +10,7 @@ import Testing
 
   @Test func `A name whose hosts answer, refuse or say nothing is connected to if one of them answers`() async throws {
     try await within("the simulations are over", seconds: 3_600) {
-      for seed in 0..<seeds(100, atMost: 10_000) {
-        let simulation = Simulation(seed: seed, order: .random)
-        try await simulation.run { try await Self.connect(simulation) }
-      }
+      try await Simulation.explore(seeds: 0..<seeds(100, atMost: 10_000)) { try await Self.connect($0) }
     }
   }
 

@@ -7,10 +7,7 @@ import Testing
 @Suite struct DrainSimulationTests {
   @Test func `A server that drains ends in time, whatever has become of its clients`() async throws {
     try await within("the simulations are over", seconds: 3_600) {
-      for seed in 0..<seeds(50, atMost: 10_000) {
-        let simulation = Simulation(seed: seed, order: .random)
-        try await simulation.run { try await Self.drain(simulation) }
-      }
+      try await Simulation.explore(seeds: 0..<seeds(50, atMost: 10_000)) { try await Self.drain($0) }
     }
   }
 

@@ -10,10 +10,7 @@ import Testing
   func `Handshakes and lines survive small packets, loss and stalls`(version: TLSVersion) async throws {
     try await within("the simulations are over", seconds: 3_600) {
       let context = try TestContexts.context(version)
-      for seed in 0..<seeds(20, atMost: 10_000) {
-        let simulation = Simulation(seed: seed, order: .random)
-        try await simulation.run { try await Self.converse(simulation, context) }
-      }
+      try await Simulation.explore(seeds: 0..<seeds(20, atMost: 10_000)) { try await Self.converse($0, context) }
     }
   }
 

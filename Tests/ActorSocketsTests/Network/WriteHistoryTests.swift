@@ -11,10 +11,7 @@ import Testing
   @Test(arguments: [false, true])
   func `Each message arrives whole or not at all, once, and in the order of the calls`(hasFaults: Bool) async throws {
     try await within("the simulations are over", seconds: 3_600) {
-      for seed in 0..<seeds(30, atMost: 10_000) {
-        let simulation = Simulation(seed: seed, order: .random)
-        try await simulation.run { try await Self.write(simulation, hasFaults) }
-      }
+      try await Simulation.explore(seeds: 0..<seeds(30, atMost: 10_000)) { try await Self.write($0, hasFaults) }
     }
   }
 
