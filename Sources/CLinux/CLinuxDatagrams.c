@@ -218,6 +218,32 @@ static struct cmsghdr *put_metadata(struct msghdr *message, struct cmsghdr *head
   return header;
 }
 
+void clinux_batch_fill(clinux_batch *batch, int index, unsigned long length, int is_truncated, const void *address,
+                       uint32_t address_length, const clinux_metadata *metadata) {
+  struct msghdr *message = &batch->headers[index].msg_hdr;
+  struct cmsghdr *header = (struct cmsghdr *)batch->control[index];
+  memset(header, 0, METADATA_SIZE);
+  memcpy(&batch->addresses[index], address, address_length);
+  *message = (struct msghdr){
+      .msg_name = &batch->addresses[index],
+      .msg_namelen = address_length,
+      .msg_control = header,
+      .msg_flags = is_truncated ? MSG_TRUNC : 0,
+  };
+  batch->headers[index].msg_len = length;
+  header = put_metadata(message, header, metadata);
+  if (metadata->present & CLINUX_HAS_LOCAL && !metadata->is_ipv6) {
+    struct in_pktinfo info = {.ipi_ifindex = (int)metadata->interface};
+    memcpy(&info.ipi_addr, metadata->local, sizeof info.ipi_addr);
+    memcpy(&info.ipi_spec_dst, metadata->answer, sizeof info.ipi_spec_dst);
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(message)), &info, sizeof info);
+  }
+  if (metadata->present & CLINUX_HAS_TIMESTAMP) {
+    struct timespec time = {.tv_sec = metadata->seconds, .tv_nsec = metadata->nanoseconds};
+    put(message, header, SOL_SOCKET, SCM_TIMESTAMPNS, &time, sizeof time);
+  }
+}
+
 void clinux_batch_add(clinux_batch *batch, const uint8_t *bytes, unsigned long length, const void *address,
                       uint32_t address_length, const clinux_metadata *metadata, const int *descriptors,
                       int descriptor_count) {

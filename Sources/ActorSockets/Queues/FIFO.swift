@@ -19,7 +19,7 @@ package struct FIFO<Element> {
 
   package var count: Int { lone == nil ? storage.count - head : 1 }
   package var isEmpty: Bool { lone == nil && storage.count == head }
-  var first: Element? { lone ?? (storage.count == head ? nil : storage[head]) }
+  package var first: Element? { lone ?? (storage.count == head ? nil : storage[head]) }
 
   package mutating func append(_ element: Element) {
     if isEmpty {

@@ -1,7 +1,7 @@
 // What happens to the packets of a link: a pure state machine.
 //
 // Invariants:
-// - The packets of streams arrive in the order in which they were sent.
+// - The packets of streams arrive in the order in which they were sent. Datagrams may overtake each other.
 // - A link with a bandwidth carries one packet at a time, in the order in which they were sent.
 // - Random numbers are drawn for each packet in the same way, whatever the outcome. So a change of one setting of a link changes the
 //   fate of as few packets as possible.
@@ -16,28 +16,56 @@ struct LinkState {
   /// When the last packet of a stream arrives.
   private var lastArrival: Int64 = 0
 
+  /// What becomes of a packet.
+  struct Fate: Equatable {
+    /// When it arrives: not at all if it is lost, twice if it is doubled.
+    var arrivals: [Int64] = []
+    /// When the link has sent it.
+    let departure: Int64
+  }
+
   /// Sends a packet.
   ///
   /// - Parameters:
-  ///   - size: Its bytes.
+  ///   - packet: The packet.
   ///   - link: The link as it is now.
   ///   - now: The time, in nanoseconds.
   ///   - random: Decides what is random.
-  /// - Returns: When the packet arrives; `nil` if it is lost.
-  mutating func send(_ size: Int, over link: NetworkLink, at now: Int64, _ random: inout SplitMix) -> Int64? {
+  /// - Returns: What becomes of it.
+  mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix) -> Fate {
     let chance = random.fraction()
     let delay = link.latency.draw(&random)
-    var start = max(now, busyUntil)
-    if let bandwidth = link.bandwidth {
-      let end = start + Int64(Double(size * 8) / Double(max(1, bandwidth)) * 1e9)
-      start = min(end, now + NetworkLink.Latency.longest)
-      busyUntil = start
-    } else {
-      start = now
+    let departure = depart(packet.size, over: link, at: now)
+    if case .segment = packet.content {
+      if link.isCut || chance < link.loss { return Fate(departure: departure) }
+      lastArrival = max(lastArrival, departure + delay)
+      return Fate(arrivals: [lastArrival], departure: departure)
     }
-    if link.isCut || chance < link.loss { return nil }
-    lastArrival = max(lastArrival, start + delay)
-    return lastArrival
+    let (late, double) = (random.fraction(), random.fraction())
+    let copyDelay = link.latency.draw(&random)
+    let isDelivered = chance < link.survival(of: packet.size)
+    if link.isCut || !isDelivered { return Fate(departure: departure) }
+    var fate = Fate(arrivals: [departure + delay], departure: departure)
+    // Its delay doubles, or more: enough for those behind it to be ahead.
+    if late < link.reordering { fate.arrivals[0] += max(delay, 1_000_000) * (1 + Int64(4 * late / link.reordering)) }
+    if double < link.duplication { fate.arrivals.append(departure + copyDelay) }
+    return fate
+  }
+
+  /// When the link has sent a packet.
+  private mutating func depart(_ size: Int, over link: NetworkLink, at now: Int64) -> Int64 {
+    guard let bandwidth = link.bandwidth else { return now }
+    let end = max(now, busyUntil) + Int64(Double(size * 8) / Double(max(1, bandwidth)) * 1e9)
+    busyUntil = min(end, now + NetworkLink.Latency.longest)
+    return busyUntil
+  }
+}
+
+extension NetworkLink {
+  /// The share of datagrams of a size that are not lost: each needs all its fragments.
+  func survival(of size: Int) -> Double {
+    let fragments = 1 + max(0, size - 1) / max(1, mtu - 20)
+    return (0..<fragments).reduce(1) { share, _ in share * (1 - loss) }
   }
 }
 

@@ -4,7 +4,8 @@
 /// simulation.setLink(NetworkLink(latency: .uniform(.milliseconds(20), .milliseconds(60)), loss: 0.01), between: client, and: server)
 /// ```
 ///
-/// Streams survive the loss of packets, as TCP does: what is lost arrives later. They keep the order of their packets.
+/// Streams survive the loss of packets, as TCP does: what is lost arrives later. They keep the order of their packets. Datagrams are lost,
+/// doubled and reordered, as UDP does not prevent it.
 public struct NetworkLink: Hashable, Sendable {
   /// How long a packet travels.
   public enum Latency: Hashable, Sendable {
@@ -25,7 +26,13 @@ public struct NetworkLink: Hashable, Sendable {
   public var bandwidth: Int?
   /// The share of packets that are lost, 0 to 1.
   public var loss: Double
-  /// The largest packet in bytes, 576 to 65,535; 1,500 by default. Streams divide their bytes accordingly.
+  /// The share of datagrams that arrive twice, 0 to 1.
+  public var duplication: Double
+  /// The share of datagrams that arrive late, 0 to 1: two to six times the latency, and at least a millisecond more than it. With latencies
+  /// that vary, others overtake each other, too.
+  public var reordering: Double
+  /// The largest packet in bytes, 576 to 65,535; 1,500 by default. Streams divide their bytes accordingly. A longer
+  /// datagram is sent in fragments, and lost with any of them.
   public var mtu: Int
   /// Whether nothing arrives: the packets of a link that is cut are lost.
   public var isCut = false
@@ -36,13 +43,18 @@ public struct NetworkLink: Hashable, Sendable {
   ///   - latency: How long a packet travels.
   ///   - bandwidth: The bits per second; `nil` for no limit.
   ///   - loss: The share of packets that are lost, 0 to 1.
+  ///   - duplication: The share of datagrams that arrive twice, 0 to 1.
+  ///   - reordering: The share of datagrams that arrive late, 0 to 1.
   ///   - mtu: The largest packet in bytes, 576 to 65,535.
   public init(
-    latency: Latency = .fixed(.milliseconds(1)), bandwidth: Int? = nil, loss: Double = 0, mtu: Int = 1_500
+    latency: Latency = .fixed(.milliseconds(1)), bandwidth: Int? = nil, loss: Double = 0, duplication: Double = 0,
+    reordering: Double = 0, mtu: Int = 1_500
   ) {
     self.latency = latency
     self.bandwidth = bandwidth
     self.loss = loss
+    self.duplication = duplication
+    self.reordering = reordering
     self.mtu = mtu
   }
 }

@@ -3,36 +3,57 @@ internal import SocketSystem
 extension SimulatedNetwork {
   /// What a trace says about a packet.
   struct PacketEvent: CustomStringConvertible {
+    /// The protocols, with their numbers on the wire.
+    enum Kind: UInt8 {
+      case icmp = 1, tcp = 6, udp = 17
+    }
+
     let source: SocketAddress
     let destination: SocketAddress
+    let kind: Kind
     /// Whether the packet was lost.
     let isLost: Bool
-    /// The bits of the flags as on the wire: FIN 1, SYN 2, RST 4.
-    let flags: UInt8
-    let sequence: Int
-    let acknowledged: Int?
-    /// The bytes of the program.
+    /// Of TCP, the bits of the flags as on the wire: FIN 1, SYN 2, RST 4.
+    var flags: UInt8 = 0
+    /// Of TCP, the number of the first byte.
+    var sequence = 0
+    var acknowledged: Int?
+    /// The bytes of the program; of ICMP, the error.
     let count: Int
 
     init(_ packet: Packet, isLost: Bool) {
-      let segment = packet.segment
       source = packet.source
       destination = packet.destination
       self.isLost = isLost
-      flags = (segment.isFin ? 1 : 0) | (segment.isSyn ? 2 : 0) | (segment.isReset ? 4 : 0)
-      sequence = segment.sequence
-      acknowledged = segment.acknowledged
-      count = segment.bytes.count
+      switch packet.content {
+      case .segment(let segment):
+        kind = .tcp
+        flags = (segment.isFin ? 1 : 0) | (segment.isSyn ? 2 : 0) | (segment.isReset ? 4 : 0)
+        sequence = segment.sequence
+        acknowledged = segment.acknowledged
+        count = segment.bytes.count
+      case .datagram(let datagram):
+        kind = .udp
+        count = datagram.bytes.count
+      case .report(let report):
+        kind = .icmp
+        count = Int(report.errno)
+      }
     }
 
     /// For example `10.0.0.2:40001 > 10.0.0.1:80 FIN, 5 bytes from 1, acknowledges 9, lost`.
     var description: String {
       var parts: [String] = []
-      if flags & 2 != 0 { parts.append("SYN") }
-      if flags & 1 != 0 { parts.append("FIN") }
-      if flags & 4 != 0 { parts.append("RST") }
-      if count > 0 { parts.append("\(count) bytes from \(sequence)") }
-      if let acknowledged { parts.append("acknowledges \(acknowledged)") }
+      switch kind {
+      case .tcp:
+        if flags & 2 != 0 { parts.append("SYN") }
+        if flags & 1 != 0 { parts.append("FIN") }
+        if flags & 4 != 0 { parts.append("RST") }
+        if count > 0 { parts.append("\(count) bytes from \(sequence)") }
+        if let acknowledged { parts.append("acknowledges \(acknowledged)") }
+      case .udp: parts.append("a datagram of \(count) bytes")
+      case .icmp: parts.append("reports error \(count)")
+      }
       if isLost { parts.append("lost") }
       return "\(source) > \(destination) \(parts.joined(separator: ", "))"
     }

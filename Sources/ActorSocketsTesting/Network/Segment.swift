@@ -20,19 +20,3 @@ struct Segment: Hashable, Sendable {
   /// The number behind the segment.
   var end: Int { sequence + length }
 }
-
-/// What travels from one host to another.
-struct Packet: Sendable {
-  let source: SocketAddress
-  let destination: SocketAddress
-  let segment: Segment
-
-  /// The bytes on the wire, with the headers of IP and TCP.
-  var size: Int { segment.bytes.count + (destination.isIPv4 ? 40 : 60) }
-}
-
-/// The two ends of a connection, as one of them sees it. Addresses are never IPv4-mapped.
-struct Flow: Hashable, Sendable {
-  let local: SocketAddress
-  let remote: SocketAddress
-}

@@ -2,6 +2,11 @@
 
 internal import SocketSystem
 
+/// A local port of a protocol.
+enum PortKey: Hashable {
+  case tcp(UInt16), udp(UInt16)
+}
+
 /// The use of a local port by a socket, or by a connection in TIME_WAIT.
 final class PortUse {
   /// The socket; `nil` in TIME_WAIT.
@@ -48,7 +53,9 @@ final class PortUse {
   /// Whether a socket with this use cannot have its address while there is the other use.
   func conflicts(with other: PortUse) -> Bool {
     if !overlaps(other) { return false }
-    if reusesAddress, other.reusesAddress, other.socket?.isListening != true { return false }
+    // For UDP, what the options are now counts.
+    let otherReuses = (other.socket as? UDPSocket)?.options.reusesAddress ?? other.reusesAddress
+    if reusesAddress, otherReuses, other.socket?.isListening != true { return false }
     return !(reusesPort && other.reusesPort)
   }
 }
@@ -100,7 +107,7 @@ extension SimulatedKernel {
 
   /// Whether a socket cannot use an address because others do.
   private func isTaken(_ address: SocketAddress, for socket: SimulatedSocket) -> Bool {
-    guard let port = address.port, let uses = ports[port] else { return false }
+    guard let port = address.port, let uses = ports[socket.key(of: port)] else { return false }
     let wanted = use(of: socket, address)
     return uses.contains { $0.socket !== socket && wanted.conflicts(with: $0) }
   }
@@ -113,32 +120,32 @@ extension SimulatedKernel {
   ///   - isOutgoing: Whether connect(2) has chosen the port.
   func takePort(of socket: SimulatedSocket, isConnected: Bool, isOutgoing: Bool = false) {
     guard let local = socket.local, let port = local.port else { return }
-    ports[port, default: PortUses()].add(use(of: socket, local, isOutgoing: isOutgoing), isConnected: isConnected)
+    ports[socket.key(of: port), default: PortUses()].add(use(of: socket, local, isOutgoing: isOutgoing), isConnected: isConnected)
     socket.holdsPort = true
   }
 
   /// A socket no longer uses its local port.
   func freePort(of socket: SimulatedSocket) {
     socket.holdsPort = false
-    guard let port = socket.local?.port else { return }
+    guard let port = socket.local?.port.map({ socket.key(of: $0) }) else { return }
     ports[port]?.remove(socket)
     dropPort(port)
   }
 
   /// Forgets a port that has no uses any more.
-  func dropPort(_ port: UInt16) { if ports[port]?.isEmpty == true { ports[port] = nil } }
+  func dropPort(_ port: PortKey) { if ports[port]?.isEmpty == true { ports[port] = nil } }
 
-  /// A port that no socket uses, or with `remote` one that no connection to there uses; `nil` if there is none.
-  func freePort(for address: SocketAddress, to remote: SocketAddress? = nil) -> UInt16? {
+  /// A port that no socket of the protocol uses, or with `remote` one that no connection to there uses; `nil` if there is none.
+  func freePort(for socket: SimulatedSocket, _ address: SocketAddress, to remote: SocketAddress? = nil) -> UInt16? {
     let range = ephemeralPorts
     let start = UInt16(network?.random(below: UInt64(range.count)) ?? 0)
     for step in 0..<range.count {
       let port = range.lowerBound + UInt16((Int(start) + step) % range.count)
       if let remote {
         let flow = Flow(local: address.unmapped.with(port: port), remote: remote.unmapped)
-        let isBound = ports[port]?.contains { !$0.isOutgoing } ?? false
+        let isBound = ports[.tcp(port)]?.contains { !$0.isOutgoing } ?? false
         if !isBound, flows[flow] == nil, ended[flow] == nil { return port }
-      } else if ports[port] == nil {
+      } else if ports[socket.key(of: port)] == nil {
         return port
       }
     }
@@ -150,11 +157,12 @@ extension SimulatedKernel {
     let isBound = socket.holdsPort || !socket.isIdle
     if isBound, address.isIPv6 { return -Errno.invalidArgument }
     if socket.options.isIPv6Only, address.isIPv6, address.unmapped.isIPv4 { return -Errno.invalidArgument }
-    if !address.isUnspecified, !addresses.contains(address) { return -Errno.addressNotAvailable }
+    let mayBeGroup = socket is UDPSocket && address.isOfSeveral
+    if !address.isUnspecified, !addresses.contains(address), !mayBeGroup { return -Errno.addressNotAvailable }
     if isBound { return -Errno.invalidArgument }
     var wanted = address
     if address.port == 0 {
-      guard let port = freePort(for: address) else { return refuse(socket) }
+      guard let port = freePort(for: socket, address) else { return refuse(socket) }
       wanted = address.with(port: port)
     }
     if isTaken(wanted, for: socket) { return refuse(socket) }
@@ -173,7 +181,7 @@ extension SimulatedKernel {
     return -Errno.addressInUse
   }
 
-  func listen(_ socket: SimulatedSocket, backlog: Int32) -> Int32 {
+  func listen(_ socket: TCPSocket, backlog: Int32) -> Int32 {
     let limit = backlog < 0 ? longestBacklog : min(Int(backlog), longestBacklog)
     if case .listening(var old) = socket.role {
       old.limit = limit
@@ -184,21 +192,21 @@ extension SimulatedKernel {
     if socket.holdsPort, let local = socket.local {
       if isTaken(local, for: socket) { return -Errno.addressInUse }
       // It may have tried to connect before.
-      let port = local.port ?? 0
+      let port = PortKey.tcp(local.port ?? 0)
       if let use = ports[port]?.remove(socket) { ports[port]?.add(use, isConnected: false) }
     } else {
       let address = socket.local ?? socket.unspecified
-      guard let port = freePort(for: address) else { return -Errno.addressInUse }
+      guard let port = freePort(for: socket, address) else { return -Errno.addressInUse }
       socket.local = address.with(port: port)
       takePort(of: socket, isConnected: false)
     }
-    socket.role = .listening(SimulatedSocket.Backlog(limit: limit))
+    socket.role = .listening(TCPSocket.Backlog(limit: limit))
     return 0
   }
 
   /// The listening socket for connections to an address; the one with the most specific address.
-  func listener(for flow: Flow) -> SimulatedSocket? {
-    guard let port = flow.local.port, let uses = ports[port] else { return nil }
+  func listener(for flow: Flow) -> TCPSocket? {
+    guard let port = flow.local.port, let uses = ports[.tcp(port)] else { return nil }
     var best: (score: Int, uses: [PortUse]) = (0, [])
     for use in uses.bound where use.socket?.isListening == true {
       let score =
@@ -217,14 +225,13 @@ extension SimulatedKernel {
     }
     if best.uses.isEmpty { return nil }
     // Several sockets with SO_REUSEPORT share the connections by their addresses.
-    return best.uses[Int(flow.remote.port ?? 0) % best.uses.count].socket
+    return best.uses[Int(flow.remote.port ?? 0) % best.uses.count].socket as? TCPSocket
   }
 }
 
 extension SimulatedSocket {
-  var isFresh: Bool { if case .fresh = role { true } else { false } }
-  /// Whether the socket neither listens nor has a connection: TCP_CLOSE of Linux.
-  var isIdle: Bool { !isListening && machine.state == .closed }
+  /// The port, among those of the socket's protocol.
+  func key(of port: UInt16) -> PortKey { type == SocketKind.datagram ? .udp(port) : .tcp(port) }
   /// Shows the unspecified address from now on, with the same port.
   func forgetAddress() { local = local.map { unspecified.with(port: $0.port ?? 0) } }
   /// The unspecified address of the socket's family.

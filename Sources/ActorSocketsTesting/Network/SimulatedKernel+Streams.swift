@@ -5,7 +5,7 @@ internal import SocketSystem
 extension SimulatedKernel {
   // MARK: Calls
 
-  func connect(_ socket: SimulatedSocket, to address: SocketAddress) -> Int32 {
+  func connect(_ socket: TCPSocket, to address: SocketAddress) -> Int32 {
     switch socket.role {
     case .listening: return -Errno.isConnected
     case .stream: return connectAgain(socket)
@@ -25,7 +25,7 @@ extension SimulatedKernel {
     if let bound = local, bound.isIPv4 != remote.isIPv4 { return -Errno.networkUnreachable }
     let isOutgoing = local == nil || local?.port == 0
     if isOutgoing {
-      guard let port = freePort(for: local ?? source, to: remote) else { return -Errno.addressNotAvailable }
+      guard let port = freePort(for: socket, local ?? source, to: remote) else { return -Errno.addressNotAvailable }
       local = (local ?? source).with(port: port)
     }
     guard let local else { return -Errno.addressNotAvailable }
@@ -40,7 +40,7 @@ extension SimulatedKernel {
   }
 
   /// A socket gets a connection: packets of it reach the socket from now on.
-  private func join(_ socket: SimulatedSocket, _ flow: Flow, isOutgoing: Bool = false) {
+  private func join(_ socket: TCPSocket, _ flow: Flow, isOutgoing: Bool = false) {
     socket.role = .stream
     socket.local = socket.seen(flow.local)
     socket.remote = socket.seen(flow.remote)
@@ -51,7 +51,7 @@ extension SimulatedKernel {
     if let network { socket.machine.segmentSize = network.segmentSize(of: flow, on: host) }
   }
 
-  private func connectAgain(_ socket: SimulatedSocket) -> Int32 {
+  private func connectAgain(_ socket: TCPSocket) -> Int32 {
     switch socket.connecting {
     case .done: return -Errno.isConnected
     case .shutDown: return -Errno.invalidArgument
@@ -71,7 +71,7 @@ extension SimulatedKernel {
   }
 
   /// A connection that could not be made leaves a socket that can connect again.
-  private func disconnect(_ socket: SimulatedSocket) {
+  private func disconnect(_ socket: TCPSocket) {
     socket.role = .fresh
     socket.connecting = .new
     socket.machine = TCPMachine()
@@ -80,7 +80,7 @@ extension SimulatedKernel {
     if !socket.hasChosenAddress { socket.forgetAddress() }
   }
 
-  func accept(_ listener: SimulatedSocket) -> (result: Int32, peer: SocketAddress?) {
+  func accept(_ listener: TCPSocket) -> (result: Int32, peer: SocketAddress?) {
     // As Linux does: without a free descriptor it does not look at the socket.
     guard let number = nextNumber else { return (-Errno.processDescriptors, nil) }
     guard case .listening(var backlog) = listener.role else { return (-Errno.invalidArgument, nil) }
@@ -92,7 +92,7 @@ extension SimulatedKernel {
     return (Int32(number), socket.remote)
   }
 
-  func shutdown(_ socket: SimulatedSocket, isBoth: Bool) -> Int32 {
+  func shutdown(_ socket: TCPSocket, isBoth: Bool) -> Int32 {
     var result: Int32 = 0
     if socket.connecting == .underWay { socket.connecting = socket.machine.state == .closed ? .shutDown : .done }
     switch socket.role {
@@ -116,7 +116,7 @@ extension SimulatedKernel {
   }
 
   func receive(
-    _ socket: SimulatedSocket, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool
+    _ socket: TCPSocket, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool
   ) -> Int {
     if socket.isListening { return -Int(Errno.notConnected) }
     if socket.machine.incoming.isEmpty { return socket.machine.emptyReceive() }
@@ -132,7 +132,7 @@ extension SimulatedKernel {
     return count
   }
 
-  func send(_ socket: SimulatedSocket, _ bytes: Span<UInt8>) -> Int {
+  func send(_ socket: TCPSocket, _ bytes: Span<UInt8>) -> Int {
     if socket.isListening { return -Int(Errno.brokenPipe) }
     let asked = faults.shortened(bytes.count, isRead: false)
     let result = socket.machine.send(bytes.extracting(first: asked), at: now)
@@ -141,22 +141,39 @@ extension SimulatedKernel {
     return result
   }
 
-  func address(of socket: SimulatedSocket, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
-    if !isPeer {
-      return (0, socket.local ?? socket.unspecified)
+  /// The program has closed the socket.
+  func closed(_ socket: TCPSocket) {
+    if socket.isListening {
+      stopListening(socket)
+      freePort(of: socket)
+    } else {
+      socket.machine.close(discards: socket.options.discardsOnClose, at: now)
+      carryOut(socket)
+      if socket.flow == nil { freePort(of: socket) }
     }
-    guard socket.role.isStream, socket.machine.state != .closed, socket.machine.state != .synSent else {
-      return (-Errno.notConnected, nil)
+  }
+
+  /// Ends the connections that wait in a listening socket, because nothing will take them.
+  private func stopListening(_ socket: TCPSocket) {
+    let waiting = socket.backlog.waiting
+    socket.role = .fresh
+    socket.machine = TCPMachine()
+    if !socket.hasChosenPort { freePort(of: socket) }
+    for waiting in waiting {
+      waiting.machine.close(discards: true, at: now)
+      carryOut(waiting)
     }
-    return (0, socket.remote)
+    // Their order does not matter: no peer and no program hears of their end.
+    for half in flows.values where half.listener === socket && half.machine.state == .synReceived {
+      half.machine.vanish()
+      carryOut(half)
+    }
   }
 
   // MARK: Packets
 
-  /// A packet has arrived at this host.
-  func receive(_ packet: Packet) {
-    let flow = Flow(local: packet.destination, remote: packet.source)
-    let segment = packet.segment
+  /// A segment has arrived at this host.
+  func receive(_ segment: Segment, on flow: Flow) {
     if let socket = flows[flow] {
       if socket.machine.state == .synReceived, let listener = socket.listener, listener.backlog.isFull, !segment.isReset
       {
@@ -191,9 +208,9 @@ extension SimulatedKernel {
   }
 
   /// A peer opens a connection to a listening socket.
-  private func open(_ flow: Flow, _ segment: Segment, _ listener: SimulatedSocket) {
+  private func open(_ flow: Flow, _ segment: Segment, _ listener: TCPSocket) {
     if listener.backlog.isFull { return }
-    let socket = SimulatedSocket(family: listener.family)
+    let socket = TCPSocket(family: listener.family)
     socket.options = listener.options
     socket.listener = listener
     socket.connecting = .done

@@ -36,10 +36,10 @@ final class SimulatedKernel {
   /// No number below is free.
   private var lowestFree = 0
   /// The connections to which packets belong.
-  var flows: [Flow: SimulatedSocket] = [:]
+  var flows: [Flow: TCPSocket] = [:]
   /// The connections that have ended, and until when their packets are still answered: TIME_WAIT.
   var ended: [Flow: EndedConnection] = [:]
-  var ports: [UInt16: PortUses] = [:]
+  var ports: [PortKey: PortUses] = [:]
 
   /// A connection in TIME_WAIT.
   struct EndedConnection {
@@ -104,10 +104,8 @@ final class SimulatedKernel {
   func createEpoll(whenReady: @escaping () -> Void) -> Int32 { add(.epoll(SimulatedEpoll(whenReady: whenReady))) }
 
   func makeSocket(family: Int32, type: Int32) -> Int32 {
-    guard type == SocketKind.stream, family == SocketKind.ipv4 || family == SocketKind.ipv6 else {
-      return -Errno.notSupported
-    }
-    let socket = SimulatedSocket(family: family)
+    guard family == SocketKind.ipv4 || family == SocketKind.ipv6 else { return -Errno.notSupported }
+    let socket = type == SocketKind.datagram ? UDPSocket(family: family) : TCPSocket(family: family)
     let number = add(.socket(socket))
     if number >= 0 { socket.number = Int(number) }
     return number
@@ -120,30 +118,15 @@ final class SimulatedKernel {
     guard case .socket(let socket) = file else { return }
     socket.number = nil
     socket.watches = []
-    if socket.isListening {
-      stopListening(socket)
-      freePort(of: socket)
-    } else {
-      socket.machine.close(discards: socket.options.discardsOnClose, at: now)
-      carryOut(socket)
-      if socket.flow == nil { freePort(of: socket) }
-    }
+    socket.closed(in: self)
   }
 
-  /// Ends the connections that wait in a listening socket, because nothing will take them.
-  func stopListening(_ socket: SimulatedSocket) {
-    let waiting = socket.backlog.waiting
-    socket.role = .fresh
-    socket.machine = TCPMachine()
-    if !socket.hasChosenPort { freePort(of: socket) }
-    for waiting in waiting {
-      waiting.machine.close(discards: true, at: now)
-      carryOut(waiting)
-    }
-    // Their order does not matter: no peer and no program hears of their end.
-    for half in flows.values where half.listener === socket && half.machine.state == .synReceived {
-      half.machine.vanish()
-      carryOut(half)
+  /// A packet has arrived at this host.
+  func receive(_ packet: Packet) {
+    switch packet.content {
+    case .segment(let segment): receive(segment, on: Flow(local: packet.destination, remote: packet.source))
+    case .datagram(let datagram): receive(datagram, from: packet.source, to: packet.destination)
+    case .report(let report): receive(report, from: packet.source)
     }
   }
 
@@ -179,91 +162,4 @@ final class SimulatedKernel {
     for case .socket(let socket)? in files { watches += socket.watches.filter { $0.epoll === epoll } }
     return faults.spurious(of: watches.count).map { watches[$0] }
   }
-
-  // MARK: The effects of events
-
-  /// Does what a machine has decided.
-  func carryOut(_ socket: SimulatedSocket) {
-    let effects = socket.machine.effects
-    socket.machine.effects = TCPMachine.Effects()
-    if let flow = socket.flow {
-      for segment in effects.segments { send(segment, on: flow) }
-    }
-    if let listener = socket.listener, socket.number == nil, !socket.machine.isOrphan {
-      advance(socket, of: listener)
-    }
-    for events in effects.wakes { socket.wake(events) }
-    switch socket.machine.state {
-    case .timeWait: waits(socket)
-    case .closed: leaveNetwork(socket)
-    default: break
-    }
-    armTimer(of: socket)
-  }
-
-  func send(_ segment: Segment, on flow: Flow) {
-    network?.send(Packet(source: flow.local, destination: flow.remote, segment: segment), from: host)
-  }
-
-  /// Notes how far a connection has come that waits to be accepted.
-  private func advance(_ socket: SimulatedSocket, of listener: SimulatedSocket) {
-    let machine = socket.machine
-    if machine.state == .synReceived || !listener.isListening { return }
-    if listener.backlog.waiting.contains(where: { $0 === socket }) { return }
-    if machine.state == .closed, machine.unacknowledged == 0 {
-      // The handshake has failed.
-      socket.listener = nil
-    } else {
-      listener.backlog.waiting.append(socket)
-      listener.wake(.readable)
-    }
-  }
-
-  /// The connection has ended on both sides. Its ends are remembered for a minute.
-  private func waits(_ socket: SimulatedSocket) {
-    guard let flow = socket.flow else { return }
-    socket.machine.state = .closed
-    socket.flow = nil
-    flows[flow] = nil
-    let port = flow.local.port ?? 0
-    let use = ports[port]?.use(of: socket)?.withoutSocket
-    // A socket whose program chose the port keeps it while its descriptor is open.
-    if !socket.hasChosenPort || socket.number == nil { freePort(of: socket) }
-    if let use { ports[port, default: PortUses()].add(use, isConnected: true) }
-    ended[flow] = EndedConnection(sent: socket.machine.sent, expected: socket.machine.expected, use: use)
-    network?.schedule(.forget(flow, self), at: now + 60 * TCPMachine.second)
-  }
-
-  /// Forgets a connection in TIME_WAIT.
-  func forget(_ flow: Flow) {
-    guard let connection = ended.removeValue(forKey: flow) else { return }
-    guard let use = connection.use, let port = flow.local.port else { return }
-    ports[port]?.remove(use)
-    dropPort(port)
-  }
-
-  /// Packets of the connection no longer reach the socket.
-  private func leaveNetwork(_ socket: SimulatedSocket) {
-    guard let flow = socket.flow.take() else { return }
-    flows[flow] = nil
-    if !socket.hasChosenPort || socket.number == nil { freePort(of: socket) }
-  }
-
-  private func armTimer(of socket: SimulatedSocket) {
-    let next = socket.flow == nil ? nil : socket.machine.nextTimer
-    if next == socket.timer?.time { return }
-    if let timer = socket.timer.take() { network?.cancel(timer.key) }
-    if let next, let key = network?.schedule(.timer(socket, self), at: next) { socket.timer = (key, next) }
-  }
-
-  /// A timer of a connection has fired.
-  func timerFired(of socket: SimulatedSocket) {
-    socket.timer = nil
-    socket.machine.timeHasCome(now)
-    carryOut(socket)
-  }
-}
-
-extension SimulatedSocket.Role {
-  var isStream: Bool { if case .stream = self { true } else { false } }
 }

@@ -59,36 +59,71 @@ extension SimulatedNetwork: SimulatedSystem {
   }
 
   func listen(_ number: Int32, backlog: Int32) -> Int32 {
-    call(.listen, number) { $0.listen($1, backlog: backlog) }
+    call(.listen, number) { $1.listen(backlog: backlog, in: $0) }
   }
 
   func connect(_ number: Int32, to address: SocketAddress) -> Int32 {
-    call(.connect, number) { $0.connect($1, to: address) }
+    call(.connect, number) { $1.connect(to: address, in: $0) }
   }
 
   func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?) {
     withSocket(number, else: (-Errno.badDescriptor, nil)) { kernel, socket in
       if let error = kernel.faults.error(of: .accept) { return (error, nil) }
-      let (result, peer) = kernel.accept(socket)
+      let (result, peer) = socket.accept(in: kernel)
       return (global(result, of: kernel), peer)
     }
   }
 
   func shutdown(_ number: Int32, how: Int32) -> Int32 {
-    call(.shutdown, number) { $0.shutdown($1, isBoth: how != SocketKind.sendingSide) }
+    call(.shutdown, number) { $1.shutdown(isBoth: how != SocketKind.sendingSide, in: $0) }
   }
 
   func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
     guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
     if let error = kernel.faults.error(of: .receive) { return Int(error) }
-    return kernel.receive(socket, into: &memory, atMost: limit, peeking: peeking)
+    return socket.receive(into: &memory, atMost: limit, peeking: peeking, in: kernel)
   }
 
   func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
     guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
     if let error = kernel.faults.error(of: .send) { return Int(error) }
-    return kernel.send(socket, bytes)
+    return socket.send(bytes, in: kernel)
   }
+
+  // MARK: Datagrams
+
+  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int {
+    guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
+    if let error = kernel.faults.error(of: .send) { return Int(error) }
+    guard let socket = socket as? UDPSocket else { return socket.send(bytes, in: kernel) }
+    return kernel.send(socket, bytes, to: address, metadata ?? DatagramMetadata())
+  }
+
+  func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?) {
+    guard let (kernel, socket) = find(number) else { return (-Errno.badDescriptor, nil) }
+    if let error = kernel.faults.error(of: .receive) { return (error, nil) }
+    guard let socket = socket as? UDPSocket else { return (-Errno.notSupported, nil) }
+    return kernel.receive(socket)
+  }
+
+  func disconnect(_ number: Int32) -> Int32 { call(.connect, number) { $1.disconnect(in: $0) } }
+
+  func changeMembership(
+    _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
+  ) -> Int32 {
+    withSocket(number, else: -Errno.badDescriptor) { kernel, socket in
+      guard let socket = socket as? UDPSocket else { return -Errno.noProtocolOption }
+      return kernel.changeMembership(socket, joins: joins, group, source: source, interface)
+    }
+  }
+
+  func takeReportedError(_ number: Int32) -> ReportedError? {
+    withSocket(number, else: nil) { ($1 as? UDPSocket)?.takeReportedError() }
+  }
+
+  var interfaces: [NetworkInterface] { current?.interfaces ?? [] }
+
+  // MARK: Names, options and numbers
 
   func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
     withSocket(number, else: (-Errno.badDescriptor, nil)) { $0.address(of: $1, isPeer: isPeer) }
@@ -103,11 +138,14 @@ extension SimulatedNetwork: SimulatedSystem {
   }
 
   func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) {
-    withSocket(number, else: (-Errno.badDescriptor, nil)) { (0, $0.tcpInfo(of: $1)) }
+    withSocket(number, else: (-Errno.badDescriptor, nil)) { kernel, socket in
+      guard let socket = socket as? TCPSocket else { return (-Errno.noProtocolOption, nil) }
+      return (0, kernel.tcpInfo(of: socket))
+    }
   }
 
-  func receivableBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.machine.incoming.count } }
-  func unacknowledgedBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $0.unacknowledgedBytes($1) } }
+  func receivableBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.receivableBytes } }
+  func unacknowledgedBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.unacknowledgedBytes } }
 
   func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
     guard let kernel = current else { return -Errno.networkDown }

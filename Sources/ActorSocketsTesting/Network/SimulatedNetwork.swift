@@ -13,8 +13,10 @@ final class SimulatedNetwork {
   /// What happens later.
   enum Event {
     case arrival(Packet, host: Int)
-    case timer(SimulatedSocket, SimulatedKernel)
+    case timer(TCPSocket, SimulatedKernel)
     case forget(Flow, SimulatedKernel)
+    /// Bytes of a datagram socket have left the host.
+    case departure(UDPSocket, Int)
   }
 
   /// A place in the network. Its kernel is replaced when the host starts again.
@@ -185,7 +187,7 @@ final class SimulatedNetwork {
   /// The address from which a host sends to another address; `nil` if there is no way.
   func source(for address: SocketAddress, from kernel: SimulatedKernel) -> SocketAddress? {
     let target = address.unmapped
-    if destination(target, from: kernel.host) == nil { return nil }
+    if !target.isOfSeveral, destination(target, from: kernel.host) == nil { return nil }
     if target.isLoopback { return target.isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0) }
     return target.isIPv4 ? .ipv4(kernel.addresses.ipv4, port: 0) : .ipv6(kernel.addresses.ipv6, port: 0)
   }
@@ -198,18 +200,39 @@ final class SimulatedNetwork {
     return max(536, min(mtu, 65_535) - headers)
   }
 
-  /// Sends a packet on its way.
-  func send(_ packet: Packet, from host: Int) {
-    guard let target = destination(packet.destination, from: host) else { return }
-    var arrival: Int64? = now
-    if target != host {
-      let link = link(from: host, to: target)
-      let way = Way(from: host, to: target)
-      arrival = links[way, default: Link()].state.send(packet.size, over: link, at: now, &random)
+  /// Sends a packet on its way: to the host that has its destination, or to all other hosts if that is a group or a broadcast address.
+  ///
+  /// - Returns: When the packet has left the host.
+  @discardableResult
+  func send(_ packet: Packet, from host: Int) -> Int64 {
+    if packet.destination.isOfSeveral {
+      return nodes.indices.reduce(now) { $1 == host ? $0 : max($0, send(packet, from: host, to: $1)) }
     }
-    observe?(PacketEvent(packet, isLost: arrival == nil))
-    guard let arrival else { return }
-    schedule(.arrival(packet, host: target), at: arrival)
+    guard let target = destination(packet.destination, from: host) else { return now }
+    if target == host {
+      deliver(packet, to: host)
+      return now
+    }
+    return send(packet, from: host, to: target)
+  }
+
+  private func send(_ packet: Packet, from host: Int, to target: Int) -> Int64 {
+    let link = link(from: host, to: target)
+    let way = Way(from: host, to: target)
+    let fate = links[way, default: Link()].state.send(packet, over: link, at: now, &random)
+    observe?(PacketEvent(packet, isLost: fate.arrivals.isEmpty))
+    for arrival in fate.arrivals { schedule(.arrival(packet, host: target), at: arrival) }
+    return fate.departure
+  }
+
+  /// A packet of a host to itself. As on Linux, a datagram arrives within the call that sends it.
+  func deliver(_ packet: Packet, to host: Int) {
+    observe?(PacketEvent(packet, isLost: false))
+    if case .segment = packet.content {
+      schedule(.arrival(packet, host: host), at: now)
+    } else {
+      kernel(of: host)?.receive(packet)
+    }
   }
 
   func random(below limit: UInt64) -> UInt64 { random.next(upTo: limit) }
@@ -232,6 +255,7 @@ final class SimulatedNetwork {
       case .arrival(let packet, let host): kernel(of: host)?.receive(packet)
       case .timer(let socket, let kernel): kernel.timerFired(of: socket)
       case .forget(let flow, let kernel): kernel.forget(flow)
+      case .departure(let socket, let count): socket.departed(count)
       }
     }
   }

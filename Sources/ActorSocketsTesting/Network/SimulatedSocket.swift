@@ -1,51 +1,17 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A simulated socket, as the kernel of its host knows it.
-final class SimulatedSocket {
-  /// What a socket is for.
-  enum Role {
-    /// Nothing yet.
-    case fresh
-    case listening(Backlog)
-    /// Has begun to connect, or was accepted.
-    case stream
-  }
-
-  /// The connections that wait for accept4(2).
-  struct Backlog {
-    var limit: Int
-    var waiting: [SimulatedSocket] = []
-    var isFull: Bool { waiting.count > limit }
-  }
-
-  /// How far connect(2) has come, as its caller knows: the state of struct socket of Linux.
-  enum Connecting {
-    /// It was not called, or has failed.
-    case new
-    case underWay
-    /// The caller knows that the connection is up, or got it from accept4(2).
-    case done
-    /// It failed, and shutdown(2) was called.
-    case shutDown
-  }
-
-  /// AF_INET or AF_INET6.
+/// A simulated socket, as the kernel of its host knows it. A subclass for each protocol answers the calls; what is here is said to the
+/// calls that a protocol does not have.
+class SimulatedSocket {
+  /// AF_INET, AF_INET6 or AF_UNIX.
   let family: Int32
-  var role = Role.fresh
   /// Its descriptor on its host; `nil` if it has none: it waits to be accepted, or is closed and ends its connection.
   var number: Int?
   /// The address that it was bound to, or got when it connected or listened. Of the socket's family.
   var local: SocketAddress?
   /// The peer's address. Of the socket's family.
   var remote: SocketAddress?
-  /// The ends of the connection while packets of it reach this socket.
-  var flow: Flow?
-  var machine = TCPMachine()
-  /// The socket whose backlog this connection is or was in.
-  weak var listener: SimulatedSocket?
-  /// What connect(2) says next.
-  var connecting = Connecting.new
   /// The program has chosen the port: bind(2) with another one than 0.
   var hasChosenPort = false
   /// The program has chosen the address: bind(2) with another one than the unspecified.
@@ -54,7 +20,6 @@ final class SimulatedSocket {
   var holdsPort = false
   var options = SocketOptions()
   var watches: [SimulatedWatch] = []
-  var timer: (key: TimerQueue<SimulatedNetwork.Event>.Key, time: Int64)?
 
   init(family: Int32) { self.family = family }
 
@@ -63,18 +28,40 @@ final class SimulatedSocket {
     family == SocketKind.ipv4 ? address : address.mapped
   }
 
-  var isListening: Bool { if case .listening = role { true } else { false } }
-
-  var backlog: Backlog {
-    get { if case .listening(let backlog) = role { backlog } else { Backlog(limit: 0) } }
-    set { role = .listening(newValue) }
-  }
-
+  /// SOCK_STREAM or SOCK_DGRAM.
+  var type: Int32 { SocketKind.stream }
+  /// IPPROTO_TCP or IPPROTO_UDP; 0 for unix sockets.
+  var protocolNumber: Int32 { 0 }
+  var isListening: Bool { false }
+  /// Whether the socket neither listens nor has a peer: TCP_CLOSE of Linux.
+  var isIdle: Bool { true }
+  /// The peer that getpeername(2) reports; `nil` if there is none.
+  var peer: SocketAddress? { nil }
   /// The events that are ready now.
-  var readiness: Readiness {
-    if case .listening(let backlog) = role { return backlog.waiting.isEmpty ? .none : .readable }
-    return machine.readiness
-  }
+  var readiness: Readiness { .none }
+  /// FIONREAD.
+  var receivableBytes: Int { 0 }
+  /// SIOCOUTQ.
+  var unacknowledgedBytes: Int { 0 }
+
+  /// A program asked whether there is room to send, and there was none. It is told when there is.
+  func wantsRoom() {}
+  /// Reads and clears the pending error: SO_ERROR.
+  func takeError() -> Int32 { 0 }
+  /// An option has changed.
+  func optionsChanged(in kernel: SimulatedKernel) {}
+
+  func listen(backlog: Int32, in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }
+  func connect(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }
+  func disconnect(in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }
+  func accept(in kernel: SimulatedKernel) -> (result: Int32, peer: SocketAddress?) { (-Errno.notSupported, nil) }
+  func shutdown(isBoth: Bool, in kernel: SimulatedKernel) -> Int32 { -Errno.notConnected }
+  func receive(
+    into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool, in kernel: SimulatedKernel
+  ) -> Int { -Int(Errno.notSupported) }
+  func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int { -Int(Errno.notSupported) }
+  /// No descriptor refers to the socket any more.
+  func closed(in kernel: SimulatedKernel) {}
 
   /// Tells the programs that wait for one of these events.
   func wake(_ events: Readiness) {
@@ -104,7 +91,7 @@ final class SimulatedWatch {
   /// What is ready and is reported. A socket without room tells when there is some.
   func look() -> Readiness {
     let ready = socket.readiness
-    if !ready.contains(.writable) { socket.machine.wantsRoom = true }
+    if !ready.contains(.writable) { socket.wantsRoom() }
     return Readiness(rawValue: ready.rawValue & mask.rawValue)
   }
 

@@ -105,6 +105,7 @@ import Glibc
     if !joined.isEmpty { joined.removeAll(keepingCapacity: true) }
     stride = min(max(1, size), Self.joinedSize)
     let mayBeJoined = stride == Self.joinedSize
+    if socket.isSimulated { return try receiveSimulated(from: socket.number, atMost: limit) }
     // SAFETY: as above; there is memory for `limit` messages of that size.
     let limit = Int32(min(limit, Self.capacity(forSize: stride)))
     let received = retryingInterrupts {
@@ -316,12 +317,77 @@ import Glibc
   /// - Throws: The reason why the first message was not sent. If a later message fails, those before it are sent and
   ///   counted. The next batch must begin with the failed message, and its call reports the reason.
   package func send(on socket: BorrowedDescriptor) throws(SystemError) -> Int {
+    if socket.isSimulated { return try sendSimulated(on: socket.number) }
     // SAFETY: as above.
     let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
     if sent == -Int(EAGAIN) { return 0 }
     if sent < 0 { throw SystemError(call: "sendmmsg", errno: Int32(-sent)) }
     assert(sent <= messages.count, "more messages were sent than added")
     return sent > 0 ? messages[sent - 1] : 0
+  }
+}
+
+// MARK: - In a simulation
+
+extension DatagramBatch {
+  /// Takes datagrams of a simulated socket, and describes them in the headers as the kernel would.
+  private func receiveSimulated(from number: Int32, atMost limit: Int) throws(SystemError) -> Int {
+    while count < min(limit, Self.capacity(forSize: stride)) {
+      let (result, datagram) = SimulatedDescriptors.system?.receiveDatagram(number) ?? (-EBADF, nil)
+      guard let datagram else {
+        if count > 0 || result == -EAGAIN { break }
+        throw SystemError(call: "recvmmsg", errno: -result)
+      }
+      let length = min(datagram.bytes.count, stride)
+      // SAFETY: the place is inside the memory; the headers have one entry for each message up to the capacity.
+      unsafe UnsafeMutableRawBufferPointer(rebasing: memory[count * stride..<count * stride + length]).copyBytes(
+        from: datagram.bytes.prefix(length))
+      var metadata = datagram.metadata.receivedForm(isIPv6: datagram.address.unmapped.isIPv6)
+      unsafe datagram.address.withKernelAddress { address, size in
+        unsafe clinux_batch_fill(
+          headers, Int32(count), UInt(length), length < datagram.bytes.count ? 1 : 0, address, size, &metadata)
+      }
+      count += 1
+    }
+    return count
+  }
+
+  /// Sends the datagrams one by one through a simulated socket.
+  private func sendSimulated(on number: Int32) throws(SystemError) -> Int {
+    var sent = 0
+    for (message, end) in messages.enumerated() {
+      let metadata = sentMetadata(Int32(message))
+      // SAFETY: as above; the address was filled by `add`.
+      var size: UInt32 = 0
+      let kernel = unsafe clinux_batch_address(headers, Int32(message), &size)
+      let address =
+        size == 0
+        ? nil : unsafe SocketAddress(storage: kernel.assumingMemoryBound(to: sockaddr_storage.self), length: size)
+      while sent < end {
+        let place = bytes(ofFirst: sent)..<ends[sent]
+        let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[place]).assumingMemoryBound(to: UInt8.self)
+        let result =
+          SimulatedDescriptors.system?.send(number, unsafe Span(_unsafeElements: bytes), to: address, metadata)
+          ?? -Int(EBADF)
+        if result < 0 {
+          if sent > 0 || result == -Int(EAGAIN) { return sent }
+          throw SystemError(call: "sendmmsg", errno: Int32(-result))
+        }
+        sent += 1
+      }
+    }
+    return sent
+  }
+
+  /// Returns the metadata of a message to be sent.
+  private func sentMetadata(_ message: Int32) -> DatagramMetadata {
+    var metadata = clinux_metadata()
+    // SAFETY: as above.
+    unsafe clinux_batch_metadata(headers, message, &metadata)
+    var result = DatagramMetadata(metadata)
+    // What a sender names as its IPv4 address is where a receiver finds the address to answer from.
+    if metadata.is_ipv6 == 0 { result.localAddress = result.answerAddress }
+    return result
   }
 }
 

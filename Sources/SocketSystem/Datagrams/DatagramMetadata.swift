@@ -80,6 +80,23 @@ extension DatagramMetadata {
     return kernel
   }
 
+  /// Returns the kernel's form of the metadata of a received datagram.
+  func receivedForm(isIPv6: Bool) -> clinux_metadata {
+    var kernel = kernelForm(isIPv6: isIPv6)
+    if case .ipv4(let address) = answerAddress {
+      // SAFETY: the copy is bounds-checked.
+      unsafe withUnsafeMutableBytes(of: &kernel.answer) { answer in
+        unsafe answer.storeBytes(of: address.rawValue.bigEndian, as: UInt32.self)
+      }
+    }
+    if let timestamp {
+      kernel.present |= UInt32(CLINUX_HAS_TIMESTAMP)
+      kernel.seconds = timestamp.components.seconds
+      kernel.nanoseconds = timestamp.components.attoseconds / 1_000_000_000
+    }
+    return kernel
+  }
+
   /// Whether there is no metadata to be sent.
   package var isEmpty: Bool { localAddress == nil && interface == 0 && trafficClass == nil && hopLimit == nil }
 }

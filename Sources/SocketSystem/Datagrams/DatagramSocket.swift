@@ -8,7 +8,11 @@ extension OwnedDescriptor {
   /// Creates a nonblocking datagram socket that child processes do not inherit: socket(2).
   package static func datagramSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    if SimulatedDescriptors.isActive { throw SystemError(call: "socket", errno: EOPNOTSUPP) }
+    if let simulation = SimulatedDescriptors.system {
+      let number = simulation.socket(family: family, type: Int32(SOCK_DGRAM.rawValue))
+      if number < 0 { throw SystemError(call: "socket", errno: -number) }
+      return OwnedDescriptor(owning: number)
+    }
     return OwnedDescriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
   }
 }
@@ -16,6 +20,7 @@ extension OwnedDescriptor {
 extension BorrowedDescriptor {
   /// Sends a datagram to an address, or to the connected peer: sendto(2) or send(2), with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
+    if isSimulated { return Self.transfer(simulatedTransfer { $0.send(number, bytes, to: address, nil) }, "sendto") }
     // SAFETY: the pointers are valid for the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
       guard let address else {
@@ -40,6 +45,12 @@ extension BorrowedDescriptor {
   package func changeMembership(
     joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
   ) throws(SystemError) {
+    if isSimulated {
+      _ = try simulated("setsockopt") {
+        $0.changeMembership(number, joins: joins, group: group, source: source, interface: interface)
+      }
+      return
+    }
     // SAFETY: the addresses are valid for their lengths during the call, which copies them.
     let result = unsafe group.socketAddress(port: 0).withKernelAddress { group, groupLength in
       guard let source else {
@@ -81,6 +92,10 @@ extension BorrowedDescriptor {
 
   /// Disconnects the socket from its peer: connect(2) to AF_UNSPEC.
   package func disconnect() throws(SystemError) {
+    if isSimulated {
+      _ = try simulated("connect") { $0.disconnect(number) }
+      return
+    }
     var address = sockaddr()
     address.sa_family = sa_family_t(AF_UNSPEC)
     // SAFETY: the address is valid for the call, which reads it.
@@ -99,6 +114,7 @@ extension BorrowedDescriptor {
 
   /// Takes the first entry out of the error queue (IP_RECVERR). Returns `nil` if the queue is empty.
   package func takeReportedError() -> ReportedError? {
+    if isSimulated { return SimulatedDescriptors.system?.takeReportedError(number) }
     while true {
       var entry = clinux_socket_error()
       // SAFETY: the call fills in one such value.

@@ -11,6 +11,14 @@ package struct ReportedError: Sendable {
   /// The size in bytes of the largest packet that can pass. It is set only if the error is EMSGSIZE.
   package let largestPacket: Int?
 
+  /// Creates the error of a simulated socket.
+  package init(errno: Int32, destination: SocketAddress, reporter: IPAddress, largestPacket: Int? = nil) {
+    self.errno = errno
+    self.destination = destination
+    self.reporter = reporter
+    self.largestPacket = largestPacket
+  }
+
   init(_ entry: clinux_socket_error) {
     errno = entry.error
     destination = Self.address(entry.destination, entry.destination_length)

@@ -29,6 +29,7 @@ package enum Errno {
   package static let processDescriptors = EMFILE
   package static let systemDescriptors = ENFILE
   package static let noBuffers = ENOBUFS
+  package static let destinationRequired = EDESTADDRREQ
   package static let messageTooLong = EMSGSIZE
   package static let inputOutput = EIO
   package static let noMemory = ENOMEM

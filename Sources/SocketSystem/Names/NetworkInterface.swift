@@ -9,12 +9,20 @@ package struct NetworkInterface: Sendable, Hashable {
   /// The IP addresses, with port 0, in the kernel's order. An interface that is not configured has no address.
   package private(set) var addresses: [SocketAddress]
 
+  /// Creates an interface of a simulated host.
+  package init(name: String, index: UInt32, addresses: [SocketAddress]) {
+    self.name = name
+    self.index = index
+    self.addresses = addresses
+  }
+
   /// Lists the interfaces that exist now, in the order of their indexes: getifaddrs(3). Interfaces without addresses
   /// are included.
   ///
   /// - Returns: The interfaces. An interface that is removed while the list is made is left out.
   /// - Throws: `SystemError` if getifaddrs(3) fails.
   package static func all() throws(SystemError) -> [NetworkInterface] {
+    if let simulation = SimulatedDescriptors.system { return simulation.interfaces }
     var list: UnsafeMutablePointer<ifaddrs>?
     // SAFETY: `list` is valid for the call, and freed once, below.
     guard unsafe getifaddrs(&list) == 0 else { throw SystemError(call: "getifaddrs", errno: errno) }

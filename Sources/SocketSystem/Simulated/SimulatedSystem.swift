@@ -38,6 +38,19 @@ package protocol SimulatedSystem: AnyObject {
   /// send(2).
   func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int
 
+  /// sendmsg(2) of a datagram, to an address or to the connected peer.
+  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int
+  /// recvmsg(2) of a datagram.
+  func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?)
+  /// connect(2) with AF_UNSPEC.
+  func disconnect(_ number: Int32) -> Int32
+  /// setsockopt(2) with MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP, MCAST_JOIN_SOURCE_GROUP or MCAST_LEAVE_SOURCE_GROUP.
+  func changeMembership(
+    _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
+  ) -> Int32
+  /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if there is none.
+  func takeReportedError(_ number: Int32) -> ReportedError?
+
   /// getsockname(2), or getpeername(2).
   func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?)
   /// setsockopt(2).
@@ -67,6 +80,22 @@ package protocol SimulatedSystem: AnyObject {
 
   /// getaddrinfo(3): the addresses of a host.
   func addresses(of name: String, isIPv4: Bool) -> [SocketAddress]
+  /// getifaddrs(3), for the host whose code runs.
+  var interfaces: [NetworkInterface] { get }
+}
+
+/// A datagram that a simulated socket received.
+package struct SimulatedDatagram {
+  package let bytes: [UInt8]
+  /// The sender's address, in the form that programs of the socket's family see.
+  package let address: SocketAddress
+  package let metadata: DatagramMetadata
+
+  package init(bytes: [UInt8], address: SocketAddress, metadata: DatagramMetadata) {
+    self.bytes = bytes
+    self.address = address
+    self.metadata = metadata
+  }
 }
 
 /// The descriptors of simulated sockets.

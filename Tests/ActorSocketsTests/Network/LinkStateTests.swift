@@ -1,4 +1,5 @@
 import ActorSockets
+import SocketSystem
 import TestSupport
 import Testing
 
@@ -146,5 +147,73 @@ import Testing
     for bandwidth in [nil, 0, -1, Int.max] {
       _ = delays(NetworkLink(latency: latency, bandwidth: bandwidth, loss: .nan), count: 1_000, size: 65_535)
     }
+  }
+
+  // MARK: Datagrams
+
+  /// Sends datagrams over a link, one each millisecond.
+  ///
+  /// - Returns: When each arrived, in nanoseconds.
+  private func arrivals(_ link: NetworkLink, count: Int = 10_000, size: Int = 100) -> [[Int64]] {
+    var (state, random) = (LinkState(), SplitMix(seed: 1))
+    return (0..<Int64(count)).map {
+      state.send(Packet(datagramOf: size), over: link, at: $0 * Self.millisecond, &random).arrivals
+    }
+  }
+
+  @Test(arguments: [0, 0.1, 1])
+  func `The share of doubled datagrams is that of the link`(share: Double) {
+    let copies = arrivals(NetworkLink(duplication: share)).count { $0.count == 2 }
+    #expect(abs(Double(copies) / 10_000 - share) < 0.02)
+    #expect(arrivals(NetworkLink(loss: 1, duplication: share)).allSatisfy { $0.isEmpty })
+  }
+
+  @Test(arguments: [0, 0.1, 1])
+  func `The share of late datagrams is that of the link`(share: Double) {
+    let link = NetworkLink(latency: .fixed(.milliseconds(5)), reordering: share)
+    let delays = arrivals(link).enumerated().flatMap { number, times in
+      times.map { $0 - Int64(number) * Self.millisecond }
+    }
+    let late = delays.count { $0 != 5 * Self.millisecond }
+    #expect(abs(Double(late) / 10_000 - share) < 0.02)
+    #expect(delays.allSatisfy { (5...30 * Self.millisecond).contains($0) })
+  }
+
+  @Test func `With latencies that vary, datagrams overtake each other`() {
+    let times = arrivals(NetworkLink(latency: .uniform(.zero, .milliseconds(50)))).flatMap { $0 }
+    #expect(times.count == 10_000 && times != times.sorted())
+  }
+
+  @Test func `A datagram longer than a packet is lost with any of its fragments`() {
+    let lost = arrivals(NetworkLink(loss: 0.1), size: 10_000).count { $0.isEmpty }
+    // Seven fragments.
+    #expect(abs(Double(lost) / 10_000 - 0.52) < 0.03)
+  }
+}
+
+extension Packet {
+  fileprivate static let ends = (SocketAddress.ipv4(.loopback, port: 1), SocketAddress.ipv4(.loopback, port: 2))
+
+  /// A packet of a stream with a size, which includes the headers.
+  fileprivate init(segmentOf size: Int) {
+    let bytes = [UInt8](repeating: 0, count: size - 40)
+    self.init(source: Self.ends.0, destination: Self.ends.1, content: .segment(Segment(bytes: bytes)))
+  }
+
+  /// A datagram with a size, which includes the headers.
+  fileprivate init(datagramOf size: Int) {
+    let bytes = [UInt8](repeating: 0, count: size - 28)
+    self.init(source: Self.ends.0, destination: Self.ends.1, content: .datagram(UDPDatagram(bytes: bytes)))
+  }
+}
+
+extension LinkState {
+  /// Sends a packet of a stream.
+  ///
+  /// - Returns: When it arrives; `nil` if it is lost.
+  fileprivate mutating func send(
+    _ size: Int, over link: NetworkLink, at now: Int64, _ random: inout SplitMix
+  ) -> Int64? {
+    send(Packet(segmentOf: size), over: link, at: now, &random).arrivals.first
   }
 }

@@ -181,7 +181,7 @@ import Testing
       for client in clients { #expect(state(network, client) == .established) }
       let kernel = try #require(network.kernel(of: 1))
       // The search for a listening socket looks at these only.
-      #expect(kernel.ports[80]?.bound.count == 1)
+      #expect(kernel.ports[.tcp(80)]?.bound.count == 1)
       let numbers = clients.map { _ in network.accept(listener).result }
       for number in numbers + [listener] { network.close(number) }
       network.pass(100 * Self.second)
@@ -244,7 +244,7 @@ import Testing
       let connection = try #require(kernel.ended[flow])
       kernel.receive(
         Packet(
-          source: flow.remote, destination: flow.local, segment: Segment(isReset: true, sequence: connection.expected)))
+          source: flow.remote, destination: flow.local, content: .segment(Segment(isReset: true, sequence: connection.expected))))
       #expect(kernel.ended.isEmpty && kernel.ports.isEmpty)
     }
   }

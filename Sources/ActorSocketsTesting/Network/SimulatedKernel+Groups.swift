@@ -1,0 +1,129 @@
+// Multicast groups and broadcasts: ip(7), ipv6(7), RFC 3678.
+//
+// A host has two interfaces: `lo` and `eth0`, through which it reaches the other hosts. They are one network, so a datagram to a group or
+// a broadcast address reaches all of them.
+
+internal import SocketSystem
+
+extension SimulatedKernel {
+  static var loopbackInterface: UInt32 { 1 }
+  static var networkInterface: UInt32 { 2 }
+  /// net.ipv4.igmp_max_memberships.
+  private static var mostMemberships: Int { 20 }
+
+  var interfaces: [NetworkInterface] {
+    [
+      NetworkInterface(
+        name: "lo", index: Self.loopbackInterface, addresses: [.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)]),
+      NetworkInterface(
+        name: "eth0", index: Self.networkInterface,
+        addresses: [.ipv4(addresses.ipv4, port: 0), .ipv6(addresses.ipv6, port: 0)]),
+    ]
+  }
+
+  func changeMembership(
+    _ socket: UDPSocket, joins: Bool, _ group: IPAddress, source: IPAddress?, _ interface: UInt32
+  ) -> Int32 {
+    if socket.family == SocketKind.ipv4, group.isIPv6 { return -Errno.noProtocolOption }
+    if interface > Self.networkInterface, joins || source != nil { return -Errno.noDevice }
+    let interface = interface == 0 ? Self.networkInterface : interface
+    let group = group.withoutScope
+    let index = socket.memberships.firstIndex { $0.group == group && $0.interface == interface }
+    if let source { return changeSources(socket, index, joins, group, source.withoutScope, interface) }
+    if !joins {
+      guard let index else { return -Errno.addressNotAvailable }
+      socket.memberships.remove(at: index)
+      return 0
+    }
+    return index == nil ? join(socket, group, nil, interface) : -Errno.addressInUse
+  }
+
+  private func join(_ socket: UDPSocket, _ group: IPAddress, _ sources: [IPAddress]?, _ interface: UInt32) -> Int32 {
+    let count = socket.memberships.count { $0.group.isIPv4 }
+    if group.isIPv4, count >= Self.mostMemberships { return -Errno.noBuffers }
+    socket.memberships.append(UDPSocket.Membership(group: group, interface: interface, sources: sources))
+    return 0
+  }
+
+  /// Joins or leaves a group for one source.
+  private func changeSources(
+    _ socket: UDPSocket, _ index: Int?, _ joins: Bool, _ group: IPAddress, _ source: IPAddress, _ interface: UInt32
+  ) -> Int32 {
+    guard let index else { return joins ? join(socket, group, [source], interface) : -Errno.invalidArgument }
+    // A membership for any source becomes one for some.
+    let sources = socket.memberships[index].sources ?? []
+    let isKnown = sources.contains(source)
+    socket.memberships[index].sources = sources
+    if isKnown == joins { return -Errno.addressNotAvailable }
+    if joins {
+      socket.memberships[index].sources = sources + [source]
+    } else if sources.count == 1 {
+      socket.memberships.remove(at: index)
+    } else {
+      socket.memberships[index].sources = sources.filter { $0 != source }
+    }
+    return 0
+  }
+
+  /// The interface through which a datagram to several hosts leaves.
+  func outgoingInterface(
+    of socket: UDPSocket, to destination: SocketAddress, _ metadata: DatagramMetadata
+  ) -> UInt32 {
+    if metadata.interface != 0 { return metadata.interface }
+    if case .ipv6(let address, _) = destination, address.scopeID != 0 { return address.scopeID }
+    // The IPv4 option is a struct ip_mreqn, whose last number is the index.
+    let value = socket.options.value(.multicastInterface(isIPv4: destination.isIPv4))
+    let chosen = UInt32(bitPattern: Int32(kernelBytes: Array(value.suffix(4))))
+    if destination.isMulticast, chosen != 0 { return chosen }
+    return socket.local?.unmapped.isLoopback == true ? Self.loopbackInterface : Self.networkInterface
+  }
+
+  /// The sockets that receive a datagram to several hosts, the one that was bound last first.
+  func receivers(of arrived: UDPSocket.Arrived) -> [UDPSocket] {
+    guard let port = arrived.destination.port else { return [] }
+    return (ports[.udp(port)]?.bound ?? []).reversed().compactMap { use in
+      guard let socket = use.socket as? UDPSocket, use.receives(arrived) else { return nil }
+      if let remote = socket.remote?.unmapped, remote != arrived.source { return nil }
+      return arrived.destination.isBroadcast || wants(socket, arrived) ? socket : nil
+    }
+  }
+
+  /// Whether a socket is in the group of a datagram, and wants its source.
+  private func wants(_ socket: UDPSocket, _ arrived: UDPSocket.Arrived) -> Bool {
+    guard let group = IPAddress(arrived.destination)?.withoutScope, let source = IPAddress(arrived.source) else {
+      return false
+    }
+    // Linux does not compare the interfaces of IPv6 groups.
+    let membership = socket.memberships.first {
+      $0.group == group && ($0.interface == arrived.interface || group.isIPv6)
+    }
+    if let membership { return membership.sources?.contains(source) ?? true }
+    return socket.isOn(.multicastAll(isIPv4: group.isIPv4)) && isMember(of: group)
+  }
+
+  /// Whether any socket of the host is in a group.
+  private func isMember(of group: IPAddress) -> Bool {
+    files.contains {
+      if case .socket(let socket as UDPSocket) = $0 { socket.memberships.contains { $0.group == group } } else { false }
+    }
+  }
+}
+
+extension PortUse {
+  /// Whether a socket with this use receives datagrams to the address, if it is in the group.
+  fileprivate func receives(_ arrived: UDPSocket.Arrived) -> Bool {
+    if address.isUnspecified {
+      return address.isIPv4 == arrived.destination.isIPv4 || address.isIPv6 && !isIPv6Only
+    }
+    return IPAddress(address)?.withoutScope == IPAddress(arrived.destination)?.withoutScope
+  }
+}
+
+extension IPAddress {
+  /// The address without the interface that it names.
+  var withoutScope: IPAddress {
+    guard case .ipv6(var address) = self else { return self }
+    address.scopeID = 0
+    return .ipv6(address)
+  }
+}

@@ -1,0 +1,88 @@
+internal import EpollReactor
+internal import SocketSystem
+
+/// A simulated TCP socket. Its calls are in `SimulatedKernel+Streams.swift`.
+final class TCPSocket: SimulatedSocket {
+  /// What a socket is for.
+  enum Role {
+    /// Nothing yet.
+    case fresh
+    case listening(Backlog)
+    /// Has begun to connect, or was accepted.
+    case stream
+  }
+
+  /// The connections that wait for accept4(2).
+  struct Backlog {
+    var limit: Int
+    var waiting: [TCPSocket] = []
+    var isFull: Bool { waiting.count > limit }
+  }
+
+  /// How far connect(2) has come, as its caller knows: the state of struct socket of Linux.
+  enum Connecting {
+    /// It was not called, or has failed.
+    case new
+    case underWay
+    /// The caller knows that the connection is up, or got it from accept4(2).
+    case done
+    /// It failed, and shutdown(2) was called.
+    case shutDown
+  }
+
+  var role = Role.fresh
+  /// The ends of the connection while packets of it reach this socket.
+  var flow: Flow?
+  var machine = TCPMachine()
+  /// The socket whose backlog this connection is or was in.
+  weak var listener: TCPSocket?
+  /// What connect(2) says next.
+  var connecting = Connecting.new
+  var timer: (key: TimerQueue<SimulatedNetwork.Event>.Key, time: Int64)?
+
+  var isFresh: Bool { if case .fresh = role { true } else { false } }
+  var isStream: Bool { if case .stream = role { true } else { false } }
+
+  var backlog: Backlog {
+    get { if case .listening(let backlog) = role { backlog } else { Backlog(limit: 0) } }
+    set { role = .listening(newValue) }
+  }
+
+  // MARK: What every socket has
+
+  override var protocolNumber: Int32 { SocketKind.tcp }
+  override var isListening: Bool { if case .listening = role { true } else { false } }
+  override var isIdle: Bool { !isListening && machine.state == .closed }
+  override var peer: SocketAddress? {
+    isStream && machine.state != .closed && machine.state != .synSent ? remote : nil
+  }
+  override var readiness: Readiness {
+    if case .listening(let backlog) = role { return backlog.waiting.isEmpty ? .none : .readable }
+    return machine.readiness
+  }
+  override var receivableBytes: Int { machine.incoming.count }
+  override var unacknowledgedBytes: Int {
+    if machine.state == .closed || machine.state == .synSent { return 0 }
+    // The end of the stream counts as a byte until it is acknowledged.
+    return machine.outgoing.count + (machine.hasFinished && machine.maySend ? 1 : 0)
+  }
+
+  override func wantsRoom() { machine.wantsRoom = true }
+  override func takeError() -> Int32 { machine.takeError() }
+  override func optionsChanged(in kernel: SimulatedKernel) {
+    options.apply(to: &machine)
+    if flow != nil { kernel.carryOut(self) }
+  }
+
+  override func listen(backlog: Int32, in kernel: SimulatedKernel) -> Int32 { kernel.listen(self, backlog: backlog) }
+  override func connect(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 {
+    kernel.connect(self, to: address)
+  }
+  override func accept(in kernel: SimulatedKernel) -> (result: Int32, peer: SocketAddress?) { kernel.accept(self) }
+  override func shutdown(isBoth: Bool, in kernel: SimulatedKernel) -> Int32 { kernel.shutdown(self, isBoth: isBoth) }
+  override func receive(
+    into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool, in kernel: SimulatedKernel
+  ) -> Int { kernel.receive(self, into: &memory, atMost: limit, peeking: peeking) }
+  override func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int { kernel.send(self, bytes) }
+  override func closed(in kernel: SimulatedKernel) { kernel.closed(self) }
+}

@@ -1,0 +1,175 @@
+// A simulated UDP socket: its queue, its pending error and its error queue, as udp(7) and ip(7) describe them.
+//
+// Invariants:
+// - A datagram is received whole or not at all, and once for each time that it arrived.
+// - `queuedBytes` is the memory of what waits to be received. What arrives when it is at least the size of the receive buffer is dropped
+//   and counted.
+// - `unsentBytes` is the memory of what was sent and has not left the host. No room is left when it is at least the size of the send buffer.
+// - The pending error is told once, by the next call.
+
+internal import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+/// A simulated UDP socket. Its calls are in `SimulatedKernel+Datagrams.swift`.
+final class UDPSocket: SimulatedSocket {
+  /// A datagram that has arrived.
+  struct Arrived {
+    let datagram: UDPDatagram
+    let source: SocketAddress
+    /// The address that it was sent to.
+    let destination: SocketAddress
+    let interface: UInt32
+    let time: Int64
+  }
+
+  /// A multicast group that the socket has joined.
+  struct Membership {
+    let group: IPAddress
+    let interface: UInt32
+    /// The only sources; `nil` for any.
+    var sources: [IPAddress]?
+  }
+
+  private var queue = FIFO<Arrived>()
+  private var queuedBytes = 0
+  /// The number of datagrams that found no room.
+  private var dropped: UInt32 = 0
+  private var unsentBytes = 0
+  var error: Int32 = 0
+  /// The error queue. An entry about a call of this host itself is `nil`, because no program of the framework looks at it.
+  private var errors = FIFO<ReportedError?>()
+  var hasShutDownSending = false
+  private var hasShutDownReceiving = false
+  var memberships: [Membership] = []
+
+  /// The memory that the kernel needs for a datagram besides its bytes.
+  private static var overhead: Int { 768 }
+  private var receiveBuffer: Int { options.receiveBuffer ?? 0 }
+  private var sendBuffer: Int { options.sendBuffer ?? 0 }
+
+  override init(family: Int32) {
+    super.init(family: family)
+    // net.core.rmem_default and net.core.wmem_default.
+    options.receiveBuffer = 212_992
+    options.sendBuffer = 212_992
+  }
+
+  // MARK: What every socket has
+
+  override var type: Int32 { SocketKind.datagram }
+  override var protocolNumber: Int32 { SocketKind.udp }
+  override var isIdle: Bool { remote == nil }
+  override var peer: SocketAddress? { remote }
+  override var receivableBytes: Int { queue.first?.datagram.bytes.count ?? 0 }
+  override var unacknowledgedBytes: Int { unsentBytes }
+  override var readiness: Readiness {
+    var ready = Readiness.none
+    if !queue.isEmpty || hasShutDownReceiving { ready = ready.union(.readable) }
+    if 2 * unsentBytes < sendBuffer { ready = ready.union(.writable) }
+    if error != 0 || !errors.isEmpty { ready = ready.union(.error) }
+    if hasShutDownReceiving { ready = ready.union(.peerFinished) }
+    if hasShutDownReceiving, hasShutDownSending { ready = ready.union(.hangUp) }
+    return ready
+  }
+
+  override func takeError() -> Int32 {
+    defer { error = 0 }
+    return error
+  }
+
+  override func connect(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 {
+    kernel.connect(self, to: address)
+  }
+  override func disconnect(in kernel: SimulatedKernel) -> Int32 { kernel.disconnect(self) }
+  override func shutdown(isBoth: Bool, in kernel: SimulatedKernel) -> Int32 {
+    hasShutDownSending = true
+    if isBoth { hasShutDownReceiving = true }
+    wake(TCPMachine.everyEvent)
+    return remote == nil ? -Errno.notConnected : 0
+  }
+  override func receive(
+    into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool, in kernel: SimulatedKernel
+  ) -> Int {
+    if error != 0 { return -Int(takeError()) }
+    guard let arrived = queue.first else { return -Int(Errno.wouldBlock) }
+    if !peeking { _ = takeFirst() }
+    return memory.append(arrived.datagram.bytes, in: 0..<min(limit, arrived.datagram.bytes.count))
+  }
+  override func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int {
+    kernel.send(self, bytes, to: nil, DatagramMetadata())
+  }
+  override func closed(in kernel: SimulatedKernel) { kernel.freePort(of: self) }
+
+  // MARK: Queues
+
+  /// A datagram has arrived.
+  func arrived(_ arrived: Arrived) {
+    if queuedBytes >= receiveBuffer {
+      dropped &+= 1
+      return
+    }
+    queue.append(arrived)
+    queuedBytes += arrived.datagram.bytes.count + Self.overhead
+    wake(.readable)
+  }
+
+  /// Takes the first datagram out of the queue.
+  func takeFirst() -> Arrived? {
+    guard let arrived = queue.popFirst() else { return nil }
+    queuedBytes -= arrived.datagram.bytes.count + Self.overhead
+    return arrived
+  }
+
+  /// Whether the send buffer has no room.
+  var isFull: Bool { unsentBytes >= sendBuffer }
+
+  /// A datagram was sent that leaves the host later.
+  func sent(_ count: Int) -> Int {
+    unsentBytes += count + Self.overhead
+    return count + Self.overhead
+  }
+
+  /// Bytes have left the host.
+  func departed(_ count: Int) {
+    unsentBytes -= count
+    if 2 * unsentBytes <= sendBuffer { wake(.writable) }
+  }
+
+  /// A host has reported an error about a datagram of this socket.
+  ///
+  /// - Parameter keepsReport: Whether it goes into the error queue.
+  func reported(_ report: ReportedError, keepsReport: Bool) {
+    if keepsReport { errors.append(report) }
+    error = report.errno
+    wake(.error)
+  }
+
+  /// A datagram was too long to be sent.
+  func refusedLength() {
+    errors.append(nil)
+    wake(.error)
+  }
+
+  /// Takes the first error out of the error queue, and with the last the pending error, as sock_dequeue_err_skb() of Linux does.
+  func takeReportedError() -> ReportedError? {
+    while let entry = errors.popFirst() {
+      guard let entry else { continue }
+      if case let next?? = errors.first {
+        error = next.errno
+        wake(.error)
+      } else {
+        error = 0
+      }
+      return entry
+    }
+    return nil
+  }
+
+  /// SO_MEMINFO, of which only the number of dropped datagrams matters.
+  var memoryInfo: [UInt8] { [UInt8](repeating: 0, count: 32) + Int32(bitPattern: dropped).kernelBytes }
+
+  /// The value of an option that is a number.
+  func number(_ option: RawOption) -> Int32 { Int32(kernelBytes: options.value(option)) }
+  func isOn(_ option: RawOption) -> Bool { number(option) != 0 }
+}
