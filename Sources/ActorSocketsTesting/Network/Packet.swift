@@ -41,6 +41,8 @@ struct UDPDatagram: Sendable {
   var hopLimit: UInt8 = 64
   /// The type of service, or the traffic class.
   var trafficClass: UInt8 = 0
+  /// The interface on which it arrives. If it is not `lo`, it is the same on all hosts.
+  var interface = SimulatedKernel.networkInterface
 }
 
 /// What a host or router says about a datagram that it does not deliver: RFC 792, RFC 4443.

@@ -9,11 +9,13 @@ extension SimulatedKernel {
     if !bindIfNeeded(socket) { return -Errno.wouldBlock }
     if socket.family == SocketKind.ipv4, address.isIPv6 { return -Errno.familyNotSupported }
     let target = concrete(address, for: socket)
+    if target.isIPv4, socket.options.isIPv6Only { return -Errno.networkUnreachable }
     switch route(socket, to: target, DatagramMetadata()) {
     case .failure(let error): return -error.errno
     case .success(let source):
       socket.remote = socket.seen(target)
       if let local = socket.local, local.isUnspecified { move(socket, to: source.with(port: local.port ?? 0)) }
+      if socket.local?.isOfSeveral == true { socket.source = source }
       return 0
     }
   }
@@ -39,6 +41,7 @@ extension SimulatedKernel {
     if socket.family == SocketKind.ipv4, target.isIPv6 { return -Int(Errno.familyNotSupported) }
     if target.port == 0 { return -Int(Errno.invalidArgument) }
     let destination = concrete(target, for: socket)
+    if destination.isIPv4, socket.options.isIPv6Only { return -Int(Errno.networkUnreachable) }
     if destination.isIPv4, bytes.count > 65_535 { return -Int(Errno.messageTooLong) }
     let source: SocketAddress
     switch route(socket, to: destination, metadata) {
@@ -59,24 +62,28 @@ extension SimulatedKernel {
     datagram.hopLimit = metadata.hopLimit ?? UInt8(truncatingIfNeeded: socket.number(hopOption))
     datagram.trafficClass =
       metadata.trafficClass ?? UInt8(truncatingIfNeeded: socket.number(.trafficClass(isIPv4: isIPv4)))
+    if destination.isOfSeveral {
+      datagram.interface = outgoingInterface(of: socket, to: destination, metadata)
+    } else if destination.isLoopback || target.isUnspecified {
+      datagram.interface = Self.loopbackInterface
+    }
     let packet = Packet(
       source: source.with(port: socket.local?.port ?? 0), destination: destination, content: .datagram(datagram))
-    transmit(packet, datagram, of: socket, metadata)
+    transmit(packet, datagram, of: socket)
     return bytes.count
   }
 
   /// Sends a packet, and notes when it has left the host.
-  private func transmit(
-    _ packet: Packet, _ datagram: UDPDatagram, of socket: UDPSocket, _ metadata: DatagramMetadata
-  ) {
+  private func transmit(_ packet: Packet, _ datagram: UDPDatagram, of socket: UDPSocket) {
     guard let network else { return }
     let count = socket.sent(datagram.bytes.count)
     var departure = now
     if packet.destination.isOfSeveral {
-      let interface = outgoingInterface(of: socket, to: packet.destination, metadata)
+      // RFC 4291, section 2.5.3: no host takes a packet from the loopback address of IPv6 that comes through a network.
+      let isValid = datagram.interface == Self.loopbackInterface || packet.source.isIPv4 || !packet.source.isLoopback
       let loops = packet.destination.isBroadcast || socket.isOn(.multicastLoopback(isIPv4: packet.destination.isIPv4))
-      if loops { network.deliver(packet, to: host) }
-      if interface != Self.loopbackInterface, datagram.hopLimit > 0 { departure = network.send(packet, from: host) }
+      if loops, isValid { network.deliver(packet, to: host) }
+      if isValid, datagram.interface != Self.loopbackInterface, datagram.hopLimit > 0 { departure = network.send(packet, from: host) }
     } else {
       departure = network.send(packet, from: host)
     }
@@ -89,9 +96,11 @@ extension SimulatedKernel {
     let isIPv4 = arrived.destination.isIPv4
     var metadata = DatagramMetadata()
     if socket.isOn(.localAddress(isIPv4: isIPv4)) {
-      metadata.interface = arrived.interface
       metadata.localAddress = IPAddress(arrived.destination)
-      metadata.answerAddress = arrived.destination.isOfSeveral ? .ipv4(addresses.ipv4) : metadata.localAddress
+      if arrived.hasPacketInfo {
+        metadata.interface = arrived.datagram.interface
+        metadata.answerAddress = arrived.destination.isOfSeveral ? .ipv4(addresses.ipv4) : metadata.localAddress
+      }
     }
     if socket.isOn(.receivesTrafficClass(isIPv4: isIPv4)) { metadata.trafficClass = arrived.datagram.trafficClass }
     if socket.isOn(.receivesHopLimit(isIPv4: isIPv4)) { metadata.hopLimit = arrived.datagram.hopLimit }
@@ -117,8 +126,8 @@ extension SimulatedKernel {
 
   /// The address that a program means, not IPv4-mapped. The unspecified one stands for the socket's own IPv4 address, or for the own host.
   private func concrete(_ address: SocketAddress, for socket: UDPSocket) -> SocketAddress {
-    if !address.isUnspecified { return address.unmapped }
-    if let local = socket.local, local.isIPv4, !local.isUnspecified { return local.with(port: address.port ?? 0) }
+    if !address.isUnspecified { return address.unmapped.withoutNeedlessScope }
+    if let local = socket.local, local.isIPv4, !local.isUnspecified, !local.isOfSeveral { return local.with(port: address.port ?? 0) }
     let isIPv4 = address.unmapped.isIPv4 || socket.local?.unmapped.isIPv4 == true
     return isIPv4 ? .ipv4(.loopback, port: address.port ?? 0) : .ipv6(.loopback, port: address.port ?? 0)
   }
@@ -126,6 +135,7 @@ extension SimulatedKernel {
   /// Gives a bound socket another local address.
   private func move(_ socket: UDPSocket, to address: SocketAddress) {
     let holdsPort = socket.holdsPort
+    if socket.local == socket.seen(address) { return }
     if holdsPort { freePort(of: socket) }
     socket.local = socket.seen(address)
     if holdsPort { takePort(of: socket, isConnected: false) }
@@ -136,12 +146,13 @@ extension SimulatedKernel {
     _ socket: UDPSocket, to target: SocketAddress, _ metadata: DatagramMetadata
   ) -> Result<SocketAddress, SystemError> {
     func failure(_ errno: Int32) -> Result<SocketAddress, SystemError> { .failure(SystemError(call: "send", errno: errno)) }
-    if socket.family == SocketKind.ipv6, target.isIPv4, socket.options.isIPv6Only { return failure(Errno.networkUnreachable) }
     guard var source = network?.source(for: target, from: self) else { return failure(Errno.networkUnreachable) }
-    if let local = socket.local?.unmapped, !local.isUnspecified, !local.isOfSeveral {
+    if let local = socket.local?.unmapped, !local.isUnspecified {
       // A socket that has an IPv6 address from connect(2) can still use IPv4.
       if local.isIPv4, !target.isIPv4 { return failure(Errno.familyNotSupported) }
-      if local.isIPv4 == target.isIPv4 { source = local }
+      // A broadcast address that an IPv6 socket is bound to would also be its source.
+      if local.isBroadcast, socket.family == SocketKind.ipv6 { return failure(Errno.networkUnreachable) }
+      if local.isIPv4 == target.isIPv4 { source = local.isOfSeveral ? socket.source ?? source : local }
     }
     if let own = metadata.localAddress {
       let own = own.socketAddress(port: 0)
@@ -159,8 +170,7 @@ extension SimulatedKernel {
   /// A datagram has arrived at this host.
   func receive(_ datagram: UDPDatagram, from source: SocketAddress, to destination: SocketAddress) {
     let arrived = UDPSocket.Arrived(
-      datagram: datagram, source: source, destination: destination,
-      interface: interface(of: source, destination), time: now)
+      datagram: datagram, source: source, destination: destination, time: now)
     if destination.isOfSeveral {
       for socket in receivers(of: arrived) { socket.arrived(arrived) }
     } else if let socket = socket(from: source, to: destination) {
@@ -195,14 +205,6 @@ extension SimulatedKernel {
       if score == best.score, best.sockets.isEmpty || use.reusesPort { best.sockets.append(socket) }
     }
     return best.sockets.isEmpty ? nil : best.sockets[Int(source.port ?? 0) % best.sockets.count]
-  }
-
-  /// The interface on which a packet arrives.
-  private func interface(of source: SocketAddress, _ destination: SocketAddress) -> UInt32 {
-    if destination.isOfSeveral { return source.isLoopback ? Self.loopbackInterface : Self.networkInterface }
-    // As Linux does: what goes to the host's own IPv6 address counts as arrived at the interface that has it.
-    if destination.isIPv6, !destination.isLoopback { return Self.networkInterface }
-    return addresses.contains(source) ? Self.loopbackInterface : Self.networkInterface
   }
 }
 

@@ -26,9 +26,13 @@ extension SimulatedKernel {
   ) -> Int32 {
     if socket.family == SocketKind.ipv4, group.isIPv6 { return -Errno.noProtocolOption }
     if interface > Self.networkInterface, joins || source != nil { return -Errno.noDevice }
-    let interface = interface == 0 ? Self.networkInterface : interface
     let group = group.withoutScope
-    let index = socket.memberships.firstIndex { $0.group == group && $0.interface == interface }
+    // For IPv6, no interface stands for any.
+    let index = socket.memberships.firstIndex {
+      $0.group == group
+        && ($0.interface == interface || interface == 0 && (group.isIPv6 || $0.interface == Self.networkInterface))
+    }
+    let interface = interface == 0 ? Self.networkInterface : interface
     if let source { return changeSources(socket, index, joins, group, source.withoutScope, interface) }
     if !joins {
       guard let index else { return -Errno.addressNotAvailable }
@@ -70,17 +74,17 @@ extension SimulatedKernel {
     of socket: UDPSocket, to destination: SocketAddress, _ metadata: DatagramMetadata
   ) -> UInt32 {
     if metadata.interface != 0 { return metadata.interface }
-    if case .ipv6(let address, _) = destination, address.scopeID != 0 { return address.scopeID }
+    if case .ipv6(let address, _) = destination.withoutNeedlessScope, address.scopeID != 0 { return address.scopeID }
     // The IPv4 option is a struct ip_mreqn, whose last number is the index.
     let value = socket.options.value(.multicastInterface(isIPv4: destination.isIPv4))
     let chosen = UInt32(bitPattern: Int32(kernelBytes: Array(value.suffix(4))))
     if destination.isMulticast, chosen != 0 { return chosen }
-    return socket.local?.unmapped.isLoopback == true ? Self.loopbackInterface : Self.networkInterface
+    return destination.isIPv4 && socket.local?.unmapped.isLoopback == true ? Self.loopbackInterface : Self.networkInterface
   }
 
   /// The sockets that receive a datagram to several hosts, the one that was bound last first.
   func receivers(of arrived: UDPSocket.Arrived) -> [UDPSocket] {
-    guard let port = arrived.destination.port else { return [] }
+    guard let port = arrived.destination.port, arrived.destination.isBroadcast || isMember(arrived) else { return [] }
     return (ports[.udp(port)]?.bound ?? []).reversed().compactMap { use in
       guard let socket = use.socket as? UDPSocket, use.receives(arrived) else { return nil }
       if let remote = socket.remote?.unmapped, remote != arrived.source { return nil }
@@ -95,16 +99,22 @@ extension SimulatedKernel {
     }
     // Linux does not compare the interfaces of IPv6 groups.
     let membership = socket.memberships.first {
-      $0.group == group && ($0.interface == arrived.interface || group.isIPv6)
+      $0.group == group && ($0.interface == arrived.datagram.interface || group.isIPv6)
     }
     if let membership { return membership.sources?.contains(source) ?? true }
-    return socket.isOn(.multicastAll(isIPv4: group.isIPv4)) && isMember(of: group)
+    return socket.isOn(.multicastAll(isIPv4: group.isIPv4))
   }
 
-  /// Whether any socket of the host is in a group.
-  private func isMember(of group: IPAddress) -> Bool {
-    files.contains {
-      if case .socket(let socket as UDPSocket) = $0 { socket.memberships.contains { $0.group == group } } else { false }
+  /// Whether any socket of the host is in the group of a datagram, on the interface where it arrives and with its source.
+  private func isMember(_ arrived: UDPSocket.Arrived) -> Bool {
+    guard let group = IPAddress(arrived.destination)?.withoutScope, let source = IPAddress(arrived.source) else {
+      return false
+    }
+    return files.contains {
+      guard case .socket(let socket as UDPSocket) = $0 else { return false }
+      return socket.memberships.contains {
+        $0.group == group && $0.interface == arrived.datagram.interface && $0.sources?.contains(source) != false
+      }
     }
   }
 }
@@ -116,6 +126,16 @@ extension PortUse {
       return address.isIPv4 == arrived.destination.isIPv4 || address.isIPv6 && !isIPv6Only
     }
     return IPAddress(address)?.withoutScope == IPAddress(arrived.destination)?.withoutScope
+  }
+}
+
+extension SocketAddress {
+  /// The address as Linux keeps it: only addresses of a link, or of an interface, name an interface.
+  var withoutNeedlessScope: SocketAddress {
+    guard case .ipv6(var address, let port) = self else { return self }
+    let isOfLink = address.isLinkLocal || address.isMulticast && (1...2).contains(address.high >> 48 & 0xf)
+    if !isOfLink { address.scopeID = 0 }
+    return .ipv6(address, port: port)
   }
 }
 

@@ -9,7 +9,7 @@ extension SimulatedKernel {
       if socket.holdsPort { return -Errno.invalidArgument }
     }
     let result = socket.options.set(option, to: value)
-    if result == 0 { socket.optionsChanged(in: self) }
+    if result == 0 { socket.changed(option, in: self) }
     return result
   }
 

@@ -160,10 +160,10 @@ extension SimulatedKernel {
     let mayBeGroup = socket is UDPSocket && address.isOfSeveral
     if !address.isUnspecified, !addresses.contains(address), !mayBeGroup { return -Errno.addressNotAvailable }
     if isBound { return -Errno.invalidArgument }
-    var wanted = address
+    var wanted = address.withoutNeedlessScope
     if address.port == 0 {
       guard let port = freePort(for: socket, address) else { return refuse(socket) }
-      wanted = address.with(port: port)
+      wanted = wanted.with(port: port)
     }
     if isTaken(wanted, for: socket) { return refuse(socket) }
     socket.local = wanted

@@ -48,8 +48,8 @@ class SimulatedSocket {
   func wantsRoom() {}
   /// Reads and clears the pending error: SO_ERROR.
   func takeError() -> Int32 { 0 }
-  /// An option has changed.
-  func optionsChanged(in kernel: SimulatedKernel) {}
+  /// A program has set an option.
+  func changed(_ option: RawOption, in kernel: SimulatedKernel) {}
 
   func listen(backlog: Int32, in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }
   func connect(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }

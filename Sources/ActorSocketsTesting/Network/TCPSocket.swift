@@ -69,7 +69,7 @@ final class TCPSocket: SimulatedSocket {
 
   override func wantsRoom() { machine.wantsRoom = true }
   override func takeError() -> Int32 { machine.takeError() }
-  override func optionsChanged(in kernel: SimulatedKernel) {
+  override func changed(_ option: RawOption, in kernel: SimulatedKernel) {
     options.apply(to: &machine)
     if flow != nil { kernel.carryOut(self) }
   }

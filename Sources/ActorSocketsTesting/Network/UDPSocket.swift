@@ -19,8 +19,9 @@ final class UDPSocket: SimulatedSocket {
     let source: SocketAddress
     /// The address that it was sent to.
     let destination: SocketAddress
-    let interface: UInt32
     let time: Int64
+    /// Whether IP_PKTINFO was on when it arrived. Linux notes the interface of an IPv4 datagram only then.
+    var hasPacketInfo = false
   }
 
   /// A multicast group that the socket has joined.
@@ -42,6 +43,8 @@ final class UDPSocket: SimulatedSocket {
   var hasShutDownSending = false
   private var hasShutDownReceiving = false
   var memberships: [Membership] = []
+  /// The address that it sends from since connect(2), if it is bound to a group or a broadcast address.
+  var source: SocketAddress?
 
   /// The memory that the kernel needs for a datagram besides its bytes.
   private static var overhead: Int { 768 }
@@ -53,6 +56,8 @@ final class UDPSocket: SimulatedSocket {
     // net.core.rmem_default and net.core.wmem_default.
     options.receiveBuffer = 212_992
     options.sendBuffer = 212_992
+    // Linux sets it initially for the groups of the socket's own family only.
+    if family == SocketKind.ipv6 { _ = options.set(.multicastAll(isIPv4: true), to: Int32(0).kernelBytes) }
   }
 
   // MARK: What every socket has
@@ -78,6 +83,9 @@ final class UDPSocket: SimulatedSocket {
     return error
   }
 
+  override func changed(_ option: RawOption, in kernel: SimulatedKernel) {
+    if option == .errors(isIPv4: true) || option == .errors(isIPv4: false), !isOn(option) { errors = FIFO() }
+  }
   override func connect(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 {
     kernel.connect(self, to: address)
   }
@@ -109,6 +117,10 @@ final class UDPSocket: SimulatedSocket {
       dropped &+= 1
       return
     }
+    var arrived = arrived
+    arrived.hasPacketInfo = arrived.destination.isIPv6 || isOn(.localAddress(isIPv4: true))
+      || isOn(.localAddress(isIPv4: false)) || isOn(.receivesHopLimit(isIPv4: false))
+      || isOn(.receivesTrafficClass(isIPv4: false))
     queue.append(arrived)
     queuedBytes += arrived.datagram.bytes.count + Self.overhead
     wake(.readable)
@@ -154,14 +166,13 @@ final class UDPSocket: SimulatedSocket {
   /// Takes the first error out of the error queue, and with the last the pending error, as sock_dequeue_err_skb() of Linux does.
   func takeReportedError() -> ReportedError? {
     while let entry = errors.popFirst() {
-      guard let entry else { continue }
       if case let next?? = errors.first {
         error = next.errno
-        wake(.error)
-      } else {
+      } else if entry != nil {
         error = 0
       }
-      return entry
+      if !errors.isEmpty { wake(.error) }
+      if let entry { return entry }
     }
     return nil
   }
