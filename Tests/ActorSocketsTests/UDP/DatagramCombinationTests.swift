@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What comes together rarely: looks that find nothing, closures that call back, peers that change, reports at odd moments.
-@Suite struct DatagramCombinationTests {
+@Suite(.conformance) struct DatagramCombinationTests {
   /// A resolver that answers when it is told to.
   private struct Slow: Resolver {
     let gate: Gate
@@ -33,7 +33,7 @@ import Testing
 
   // MARK: Looking
 
-  @Test func `A look that finds nothing keeps its time`() async throws {
+  @Test(.inRealTime) func `A look that finds nothing keeps its time`() async throws {
     try await within("both return") {
       let nobody = try await Self.nobody()
       let time = ManualTime()
@@ -96,7 +96,7 @@ import Testing
     }
   }
 
-  @Test func `A call gets no datagram behind that of a later call`() async throws {
+  @Test(.inRealTime) func `A call gets no datagram behind that of a later call`() async throws {
     try await within("both return") {
       let reactor = Reactor()
       let server = try Self.bind(on: reactor)
@@ -250,7 +250,7 @@ import Testing
     }
   }
 
-  @Test(.needsNamespaces)
+  @Test(.needsNamespaces, .inRealTime)
   func `A peer is changed to one that is reached from another address`() async throws {
     try await within("it arrives") {
       let (near, far) = try await Namespace.pair()
@@ -291,7 +291,7 @@ import Testing
 
   // MARK: The reactor
 
-  @Test func `After all kinds of trouble the reactor sleeps`() async throws {
+  @Test(.inRealTime) func `After all kinds of trouble the reactor sleeps`() async throws {
     try await within("it sleeps") {
       let reactor = Reactor()
       let server = try Self.bind(on: reactor) { $0.receiveFilter = { _ in .drop } }
@@ -318,7 +318,7 @@ import Testing
     }
   }
 
-  @Test func `Failed, dropped and closed endpoints leave no descriptor`() async {
+  @Test(.inRealTime) func `Failed, dropped and closed endpoints leave no descriptor`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {
         struct No: Error {}

@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct FloodTests {
+@Suite(.conformance) struct FloodTests {
   /// So many datagrams; five million in a soak.
   private static let total = max(50_000, rounds * 5)
 

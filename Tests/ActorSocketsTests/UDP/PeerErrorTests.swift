@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Names, peers, and what is reported about datagrams.
-@Suite struct PeerErrorTests {
+@Suite(.conformance) struct PeerErrorTests {
   /// An address of this machine that nobody receives at.
   private static func nobody(_ transport: DatagramTransport) async throws -> SocketAddress {
     let gone = try transport.bind()
@@ -141,7 +141,7 @@ import Testing
     }
   }
 
-  @Test func `Names are looked up when the send is called, and only the first waits`() async throws {
+  @Test(.inRealTime) func `Names are looked up when the send is called, and only the first waits`() async throws {
     struct Gated: Resolver {
       let gate: Gate
       let asked: Notes<String>
@@ -203,7 +203,7 @@ import Testing
     }
   }
 
-  @Test func `Connecting is cancelled and timed out while the name is looked up`() async throws {
+  @Test(.inRealTime) func `Connecting is cancelled and timed out while the name is looked up`() async throws {
     struct Silent: Resolver {
       let hasLeft: Gate
       @concurrent func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {

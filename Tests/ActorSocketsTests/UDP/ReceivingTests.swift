@@ -5,7 +5,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct ReceivingTests {
+@Suite(.conformance) struct ReceivingTests {
   private static func pair(
     _ transport: DatagramTransport = .ipv4, on reactor: Reactor = .shared,
     _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  @Test func `A time-out or a cancellation takes no datagram with it`() async throws {
+  @Test(.inRealTime) func `A time-out or a cancellation takes no datagram with it`() async throws {
     try await within("all return") {
       let time = ManualTime()
       let (client, server, address) = try Self.pair(on: time.reactor)
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  @Test func `A time-out is extended`() async throws {
+  @Test(.inRealTime) func `A time-out is extended`() async throws {
     try await within("it returns") {
       let time = ManualTime()
       let (_, server, _) = try Self.pair(on: time.reactor)
@@ -230,7 +230,7 @@ import Testing
     }
   }
 
-  @Test func `Many tasks receive, are cancelled and time out, and no datagram is lost or doubled`() async throws {
+  @Test(.inRealTime) func `Many tasks receive, are cancelled and time out, and no datagram is lost or doubled`() async throws {
     try await within("all arrive", seconds: secondsForRounds) {
       for seed in 0..<UInt64(max(4, rounds / 400)) {
         let (client, server, address) = try Self.pair(seed % 2 == 0 ? .ipv4 : .unix)

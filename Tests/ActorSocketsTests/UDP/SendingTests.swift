@@ -5,7 +5,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct SendingTests {
+@Suite(.conformance) struct SendingTests {
   /// Two unix endpoints, of which the second one's room is full: nothing more can be sent to it.
   private static func stuck(
     on reactor: Reactor = .shared, _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test func `A time-out or a cancellation takes a send back`() async throws {
+  @Test(.inRealTime) func `A time-out or a cancellation takes a send back`() async throws {
     try await within("all return") {
       let time = ManualTime()
       let (client, server, address, sent) = try await Self.stuck(on: time.reactor)
@@ -154,7 +154,7 @@ import Testing
     }
   }
 
-  @Test func `Closing after the sends has a time limit`() async throws {
+  @Test(.inRealTime) func `Closing after the sends has a time limit`() async throws {
     try await within("all return") {
       let time = ManualTime()
       let (client, full, address, _) = try await Self.stuck(on: time.reactor)
