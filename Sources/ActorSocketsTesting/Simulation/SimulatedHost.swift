@@ -9,7 +9,7 @@ internal import SocketSystem
 ///   server.start { try await runServer() }
 ///   let client = simulation.host("client")
 ///   let answer = try await client.run {
-///     let connection = try await TCPConnection.connect(to: "server:80")
+///     let connection = try await TCPConnection.connect(to: .host("server", port: 80))
 ///     …
 ///   }
 /// }

@@ -54,32 +54,6 @@ import Testing
     }
   }
 
-  @Test func `The same seed gives the same packets at the same times`() async throws {
-    try await within("all have run") {
-      var hashes: Set<UInt64> = []
-      for seed in 0..<20 as Range<UInt64> {
-        var traces: Set<[String]> = []
-        for _ in 0..<2 {
-          let simulation = Simulation(seed: seed, order: .random)
-          try await simulation.run {
-            simulation.defaultLink = NetworkLink(
-              latency: .heavyTail(minimum: .milliseconds(1), shape: 1.5), bandwidth: 1_000_000, loss: 0.1, duplication: 0.1,
-              reordering: 0.1)
-            simulation.host("server").start(Self.echo)
-            try await simulation.host("client").run {
-              let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
-              for number in 0..<10 as Range<UInt8> { _ = try await Self.ask(endpoint, number) }
-            }
-          }
-          traces.insert(simulation.trace + ["\(simulation.traceHash)"])
-          hashes.insert(simulation.traceHash)
-        }
-        #expect(traces.count == 1, "seed \(seed)")
-      }
-      #expect(hashes.count == 20)
-    }
-  }
-
   @Test func `Sends wait for room if the link is slower than the program`() async throws {
     try await within("the simulation is over") {
       let simulation = Simulation()

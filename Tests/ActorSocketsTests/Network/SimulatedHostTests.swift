@@ -37,33 +37,6 @@ import Testing
     }
   }
 
-  @Test func `The same seed gives the same packets at the same times`() async throws {
-    try await within("all have run") {
-      var hashes: Set<UInt64> = []
-      for seed in 0..<20 as Range<UInt64> {
-        var traces: Set<[String]> = []
-        for _ in 0..<2 {
-          let simulation = Simulation(seed: seed, order: .random)
-          try await simulation.run {
-            simulation.defaultLink = NetworkLink(
-              latency: .uniform(.milliseconds(1), .milliseconds(30)), bandwidth: 1_000_000, loss: 0.05)
-            simulation.host("server").start(Self.server)
-            try await withThrowingTaskGroup(of: Void.self) { group in
-              for number in 0..<3 {
-                group.addTask { try await simulation.host("client \(number)").run { try await Self.client(5) } }
-              }
-              try await group.waitForAll()
-            }
-          }
-          traces.insert(simulation.trace + ["\(simulation.traceHash)"])
-          hashes.insert(simulation.traceHash)
-        }
-        #expect(traces.count == 1, "seed \(seed)")
-      }
-      #expect(hashes.count == 20)
-    }
-  }
-
   // MARK: Names and addresses
 
   @Test func `Hosts find each other by name and by address, in both families`() async throws {

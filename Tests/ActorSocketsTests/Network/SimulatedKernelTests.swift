@@ -55,6 +55,8 @@ import Testing
         do {
           var run = SocketHistoryRun(SocketHistory(seed: seed), try Epoll(whenReady: {}))
           _ = run.outcomes { network.advance() }
+          var datagrams = DatagramHistoryRun(DatagramHistory(seed: seed), try Epoll(whenReady: {}))
+          _ = datagrams.outcomes { network.advance() }
         }
         network.pass(10_000 * Self.second)
         let kernel = try #require(network.kernel(of: 0))
