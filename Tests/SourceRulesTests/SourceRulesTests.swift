@@ -188,6 +188,12 @@ enum Exceptions {
       path: "Tests/ActorSocketsTests/Network/WriteHistoryTests.swift", words: "sleep(", count: 2,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
+      path: "Tests/ActorSocketsTests/Network/ReadHistoryTests.swift", words: "sleep(", count: 2,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Network/DatagramSimulationTests.swift", words: "sleep(", count: 1,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
       path: "Tests/TestSupport/Program.swift", words: "sleep(", count: 1,
       reason: "a deadline for a program that hangs, which no test that passes waits for"),
     Allowance(

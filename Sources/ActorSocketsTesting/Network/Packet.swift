@@ -30,7 +30,11 @@ extension SocketAddress {
   var isOfSeveral: Bool { isMulticast || isBroadcast }
   /// Whether this is the broadcast address of all networks, or that of the hosts' own network, 10.0.0.0/8.
   var isBroadcast: Bool {
-    if case .ipv4(let address, _) = unmapped { address.rawValue == .max || address.rawValue == 0x0aff_ffff } else { false }
+    if case .ipv4(let address, _) = unmapped {
+      address.rawValue == .max || address.rawValue == 0x0aff_ffff
+    } else {
+      false
+    }
   }
 }
 

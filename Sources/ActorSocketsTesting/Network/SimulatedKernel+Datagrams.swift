@@ -34,7 +34,8 @@ extension SimulatedKernel {
   /// Sends a datagram.
   ///
   /// - Returns: The number of its bytes, or a negative error.
-  func send(_ socket: UDPSocket, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata) -> Int {
+  func send(_ socket: UDPSocket, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata) -> Int
+  {
     if !bindIfNeeded(socket) { return -Int(Errno.wouldBlock) }
     if socket.family == SocketKind.ipv4, bytes.count > 65_535 { return -Int(Errno.messageTooLong) }
     guard let target = address ?? socket.remote else { return -Int(Errno.destinationRequired) }
@@ -83,7 +84,9 @@ extension SimulatedKernel {
       let isValid = datagram.interface == Self.loopbackInterface || packet.source.isIPv4 || !packet.source.isLoopback
       let loops = packet.destination.isBroadcast || socket.isOn(.multicastLoopback(isIPv4: packet.destination.isIPv4))
       if loops, isValid { network.deliver(packet, to: host) }
-      if isValid, datagram.interface != Self.loopbackInterface, datagram.hopLimit > 0 { departure = network.send(packet, from: host) }
+      if isValid, datagram.interface != Self.loopbackInterface, datagram.hopLimit > 0 {
+        departure = network.send(packet, from: host)
+      }
     } else {
       departure = network.send(packet, from: host)
     }
@@ -127,7 +130,9 @@ extension SimulatedKernel {
   /// The address that a program means, not IPv4-mapped. The unspecified one stands for the socket's own IPv4 address, or for the own host.
   private func concrete(_ address: SocketAddress, for socket: UDPSocket) -> SocketAddress {
     if !address.isUnspecified { return address.unmapped.withoutNeedlessScope }
-    if let local = socket.local, local.isIPv4, !local.isUnspecified, !local.isOfSeveral { return local.with(port: address.port ?? 0) }
+    if let local = socket.local, local.isIPv4, !local.isUnspecified, !local.isOfSeveral {
+      return local.with(port: address.port ?? 0)
+    }
     let isIPv4 = address.unmapped.isIPv4 || socket.local?.unmapped.isIPv4 == true
     return isIPv4 ? .ipv4(.loopback, port: address.port ?? 0) : .ipv6(.loopback, port: address.port ?? 0)
   }
@@ -145,7 +150,9 @@ extension SimulatedKernel {
   private func route(
     _ socket: UDPSocket, to target: SocketAddress, _ metadata: DatagramMetadata
   ) -> Result<SocketAddress, SystemError> {
-    func failure(_ errno: Int32) -> Result<SocketAddress, SystemError> { .failure(SystemError(call: "send", errno: errno)) }
+    func failure(_ errno: Int32) -> Result<SocketAddress, SystemError> {
+      .failure(SystemError(call: "send", errno: errno))
+    }
     guard var source = network?.source(for: target, from: self) else { return failure(Errno.networkUnreachable) }
     if let local = socket.local?.unmapped, !local.isUnspecified {
       // A socket that has an IPv6 address from connect(2) can still use IPv4.

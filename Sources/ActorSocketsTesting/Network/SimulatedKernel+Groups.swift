@@ -79,7 +79,8 @@ extension SimulatedKernel {
     let value = socket.options.value(.multicastInterface(isIPv4: destination.isIPv4))
     let chosen = UInt32(bitPattern: Int32(kernelBytes: Array(value.suffix(4))))
     if destination.isMulticast, chosen != 0 { return chosen }
-    return destination.isIPv4 && socket.local?.unmapped.isLoopback == true ? Self.loopbackInterface : Self.networkInterface
+    return destination.isIPv4 && socket.local?.unmapped.isLoopback == true
+      ? Self.loopbackInterface : Self.networkInterface
   }
 
   /// The sockets that receive a datagram to several hosts, the one that was bound last first.

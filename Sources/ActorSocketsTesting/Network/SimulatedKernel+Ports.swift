@@ -120,7 +120,8 @@ extension SimulatedKernel {
   ///   - isOutgoing: Whether connect(2) has chosen the port.
   func takePort(of socket: SimulatedSocket, isConnected: Bool, isOutgoing: Bool = false) {
     guard let local = socket.local, let port = local.port else { return }
-    ports[socket.key(of: port), default: PortUses()].add(use(of: socket, local, isOutgoing: isOutgoing), isConnected: isConnected)
+    ports[socket.key(of: port), default: PortUses()].add(
+      use(of: socket, local, isOutgoing: isOutgoing), isConnected: isConnected)
     socket.holdsPort = true
   }
 

@@ -118,7 +118,8 @@ final class UDPSocket: SimulatedSocket {
       return
     }
     var arrived = arrived
-    arrived.hasPacketInfo = arrived.destination.isIPv6 || isOn(.localAddress(isIPv4: true))
+    arrived.hasPacketInfo =
+      arrived.destination.isIPv6 || isOn(.localAddress(isIPv4: true))
       || isOn(.localAddress(isIPv4: false)) || isOn(.receivesHopLimit(isIPv4: false))
       || isOn(.receivesTrafficClass(isIPv4: false))
     queue.append(arrived)
@@ -150,7 +151,9 @@ final class UDPSocket: SimulatedSocket {
 
   /// A host has reported an error about a datagram of this socket.
   ///
-  /// - Parameter keepsReport: Whether it goes into the error queue.
+  /// - Parameters:
+  ///   - report: The error.
+  ///   - keepsReport: Whether it goes into the error queue.
   func reported(_ report: ReportedError, keepsReport: Bool) {
     if keepsReport { errors.append(report) }
     error = report.errno

@@ -58,7 +58,9 @@ struct SimulationTrace {
       mix(6, UInt64(text.utf8.count))
       for byte in text.utf8 { mix(UInt64(byte)) }
     case .packet(let packet):
-      mix(7, (packet.isLost ? 1 : 0) | UInt64(packet.kind.rawValue) << 1, UInt64(packet.source.port ?? 0), UInt64(packet.destination.port ?? 0))
+      mix(
+        7, (packet.isLost ? 1 : 0) | UInt64(packet.kind.rawValue) << 1, UInt64(packet.source.port ?? 0),
+        UInt64(packet.destination.port ?? 0))
       mix(UInt64(packet.sequence), UInt64(packet.count), UInt64(packet.acknowledged ?? 0), UInt64(packet.flags))
     }
   }

@@ -34,7 +34,9 @@ extension RawOption {
   /// IP_MULTICAST_TTL or IPV6_MULTICAST_HOPS: the hop limit of what is sent to groups.
   package static func multicastHopLimit(isIPv4: Bool) -> RawOption { ip(isIPv4, IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS) }
   /// IP_MULTICAST_LOOP or IPV6_MULTICAST_LOOP: what is sent to groups also reaches members on the own host.
-  package static func multicastLoopback(isIPv4: Bool) -> RawOption { ip(isIPv4, IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP) }
+  package static func multicastLoopback(isIPv4: Bool) -> RawOption {
+    ip(isIPv4, IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP)
+  }
   /// IP_MULTICAST_ALL or IPV6_MULTICAST_ALL: groups that only other sockets have joined are received, too.
   package static func multicastAll(isIPv4: Bool) -> RawOption { ip(isIPv4, IP_MULTICAST_ALL, 29) }
   /// IP_MULTICAST_IF or IPV6_MULTICAST_IF: the interface of what is sent to groups.

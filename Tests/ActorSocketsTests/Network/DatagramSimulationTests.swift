@@ -72,7 +72,9 @@ import Testing
     }
   }
 
-  @Test func `What arrives while a program is paused is kept up to the receive buffer, and the rest is counted`() async throws {
+  @Test func `What arrives while a program is paused is kept up to the receive buffer, and the rest is counted`()
+    async throws
+  {
     try await within("the simulation is over") {
       let simulation = Simulation()
       try await simulation.run {
@@ -110,7 +112,8 @@ import Testing
           await expectError(.connectionRefused) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
           let reports = endpoint.errors
           let report = try #require(await reports.next())
-          #expect(report.error.code == .connectionRefused && report.reporter.map { server.addresses.contains($0) } == true)
+          #expect(
+            report.error.code == .connectionRefused && report.reporter.map { server.addresses.contains($0) } == true)
           server.crash()
           try await endpoint.send([1])
           await expectError(.timedOut) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
@@ -200,7 +203,8 @@ import Testing
           await expectError(.interfaceNotFound) { try await endpoint.join(group, on: .name("eth9")) }
           for host in hosts[..<2] {
             try await host.run {
-              try await UDPEndpoint.bind(to: .port(0)).send(Array(host.name.utf8), to: .address(group.socketAddress(port: 5_000)))
+              try await UDPEndpoint.bind(to: .port(0)).send(
+                Array(host.name.utf8), to: .address(group.socketAddress(port: 5_000)))
             }
           }
           #expect(try await endpoint.receive(timeout: .within(.seconds(1))).bytes == Array("a".utf8))

@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// A sequence of calls that can be made on Linux and on a simulated kernel, with a line for the outcome of each.
-protocol ComparableHistory {
+protocol ComparableHistory: SendableMetatype {
   init(seed: UInt64)
   func onLinux() throws -> [String]
   func simulated() throws -> [String]
@@ -32,7 +32,8 @@ extension DatagramHistory: ComparableHistory {}
     for first in stride(from: 0, to: count, by: 1_000) {
       let network = try await Namespace()
       for command in [
-        "link set lo up", "link add eth1 type veth peer name eth0", "link set eth1 up", "addr add fd00::1/64 dev eth0 nodad",
+        "link set lo up", "link add eth1 type veth peer name eth0", "link set eth1 up",
+        "addr add fd00::1/64 dev eth0 nodad",
         "addr add 10.0.0.1/8 broadcast 10.255.255.255 dev eth0", "link set eth0 up", "route add 224.0.0.0/4 dev eth0",
       ] { try await network.ip(command) }
       undecided += try await network.run { try Self.compare(kind, first..<min(first + 1_000, count)) }

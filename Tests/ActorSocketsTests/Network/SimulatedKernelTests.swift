@@ -246,7 +246,8 @@ import Testing
       let connection = try #require(kernel.ended[flow])
       kernel.receive(
         Packet(
-          source: flow.remote, destination: flow.local, content: .segment(Segment(isReset: true, sequence: connection.expected))))
+          source: flow.remote, destination: flow.local,
+          content: .segment(Segment(isReset: true, sequence: connection.expected))))
       #expect(kernel.ended.isEmpty && kernel.ports.isEmpty)
     }
   }

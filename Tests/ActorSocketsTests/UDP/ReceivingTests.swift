@@ -230,7 +230,9 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `Many tasks receive, are cancelled and time out, and no datagram is lost or doubled`() async throws {
+  @Test(.inRealTime) func `Many tasks receive, are cancelled and time out, and no datagram is lost or doubled`()
+    async throws
+  {
     try await within("all arrive", seconds: secondsForRounds) {
       for seed in 0..<UInt64(max(4, rounds / 400)) {
         let (client, server, address) = try Self.pair(seed % 2 == 0 ? .ipv4 : .unix)
