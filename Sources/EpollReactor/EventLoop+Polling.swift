@@ -16,7 +16,11 @@ extension EventLoop {
 
   /// How long to wait for the next deadline, in nanoseconds; -1 if there is none.
   func waitForNextDeadline() -> Int64 {
-    guard manualTime.load(ordering: .relaxed) < 0, let next = deadlines.earliest else { return -1 }
+    guard manualTime.load(ordering: .relaxed) < 0 else {
+      idleInManualTime?()
+      return -1
+    }
+    guard let next = deadlines.earliest else { return -1 }
     let left = next - now
     if left < Self.millisecond { return max(0, left) }
     let milliseconds = min((left - 1) / Self.millisecond + 1, Int64(Int32.max))

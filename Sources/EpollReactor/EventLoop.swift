@@ -95,6 +95,8 @@ package final class EventLoop: @unchecked Sendable {
   private var batch: [JobQueue.Item] = []
   /// The first job of the batch that has not run.
   private var nextJob = 0
+  /// What a loop with manual time calls before it sleeps.
+  var idleInManualTime: (() -> Void)?
 
   /// The size of a receive buffer: the largest number of bytes that one receive reads beyond those that were asked for.
   static let scratchSize = 65_536

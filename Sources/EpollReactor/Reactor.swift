@@ -94,4 +94,15 @@ public final class Reactor: TaskExecutor {
       done()
     }
   }
+  /// The number of deadlines that are armed. On the reactor's thread.
+  package var waitingDeadlines: Int {
+    loop.assertCurrent()
+    return loop.deadlines.count
+  }
+
+  /// Sets what is called on the reactor's thread whenever a reactor with manual time has nothing left to do. On that thread.
+  package func whenIdleInManualTime(_ body: @escaping () -> Void) {
+    loop.assertCurrent()
+    loop.idleInManualTime = body
+  }
 }

@@ -161,6 +161,12 @@ enum Exceptions {
       path: "Tests/SockcatTests/Examples/RegisterTests.swift", words: "sleep(", count: 4,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
+      path: "Tests/SockcatTests/Examples/Reminders.swift", words: "sleep(", count: 1,
+      reason: "an example that sleeps; it is tested on a manual clock"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Testing/ManualTimeTests.swift", words: "sleep(", count: 13,
+      reason: "sleeps on a manual clock, which are what is tested"),
+    Allowance(
       path: "Tests/SockcatTests/Examples/RemindersTests.swift", words: "sleep(", count: 1,
       reason: "a sleep in virtual time, which takes no time"),
     Allowance(

@@ -19,8 +19,10 @@ struct QuotationTests {
 
   @Test func `The servers and clients in the article about testing are here, word for word, with their tests`() throws {
     let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: "TestingAProtocol.md"))))
-    let programs = blocks.filter { $0.contains { $0.contains("serveChat") || $0.contains("ask(") } }
-    #expect(programs.count == 4)
+    let programs = blocks.filter {
+      $0.contains { $0.contains("serveChat") || $0.contains("ask(") || $0.contains("stayConnected") }
+    }
+    #expect(programs.count == 6)
     try expectQuoted(programs)
   }
 

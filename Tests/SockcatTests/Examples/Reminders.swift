@@ -12,3 +12,11 @@ func ask(_ question: String, on connection: some ByteStream) async throws -> [UI
     }
   }
 }
+
+/// Writes an empty line every minute, so that the peer does not think that the connection is dead.
+func stayConnected(_ stream: some ByteStream, on clock: some Clock<Duration>) async throws {
+  while true {
+    try await stream.write(utf8: "\n", timeout: .seconds(10))
+    try await clock.sleep(for: .seconds(60))
+  }
+}

@@ -16,6 +16,17 @@ import Testing
   }
 }
 
+@Test func `The connection shows every minute that it lives`() async throws {
+  let time = ManualTime()
+  let (client, server) = InMemoryConnection.pair(reactor: time.reactor)
+  let staying = Task { try await stayConnected(client, on: time.clock) }
+  for _ in 1...3 {
+    #expect(try await server.read(until: .lf) == Array("\n".utf8))
+    try await time.advance(by: .seconds(60), whenWaiting: 1)
+  }
+  staying.cancel()
+}
+
 /// The client of the article about testing, where the article does not show it.
 @Suite struct RemindersTests {
   @Test func `An answer that waits already is taken without a second question`() async throws {
