@@ -223,7 +223,7 @@ void clinux_batch_fill(clinux_batch *batch, int index, unsigned long length, int
   struct msghdr *message = &batch->headers[index].msg_hdr;
   struct cmsghdr *header = (struct cmsghdr *)batch->control[index];
   memset(header, 0, METADATA_SIZE);
-  memcpy(&batch->addresses[index], address, address_length);
+  if (address) memcpy(&batch->addresses[index], address, address_length);
   *message = (struct msghdr){
       .msg_name = &batch->addresses[index],
       .msg_namelen = address_length,
@@ -240,7 +240,11 @@ void clinux_batch_fill(clinux_batch *batch, int index, unsigned long length, int
   }
   if (metadata->present & CLINUX_HAS_TIMESTAMP) {
     struct timespec time = {.tv_sec = metadata->seconds, .tv_nsec = metadata->nanoseconds};
-    put(message, header, SOL_SOCKET, SCM_TIMESTAMPNS, &time, sizeof time);
+    header = put(message, header, SOL_SOCKET, SCM_TIMESTAMPNS, &time, sizeof time);
+  }
+  if (metadata->present & CLINUX_HAS_CREDENTIALS) {
+    struct ucred credentials = {.pid = metadata->process, .uid = metadata->user, .gid = metadata->group};
+    put(message, header, SOL_SOCKET, SCM_CREDENTIALS, &credentials, sizeof credentials);
   }
 }
 

@@ -182,6 +182,9 @@ enum Exceptions {
       path: "Tests/ActorSocketsTests/Network/SimulatedHostTests.swift", words: "sleep(", count: 5,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
+      path: "Tests/ActorSocketsTests/Network/UnixSimulationTests.swift", words: "sleep(", count: 2,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
       path: "Tests/ActorSocketsTests/Network/HostChaosTests.swift", words: "sleep(", count: 5,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(

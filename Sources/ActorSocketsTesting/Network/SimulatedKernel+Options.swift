@@ -4,6 +4,7 @@ internal import SocketSystem
 
 extension SimulatedKernel {
   func setOption(_ option: RawOption, of socket: SimulatedSocket, to value: [UInt8]) -> Int32 {
+    if socket.family == SocketKind.unix, !option.isForEverySocket { return -Errno.notSupported }
     if option.isForIPv6, socket.family == SocketKind.ipv4 { return -Errno.noProtocolOption }
     if option == .ipv6Only {
       if socket.holdsPort { return -Errno.invalidArgument }
@@ -15,7 +16,9 @@ extension SimulatedKernel {
 
   func option(_ option: RawOption, of socket: SimulatedSocket) -> (result: Int32, value: [UInt8]) {
     let number: Int32
+    if socket.family == SocketKind.unix, !option.isForEverySocket { return (-Errno.notSupported, []) }
     switch option {
+    case .peerCredentials: return (0, peerCredentials(of: socket))
     case .pendingError: number = socket.takeError()
     case .type: number = socket.type
     case .protocol: number = socket.protocolNumber

@@ -236,7 +236,13 @@ extension SimulatedSocket {
   /// Shows the unspecified address from now on, with the same port.
   func forgetAddress() { local = local.map { unspecified.with(port: $0.port ?? 0) } }
   /// The unspecified address of the socket's family.
-  var unspecified: SocketAddress { family == SocketKind.ipv4 ? .ipv4(.any, port: 0) : .ipv6(.any, port: 0) }
+  var unspecified: SocketAddress {
+    switch family {
+    case SocketKind.ipv4: .ipv4(.any, port: 0)
+    case SocketKind.ipv6: .ipv6(.any, port: 0)
+    default: .unix(.unnamed)
+    }
+  }
   /// What Linux says to an address of another family. An IPv4 address is too short for an IPv6 socket.
   var errorOfOtherFamily: Int32 { family == SocketKind.ipv4 ? Errno.familyNotSupported : Errno.invalidArgument }
 }

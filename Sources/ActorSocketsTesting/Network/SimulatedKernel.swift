@@ -40,6 +40,9 @@ final class SimulatedKernel {
   /// The connections that have ended, and until when their packets are still answered: TIME_WAIT.
   var ended: [Flow: EndedConnection] = [:]
   var ports: [PortKey: PortUses] = [:]
+  var abstractNames: [AbstractName: UnixSocket] = [:]
+  /// The files of the host, which outlive its kernel.
+  let socketFiles: SocketFiles
 
   /// A connection in TIME_WAIT.
   struct EndedConnection {
@@ -49,12 +52,13 @@ final class SimulatedKernel {
   }
 
   init(
-    host: Int, addresses: HostAddresses, network: SimulatedNetwork, descriptorLimit: Int,
+    host: Int, addresses: HostAddresses, network: SimulatedNetwork, socketFiles: SocketFiles, descriptorLimit: Int,
     ephemeralPorts: ClosedRange<UInt16>
   ) {
     self.host = host
     self.addresses = addresses
     self.network = network
+    self.socketFiles = socketFiles
     self.descriptorLimit = descriptorLimit
     self.ephemeralPorts = ephemeralPorts
   }
@@ -64,13 +68,14 @@ final class SimulatedKernel {
   /// Forgets everything, without a word to any peer.
   func dismantle() {
     for socket in flows.values { if let timer = socket.timer.take() { network?.cancel(timer.key) } }
-    // A socket and its places in epoll instances refer to each other.
-    for case .socket(let socket)? in files { socket.watches = [] }
+    // A socket and its places in epoll instances refer to each other, and so do unix sockets and their peers.
+    for case .socket(let socket)? in files { socket.dismantle() }
     files = []
     lowestFree = 0
     flows = [:]
     ended = [:]
     ports = [:]
+    abstractNames = [:]
   }
 
   // MARK: Descriptors
@@ -104,8 +109,13 @@ final class SimulatedKernel {
   func createEpoll(whenReady: @escaping () -> Void) -> Int32 { add(.epoll(SimulatedEpoll(whenReady: whenReady))) }
 
   func makeSocket(family: Int32, type: Int32) -> Int32 {
-    guard family == SocketKind.ipv4 || family == SocketKind.ipv6 else { return -Errno.notSupported }
-    let socket = type == SocketKind.datagram ? UDPSocket(family: family) : TCPSocket(family: family)
+    let isDatagram = type == SocketKind.datagram
+    let socket: SimulatedSocket
+    switch family {
+    case SocketKind.ipv4, SocketKind.ipv6: socket = isDatagram ? UDPSocket(family: family) : TCPSocket(family: family)
+    case SocketKind.unix: socket = isDatagram ? UnixDatagramSocket() : UnixStreamSocket()
+    default: return -Errno.familyNotSupported
+    }
     let number = add(.socket(socket))
     if number >= 0 { socket.number = Int(number) }
     return number

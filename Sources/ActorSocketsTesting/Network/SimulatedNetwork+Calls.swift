@@ -55,7 +55,7 @@ extension SimulatedNetwork: SimulatedSystem {
   var nextLocalNumber: Int32? { current?.nextNumber.map { Int32($0) } }
 
   func bind(_ number: Int32, to address: SocketAddress) -> Int32 {
-    call(.bind, number) { $0.bind($1, to: address) }
+    call(.bind, number) { $1.bind(to: address, in: $0) }
   }
 
   func listen(_ number: Int32, backlog: Int32) -> Int32 {
@@ -95,6 +95,7 @@ extension SimulatedNetwork: SimulatedSystem {
   func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int {
     guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
     if let error = kernel.faults.error(of: .send) { return Int(error) }
+    if let socket = socket as? UnixDatagramSocket { return socket.send(bytes, to: address, in: kernel) }
     guard let socket = socket as? UDPSocket else { return socket.send(bytes, in: kernel) }
     return kernel.send(socket, bytes, to: address, metadata ?? DatagramMetadata())
   }
@@ -102,6 +103,7 @@ extension SimulatedNetwork: SimulatedSystem {
   func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?) {
     guard let (kernel, socket) = find(number) else { return (-Errno.badDescriptor, nil) }
     if let error = kernel.faults.error(of: .receive) { return (error, nil) }
+    if let socket = socket as? UnixDatagramSocket { return socket.receive(in: kernel) }
     guard let socket = socket as? UDPSocket else { return (-Errno.notSupported, nil) }
     return kernel.receive(socket)
   }
@@ -122,6 +124,15 @@ extension SimulatedNetwork: SimulatedSystem {
   }
 
   var interfaces: [NetworkInterface] { current?.interfaces ?? [] }
+
+  // MARK: Files
+
+  func inode(of path: UnixPath) -> UInt64? { current?.socketFiles[path]?.inode }
+
+  func unlink(_ path: UnixPath) -> Int32 {
+    guard let kernel = current else { return -Errno.networkDown }
+    return kernel.socketFiles.remove(path) ? 0 : -Errno.noSuchFile
+  }
 
   // MARK: Names, options and numbers
 

@@ -22,6 +22,7 @@ final class SimulatedNetwork {
   /// A place in the network. Its kernel is replaced when the host starts again.
   struct Node {
     let addresses: HostAddresses
+    let socketFiles = SocketFiles()
     /// The kernel; `nil` while the host has no power, so that no packet reaches it.
     var kernel: SimulatedKernel?
     var descriptorLimit = 65_536
@@ -91,8 +92,8 @@ final class SimulatedNetwork {
 
   private func addKernel(of host: Int) {
     let kernel = SimulatedKernel(
-      host: host, addresses: nodes[host].addresses, network: self, descriptorLimit: nodes[host].descriptorLimit,
-      ephemeralPorts: nodes[host].ephemeralPorts)
+      host: host, addresses: nodes[host].addresses, network: self, socketFiles: nodes[host].socketFiles,
+      descriptorLimit: nodes[host].descriptorLimit, ephemeralPorts: nodes[host].ephemeralPorts)
     nodes[host].kernel = kernel
     place(kernel)
   }

@@ -50,7 +50,10 @@ class SimulatedSocket {
   func takeError() -> Int32 { 0 }
   /// A program has set an option.
   func changed(_ option: RawOption, in kernel: SimulatedKernel) {}
+  /// Forgets everything without a word to any program.
+  func dismantle() { watches = [] }
 
+  func bind(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 { kernel.bind(self, to: address) }
   func listen(backlog: Int32, in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }
   func connect(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }
   func disconnect(in kernel: SimulatedKernel) -> Int32 { -Errno.notSupported }

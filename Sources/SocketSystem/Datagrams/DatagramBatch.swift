@@ -342,10 +342,14 @@ extension DatagramBatch {
       // SAFETY: the place is inside the memory; the headers have one entry for each message up to the capacity.
       unsafe UnsafeMutableRawBufferPointer(rebasing: memory[count * stride..<count * stride + length]).copyBytes(
         from: datagram.bytes.prefix(length))
-      var metadata = datagram.metadata.receivedForm(isIPv6: datagram.address.unmapped.isIPv6)
-      unsafe datagram.address.withKernelAddress { address, size in
-        unsafe clinux_batch_fill(
-          headers, Int32(count), UInt(length), length < datagram.bytes.count ? 1 : 0, address, size, &metadata)
+      let isCut: Int32 = length < datagram.bytes.count ? 1 : 0
+      var metadata = datagram.metadata.receivedForm(isIPv6: datagram.address?.unmapped.isIPv6 == true)
+      if let address = datagram.address {
+        unsafe address.withKernelAddress { address, size in
+          unsafe clinux_batch_fill(headers, Int32(count), UInt(length), isCut, address, size, &metadata)
+        }
+      } else {
+        unsafe clinux_batch_fill(headers, Int32(count), UInt(length), isCut, nil, 0, &metadata)
       }
       count += 1
     }

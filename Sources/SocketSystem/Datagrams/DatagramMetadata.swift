@@ -94,6 +94,12 @@ extension DatagramMetadata {
       kernel.seconds = timestamp.components.seconds
       kernel.nanoseconds = timestamp.components.attoseconds / 1_000_000_000
     }
+    if let peerCredentials {
+      kernel.present |= UInt32(CLINUX_HAS_CREDENTIALS)
+      kernel.process = peerCredentials.processID
+      kernel.user = peerCredentials.userID
+      kernel.group = peerCredentials.groupID
+    }
     return kernel
   }
 

@@ -105,6 +105,7 @@ extension BorrowedDescriptor {
 
   /// Binds a unix socket to an abstract name that the kernel chooses: bind(2), "autobind" in unix(7).
   package func bindToFreeName() throws(SystemError) {
+    if isSimulated { return try bind(to: .unix(.unnamed)) }
     var address = sockaddr()
     address.sa_family = sa_family_t(AF_UNIX)
     // SAFETY: the length given lets the call read only the family.

@@ -27,10 +27,12 @@ import Glibc
 // - fchmod(2) of the socket before bind(2) gives the file its mode, narrowed by the umask. Before listen(2), the
 //   permissions that were asked for and that the umask removed are added again. So the file never has more permissions
 //   than asked for. umask(2) belongs to the whole process, so it is not changed.
+// - In a simulation, all of this happens on one thread and at one moment: no other server comes between. So there is no
+//   lock, and no file is held. There are no permissions either.
 
 /// The file that bind(2) made for a unix socket, distinguished from a later file at the same path.
 package struct UnixSocketFile: Sendable {
-  private let path: String
+  private let path: UnixPath
   private let identity: FileIdentity?
 
   /// Binds a socket to a path, replaces a stale socket there, and listens: bind(2), listen(2).
@@ -46,10 +48,11 @@ package struct UnixSocketFile: Sendable {
   package static func make(
     for socket: BorrowedDescriptor, at path: UnixPath, permissions: UInt16?, backlog: Int32?
   ) throws(SystemError) -> UnixSocketFile {
+    if socket.isSimulated { return try makeSimulated(for: socket, at: path, backlog: backlog) }
     if let permissions { _ = try check(fchmod(socket.number, mode_t(permissions)), "fchmod") }
     return try whileLocked(path.directory) { mayRemove throws(SystemError) in
       try bind(socket, path, mayRemove: mayRemove)
-      let file = UnixSocketFile(path: path.description, identity: FileIdentity(at: path.description))
+      let file = UnixSocketFile(path: path, identity: FileIdentity(at: path.description))
       do throws(SystemError) {
         if let permissions { try HeldFile(ifAt: path.description)?.widen(to: mode_t(permissions)) }
         if let backlog { try socket.listen(backlog: backlog) }
@@ -64,11 +67,48 @@ package struct UnixSocketFile: Sendable {
   /// Removes the file, unless the path leads to another file by now: unlink(2). Call this while the socket is open.
   /// Until then, no other file has the same inode number, and no server treats the socket as stale.
   package func remove() {
-    guard let identity, FileIdentity(at: path) == identity else { return }
+    guard let identity else { return }
+    // The file of a simulated socket is never looked for on the disk, not even after the simulation.
+    if identity.isSimulated {
+      if let simulation = SimulatedDescriptors.system, simulation.inode(of: path) == identity.inode {
+        _ = simulation.unlink(path)
+      }
+      return
+    }
+    guard FileIdentity(at: path.description) == identity else { return }
     // SAFETY: the text is valid for the call.
-    _ = unsafe unlink(path)
+    _ = unsafe unlink(path.description)
   }
 }
+
+// MARK: - In a simulation
+
+extension UnixSocketFile {
+  /// Does what `make` does, with a simulated socket.
+  private static func makeSimulated(
+    for socket: BorrowedDescriptor, at path: UnixPath, backlog: Int32?
+  ) throws(SystemError) -> UnixSocketFile {
+    do throws(SystemError) {
+      try socket.bind(to: .unix(path))
+    } catch {
+      guard error.errno == EADDRINUSE, try probe(path) == ECONNREFUSED else { throw error }
+      _ = SimulatedDescriptors.system?.unlink(path)
+      try socket.bind(to: .unix(path))
+    }
+    let inode = SimulatedDescriptors.system?.inode(of: path)
+    let file = UnixSocketFile(path: path, identity: inode.map { FileIdentity(simulated: $0) })
+    guard let backlog else { return file }
+    do throws(SystemError) {
+      try socket.listen(backlog: backlog)
+    } catch {
+      file.remove()
+      throw error
+    }
+    return file
+  }
+}
+
+// MARK: - On Linux
 
 extension UnixSocketFile {
   /// Binds the socket, and replaces a stale socket: bind(2).
@@ -98,8 +138,7 @@ extension UnixSocketFile {
   /// Returns the errno of connect(2) of a datagram socket: ECONNREFUSED if no program has the socket at the path open,
   /// 0 on success.
   private static func probe(_ path: UnixPath) throws(SystemError) -> Int32 {
-    let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    let probe = OwnedDescriptor(owning: try check(Glibc.socket(AF_UNIX, type, 0), "socket"))
+    let probe = try OwnedDescriptor.datagramSocket(family: AF_UNIX)
     do throws(SystemError) {
       _ = try probe.socket.connect(to: .unix(path))
       return 0
@@ -148,6 +187,16 @@ extension UnixSocketFile {
 private struct FileIdentity: Equatable, Sendable {
   let device: UInt64
   let inode: UInt64
+
+  /// No device of Linux has this number.
+  private static var simulatedDevice: UInt64 { .max }
+  var isSimulated: Bool { device == Self.simulatedDevice }
+
+  /// The identity of a file of a simulated host.
+  init(simulated inode: UInt64) {
+    device = Self.simulatedDevice
+    self.inode = inode
+  }
 
   init(_ status: stat) {
     device = UInt64(status.st_dev)

@@ -32,11 +32,12 @@ extension BorrowedDescriptor {
   package func peerCredentials() throws(SystemError) -> PeerCredentials? {
     guard try get(.domain) == AF_UNIX else { return nil }
     // The fields of struct ucred: pid_t, uid_t, gid_t.
-    var credentials: (Int32, UInt32, UInt32) = (0, .max, .max)
-    var size = socklen_t(MemoryLayout.size(ofValue: credentials))
-    // SAFETY: the option writes a struct ucred, which has the layout of `credentials`, and no more than `size`.
-    _ = try check(unsafe getsockopt(number, SOL_SOCKET, SO_PEERCRED, &credentials, &size), "getsockopt")
-    if credentials.1 == .max { return nil }
-    return PeerCredentials(processID: credentials.0, userID: credentials.1, groupID: credentials.2)
+    let fields = try get(.peerCredentials, atMost: 12)
+    guard fields.count == 12 else { return nil }
+    let user = UInt32(bitPattern: Int32(kernelBytes: Array(fields[4..<8])))
+    if user == .max { return nil }
+    return PeerCredentials(
+      processID: Int32(kernelBytes: Array(fields[..<4])), userID: user,
+      groupID: UInt32(bitPattern: Int32(kernelBytes: Array(fields[8...]))))
   }
 }

@@ -18,6 +18,8 @@ package struct RawOption: Hashable, Sendable {
   package static var `protocol`: RawOption { RawOption(level: SOL_SOCKET, name: SO_PROTOCOL) }
   /// SO_DOMAIN: AF_INET and so on.
   package static var domain: RawOption { RawOption(level: SOL_SOCKET, name: SO_DOMAIN) }
+  /// SO_PEERCRED: the process at the other end of a unix socket. Its value is a struct ucred.
+  package static var peerCredentials: RawOption { RawOption(level: SOL_SOCKET, name: SO_PEERCRED) }
   /// SO_ACCEPTCONN: whether the socket listens.
   package static var isListening: RawOption { RawOption(level: SOL_SOCKET, name: SO_ACCEPTCONN) }
   /// SO_SNDBUF: the bytes the kernel keeps for sending; it doubles what is set.

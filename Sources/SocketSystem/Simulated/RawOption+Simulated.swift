@@ -19,6 +19,8 @@ extension RawOption {
   package static var broadcast: RawOption { RawOption(level: SOL_SOCKET, name: SO_BROADCAST) }
   /// SO_TIMESTAMPNS: the time of arrival comes with each datagram.
   package static var timestamp: RawOption { RawOption(level: SOL_SOCKET, name: SO_TIMESTAMPNS) }
+  /// SO_PASSCRED: the sender's credentials come with each datagram.
+  package static var receivesCredentials: RawOption { RawOption(level: SOL_SOCKET, name: SO_PASSCRED) }
   /// IP_RECVERR or IPV6_RECVERR: reported errors are kept in the error queue.
   package static func errors(isIPv4: Bool) -> RawOption { ip(isIPv4, IP_RECVERR, IPV6_RECVERR) }
   /// IP_PKTINFO or IPV6_RECVPKTINFO: the local address comes with each datagram.
@@ -46,6 +48,8 @@ extension RawOption {
     isIPv4 ? RawOption(level: Int32(IPPROTO_IP), name: ipv4) : RawOption(level: Int32(IPPROTO_IPV6), name: ipv6)
   }
 
+  /// Whether sockets of every family have the option.
+  package var isForEverySocket: Bool { level == SOL_SOCKET }
   /// Whether only IPv6 sockets have the option.
   package var isForIPv6: Bool { level == Int32(IPPROTO_IPV6) }
   /// Whether the option is IP_TTL or IPV6_UNICAST_HOPS.
@@ -62,6 +66,7 @@ extension RawOption {
 package enum SocketKind {
   package static let ipv4 = AF_INET
   package static let ipv6 = AF_INET6
+  package static let unix = AF_UNIX
   package static let stream = Int32(SOCK_STREAM.rawValue)
   package static let datagram = Int32(SOCK_DGRAM.rawValue)
   package static let tcp = Int32(IPPROTO_TCP)

@@ -26,6 +26,7 @@ package protocol SimulatedSystem: AnyObject {
   /// The number on its host that the next descriptor would get; `nil` if the limit is reached.
   var nextLocalNumber: Int32? { get }
 
+  /// bind(2). The unnamed unix address asks for any free abstract name.
   func bind(_ number: Int32, to address: SocketAddress) -> Int32
   func listen(_ number: Int32, backlog: Int32) -> Int32
   func connect(_ number: Int32, to address: SocketAddress) -> Int32
@@ -50,6 +51,11 @@ package protocol SimulatedSystem: AnyObject {
   ) -> Int32
   /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if there is none.
   func takeReportedError(_ number: Int32) -> ReportedError?
+
+  /// The inode number of the file that bind(2) made for a unix socket, on the host whose code runs; `nil` if there is none.
+  func inode(of path: UnixPath) -> UInt64?
+  /// unlink(2) of such a file.
+  func unlink(_ path: UnixPath) -> Int32
 
   /// getsockname(2), or getpeername(2).
   func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?)
@@ -87,11 +93,11 @@ package protocol SimulatedSystem: AnyObject {
 /// A datagram that a simulated socket received.
 package struct SimulatedDatagram {
   package let bytes: [UInt8]
-  /// The sender's address, in the form that programs of the socket's family see.
-  package let address: SocketAddress
+  /// The sender's address, in the form that programs of the socket's family see; `nil` for a unix socket without a name.
+  package let address: SocketAddress?
   package let metadata: DatagramMetadata
 
-  package init(bytes: [UInt8], address: SocketAddress, metadata: DatagramMetadata) {
+  package init(bytes: [UInt8], address: SocketAddress?, metadata: DatagramMetadata) {
     self.bytes = bytes
     self.address = address
     self.metadata = metadata

@@ -1,0 +1,117 @@
+// What both kinds of simulated unix sockets have: unix(7), and net/unix/af_unix.c of Linux.
+//
+// Invariants:
+// - A message is in the queue of one receiver, and counts in the `sentMemory` of its sender until it is received or discarded.
+// - A socket that is closed has no peer, and nothing in its queue. A peer that was connected to it still knows it.
+// - Everything happens within the call that causes it: a message has arrived when send(2) returns.
+
+internal import EpollReactor
+internal import SocketSystem
+
+/// What one call of send(2) has put into the queue of a unix socket, or a part of it.
+final class UnixMessage {
+  let bytes: [UInt8]
+  let sender: UnixSocket
+  /// The memory that the kernel needs for it.
+  let memory: Int
+  let time: Int64
+  /// The sending process; `nil` if neither end had asked for it when the message was sent.
+  var credentials: PeerCredentials?
+  /// The number of bytes that were received. Only a stream socket receives a part.
+  var received = 0
+
+  init(_ bytes: [UInt8], from sender: UnixSocket, memory: Int, time: Int64) {
+    self.bytes = bytes
+    self.sender = sender
+    self.memory = memory
+    self.time = time
+    sender.sentMemory += memory
+  }
+
+  var isReceived: Bool { received == bytes.count }
+
+  /// The message is in no queue any more.
+  func discard() {
+    sender.sentMemory -= memory
+    sender.wakeIfWritable()
+  }
+}
+
+/// A simulated unix socket.
+class UnixSocket: SimulatedSocket {
+  /// What has arrived, the earliest first.
+  var queue: [UnixMessage] = []
+  /// The socket at the other end, even if it is closed.
+  var connected: UnixSocket?
+  var shutdown: TCPMachine.Shutdown = []
+  var error: Int32 = 0
+  /// The memory of what was sent and not received.
+  var sentMemory = 0
+  private(set) var isClosed = false
+  /// The file that bind(2) has made.
+  var file: SocketFile?
+
+  init() {
+    super.init(family: SocketKind.unix)
+    // net.core.wmem_default and net.core.rmem_default.
+    options.sendBuffer = 212_992
+    options.receiveBuffer = 212_992
+  }
+
+  var sendBuffer: Int { options.sendBuffer ?? 0 }
+  /// Whether the socket asks for the credentials of senders: SO_PASSCRED.
+  var receivesCredentials: Bool { Int32(kernelBytes: options.value(.receivesCredentials)) != 0 }
+
+  /// Whether there is as much room as epoll(7) reports.
+  final var hasRoom: Bool { !isListening && 4 * (sentMemory + 1) <= sendBuffer }
+  /// Memory that was sent has become free.
+  final func wakeIfWritable() { if hasRoom { wake(.writable) } }
+
+  /// The error of a send before it looks at the peer; 0 if there is room.
+  final func errorOfSending() -> Int32 {
+    if error != 0 { return takeError() }
+    if shutdown.contains(.sending) { return Errno.brokenPipe }
+    return sentMemory >= sendBuffer ? Errno.wouldBlock : 0
+  }
+
+  /// The memory that the kernel needs for a message.
+  ///
+  /// - Parameters:
+  ///   - head: The number of bytes that are next to each other.
+  ///   - pages: The number of bytes in pages of their own.
+  /// - Returns: The size in bytes.
+  final func memory(head: Int, pages: Int) -> Int {
+    let size = (head + 63) / 64 * 64 + 320
+    let power = 1 << (Int.bitWidth - (size - 1).leadingZeroBitCount)
+    return 256 + power + (pages + 4_095) / 4_096 * 4_096
+  }
+
+  // MARK: What every socket has
+
+  override var peer: SocketAddress? { connected.map { $0.local ?? $0.unspecified } }
+  override var unacknowledgedBytes: Int { sentMemory }
+  override func takeError() -> Int32 {
+    defer { error = 0 }
+    return error
+  }
+  override func bind(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 {
+    kernel.bind(self, toName: address)
+  }
+  override func disconnect(in kernel: SimulatedKernel) -> Int32 { -Errno.invalidArgument }
+
+  override func closed(in kernel: SimulatedKernel) {
+    kernel.forgetName(of: self)
+    isClosed = true
+    shutdown = .both
+    let queue = queue
+    self.queue = []
+    for message in queue { message.discard() }
+  }
+
+  override func dismantle() {
+    super.dismantle()
+    file?.socket = nil
+    connected = nil
+    queue = []
+  }
+}
