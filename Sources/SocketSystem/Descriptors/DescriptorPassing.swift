@@ -96,6 +96,7 @@ package final class DescriptorInbox {
   /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).
   func receive(from socket: BorrowedDescriptor, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     if let failure { return .failed(failure) }
+    if socket.isSimulated { return unsafe socket.receive(into: memory) }
     var receivedCount: Int32 = 0
     var isTruncated: Int32 = 0
     let most = Int(CLINUX_MAXIMUM_DESCRIPTORS)
