@@ -142,8 +142,9 @@ nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversat
 	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
 	  -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
 
-simulate: test-setup ## The conformance suites in simulations, with SEEDS (0-9), and the long form of the suites of simulations
+simulate: test-setup ## The conformance suites in simulations and with faulty events, with SEEDS (0-9), and the long form of the suites of simulations
 	ACTORSOCKETS_SIMULATED=$(SEEDS) $(PATIENCE) $(TEST) --in "$(SIMULATED_SUITES)" $(RELEASE_BUILD)
+	ACTORSOCKETS_FAULTY=$(SEEDS) $(PATIENCE) $(TEST) --in Tests/ActorSocketsTests/Conformance $(RELEASE_BUILD)
 	ACTORSOCKETS_SEEDS=100000 $(PATIENCE) $(TEST) --in "$(SIMULATION_SUITES)" $(RELEASE_BUILD)
 	ACTORSOCKETS_SEEDS=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-debug $(TEST) --in $(TRACE_SUITE)
 	ACTORSOCKETS_SEEDS=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-release $(TEST) --in $(TRACE_SUITE) $(RELEASE_BUILD)

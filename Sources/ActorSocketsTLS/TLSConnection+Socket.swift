@@ -44,7 +44,7 @@ extension TLSConnection {
   /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
   ///   `.closed` if that connection has no socket yet, or no longer; otherwise the error of the closure.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
-    try body(borrowSocket("withFileDescriptor", claimPlaceNow()).number)
+    try body(borrowSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
   }
 
   private func borrowSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {

@@ -41,6 +41,8 @@ package final class EventLoop: @unchecked Sendable {
   let observerSlot = ObserverSlot()
   /// What runs the iterations, if the loop has no thread of its own.
   let driver: (any LoopDriver)?
+  /// What answers the system calls of this loop's thread in place of the kernel; `nil` for the kernel, or if the loop has a driver.
+  let system: SimulatedDescriptors.Place?
   /// The thread of the loop. With a driver: the driver's, during an iteration.
   private let thread = Atomic<UInt>(0)
   /// The time of a manual clock; -1 for the real clock.
@@ -111,11 +113,15 @@ package final class EventLoop: @unchecked Sendable {
   /// The wake event's token: no place in the table is that high.
   private static let wakeToken = UInt64.max
 
-  init(manualTime: Bool, driver: (any LoopDriver)? = nil) throws(SystemError) {
+  init(
+    manualTime: Bool, driver: (any LoopDriver)? = nil, system: SimulatedDescriptors.Place? = nil
+  ) throws(SystemError) {
     jobs = try JobQueue(driver: driver)
     self.driver = driver
+    self.system = system
     self.manualTime = Atomic(manualTime ? 0 : -1)
-    epoll = try Epoll(whenReady: driver?.wake)
+    let whenReady: (() -> Void)? = if system != nil { {} } else { driver?.wake }
+    epoll = try Epoll(whenReady: whenReady)
     if let descriptor = jobs.wakeDescriptor { try epoll.add(descriptor, token: Self.wakeToken, readableOnly: true) }
   }
 

@@ -1,4 +1,4 @@
-internal import SocketSystem
+package import SocketSystem
 
 /// An event loop for sockets: one epoll instance, one thread and one queue.
 ///
@@ -45,11 +45,26 @@ public final class Reactor: TaskExecutor {
   ///   - manualTime: Whether deadlines fire only when `advance(by:)` is called.
   ///   - isShared: Whether `shutdown()` does nothing.
   ///   - driver: What runs the loop instead of a thread.
-  package init(manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil) {
+  ///   - system: What answers the system calls of the reactor's thread in place of the kernel; `nil` for the kernel. Not with a driver.
+  package init(
+    manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil,
+    system: SimulatedDescriptors.Place? = nil
+  ) {
     self.isShared = isShared
     do {
-      let loop = try EventLoop(manualTime: manualTime, driver: driver)
-      if let driver { driver.drives(loop) } else { try startThread(name: "reactor") { loop.run() } }
+      let loop =
+        if let system {
+          try SimulatedDescriptors.using(system) { () throws(SystemError) in
+            try EventLoop(manualTime: manualTime, system: system)
+          }
+        } else {
+          try EventLoop(manualTime: manualTime, driver: driver)
+        }
+      if let driver {
+        driver.drives(loop)
+      } else {
+        try startThread(name: "reactor") { SimulatedDescriptors.using(loop.system) { loop.run() } }
+      }
       self.loop = loop
     } catch {
       fatalError("the reactor cannot start: \(error)")
@@ -81,6 +96,16 @@ public final class Reactor: TaskExecutor {
   /// Adds a synchronous call to the end of the queue.
   package func submit(_ body: @escaping @Sendable () -> Void) {
     loop.submit(body)
+  }
+
+  /// Runs code that makes sockets for this reactor on the calling thread: what answers the system calls of the reactor also answers those
+  /// of the code. Any thread.
+  package func makingSockets<Result, Failure>(
+    _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    // The thread of a driver is in the driver's simulation.
+    if loop.driver != nil { return try body() }
+    return try SimulatedDescriptors.using(loop.system, body)
   }
 
   /// Advances a manual clock.

@@ -16,7 +16,7 @@ public struct SocketControl: ~Copyable {
   init(_ socket: BorrowedDescriptor) { self.socket = socket }
 
   /// The descriptor, for system calls that this type does not offer. Do not close it or change its blocking mode.
-  public var fileDescriptor: Int32 { socket.number }
+  public var fileDescriptor: Int32 { socket.kernelNumber }
 
   /// Sets an option: setsockopt(2).
   ///

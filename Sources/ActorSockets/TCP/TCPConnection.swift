@@ -308,7 +308,7 @@ public actor TCPConnection: ByteStream {
   /// - Returns: The closure's result.
   /// - Throws: ``SocketError``: `.closed` if the connection has no descriptor; whatever the closure throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
-    try body(openSocket("withFileDescriptor", claimPlaceNow()).number)
+    try body(openSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
   }
 
   /// Returns the socket for a public operation that has claimed its place.

@@ -100,8 +100,10 @@ public actor TCPListener: StreamListener {
     }
     if case .unix(let path) = wanted[0], !path.isAbstract { return try bind(to: path, configuration, reactor) }
     let canFallBack = !configuration.ipv6Only
-    let (sockets, addresses) = try BoundSockets.make(wanted, canFallBack: canFallBack) { address throws(SocketError) in
-      try listen(on: address, configuration, reactor)
+    let (sockets, addresses) = try reactor.makingSockets { () throws(SocketError) in
+      try BoundSockets.make(wanted, canFallBack: canFallBack) { address throws(SocketError) in
+        try listen(on: address, configuration, reactor)
+      }
     }
     return TCPListener(sockets, addresses, configuration, reactor)
   }
@@ -309,11 +311,11 @@ public actor TCPListener: StreamListener {
       Self.refuse(descriptor)
       return nil
     }
+    let reactor = server.takeReactor() ?? executor.reactor
     return TCPConnection(
-      descriptor, remote: peer, isTCP: isTCP, isAccepted: true,
-      configuration: configuration.connection,
-      proxyProtocol: admission == .withHeader ? configuration.proxyProtocol : nil,
-      reactor: server.takeReactor() ?? executor.reactor)
+      reactor === executor.reactor ? descriptor : descriptor.withoutFaults(), remote: peer, isTCP: isTCP,
+      isAccepted: true, configuration: configuration.connection,
+      proxyProtocol: admission == .withHeader ? configuration.proxyProtocol : nil, reactor: reactor)
   }
 
   /// Closes a connection so that its peer sees a reset (on TCP).

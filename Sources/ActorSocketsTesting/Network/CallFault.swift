@@ -1,12 +1,13 @@
 internal import SocketSystem
 
-/// A fault of system calls on a simulated host: what a kernel under pressure does, or does at an unlucky moment.
+/// A fault of system calls on a simulated host, or on the real reactor of a ``FaultInjection``: what a kernel under pressure does, or does
+/// at an unlucky moment.
 ///
 /// ```swift
 /// server.setFaults([.fail(.accept, with: .noBufferSpace, probability: 0.01), .shortReads(probability: 0.5)])
 /// ```
 ///
-/// The seed of the simulation decides which calls are hit.
+/// The seed of the simulation or of the reactor decides which calls are hit.
 public struct CallFault: Hashable, Sendable {
   /// The system calls that can fail. Each has the name of its man page.
   public enum Call: Hashable, Sendable {

@@ -127,6 +127,7 @@ extension SimulatedNetwork: SimulatedSystem {
 
   // MARK: Files
 
+  var hasSocketFiles: Bool { true }
   func inode(of path: UnixPath) -> UInt64? { current?.socketFiles[path]?.inode }
 
   func unlink(_ path: UnixPath) -> Int32 {

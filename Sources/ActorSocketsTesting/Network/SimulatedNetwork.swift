@@ -74,7 +74,7 @@ final class SimulatedNetwork {
   /// The bits of a descriptor's number that count within its kernel. The others number the kernels.
   static let descriptorBits: Int32 = 16
   /// The most kernels at one time. When all places were used, the one that has been free for longest is used again.
-  private static let mostKernels = 16_384
+  private static let mostKernels = Int((SimulatedDescriptors.firstOfKernel - SimulatedDescriptors.first) >> descriptorBits)
 
   /// Adds a host.
   ///
@@ -104,6 +104,7 @@ final class SimulatedNetwork {
       kernel.slot = freeSlots.removeFirst()
       kernels[kernel.slot] = kernel
     } else {
+      precondition(kernels.count < Self.mostKernels, "a simulation has at most 12,288 hosts")
       kernel.slot = kernels.count
       kernels.append(kernel)
     }

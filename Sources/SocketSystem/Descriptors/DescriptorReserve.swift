@@ -18,7 +18,7 @@ package struct DescriptorReserve: Equatable, Sendable {
   package static let largest = 32
 
   /// The limit: one more than the highest number that a descriptor may have.
-  private let limit: Int
+  package let limit: Int
 
   /// Creates the reserve below a limit. It has 32 numbers, or a quarter of the limit if that is less.
   ///

@@ -13,11 +13,18 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
   public init(owning number: Int32) { self.number = number }
 
   deinit {
-    if number >= SimulatedDescriptors.first { SimulatedDescriptors.system?.close(number) } else { _ = close(number) }
+    if number >= SimulatedDescriptors.first { SimulatedDescriptors.close(number) } else { _ = close(number) }
   }
 
   /// The socket behind the descriptor, for the calls on it. It is valid as long as this owner.
   package var socket: BorrowedDescriptor { BorrowedDescriptor(number) }
+
+  /// Makes the kernel answer all calls on the descriptor. It changes only a descriptor that stands for one of the kernel.
+  package consuming func withoutFaults() -> OwnedDescriptor {
+    let number = socket.kernelNumber
+    _ = release()
+    return OwnedDescriptor(owning: number)
+  }
 
   /// Gives up ownership without closing. The caller must close the descriptor.
   ///

@@ -21,7 +21,7 @@ package enum FileKind: Hashable, Sendable, CustomStringConvertible {
 
   /// Creates the kind of the file at a path: stat(2), or lstat(2) for a link itself. Returns `nil` if the call fails.
   package init?(at path: String, followingLinks: Bool) {
-    if let simulation = SimulatedDescriptors.system {
+    if let simulation = SimulatedDescriptors.system, simulation.hasSocketFiles {
       // A simulation has no other files.
       guard let path = UnixPath(path), simulation.inode(of: path) != nil else { return nil }
       self = .socket

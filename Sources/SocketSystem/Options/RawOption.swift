@@ -61,7 +61,7 @@ extension BorrowedDescriptor {
   }
 
   /// Sets an option whose value has any type: setsockopt(2).
-  func set(_ option: RawOption, to bytes: [UInt8]) throws(SystemError) {
+  package func set(_ option: RawOption, to bytes: [UInt8]) throws(SystemError) {
     if isSimulated {
       _ = try simulated("setsockopt") { $0.setOption(option, of: number, to: bytes) }
       return
@@ -74,7 +74,7 @@ extension BorrowedDescriptor {
   }
 
   /// Returns the value of an option, at most `count` bytes: getsockopt(2).
-  func get(_ option: RawOption, atMost count: Int) throws(SystemError) -> [UInt8] {
+  package func get(_ option: RawOption, atMost count: Int) throws(SystemError) -> [UInt8] {
     if isSimulated {
       let (result, value) = SimulatedDescriptors.system?.option(option, of: number) ?? (-EBADF, [])
       if result < 0 { throw SystemError(call: "getsockopt", errno: -result) }

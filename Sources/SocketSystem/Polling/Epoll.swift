@@ -67,7 +67,8 @@ package struct Epoll: ~Copyable, Sendable {
   ) -> Int {
     assert((1...EventBuffer.capacity).contains(limit))
     if isSimulated {
-      return SimulatedDescriptors.system?.takeEvents(of: descriptor.number, into: &events, atMost: limit) ?? 0
+      return SimulatedDescriptors.system?.waitForEvents(
+        of: descriptor.number, into: &events, atMost: limit, nanoseconds: nanoseconds) ?? 0
     }
     // SAFETY: the pointer is valid for the storage's count, which the capacity given does not exceed.
     let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in

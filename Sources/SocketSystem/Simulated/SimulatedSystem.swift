@@ -9,6 +9,8 @@
 // - A call on a simulated descriptor goes to the simulation of the calling thread. On a thread without one it fails with EBADF, and
 //   closing does nothing, because the simulation has ended.
 // - A thread in a simulation makes only simulated sockets.
+// - A number from `SimulatedDescriptors.firstOfKernel` on stands for a descriptor of the kernel, whose calls a system answers with those
+//   of the kernel and with faults (`FaultySystem`). The number says which descriptor it is. So closing it on any thread closes that.
 
 import Glibc
 
@@ -52,6 +54,8 @@ package protocol SimulatedSystem: AnyObject {
   /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if there is none.
   func takeReportedError(_ number: Int32) -> ReportedError?
 
+  /// Whether the two calls below answer for the files of unix sockets; otherwise they are those of Linux.
+  var hasSocketFiles: Bool { get }
   /// The inode number of the file that bind(2) made for a unix socket, on the host whose code runs; `nil` if there is none.
   func inode(of path: UnixPath) -> UInt64?
   /// unlink(2) of such a file.
@@ -83,11 +87,23 @@ package protocol SimulatedSystem: AnyObject {
   ///
   /// - Returns: The number of events.
   func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int
+  /// epoll_wait(2). A simulation does not wait.
+  func waitForEvents(
+    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
+  ) -> Int
 
   /// getaddrinfo(3): the addresses of a host.
   func addresses(of name: String, isIPv4: Bool) -> [SocketAddress]
   /// getifaddrs(3), for the host whose code runs.
   var interfaces: [NetworkInterface] { get }
+}
+
+extension SimulatedSystem {
+  package func waitForEvents(
+    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
+  ) -> Int {
+    takeEvents(of: epoll, into: &events, atMost: limit)
+  }
 }
 
 /// A datagram that a simulated socket received.
@@ -108,6 +124,8 @@ package struct SimulatedDatagram {
 package enum SimulatedDescriptors {
   /// The lowest number. The kernel's own limit, /proc/sys/fs/nr_open, cannot be raised that far.
   package static let first: Int32 = 1 << 30
+  /// The lowest number that stands for a descriptor of the kernel: for the descriptor 0.
+  package static let firstOfKernel: Int32 = 7 << 28
 
   /// Holds a simulation for `system`.
   package final class Place {
@@ -124,17 +142,31 @@ package enum SimulatedDescriptors {
   package static var isActive: Bool { place.object != nil }
 
   /// Runs `body` on the calling thread in a simulation, or outside of any if it is `nil`.
-  package static func using<Result>(_ simulation: Place?, _ body: () throws -> Result) rethrows -> Result {
+  package static func using<Result, Failure>(
+    _ simulation: Place?, _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
     let before = place.object
     place.object = simulation
     defer { place.object = before }
     return try body()
+  }
+
+  /// Closes a descriptor of a simulation, or one that stands for a descriptor of the kernel.
+  @inline(never)
+  static func close(_ number: Int32) {
+    system?.close(number)
+    if number >= firstOfKernel { _ = Glibc.close(number - firstOfKernel) }
   }
 }
 
 extension BorrowedDescriptor {
   /// Whether a simulation answers the calls on this descriptor.
   @inline(__always) var isSimulated: Bool { number >= SimulatedDescriptors.first }
+
+  /// The number that the kernel knows, for code that makes system calls of its own.
+  package var kernelNumber: Int32 {
+    number >= SimulatedDescriptors.firstOfKernel ? number - SimulatedDescriptors.firstOfKernel : number
+  }
 
   /// Makes a call that a simulation answers.
   @inline(never)

@@ -1,21 +1,33 @@
 import ActorSocketsTesting
+import EpollReactor
 import Foundation
 import TestSupport
 import Testing
 
 /// The seeds with which the conformance suites run in simulations, for example `0-99`: `ACTORSOCKETS_SIMULATED`. Without it they run in
 /// real time.
-private let simulatedSeeds: ClosedRange<UInt64>? = {
-  guard let text = ProcessInfo.processInfo.environment["ACTORSOCKETS_SIMULATED"] else { return nil }
+private let simulatedSeeds = seedRange("ACTORSOCKETS_SIMULATED")
+/// The seeds with which the conformance suites run in real time on reactors whose events sometimes tell of nothing: `ACTORSOCKETS_FAULTY`.
+private let faultySeeds = seedRange("ACTORSOCKETS_FAULTY")
+
+private func seedRange(_ name: String) -> ClosedRange<UInt64>? {
+  guard let text = ProcessInfo.processInfo.environment[name] else { return nil }
   let numbers = text.split(separator: "-").compactMap { UInt64($0) }
   guard let first = numbers.first, let last = numbers.last, first <= last else {
-    fatalError("ACTORSOCKETS_SIMULATED must be a seed or a range as in 0-99, and is \(text)")
+    fatalError("\(name) must be a seed or a range as in 0-99, and is \(text)")
   }
   return first...last
-}()
+}
 
 /// Whether the conformance suites run in simulations.
 let conformanceIsSimulated = simulatedSeeds != nil
+
+/// The reactor that the pairs of a test use by default.
+enum ConformanceReactor {
+  @TaskLocal static var injected: Reactor?
+
+  static var current: Reactor { injected ?? .shared }
+}
 
 /// Runs each test of a suite in simulations, if `ACTORSOCKETS_SIMULATED` says so: with TCP over a simulated network whose links differ from
 /// seed to seed.
@@ -25,8 +37,14 @@ struct Conformance: SuiteTrait, TestTrait, TestScoping {
   func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
   ) async throws {
-    guard let simulatedSeeds, testCase != nil else { return try await function() }
-    for seed in simulatedSeeds { try Self.simulate(test, seed, function) }
+    guard testCase != nil, simulatedSeeds != nil || faultySeeds != nil else { return try await function() }
+    if let simulatedSeeds { for seed in simulatedSeeds { try Self.simulate(test, seed, function) } }
+    if let faultySeeds {
+      for seed in faultySeeds {
+        let injection = try FaultInjection([.spuriousReadiness(probability: 0.3)], seed: seed)
+        try await ConformanceReactor.$injected.withValue(injection.reactor) { try await function() }
+      }
+    }
   }
 
   /// Blocks the thread until the simulation is over. Other tests wait anyway.

@@ -93,7 +93,9 @@ let tooMuch = 1 << 20
 
 extension Transport {
   /// A connected pair.
-  func pair(on reactor: Reactor = .shared, _ change: (inout PairOptions) -> Void = { _ in }) async throws -> Pair {
+  func pair(
+    on reactor: Reactor = ConformanceReactor.current, _ change: (inout PairOptions) -> Void = { _ in }
+  ) async throws -> Pair {
     var options = PairOptions()
     change(&options)
     switch self {

@@ -1,0 +1,51 @@
+public import EpollReactor
+internal import SocketSystem
+
+/// A reactor with real sockets, whose system calls fail as a test wants.
+///
+/// ```swift
+/// let injection = FaultInjection([.shortReads(probability: 0.5), .shortWrites(probability: 0.5)], seed: 7)
+/// let listener = try TCPListener.bind(to: .port(8080), reactor: injection.reactor)
+/// ```
+///
+/// Use it for what a `Simulation` does not have: real peers, processes and the kernel's own behaviour. There, `SimulatedHost.setFaults(_:)`
+/// has the same faults.
+///
+/// The faults hit the TCP sockets that connections and listeners of ``reactor`` make and accept, TLS included. They do not hit unix and
+/// datagram sockets, sockets that were adopted, and connections that a listener hands to other reactors. Names are looked up as always.
+///
+/// The seed decides which calls are hit, in the order of the calls. Threads and the kernel decide that order, so two runs with the same
+/// seed can differ.
+public final class FaultInjection: Sendable {
+  /// The reactor. Pass it to the connections and listeners of the test.
+  public let reactor: Reactor
+  private let system: FaultySystem
+  private let seeds: Locked<SplitMix>
+
+  /// Creates a reactor with its own thread, and with faults.
+  ///
+  /// - Parameters:
+  ///   - faults: The faults. With an empty array there are none.
+  ///   - seed: What decides which calls are hit.
+  /// - Throws: `SystemError` if the process has no descriptor left.
+  public init(_ faults: [CallFault] = [], seed: UInt64 = 0) throws {
+    var random = SplitMix(seed: seed)
+    let system = try FaultySystem(FaultPlan(faults, seed: random.next()))
+    self.system = system
+    seeds = Locked(random)
+    reactor = Reactor(system: SimulatedDescriptors.Place(system))
+  }
+
+  /// Lets system calls fail from now on. Safe to call from any thread.
+  ///
+  /// - Parameter faults: The faults, which replace earlier ones. With an empty array there are none.
+  public func setFaults(_ faults: [CallFault]) {
+    system.setPlan(FaultPlan(faults, seed: seeds.withLock { $0.next() }))
+  }
+
+  /// Limits the number of TCP sockets that the reactor has open, listeners included: making or accepting one more fails with EMFILE until
+  /// another one is closed. Sockets that are open already stay. Safe to call from any thread.
+  ///
+  /// - Parameter descriptors: The number, at least 0; `nil` for no limit but the one of the process.
+  public func setLimits(descriptors: Int?) { system.setLimit(descriptors ?? .max) }
+}

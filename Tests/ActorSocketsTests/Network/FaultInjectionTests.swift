@@ -1,0 +1,329 @@
+import ActorSockets
+import ActorSocketsTLS
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Faults of the system calls of a real reactor, with real sockets.
+@Suite struct FaultInjectionTests {
+  private static let shortTransfers: [CallFault] = [
+    .shortReads(probability: 0.5), .shortWrites(probability: 0.5), .spuriousReadiness(probability: 0.3),
+  ]
+  private static let anyPort = Endpoint.address(.ipv4(.loopback, port: 0))
+
+  /// A connected pair on a reactor with faults, and its listener.
+  private static func pair(on injection: FaultInjection) async throws -> (TCPConnection, TCPConnection, TCPListener) {
+    let listener = try TCPListener.bind(to: anyPort, reactor: injection.reactor)
+    let client = try await TCPConnection.connect(
+      to: .address(listener.localAddresses[0]), reactor: injection.reactor)
+    return (client, try await listener.accept(), listener)
+  }
+
+  // MARK: Transfers
+
+  @Test(arguments: [Transport.tcpOverIPv4, .tcpOverIPv6, .tls])
+  func `An echo over short transfers and events that tell of nothing loses no byte`(transport: Transport) async throws {
+    try await within("every seed has its echo") {
+      for seed in 0..<seeds(20) {
+        let injection = try FaultInjection(Self.shortTransfers, seed: seed)
+        let pair = try await transport.pair(on: injection.reactor)
+        let echo = Task {
+          while let chunk = try await pair.server.read() { try await pair.server.write(chunk) }
+          try await pair.server.finishWriting()
+        }
+        let bytes = pattern(300_000)
+        let writing = Task {
+          try await pair.client.write(bytes)
+          try await pair.client.finishWriting()
+        }
+        #expect(try await pair.client.readToEnd() == bytes, "seed \(seed)")
+        try await writing.value
+        try await echo.value
+      }
+    }
+  }
+
+  @Test func `A short transfer that leaves bytes behind is followed by an event for the rest`() async throws {
+    try await within("all lines are echoed") {
+      let injection = try FaultInjection([.shortReads(probability: 1), .shortWrites(probability: 1)])
+      let (client, server, _) = try await Self.pair(on: injection)
+      let echo = Task { for try await line in server.lines { try await server.write(utf8: line + "\n") } }
+      for length in 0..<100 {
+        let line = Array(repeating: UInt8(ascii: "a"), count: length) + [10]
+        try await client.write(line)
+        #expect(try await client.read(until: .lf) == line)
+      }
+      try await client.finishWriting()
+      try await echo.value
+      // No read of several bytes brings all of them.
+      let other = try await Self.pair(on: injection)
+      try await other.0.write(utf8: "ab")
+      #expect(try await other.1.read() == Array("a".utf8))
+      #expect(try await other.1.read() == Array("b".utf8))
+    }
+  }
+
+  @Test func `A file is sent over short writes`() async throws {
+    try await within("the file has arrived") {
+      let injection = try FaultInjection(Self.shortTransfers, seed: 3)
+      let (client, server, _) = try await Self.pair(on: injection)
+      let bytes = pattern(200_000)
+      let file = try TemporaryFile(bytes)
+      let sending = Task {
+        try await client.sendFile(file.source)
+        try await client.finishWriting()
+      }
+      #expect(try await server.readToEnd() == bytes)
+      try await sending.value
+    }
+  }
+
+  // MARK: Calls that fail
+
+  @Test(arguments: [CallFault.Call.send, .receive])
+  func `A transfer that fails ends its connection with the error of the kernel, and no other`(call: CallFault.Call)
+    async throws
+  {
+    try await within("the other connection works") {
+      let injection = try FaultInjection()
+      let (client, server, listener) = try await Self.pair(on: injection)
+      let (other, otherServer, _) = try await Self.pair(on: injection)
+      try await server.write(utf8: "hello\n")
+      injection.setFaults([.fail(call, with: .noBufferSpace, probability: 1)])
+      let error = await expectError(.system) {
+        try await client.write(utf8: "lost\n")
+        _ = try await client.read(until: .lf)
+      }
+      #expect(error.errno == CallFault.ErrorNumber.noBufferSpace.rawValue)
+      injection.setFaults([])
+      try await other.write(utf8: "kept\n")
+      #expect(try await otherServer.read(until: .lf) == Array("kept\n".utf8))
+      for connection in [client, server] { await connection.abort() }
+      await listener.close()
+    }
+  }
+
+  @Test func `A send that fails within a message of several pieces is told, or made again`() async throws {
+    try await within("every write has returned") {
+      for seed in 0..<seeds(50) {
+        let injection = try FaultInjection([.fail(.send, with: .noMemory, probability: 0.5)], seed: seed)
+        let (client, server, _) = try await Self.pair(on: injection)
+        let pieces = (1...10).map { pattern($0) }
+        do {
+          try await client.write(contentsOf: pieces)
+          #expect(try await server.read(exactly: 55) == pieces.flatMap(\.self))
+        } catch let error as SocketError {
+          #expect(error.errno == CallFault.ErrorNumber.noMemory.rawValue, "seed \(seed): \(error)")
+        }
+      }
+    }
+  }
+
+  @Test(arguments: [
+    (CallFault.fail(.socket, with: .tooManyOpenFiles, probability: 1), SocketError.Code.tooManyOpenFiles),
+    (.fail(.connect, with: .networkUnreachable, probability: 1), .unreachable),
+    (.fail(.connect, with: .addressNotAvailable, probability: 1), .addressNotAvailable),
+  ])
+  func `A connect that fails says why`(fault: CallFault, code: SocketError.Code) async throws {
+    try await within("the connects return") {
+      let injection = try FaultInjection()
+      let listener = try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
+      let target = Endpoint.address(listener.localAddresses[0])
+      injection.setFaults([fault])
+      await expectError(code) { _ = try await TCPConnection.connect(to: target, reactor: injection.reactor) }
+      injection.setFaults([])
+      await (try await TCPConnection.connect(to: target, reactor: injection.reactor)).abort()
+    }
+  }
+
+  @Test(arguments: [
+    (CallFault.fail(.socket, with: .tooManyOpenFiles, probability: 1), SocketError.Code.tooManyOpenFiles),
+    (.fail(.bind, with: .addressNotAvailable, probability: 1), .addressNotAvailable),
+    (.fail(.listen, with: .noMemory, probability: 1), .system),
+  ])
+  func `A listener that cannot be made says why, and leaves no descriptor`(fault: CallFault, code: SocketError.Code)
+    async throws
+  {
+    try await within("the reactor is idle") {
+      let injection = try FaultInjection([fault])
+      try await injection.reactor.sleeps()
+      let before = openDescriptors()
+      let error = #expect(throws: SocketError.self) {
+        try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
+      }
+      #expect(error?.code == code)
+      #expect(openDescriptors() == before)
+      // The faults are those of that reactor only.
+      await (try TCPListener.bind(to: Self.anyPort)).close()
+    }
+  }
+
+  @Test(arguments: [CallFault.ErrorNumber.tooManyOpenFiles, .noMemory])
+  func `A listener that cannot accept pauses, and accepts when it can`(error: CallFault.ErrorNumber) async throws {
+    try await within("the connection is accepted") {
+      let injection = try FaultInjection([.fail(.accept, with: error, probability: 1)])
+      let listener = try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
+      let accepting = Task.immediate { try await listener.accept() }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      // It tries again after longer and longer pauses.
+      let jobs = injection.reactor.metrics.jobs
+      try await eventually("it has tried several times") { injection.reactor.metrics.jobs > jobs + 3 }
+      #expect(await listener.waitingConnections() == [1])
+      injection.setFaults([])
+      #expect(try await accepting.value.remoteAddress == client.address)
+    }
+  }
+
+  @Test func `A reactor at its limit of descriptors accepts when one is closed`() async throws {
+    try await within("the connections are accepted") {
+      let injection = try FaultInjection()
+      let (client, server, listener) = try await Self.pair(on: injection)
+      injection.setLimits(descriptors: 3)
+      let target = listener.localAddresses[0]
+      await expectError(.tooManyOpenFiles) {
+        _ = try await TCPConnection.connect(to: .address(target), reactor: injection.reactor)
+      }
+      let peer = try RawSocket.connected(to: target)
+      let accepting = Task.immediate { try await listener.accept() }
+      await client.abort()
+      #expect(try await accepting.value.remoteAddress == peer.address)
+      injection.setLimits(descriptors: nil)
+      await (try await TCPConnection.connect(to: .address(target), reactor: injection.reactor)).abort()
+      await server.abort()
+    }
+  }
+
+  // MARK: Descriptors
+
+  @Test func `No descriptor is left, whoever closes it`() async throws {
+    let before = openDescriptors()
+    try await within("every connection has ended") {
+      for seed in 0..<10 as Range<UInt64> {
+        let injection = try FaultInjection(
+          Self.shortTransfers + [
+            .fail(.send, with: .connectionReset, probability: 0.02), .fail(.accept, with: .noMemory, probability: 0.2),
+            .fail(.connect, with: .networkUnreachable, probability: 0.1),
+          ], seed: seed)
+        let listener = try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
+        // Dropped at once, on this thread.
+        _ = try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
+        let serving = Task {
+          try await listener.serve { connection in
+            for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+          }
+        }
+        for number in 0..<20 {
+          guard
+            let client = try? await TCPConnection.connect(
+              to: .address(listener.localAddresses[0]), reactor: injection.reactor)
+          else { continue }
+          do {
+            try await client.write(utf8: "\(number)\n", timeout: .seconds(10))
+            _ = try await client.read(until: .lf, timeout: .seconds(10))
+          } catch is SocketError {}
+          if number % 3 == 0 { await client.close() }
+        }
+        if seed % 2 == 0 { injection.reactor.shutdown() } else { serving.cancel() }
+        _ = try? await serving.value
+      }
+      try await eventually("all descriptors are closed") { openDescriptors() <= before }
+    }
+  }
+
+  @Test func `Programs see the number of the kernel, and options and the state of TCP are those of the kernel`()
+    async throws
+  {
+    try await within("the connection has ended") {
+      let injection = try FaultInjection()
+      let (client, server, _) = try await Self.pair(on: injection)
+      let number = try await client.withFileDescriptor { $0 }
+      #expect(try BorrowedDescriptor(number).localAddress() == server.remoteAddress)
+      try await client.set(.noDelay, to: false)
+      #expect(try await client.get(.noDelay) == false)
+      #expect(try BorrowedDescriptor(number).get(.noDelay) == 0)
+      #expect(await client.metrics.tcp?.state == .established)
+    }
+  }
+
+  // MARK: What has no faults
+
+  @Test func `Connections that are handed to other reactors work, without faults`() async throws {
+    try await within("all lines are echoed") {
+      let injection = try FaultInjection()
+      let listener = try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
+      let serving = Task {
+        try await listener.serve(reactors: 3) { connection in
+          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+        }
+      }
+      let clients = try (0..<6).map { _ in try RawSocket.connected(to: listener.localAddresses[0]) }
+      for client in clients {
+        try client.send("hello\n")
+        #expect(try await client.receive(exactly: 6) == Array("hello\n".utf8))
+      }
+      for client in clients { client.close() }
+      serving.cancel()
+      #expect(try await serving.value.accepted == 6)
+    }
+  }
+
+  @Test func `Unix and datagram sockets work without faults`() async throws {
+    try await within("everything has arrived") {
+      let injection = try FaultInjection([.fail(.send, with: .noMemory, probability: 1)])
+      let pair = try await Transport.unix.pair(on: injection.reactor)
+      try await pair.client.write(utf8: "hello")
+      #expect(try await pair.server.read(exactly: 5) == Array("hello".utf8))
+      // On the reactor's own thread, too.
+      let (one, other) = try await Task(executorPreference: injection.reactor) {
+        (
+          try UDPEndpoint.bind(to: Self.anyPort, reactor: injection.reactor),
+          try UDPEndpoint.bind(to: Self.anyPort, reactor: .shared)
+        )
+      }.value
+      let target = try #require(await other.localAddress)
+      try await one.send(Array("hello".utf8), to: target)
+      #expect(try await other.receive().bytes == Array("hello".utf8))
+    }
+  }
+
+  @Test func `Code on the reactor makes sockets of other reactors without faults`() async throws {
+    try await within("the line has arrived") {
+      let injection = try FaultInjection([.fail(.send, with: .noMemory, probability: 1)])
+      let listener = try await Task(executorPreference: injection.reactor) {
+        try TCPListener.bind(to: Self.anyPort, reactor: .shared)
+      }.value
+      let client = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
+      let server = try await listener.accept()
+      try await server.write(utf8: "hello\n")
+      #expect(try await client.read(until: .lf) == Array("hello\n".utf8))
+    }
+  }
+
+  // MARK: The reactor
+
+  @Test func `A reactor with nothing to do sleeps, however often events tell of nothing`() async throws {
+    try await within("the reactor sleeps") {
+      let injection = try FaultInjection([.spuriousReadiness(probability: 1)])
+      let (client, server, _) = try await Self.pair(on: injection)
+      try await injection.reactor.sleeps()
+      try await client.write(utf8: "hello\n")
+      #expect(try await server.read(until: .lf) == Array("hello\n".utf8))
+      try await injection.reactor.sleeps()
+    }
+  }
+
+  @Test func `The reactor ends with its last socket`() async throws {
+    weak var reactor: Reactor?
+    try await within("the connections are closed") {
+      let injection = try FaultInjection(Self.shortTransfers)
+      reactor = injection.reactor
+      let (client, server, listener) = try await Self.pair(on: injection)
+      await client.abort()
+      await server.abort()
+      await listener.close()
+    }
+    try await eventually("the reactor is gone") { reactor == nil }
+  }
+}
