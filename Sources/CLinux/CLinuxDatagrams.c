@@ -66,6 +66,14 @@ int clinux_batch_is_truncated(const clinux_batch *batch, int index) {
   return (batch->headers[index].msg_hdr.msg_flags & MSG_TRUNC) != 0;
 }
 
+int clinux_batch_passes_descriptors(const clinux_batch *batch, int index) {
+  struct msghdr *message = (struct msghdr *)&batch->headers[index].msg_hdr;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) return 1;
+  }
+  return 0;
+}
+
 int clinux_batch_is_control_truncated(const clinux_batch *batch, int index) {
   return (batch->headers[index].msg_hdr.msg_flags & MSG_CTRUNC) != 0;
 }
@@ -223,7 +231,7 @@ void clinux_batch_fill(clinux_batch *batch, int index, unsigned long length, int
   struct msghdr *message = &batch->headers[index].msg_hdr;
   struct cmsghdr *header = (struct cmsghdr *)batch->control[index];
   memset(header, 0, METADATA_SIZE);
-  if (address) memcpy(&batch->addresses[index], address, address_length);
+  memcpy(&batch->addresses[index], address, address_length);
   *message = (struct msghdr){
       .msg_name = &batch->addresses[index],
       .msg_namelen = address_length,

@@ -74,7 +74,10 @@ int clinux_batch_take_descriptors(clinux_batch *_Nonnull batch, int index, int *
 void clinux_batch_metadata(const clinux_batch *_Nonnull batch, int index, clinux_metadata *_Nonnull metadata);
 /// Describes a datagram of a simulated socket as clinux_batch_receive describes one of the kernel's
 void clinux_batch_fill(clinux_batch *_Nonnull batch, int index, unsigned long length, int is_truncated,
-                       const void *_Nullable address, uint32_t address_length, const clinux_metadata *_Nonnull metadata);
+                       const void *_Nonnull address, uint32_t address_length, const clinux_metadata *_Nonnull metadata);
+
+/// Whether descriptors are passed with a message
+int clinux_batch_passes_descriptors(const clinux_batch *_Nonnull batch, int index);
 
 /// Starts a batch to send
 void clinux_batch_clear(clinux_batch *_Nonnull batch);

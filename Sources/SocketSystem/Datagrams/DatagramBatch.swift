@@ -343,13 +343,11 @@ extension DatagramBatch {
       unsafe UnsafeMutableRawBufferPointer(rebasing: memory[count * stride..<count * stride + length]).copyBytes(
         from: datagram.bytes.prefix(length))
       let isCut: Int32 = length < datagram.bytes.count ? 1 : 0
-      var metadata = datagram.metadata.receivedForm(isIPv6: datagram.address?.unmapped.isIPv6 == true)
-      if let address = datagram.address {
-        unsafe address.withKernelAddress { address, size in
-          unsafe clinux_batch_fill(headers, Int32(count), UInt(length), isCut, address, size, &metadata)
-        }
-      } else {
-        unsafe clinux_batch_fill(headers, Int32(count), UInt(length), isCut, nil, 0, &metadata)
+      let address = datagram.address
+      var metadata = datagram.metadata.receivedForm(isIPv6: address?.unmapped.isIPv6 == true)
+      unsafe (address ?? .unix(.unnamed)).withKernelAddress { kernel, size in
+        let size = address == nil ? 0 : size
+        unsafe clinux_batch_fill(headers, Int32(count), UInt(length), isCut, kernel, size, &metadata)
       }
       count += 1
     }
@@ -360,6 +358,11 @@ extension DatagramBatch {
   private func sendSimulated(on number: Int32) throws(SystemError) -> Int {
     var sent = 0
     for (message, end) in messages.enumerated() {
+      // SAFETY: as above. A simulation does not pass descriptors.
+      if unsafe clinux_batch_passes_descriptors(headers, Int32(message)) != 0 {
+        if sent > 0 { return sent }
+        throw SystemError(call: "sendmmsg", errno: EOPNOTSUPP)
+      }
       let metadata = sentMetadata(Int32(message))
       // SAFETY: as above; the address was filled by `add`.
       var size: UInt32 = 0
