@@ -22,6 +22,7 @@ final class SimulatedNetwork {
   /// A place in the network. Its kernel is replaced when the host starts again.
   struct Node {
     let addresses: HostAddresses
+    /// The files of its unix sockets, which stay when it stops.
     let socketFiles = SocketFiles()
     /// The kernel; `nil` while the host has no power, so that no packet reaches it.
     var kernel: SimulatedKernel?

@@ -30,7 +30,7 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// The name that other hosts can look up.
   public let name: String
 
-  /// How a host stops.
+  /// How a host stops. The files of its unix sockets stay, as on a disk, and are stale then.
   public enum Crash: Hashable, Sendable {
     /// The program is killed. The kernel lives on: it ends the connections, and resets those with bytes that the program had not read.
     case process

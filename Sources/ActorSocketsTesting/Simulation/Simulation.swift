@@ -34,9 +34,9 @@ internal import SocketSystem
 /// Jobs of the main actor run on the simulation's thread, while the main thread runs those of other code. Do not let a simulated program
 /// and other tests use the same state of the main actor.
 ///
-/// TCP works as on Linux, between the hosts of a simulated network (``host(_:)``): connections, listeners, TLS, names. Within the body
-/// ``Reactor/shared`` is the reactor of the host whose program runs. Datagrams and unix sockets are not simulated; they fail with
-/// `.system`.
+/// TCP and UDP work as on Linux, between the hosts of a simulated network (``host(_:)``): connections, listeners, TLS, names. Unix sockets
+/// connect the programs of one host; passing descriptors through them fails with `.system`. Within the body ``Reactor/shared`` is the
+/// reactor of the host whose program runs.
 public final class Simulation: Sendable {
   /// The order in which tasks run that are ready at the same time.
   public enum Order: Hashable, Sendable {

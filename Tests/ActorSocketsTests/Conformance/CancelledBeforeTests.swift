@@ -194,7 +194,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime, arguments: [DatagramTransport.ipv4, .unix], OfEndpoint.allCases)
+  @Test(arguments: [DatagramTransport.ipv4, .unix], OfEndpoint.allCases)
   func `Cancelled before the call: each operation of an endpoint throws and changes nothing`(
     transport: DatagramTransport, operation: OfEndpoint
   ) async throws {
@@ -210,9 +210,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `Cancelled before the call: an endpoint closes, and a loop over its errors ends`()
-    async throws
-  {
+  @Test func `Cancelled before the call: an endpoint closes, and a loop over its errors ends`() async throws {
     try await within("all calls return") {
       let endpoint = try DatagramTransport.ipv4.bind()
       #expect(try await Self.cancelled { await endpoint.errors.makeAsyncIterator().next() } == nil)

@@ -122,8 +122,8 @@ import Testing
     }
   }
 
-  @Test func `A unix endpoint has a file, which goes with it, and replaces only one that nobody has open`() async throws
-  {
+  @Test(.inRealTime)
+  func `A unix endpoint has a file, which goes with it, and replaces only one that nobody has open`() async throws {
     try await within("they arrive") {
       let folder = try SocketFolder()
       let path = folder()
@@ -160,7 +160,7 @@ import Testing
     }
   }
 
-  @Test func `Descriptors that nobody asked for are closed`() async {
+  @Test(.inRealTime) func `Descriptors that nobody asked for are closed`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {
         var configuration = UDPEndpoint.Configuration()
