@@ -75,7 +75,8 @@ final class SimulatedNetwork {
   /// The bits of a descriptor's number that count within its kernel. The others number the kernels.
   static let descriptorBits: Int32 = 16
   /// The most kernels at one time. When all places were used, the one that has been free for longest is used again.
-  private static let mostKernels = Int((SimulatedDescriptors.firstOfKernel - SimulatedDescriptors.first) >> descriptorBits)
+  private static let mostKernels = Int(
+    (SimulatedDescriptors.firstOfKernel - SimulatedDescriptors.first) >> descriptorBits)
 
   /// Adds a host.
   ///

@@ -282,7 +282,7 @@ import Testing
           try UDPEndpoint.bind(to: Self.anyPort, reactor: .shared)
         )
       }.value
-      let target = try #require(await other.localAddress)
+      let target = try #require(other.localAddress)
       try await one.send(Array("hello".utf8), to: target)
       #expect(try await other.receive().bytes == Array("hello".utf8))
     }
