@@ -361,7 +361,7 @@ extension DatagramBatch {
       // SAFETY: as above. A simulation does not pass descriptors.
       if unsafe clinux_batch_passes_descriptors(headers, Int32(message)) != 0 {
         if sent > 0 { return sent }
-        throw SystemError(call: "sendmmsg", errno: EOPNOTSUPP)
+        throw SystemError(call: "sendmmsg", errno: ENOSYS)
       }
       let metadata = sentMetadata(Int32(message))
       // SAFETY: as above; the address was filled by `add`.

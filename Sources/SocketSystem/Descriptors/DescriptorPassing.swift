@@ -7,8 +7,8 @@ extension BorrowedDescriptor {
   /// Sends bytes and a descriptor: sendmsg(2) with MSG_NOSIGNAL. There must be at least one byte. The descriptor
   /// travels with the first byte.
   package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing OwnedDescriptor) -> Transfer {
-    // A simulation does not pass descriptors.
-    if isSimulated { return Self.transfer(-Int(EOPNOTSUPP), "sendmsg") }
+    // A simulation does not pass descriptors. EOPNOTSUPP would mean that the socket is no unix socket.
+    if isSimulated { return Self.transfer(-Int(ENOSYS), "sendmsg") }
     let passed = descriptor.number
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in

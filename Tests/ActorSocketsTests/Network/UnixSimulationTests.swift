@@ -1,7 +1,9 @@
 import ActorSockets
-import ActorSocketsTesting
+import SocketSystem
 import TestSupport
 import Testing
+
+@testable import ActorSocketsTesting
 
 /// Programs that use unix sockets on the hosts of a simulation.
 @Suite struct UnixSimulationTests {
@@ -169,5 +171,68 @@ import Testing
         await expectError(.connectionRefused) { try await client.send([1]) }
       }
     }
+  }
+
+  @Test func `A descriptor is not passed in a simulation: the call throws`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        var configuration = TCPListener.Configuration()
+        configuration.connection.pendingDescriptorLimit = 1
+        let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: configuration)
+        let client = try await TCPConnection.connect(to: .unix(path: Self.path))
+        let server = try await listener.accept()
+        try await client.write([3])
+        #expect(try await server.read() == [3])
+        await expectError(.system) {
+          try await client.write([1], passing: .datagramSocket(family: SocketKind.unix))
+        }
+        let receiver = try UDPEndpoint.bind(to: .unix(path: "@receiver"))
+        let sender = try await UDPEndpoint.connect(to: .unix(path: "@receiver"))
+        await expectError(.system) { try await sender.send([1], passing: .datagramSocket(family: SocketKind.unix)) }
+        try await sender.send([2])
+        #expect(try await receiver.receive().bytes == [2])
+      }
+    }
+  }
+
+  private struct Weak {
+    weak var socket: SimulatedSocket?
+  }
+
+  @Test(arguments: [true, false])
+  func `Sockets that know each other are freed with their network, and when they are closed`(areClosed: Bool) throws {
+    var sockets: [Weak] = []
+    do {
+      let network = SimulatedNetwork(now: 0, seed: 1)
+      let host = network.addHost("host")
+      let kernel = try #require(network.kernel(of: host))
+      try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
+        let names = try ["@one", "@two"].map { try SocketAddress.unix(UnixPath(parsing: $0)) }
+        var numbers: [Int32] = []
+        for name in names {
+          numbers.append(try OwnedDescriptor.datagramSocket(family: SocketKind.unix).release())
+          try BorrowedDescriptor(numbers[numbers.count - 1]).bind(to: name)
+        }
+        for (number, name) in zip(numbers, names.reversed()) {
+          _ = try BorrowedDescriptor(number).connect(to: name)
+          _ = BorrowedDescriptor(number).send([1].span)
+        }
+        for _ in 0..<4 { numbers.append(try OwnedDescriptor.streamSocket(family: SocketKind.unix).release()) }
+        try BorrowedDescriptor(numbers[2]).bind(to: names[0])
+        try BorrowedDescriptor(numbers[2]).listen(backlog: 3)
+        for number in numbers[3...] {
+          _ = try BorrowedDescriptor(number).connect(to: names[0])
+          _ = BorrowedDescriptor(number).send([1].span)
+        }
+        if let accepted = try BorrowedDescriptor(numbers[2]).accept() { numbers.append(accepted.take().release()) }
+        for case .socket(let socket)? in kernel.files { sockets.append(Weak(socket: socket)) }
+        if areClosed {
+          for number in numbers { _ = OwnedDescriptor(owning: number) }
+          #expect(sockets.allSatisfy { $0.socket == nil } && kernel.abstractNames.isEmpty)
+        }
+      }
+    }
+    #expect(sockets.count == 7 && sockets.allSatisfy { $0.socket == nil })
   }
 }
