@@ -89,6 +89,9 @@ extension EventLoop {
     }
   }
 
+  /// When the next deadline of a socket of this loop comes; `nil` if there is none.
+  package var nextDeadline: Int64? { deadlines.earliest }
+
   /// What waits on the sockets of this loop, a line for each socket with operations.
   package var waiting: [String] {
     setOccupied(true)

@@ -14,6 +14,8 @@ struct Segment: Hashable, Sendable {
   /// The number of bytes that the sender has room for, counted from `acknowledged`.
   var window = 0
   var bytes: [UInt8] = []
+  /// Whether something in it was sent before. The wire does not show that.
+  var isRepeated = false
 
   /// The numbers that the segment occupies.
   var length: Int { bytes.count + (isSyn ? 1 : 0) + (isFin ? 1 : 0) }

@@ -179,9 +179,9 @@ extension SimulatedKernel {
     let arrived = UDPSocket.Arrived(
       datagram: datagram, source: source, destination: destination, time: now)
     if destination.isOfSeveral {
-      for socket in receivers(of: arrived) { socket.arrived(arrived) }
+      for socket in receivers(of: arrived) where !socket.arrived(arrived) { network?.droppedDatagram(from: source, to: host) }
     } else if let socket = socket(from: source, to: destination) {
-      socket.arrived(arrived)
+      if !socket.arrived(arrived) { network?.droppedDatagram(from: source, to: host) }
     } else {
       let report = ICMPReport(errno: Errno.connectionRefused, flow: Flow(local: source, remote: destination))
       network?.send(

@@ -46,6 +46,8 @@ final class SimulatedNetwork {
   private(set) var names: [String: Int] = [:]
   private var hosts: [SocketAddress: Int] = [:]
   private var events = TimerQueue<Event>()
+  /// The number of packets that arrive later.
+  private(set) var packetsOnTheirWay = 0
   private var random: SplitMix
   /// The link of all pairs of hosts that have none of their own.
   var defaultLink = NetworkLink()
@@ -63,6 +65,14 @@ final class SimulatedNetwork {
     /// Whether it is cut, whichever link it has.
     var isCut = false
     var state = LinkState()
+    var counters = NetworkCounters()
+
+    /// Sends a packet, and counts it.
+    mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix) -> LinkState.Fate {
+      let fate = state.send(packet, over: link, at: now, &random)
+      counters.sent(packet, arrivals: fate.arrivals.count)
+      return fate
+    }
   }
 
   init(now: Int64, seed: UInt64) {
@@ -182,6 +192,22 @@ final class SimulatedNetwork {
     return link
   }
 
+  // MARK: Counters
+
+  /// What all links have carried.
+  var counters: NetworkCounters { links.values.reduce(into: NetworkCounters()) { $0 += $1.counters } }
+
+  /// What the link from one host to another has carried.
+  func counters(from: Int, to: Int) -> NetworkCounters { links[Way(from: from, to: to)]?.counters ?? NetworkCounters() }
+
+  /// A datagram has arrived at a socket without room.
+  func droppedDatagram(from source: SocketAddress, to host: Int) {
+    guard let sender = destination(source, from: host), sender != host else { return }
+    links[Way(from: sender, to: host), default: Link()].counters.droppedDatagrams += 1
+  }
+
+  // MARK: Packets
+
   /// The host that has an address; the sender for its own addresses; `nil` if there is none.
   private func destination(_ address: SocketAddress, from host: Int) -> Int? {
     if address.isLoopback { return host }
@@ -222,8 +248,7 @@ final class SimulatedNetwork {
 
   private func send(_ packet: Packet, from host: Int, to target: Int) -> Int64 {
     let link = link(from: host, to: target)
-    let way = Way(from: host, to: target)
-    let fate = links[way, default: Link()].state.send(packet, over: link, at: now, &random)
+    let fate = links[Way(from: host, to: target), default: Link()].send(packet, over: link, at: now, &random)
     observe?(PacketEvent(packet, isLost: fate.arrivals.isEmpty))
     for arrival in fate.arrivals { schedule(.arrival(packet, host: target), at: arrival) }
     return fate.departure
@@ -247,7 +272,10 @@ final class SimulatedNetwork {
   var nextTime: Int64? { events.earliest }
 
   @discardableResult
-  func schedule(_ event: Event, at time: Int64) -> TimerQueue<Event>.Key { events.insert(at: max(time, now), event) }
+  func schedule(_ event: Event, at time: Int64) -> TimerQueue<Event>.Key {
+    if case .arrival = event { packetsOnTheirWay += 1 }
+    return events.insert(at: max(time, now), event)
+  }
 
   func cancel(_ key: TimerQueue<Event>.Key) { events.remove(key) }
 
@@ -256,7 +284,9 @@ final class SimulatedNetwork {
     while let event = events.popDue(at: now) {
       switch event {
       // A host that has started anew gets packets to its earlier connections, too: it resets them.
-      case .arrival(let packet, let host): kernel(of: host)?.receive(packet)
+      case .arrival(let packet, let host):
+        packetsOnTheirWay -= 1
+        kernel(of: host)?.receive(packet)
       case .timer(let socket, let kernel): kernel.timerFired(of: socket)
       case .forget(let flow, let kernel): kernel.forget(flow)
       case .departure(let socket, let count): socket.departed(count)

@@ -52,7 +52,7 @@ extension TCPMachine {
     if segment.isSyn {
       // The acknowledgement of the peer's SYN was lost, or the peer has forgotten this connection.
       if state == .synReceived, segment.acknowledged == nil {
-        return emitSyn()
+        return emitSyn(isRepeated: true)
       }
       // The answer to an end that has opened the connection at the same time has what an acknowledgement has.
       if state != .synReceived { return acknowledge() }
@@ -155,7 +155,7 @@ extension TCPMachine {
   mutating func repair() {
     measured = nil
     if unacknowledged == 0 {
-      emitSyn()
+      emitSyn(isRepeated: true)
     } else {
       emit(from: unacknowledged, to: min(unacknowledged + segmentSize, dataEnd, max(sent, unacknowledged)))
     }

@@ -270,9 +270,10 @@ struct TCPMachine {
   }
 
   /// Sends the first segment, or the answer to the peer's, also once more.
-  mutating func emitSyn() {
+  mutating func emitSyn(isRepeated: Bool = false) {
     effects.segments.append(
-      Segment(isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiveBuffer))
+      Segment(
+        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiveBuffer, isRepeated: isRepeated))
   }
 
   /// Takes the numbers of the peer's first segment.
@@ -331,7 +332,8 @@ struct TCPMachine {
     let bytes = outgoing.copy((first - base)..<(last - base))
     let window = openWindow()
     effects.segments.append(
-      Segment(isFin: isLast, sequence: first, acknowledged: expected, window: window, bytes: bytes))
+      Segment(
+        isFin: isLast, sequence: first, acknowledged: expected, window: window, bytes: bytes, isRepeated: first < sent))
     sent = max(sent, last + (isLast ? 1 : 0))
   }
 }

@@ -112,10 +112,12 @@ final class UDPSocket: SimulatedSocket {
   // MARK: Queues
 
   /// A datagram has arrived.
-  func arrived(_ arrived: Arrived) {
+  ///
+  /// - Returns: Whether there is room for it.
+  func arrived(_ arrived: Arrived) -> Bool {
     if queuedBytes >= receiveBuffer {
       dropped &+= 1
-      return
+      return false
     }
     var arrived = arrived
     arrived.hasPacketInfo =
@@ -125,6 +127,7 @@ final class UDPSocket: SimulatedSocket {
     queue.append(arrived)
     queuedBytes += arrived.datagram.bytes.count + Self.overhead
     wake(.readable)
+    return true
   }
 
   /// Takes the first datagram out of the queue.

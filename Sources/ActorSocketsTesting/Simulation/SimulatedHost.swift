@@ -63,7 +63,7 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   public func run<Result: Sendable>(_ program: @escaping @Sendable () async throws -> Result) async throws -> Result {
     let outcome = HostOutcome<Result>()
     let error = SimulationError(.crashed, "\(name) has crashed")
-    thread.launch(on: number, onCrash: { outcome.set(.failure(error)) }) { ends in
+    thread.launch(.run, on: number, onCrash: { outcome.set(.failure(error)) }) { ends in
       outcome.task = Task {
         let result: Swift.Result<Result, any Error>
         do { result = .success(try await program()) } catch { result = .failure(error) }

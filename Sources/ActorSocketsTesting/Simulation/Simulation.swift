@@ -165,10 +165,12 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
     let result = Locked<Swift.Result<Result, any Error>?>(nil)
     self.result = result
     task = thread.enter {
-      Task {
-        let outcome: Swift.Result<Result, any Error>
-        do { outcome = .success(try await body()) } catch { outcome = .failure(error) }
-        result.withLock { $0 = outcome }
+      thread.withMark(ofProgram: .body) { _ in
+        Task {
+          let outcome: Swift.Result<Result, any Error>
+          do { outcome = .success(try await body()) } catch { outcome = .failure(error) }
+          result.withLock { $0 = outcome }
+        }
       }
     }
   }

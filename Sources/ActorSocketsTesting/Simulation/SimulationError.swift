@@ -11,6 +11,8 @@ public struct SimulationError: Error, CustomStringConvertible {
     case timeLimit
     /// The host of the program has crashed, or was down.
     case crashed
+    /// The programs have left something: ``Simulation/assertQuiet(within:)``.
+    case leftovers
     /// The simulation has run before. Create a new one.
     case alreadyRan
     /// The simulation was started by a simulated program.
@@ -23,8 +25,8 @@ public struct SimulationError: Error, CustomStringConvertible {
   public let code: Code
   /// When it happened, since the beginning of the simulation.
   public let time: Duration
-  /// The sockets whose operations waited then, and what waited; a line for each socket. The numbers of connections differ from run to
-  /// run.
+  /// The sockets whose operations waited then, and what waited; a line for each socket. With `.leftovers`, what was left. The numbers of
+  /// connections differ from run to run.
   public let waiting: [String]
   private let reason: String
 
@@ -35,9 +37,10 @@ public struct SimulationError: Error, CustomStringConvertible {
     self.waiting = waiting
   }
 
-  /// A sentence, and what waits.
+  /// A sentence, and what waits or was left.
   public var description: String {
-    waiting.isEmpty ? reason : "\(reason); these wait:" + waiting.map { "\n  \($0)" }.joined()
+    if waiting.isEmpty { return reason }
+    return reason + (code == .leftovers ? ":" : "; these wait:") + waiting.map { "\n  \($0)" }.joined()
   }
 }
 

@@ -15,16 +15,23 @@ extension VirtualThread {
   /// Starts a program on a host.
   ///
   /// - Parameters:
+  ///   - kind: How the program was started.
   ///   - host: The host's number.
   ///   - onCrash: Called once if the host crashes before `ends` is called, or at once if it is down.
   ///   - make: Makes the task of the program. It is given the function to call when the program has ended.
-  func launch(on host: Int, onCrash: @escaping () -> Void, _ make: (_ ends: @escaping @Sendable () -> Void) -> Void) {
+  func launch(
+    _ kind: ProgramMark.Kind, on host: Int, onCrash: @escaping () -> Void,
+    _ make: (_ ends: @escaping @Sendable () -> Void) -> Void
+  ) {
     if hosts[host].state == .crashed { return onCrash() }
     let key = hosts[host].onCrash(onCrash)
     onBehalf(of: host) {
-      make { [weak self] in
-        // Called by the program's task, so on this thread.
-        self?.hosts[host].crashHandlers[key] = nil
+      withMark(ofProgram: kind) { mark in
+        make { [weak self, weak mark] in
+          // Called by the program's task, so on this thread.
+          self?.hosts[host].crashHandlers[key] = nil
+          mark?.hasEnded = true
+        }
       }
     }
   }
@@ -63,7 +70,7 @@ extension VirtualThread {
   /// Starts the program that a host runs whenever it starts.
   func runProgram(of host: Int) {
     guard let program = hosts[host].program else { return }
-    launch(on: host) {
+    launch(.start, on: host) {
     } _: { ends in
       Task {
         defer { ends() }

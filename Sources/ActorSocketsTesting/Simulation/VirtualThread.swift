@@ -77,6 +77,8 @@ internal import Synchronization
   var hosts = [VirtualHost(VirtualThread.ownHost)]
   let network: SimulatedNetwork
   let place: SimulatedDescriptors.Place
+  /// What the programs have left, if they have.
+  var remains = ProgramRemains()
   /// The next event of the network, if it is in the schedule.
   private var networkTimer: (key: TimerQueue<Work>.Key, time: Int64)?
   /// Whether an event of the network that is due is in the schedule.
@@ -136,7 +138,9 @@ internal import Synchronization
   /// Adds a job that becomes ready after a time, in nanoseconds.
   func add(_ job: UnownedJob, after delay: Int64) {
     let owner = owner(of: .timer(job)) ?? currentOwner
-    schedule.add(Work(kind: .timer(job), owner: owner), at: instant(schedule.now, plus: max(0, delay)))
+    let time = instant(schedule.now, plus: max(0, delay))
+    if let task = VirtualClock.currentTask { remains.fallsAsleep(task, until: time, of: owner) }
+    schedule.add(Work(kind: .timer(job), owner: owner), at: time)
   }
 
   /// The host for which work runs. Notes its task if that is new: it belongs to the host that adds it.
@@ -144,6 +148,7 @@ internal import Synchronization
   /// - Returns: `nil` if the work does not belong to the simulation.
   private func owner(of kind: Kind) -> HostLife? {
     guard let number = kind.task else { return currentOwner }
+    remains.wakes(number)
     if let task = known[number] { return task.owner }
     let first = firstTask ?? number
     firstTask = first

@@ -1,0 +1,113 @@
+// What the programs of a simulation leave when they end, as far as only the simulation knows it: tasks.
+//
+// Nothing says when a task ends. Two facts stand for it:
+// - A task that sleeps runs again only if something resumes it, and then it is added to the schedule. So a task sleeps from the time when
+//   it asks for a timer until it is added. The timer of a sleep that was cancelled stays in the schedule, and is not a task that sleeps.
+// - Each program has a mark, a task-local value. `Task.init` copies the values of the task that calls it, and a task lets go of its values
+//   when it ends. So references to the mark, other than the ones of the list and of the program itself, are tasks that have not ended. Tasks
+//   of a task group end before the one that made the group; `Task.detached` copies nothing, so its tasks count only while they sleep.
+
+/// A program of a simulation, as each of its tasks knows it.
+final class ProgramMark: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): `owner` and `kind` never change. The rest is used by the simulation's thread only.
+
+  /// How a program was started.
+  enum Kind {
+    /// It is the body of the simulation.
+    case body
+    /// By `SimulatedHost.run`.
+    case run
+    /// By `SimulatedHost.start`.
+    case start
+  }
+
+  let kind: Kind
+  let owner: HostLife
+  var hasEnded = false
+
+  /// The program to which the current task belongs.
+  @TaskLocal static var current: ProgramMark?
+
+  /// Which program that is. A reference to it would count as one of a task.
+  @inline(never)
+  static var currentID: ObjectIdentifier? { current.map { ObjectIdentifier($0) } }
+
+  init(_ kind: Kind, of owner: HostLife) {
+    self.kind = kind
+    self.owner = owner
+  }
+}
+
+/// The tasks of a simulation that sleep, and its programs.
+struct ProgramRemains {
+  /// The programs that have tasks, in the order of their starts.
+  private var programs: [ProgramMark] = []
+  /// How many programs there may be before those without tasks are removed.
+  private var limit = 64
+  private var sleeping: [UInt64: (until: Int64, owner: HostLife)] = [:]
+
+  // MARK: Events
+
+  /// A program starts.
+  mutating func starts(_ mark: ProgramMark) {
+    if programs.count >= limit {
+      removeFinished()
+      limit = max(64, 2 * programs.count)
+    }
+    programs.append(mark)
+  }
+
+  /// A task has asked for a timer.
+  mutating func fallsAsleep(_ task: UInt64, until time: Int64, of owner: HostLife) { sleeping[task] = (time, owner) }
+
+  /// A task is ready to run.
+  mutating func wakes(_ task: UInt64) { if !sleeping.isEmpty { sleeping[task] = nil } }
+
+  // MARK: What is left
+
+  /// A program that is left.
+  struct Left {
+    let mark: ProgramMark
+    /// Whether the program itself has not ended.
+    let isRunning: Bool
+    /// The number of other tasks that it has started and that have not ended.
+    let tasks: Int
+  }
+
+  /// The programs that have tasks.
+  mutating func left() -> [Left] {
+    removeFinished()
+    let counts = references()
+    return zip(programs, counts).map { mark, count in
+      // A program itself has a reference while it runs.
+      Left(mark: mark, isRunning: !mark.hasEnded, tasks: max(0, count - (mark.hasEnded ? 0 : 1)))
+    }
+  }
+
+  /// The references to each program that the list does not have.
+  private mutating func references() -> [Int] {
+    // The compiler decides how many references this code itself has, so it also counts those to a mark that only the list has.
+    programs.append(ProgramMark(.body, of: HostLife(host: 0, life: 0)))
+    var counts: [Int] = []
+    for index in programs.indices { counts.append(Self.count(of: programs[index])) }
+    programs.removeLast()
+    let own = counts.removeLast()
+    return counts.map { $0 - own }
+  }
+
+  /// When the sleeps end that are under way, the earliest first.
+  var sleeps: [(until: Int64, owner: HostLife)] {
+    sleeping.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }.map(\.value)
+  }
+
+  private mutating func removeFinished() {
+    var kept: [ProgramMark] = []
+    for index in programs.indices where !programs[index].hasEnded || !isKnownUniquelyReferenced(&programs[index]) {
+      kept.append(programs[index])
+    }
+    programs = kept
+  }
+
+  @inline(never)
+  private static func count(of mark: ProgramMark) -> Int { Int(_getRetainCount(mark)) }
+}

@@ -1,0 +1,94 @@
+public import ActorSockets
+internal import EpollReactor
+internal import SocketSystem
+
+extension Simulation {
+  /// Checks that the programs have left nothing: no socket that was not closed, no task that waits, no program that runs, no deadline, no
+  /// byte and no packet on its way. Call it at the end of the simulated program, when everything is closed.
+  ///
+  /// ```swift
+  /// await connection.close()
+  /// await listener.close()
+  /// try await simulation.assertQuiet()
+  /// ```
+  ///
+  /// Ends of connections travel, and peers answer them. So it waits in virtual time until nothing is left, and fails if that takes too
+  /// long. What ends by itself until then is not left over.
+  ///
+  /// These do not count: the program that calls it, an idle ``Reactor``, a connection in TIME_WAIT, what a crash has stopped, and tasks of
+  /// `Task.detached` that wait for something else than time or a socket. A server that a host was given with ``SimulatedHost/start(_:)`` and
+  /// that still runs does count: end it first.
+  ///
+  /// *Cancellation* ends the wait with `CancellationError`.
+  ///
+  /// - Parameter time: How long it waits in virtual time, from zero on; five seconds by default.
+  /// - Throws: ``SimulationError`` with the code `.leftovers`, which lists what is left; `CancellationError`.
+  public func assertQuiet(within time: Duration = .seconds(5)) async throws {
+    let thread = VirtualThread.required
+    let end = thread.elapsed + max(0, time.clampedNanoseconds)
+    var step: Int64 = 1_000_000
+    while true {
+      // What is ready now runs first: a task that was cancelled ends.
+      for _ in 0..<Self.yields { await Task.yield() }
+      let leftovers = thread.leftovers
+      if leftovers.isEmpty { return }
+      if thread.elapsed >= end {
+        let count = leftovers.count == 1 ? "something is" : "\(leftovers.count) things are"
+        let reason = "seed \(seed), at \(SimulationTrace.seconds(thread.elapsed)): \(count) left over"
+        throw SimulationError(.leftovers, reason, at: thread.elapsed, waiting: leftovers)
+      }
+      try await ContinuousClock().sleep(for: .nanoseconds(min(step, end - thread.elapsed)))
+      step = min(2 * step, 100_000_000)
+    }
+  }
+
+  /// How often other work is let run before anything counts as left over.
+  private static let yields = 20
+}
+
+extension VirtualThread {
+  /// Makes a program, whose tasks have a mark.
+  func withMark<Result>(ofProgram kind: ProgramMark.Kind, _ make: (ProgramMark) -> Result) -> Result {
+    let mark = ProgramMark(kind, of: currentOwner)
+    remains.starts(mark)
+    return ProgramMark.$current.withValue(mark) { make(mark) }
+  }
+
+  /// What is left, apart from the program that asks; a line for each thing.
+  var leftovers: [String] {
+    let caller = ProgramMark.currentID
+    var lines: [String] = []
+    for left in remains.left() where isAlive(left.mark.owner) {
+      let host = hosts[left.mark.owner.host].name
+      if left.isRunning, ObjectIdentifier(left.mark) != caller, left.mark.kind != .body {
+        lines.append("\(host): \(left.mark.kind.program) still runs")
+      }
+      if left.tasks > 0 {
+        let tasks = left.tasks == 1 ? "a task has" : "\(left.tasks) tasks have"
+        lines.append("\(host): \(tasks) not ended that \(left.mark.kind.program) started")
+      }
+    }
+    for sleep in remains.sleeps where isAlive(sleep.owner) {
+      lines.append("\(hosts[sleep.owner.host].name): a task sleeps until \(SimulationTrace.seconds(sleep.until - Self.start))")
+    }
+    for driver in drivers where isAlive(driver.owner) {
+      guard let loop = driver.loop else { continue }
+      let host = hosts[driver.owner.host].name
+      lines += loop.waiting.map { "\(host): \($0)" }
+      if let deadline = loop.nextDeadline {
+        lines.append("\(host): a socket has a deadline at \(SimulationTrace.seconds(deadline - Self.start))")
+      }
+    }
+    return lines + network.leftovers(hosts.map(\.name))
+  }
+}
+
+extension ProgramMark.Kind {
+  fileprivate var program: String {
+    switch self {
+    case .body: "the body of the simulation"
+    case .run: "a program of `run`"
+    case .start: "the program of `start`"
+    }
+  }
+}
