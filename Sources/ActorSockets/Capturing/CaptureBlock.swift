@@ -3,15 +3,15 @@
 // A block is its type, its length, its body, options, and its length again. Bodies and options are padded to multiples of 4 bytes.
 
 /// Encodes the blocks of a capture file.
-enum CaptureBlock {
+package enum CaptureBlock {
   /// The direction of a packet: the first two bits of epb_flags.
-  enum Direction: UInt32 {
+  package enum Direction: UInt32 {
     case inbound = 1
     case outbound = 2
   }
 
   /// The beginning of a file with one interface: a Section Header Block and an Interface Description Block.
-  static var header: [UInt8] {
+  package static var header: [UInt8] {
     var section: [UInt8] = []
     section.append(little: 0x1a2b_3c4d as UInt32)
     section.append(little: 1 as UInt16)
@@ -39,7 +39,7 @@ enum CaptureBlock {
   ///   - direction: The direction of the packet.
   ///   - comment: A text for people, at most 65,535 bytes.
   /// - Returns: The block.
-  static func packet(_ packet: [UInt8], at time: Int64, _ direction: Direction, comment: String?) -> [UInt8] {
+  package static func packet(_ packet: [UInt8], at time: Int64, _ direction: Direction, comment: String?) -> [UInt8] {
     var body: [UInt8] = []
     body.reserveCapacity(packet.count + 64 + (comment?.utf8.count ?? 0))
     body.append(little: 0 as UInt32)

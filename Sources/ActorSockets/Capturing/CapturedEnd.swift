@@ -1,10 +1,10 @@
-internal import SocketSystem
+package import SocketSystem
 
 /// An address and a port of a captured packet.
-struct CapturedEnd: Equatable {
+package struct CapturedEnd: Equatable {
   /// 4 bytes for IPv4, 16 bytes for IPv6. Both ends of a packet have the same length.
-  var address: [UInt8]
-  var port: UInt16
+  package var address: [UInt8]
+  package var port: UInt16
 }
 
 extension CapturedEnd {
@@ -35,7 +35,8 @@ extension CapturedEnd {
     return isAccepted ? (accepting, connecting) : (connecting, accepting)
   }
 
-  private init?(_ address: SocketAddress) {
+  /// Creates the end with an address; `nil` for a unix address.
+  package init?(_ address: SocketAddress) {
     switch address {
     case .ipv4(let ipv4, let port): self.init(address: ipv4.bytes, port: port)
     case .ipv6(let ipv6, let port): self.init(address: ipv6.bytes, port: port)

@@ -1,120 +1,80 @@
-// The IP and TCP headers of a captured packet: RFC 791, RFC 8200, RFC 9293. The network never had these packets, so the headers
-// contain only what programs that read captures need. The checksums are right.
+// The TCP header of a captured packet: RFC 9293. The network never had the packets of real connections, so their headers contain only what
+// programs that read captures need. The checksums are right.
+
+internal import SocketSystem
 
 /// A TCP segment without its bytes.
-struct CapturedPacket {
+package struct CapturedPacket {
   /// The flags of a TCP header.
-  struct Flags: OptionSet {
-    let rawValue: UInt8
-    static let finish = Flags(rawValue: 1)
-    static let synchronize = Flags(rawValue: 2)
-    static let reset = Flags(rawValue: 4)
-    static let push = Flags(rawValue: 8)
-    static let acknowledge = Flags(rawValue: 16)
+  package struct Flags: OptionSet {
+    package let rawValue: UInt8
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+    package static let finish = Flags(rawValue: 1)
+    package static let synchronize = Flags(rawValue: 2)
+    package static let reset = Flags(rawValue: 4)
+    package static let push = Flags(rawValue: 8)
+    package static let acknowledge = Flags(rawValue: 16)
   }
 
-  var source: CapturedEnd
-  var destination: CapturedEnd
-  var sequence: UInt32
+  package var source: CapturedEnd
+  package var destination: CapturedEnd
+  package var sequence: UInt32
   /// The next byte that is expected from the other side. Not sent without the flag `acknowledge`.
-  var acknowledgement: UInt32
-  var flags: Flags
+  package var acknowledgement: UInt32
+  package var flags: Flags
+  /// The window, in units of the scale. The largest window by default, so that no segment is beyond it.
+  package var window: UInt16
+  /// What a SYN says about later windows: they count in units of 2 to the power of this, RFC 7323.
+  package var windowScale: UInt8
+  /// What a SYN says about the most bytes of a segment; `nil` for what fits into the largest packet.
+  package var segmentSize: UInt16?
 
   /// The number of bytes of the largest packet, IP header included.
   static let largest = 65_535
   private static let tcpHeader = 20
 
-  /// The largest number of bytes that a packet between addresses of this length carries.
-  static func largestPayload(addressLength: Int) -> Int { largest - ipHeader(addressLength) - tcpHeader }
+  package init(
+    source: CapturedEnd, destination: CapturedEnd, sequence: UInt32, acknowledgement: UInt32, flags: Flags,
+    window: UInt16 = .max, windowScale: UInt8 = 14, segmentSize: UInt16? = nil
+  ) {
+    self.source = source
+    self.destination = destination
+    self.sequence = sequence
+    self.acknowledgement = acknowledgement
+    self.flags = flags
+    self.window = window
+    self.windowScale = windowScale
+    self.segmentSize = segmentSize
+  }
 
-  private static func ipHeader(_ addressLength: Int) -> Int { addressLength == 4 ? 20 : 40 }
+  /// The largest number of bytes that a packet between addresses of this length carries.
+  static func largestPayload(addressLength: Int) -> Int { largest - CapturedIPHeader.length(addressLength) - tcpHeader }
 
   /// Encodes the packet.
-  func encoded(_ payload: Span<UInt8>) -> [UInt8] {
+  package func encoded(_ payload: Span<UInt8>) -> [UInt8] {
     let options = flags.contains(.synchronize) ? handshakeOptions : []
-    let length = Self.tcpHeader + options.count + payload.count
-    var packet: [UInt8] = []
-    packet.reserveCapacity(Self.ipHeader(source.address.count) + length)
-    appendIPHeader(to: &packet, length)
+    let header = CapturedIPHeader(source: source.address, destination: destination.address, protocolNumber: 6)
+    var packet = header.encoded(Self.tcpHeader + options.count + payload.count)
     let start = packet.count
-    packet.append(big: source.port)
-    packet.append(big: destination.port)
-    packet.append(big: sequence)
-    packet.append(big: flags.contains(.acknowledge) ? acknowledgement : 0)
+    packet.reserveCapacity(start + Self.tcpHeader + options.count + payload.count)
+    packet += source.port.bigEndianBytes + destination.port.bigEndianBytes
+    packet += sequence.bigEndianBytes
+    packet += (flags.contains(.acknowledge) ? acknowledgement : 0).bigEndianBytes
     // The length of the header in words of 4 bytes.
-    packet.append(UInt8((Self.tcpHeader + options.count) / 4) << 4)
-    packet.append(flags.rawValue)
-    // The largest window. The options scale it to 1 GiB, so that no segment is beyond it.
-    packet.append(big: UInt16.max)
-    packet.append(big: 0 as UInt16)
-    packet.append(big: 0 as UInt16)
+    packet += [UInt8((Self.tcpHeader + options.count) / 4) << 4, flags.rawValue]
+    packet += window.bigEndianBytes
+    // The checksum, which is set below, and no urgent data.
+    packet += [0, 0, 0, 0]
     packet.append(copying: options.span)
     packet.append(copying: payload)
-    // The pseudo header: the addresses, the protocol and the length.
-    var sum = UInt64(6 + length)
-    sum += Self.sum(of: source.address.span) + Self.sum(of: destination.address.span)
-    sum += Self.sum(of: packet.span.extracting(start..<packet.count))
-    packet.set(big: Self.checksum(sum), at: start + 16)
+    let checksum = header.checksum(of: packet.span.extracting(start..<packet.count))
+    packet.replaceSubrange(start + 16..<start + 18, with: checksum.bigEndianBytes)
     return packet
   }
 
-  private func appendIPHeader(to packet: inout [UInt8], _ length: Int) {
-    if source.address.count == 4 {
-      // Version 4, 5 words, no service class.
-      packet.append(big: 0x4500 as UInt16)
-      packet.append(big: UInt16(20 + length))
-      // No identification, because "don't fragment" is set: RFC 6864.
-      packet.append(big: 0x0000_4000 as UInt32)
-      // 64 hops, TCP, and the checksum, which is set below.
-      packet.append(big: 0x4006_0000 as UInt32)
-      packet += source.address + destination.address
-      packet.set(big: Self.checksum(Self.sum(of: packet.span)), at: 10)
-    } else {
-      packet.append(big: 0x6000_0000 as UInt32)
-      packet.append(big: UInt16(length))
-      // TCP, 64 hops.
-      packet.append(big: 0x0640 as UInt16)
-      packet += source.address + destination.address
-    }
-  }
-
-  /// The maximum segment size, and a window scale of 14, the largest: RFC 7323.
+  /// The maximum segment size, and the window scale.
   private var handshakeOptions: [UInt8] {
-    let size = Self.largestPayload(addressLength: source.address.count)
-    return [2, 4, UInt8(size >> 8), UInt8(size & 0xff), 1, 3, 3, 14]
-  }
-
-  /// The sum of the 16-bit words, the last of which may lack a byte: RFC 1071.
-  private static func sum(of bytes: Span<UInt8>) -> UInt64 {
-    var sum: UInt64 = 0
-    var index = 0
-    while index + 1 < bytes.count {
-      sum += UInt64(bytes[index]) << 8 | UInt64(bytes[index + 1])
-      index += 2
-    }
-    return index < bytes.count ? sum + UInt64(bytes[index]) << 8 : sum
-  }
-
-  private static func checksum(_ sum: UInt64) -> UInt16 {
-    var sum = sum
-    while sum > 0xffff { sum = sum >> 16 + sum & 0xffff }
-    return ~UInt16(sum)
-  }
-}
-
-extension [UInt8] {
-  fileprivate mutating func append(big number: UInt16) {
-    append(UInt8(number >> 8))
-    append(UInt8(number & 0xff))
-  }
-
-  fileprivate mutating func append(big number: UInt32) {
-    append(big: UInt16(number >> 16))
-    append(big: UInt16(truncatingIfNeeded: number))
-  }
-
-  fileprivate mutating func set(big number: UInt16, at index: Int) {
-    self[index] = UInt8(number >> 8)
-    self[index + 1] = UInt8(number & 0xff)
+    let size = segmentSize ?? UInt16(Self.largestPayload(addressLength: source.address.count))
+    return [2, 4] + size.bigEndianBytes + [1, 3, 3, windowScale]
   }
 }

@@ -179,7 +179,9 @@ extension SimulatedKernel {
     let arrived = UDPSocket.Arrived(
       datagram: datagram, source: source, destination: destination, time: now)
     if destination.isOfSeveral {
-      for socket in receivers(of: arrived) where !socket.arrived(arrived) { network?.droppedDatagram(from: source, to: host) }
+      for socket in receivers(of: arrived) where !socket.arrived(arrived) {
+        network?.droppedDatagram(from: source, to: host)
+      }
     } else if let socket = socket(from: source, to: destination) {
       if !socket.arrived(arrived) { network?.droppedDatagram(from: source, to: host) }
     } else {

@@ -4,6 +4,7 @@ extension SimulatedNetwork {
   /// The sockets that are open, the connections that have not ended, and the packets on their way; a line for each thing.
   ///
   /// - Parameter names: The names of the hosts.
+  /// - Returns: The lines.
   func leftovers(_ names: [String]) -> [String] {
     var lines: [String] = []
     for (host, name) in names.enumerated() { lines += kernel(of: host)?.leftovers.map { "\(name): \($0)" } ?? [] }
@@ -29,14 +30,19 @@ extension SimulatedSocket {
     let place = local.map { "\($0)" } ?? "no address"
     if isListening { return "the listener on \(place) is not closed" }
     if self is UDPSocket { return "the UDP socket on \(place) is not closed\(unread)" }
-    guard let connection = self as? TCPSocket, let remote = remote else { return "a socket without a connection is not closed" }
+    guard let connection = self as? TCPSocket, let remote = remote else {
+      return "a socket without a connection is not closed"
+    }
     let name = "the connection from \(place) to \(remote)"
     if number != nil { return "\(name) is not closed\(unread)" }
-    if connection.machine.isOrphan { return "\(name) is closed, but its peer has not acknowledged that or not closed its end" }
+    if connection.machine.isOrphan {
+      return "\(name) is closed, but its peer has not acknowledged that or not closed its end"
+    }
     return "\(name) was not accepted\(unread)"
   }
 
   private var unread: String {
-    receivableBytes == 0 ? "" : receivableBytes == 1 ? "; a byte was not read" : "; \(receivableBytes) bytes were not read"
+    receivableBytes == 0
+      ? "" : receivableBytes == 1 ? "; a byte was not read" : "; \(receivableBytes) bytes were not read"
   }
 }

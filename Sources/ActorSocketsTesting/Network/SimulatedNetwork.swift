@@ -52,6 +52,10 @@ final class SimulatedNetwork {
   /// The link of all pairs of hosts that have none of their own.
   var defaultLink = NetworkLink()
   private var links: [Way: Link] = [:]
+  /// The middleboxes on the ways between two hosts, the lower number first.
+  private var middleboxes: [Way: MiddleboxState] = [:]
+  /// What records packets.
+  var recorders: [PacketRecorder] = []
 
   private struct Way: Hashable {
     let from: Int
@@ -64,11 +68,15 @@ final class SimulatedNetwork {
     var own: NetworkLink?
     /// Whether it is cut, whichever link it has.
     var isCut = false
+    /// What chaos does to it for a while.
+    var disturbance = LinkDisturbance()
     var state = LinkState()
     var counters = NetworkCounters()
 
     /// Sends a packet, and counts it.
-    mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix) -> LinkState.Fate {
+    mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix)
+      -> LinkState.Fate
+    {
       let fate = state.send(packet, over: link, at: now, &random)
       counters.sent(packet, arrivals: fate.arrivals.count)
       return fate
@@ -184,12 +192,28 @@ final class SimulatedNetwork {
     links[way] = known
   }
 
-  /// The link from one host to another.
+  /// The link from one host to another, as the program has set it.
   func link(from: Int, to: Int) -> NetworkLink {
     guard let known = links[Way(from: from, to: to)] else { return defaultLink }
     var link = known.own ?? defaultLink
     if known.isCut { link.isCut = true }
     return link
+  }
+
+  /// Changes what chaos does to the link from one host to another.
+  func disturb(from: Int, to: Int, _ change: (inout LinkDisturbance) -> Void) {
+    change(&links[Way(from: from, to: to), default: Link()].disturbance)
+  }
+
+  /// The link from one host to another, as packets find it.
+  func disturbedLink(from: Int, to: Int) -> NetworkLink {
+    let link = link(from: from, to: to)
+    return links[Way(from: from, to: to)]?.disturbance.applied(to: link) ?? link
+  }
+
+  /// Puts a middlebox between two hosts, or takes it away.
+  func setMiddlebox(_ middlebox: Middlebox?, between one: Int, and other: Int) {
+    middleboxes[Way(from: min(one, other), to: max(one, other))] = middlebox.map { MiddleboxState($0) }
   }
 
   // MARK: Counters
@@ -226,7 +250,7 @@ final class SimulatedNetwork {
   func segmentSize(of flow: Flow, on host: Int) -> Int {
     let headers = flow.remote.isIPv4 ? 52 : 72
     guard let peer = destination(flow.remote, from: host), peer != host else { return 65_535 - headers }
-    let mtu = min(link(from: host, to: peer).mtu, link(from: peer, to: host).mtu)
+    let mtu = min(disturbedLink(from: host, to: peer).mtu, disturbedLink(from: peer, to: host).mtu)
     return max(536, min(mtu, 65_535) - headers)
   }
 
@@ -246,11 +270,29 @@ final class SimulatedNetwork {
     return send(packet, from: host, to: target)
   }
 
-  private func send(_ packet: Packet, from host: Int, to target: Int) -> Int64 {
-    let link = link(from: host, to: target)
-    let fate = links[Way(from: host, to: target), default: Link()].send(packet, over: link, at: now, &random)
+  /// Sends a packet to a host. The middlebox between the hosts does not see the packets that it sends itself.
+  private func send(_ packet: Packet, from host: Int, to target: Int, passesMiddlebox: Bool = true) -> Int64 {
+    let way = Way(from: host, to: target)
+    let link = disturbedLink(from: host, to: target)
+    var fate = links[way, default: Link()].send(packet, over: link, at: now, &random)
+    let boxes = Way(from: min(host, target), to: max(host, target))
+    var verdict = MiddleboxState.Verdict.pass
+    if !middleboxes.isEmpty, passesMiddlebox, !fate.arrivals.isEmpty {
+      verdict = middleboxes[boxes]?.verdict(on: packet, at: now) ?? .pass
+    }
+    if verdict != .pass {
+      fate.arrivals = []
+      links[way]?.counters.lostPackets += 1
+    }
     observe?(PacketEvent(packet, isLost: fate.arrivals.isEmpty))
+    for recorder in recorders {
+      recorder.record(
+        packet, from: host, to: target, mtu: link.mtu, at: now - VirtualThread.start, arrivals: fate.arrivals.count)
+    }
     for arrival in fate.arrivals { schedule(.arrival(packet, host: target), at: arrival) }
+    if verdict == .reset, case .segment(let segment) = packet.content {
+      _ = send(packet.reset(segment), from: target, to: host, passesMiddlebox: false)
+    }
     return fate.departure
   }
 

@@ -69,7 +69,8 @@ extension VirtualThread {
       }
     }
     for sleep in remains.sleeps where isAlive(sleep.owner) {
-      lines.append("\(hosts[sleep.owner.host].name): a task sleeps until \(SimulationTrace.seconds(sleep.until - Self.start))")
+      lines.append(
+        "\(hosts[sleep.owner.host].name): a task sleeps until \(SimulationTrace.seconds(sleep.until - Self.start))")
     }
     for driver in drivers where isAlive(driver.owner) {
       guard let loop = driver.loop else { continue }

@@ -79,6 +79,7 @@ internal import Synchronization
   let place: SimulatedDescriptors.Place
   /// What the programs have left, if they have.
   var remains = ProgramRemains()
+  var streams: RandomStreams
   /// The next event of the network, if it is in the schedule.
   private var networkTimer: (key: TimerQueue<Work>.Key, time: Int64)?
   /// Whether an event of the network that is due is in the schedule.
@@ -99,6 +100,7 @@ internal import Synchronization
     self.timeLimit = Self.start + max(0, min(timeLimit, .max - Self.start))
     schedule = VirtualSchedule(now: Self.start, seed: seed, isRandom: isRandom)
     trace = SimulationTrace()
+    streams = RandomStreams(seed: seed)
     network = SimulatedNetwork(now: Self.start, seed: seed)
     place = SimulatedDescriptors.Place(network)
     _ = network.addHost(Self.ownHost)
@@ -271,6 +273,7 @@ internal import Synchronization
     for work in schedule.removeTimers() { abandon(work) }
     while let work = schedule.next(until: .min) { abandon(work) }
     for number in hosts.indices { hosts[number].forgetProgram() }
+    for recorder in network.recorders { _ = recorder.finish() }
   }
 
   /// Keeps work that never runs.

@@ -62,7 +62,9 @@ import Testing
       #expect("\(simulation.counters(from: server, to: client))" == "1 packets (40 bytes), 1 reset")
       simulation.partition([client], from: [server])
       await expectError(.timedOut) {
-        _ = try await client.run { try await TCPConnection.connect(to: .host("10.0.0.2", port: 80), timeout: .seconds(4)) }
+        _ = try await client.run {
+          try await TCPConnection.connect(to: .host("10.0.0.2", port: 80), timeout: .seconds(4))
+        }
       }
       // At once, and after 1 and 3 seconds.
       let sent = simulation.counters(from: client, to: server)
@@ -79,7 +81,9 @@ import Testing
       server.pause()
       try await client.run {
         let sender = try UDPEndpoint.bind()
-        for _ in 0..<200 { try await sender.send([UInt8](repeating: 1, count: 1_000), to: Endpoint.host("10.0.0.2", port: 53)) }
+        for _ in 0..<200 {
+          try await sender.send([UInt8](repeating: 1, count: 1_000), to: Endpoint.host("10.0.0.2", port: 53))
+        }
         await sender.close()
       }
       try await simulation.clock.sleep(until: simulation.clock.now.advanced(by: .seconds(1)))

@@ -29,7 +29,9 @@ import Testing
     _ simulation: Simulation
   ) async throws -> (client: TCPConnection, server: TCPConnection, listener: TCPListener) {
     let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
-    let client = try await simulation.host("client").run { try await TCPConnection.connect(to: .host("server", port: 80)) }
+    let client = try await simulation.host("client").run {
+      try await TCPConnection.connect(to: .host("server", port: 80))
+    }
     return (client, try await listener.accept(), listener)
   }
 
@@ -37,7 +39,9 @@ import Testing
     let found = try await leftovers { simulation in
       simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(100)), loss: 0.1)
       let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
-      let server = Task { try await listener.serve { try await $0.write(utf8: "\(try await $0.read(upTo: 5).map(\.count) ?? 0)") } }
+      let server = Task {
+        try await listener.serve { try await $0.write(utf8: "\(try await $0.read(upTo: 5).map(\.count) ?? 0)") }
+      }
       try await simulation.host("client").run {
         let connection = try await TCPConnection.connect(to: .host("server", port: 80))
         try await connection.write(utf8: "hello", timeout: .seconds(100))
@@ -82,7 +86,9 @@ import Testing
   @Test func `A listener, and a connection that was not accepted`() async throws {
     let found = try await leftovers { simulation in
       let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
-      let client = try await simulation.host("client").run { try await TCPConnection.connect(to: .host("server", port: 80)) }
+      let client = try await simulation.host("client").run {
+        try await TCPConnection.connect(to: .host("server", port: 80))
+      }
       simulation.keep(client, listener)
     }
     #expect(found.contains("server: the listener on [::]:80 is not closed"), "\(found)")
@@ -118,9 +124,10 @@ import Testing
       }
     }
     withExtendedLifetime(continuation) {}
-    #expect(found == [
-      "worker: 2 tasks have not ended that a program of `run` started", "main: a task sleeps until 100.000000000 s",
-    ])
+    #expect(
+      found == [
+        "worker: 2 tasks have not ended that a program of `run` started", "main: a task sleeps until 100.000000000 s",
+      ])
   }
 
   @Test func `Programs that still run, unless they end in time`() async throws {
@@ -128,9 +135,13 @@ import Testing
       let found = try await leftovers { simulation in
         simulation.host("server").start { try await Task.sleep(for: .seconds(time)) }
       }
-      #expect(found == (time == 3 ? [] : [
-        "server: the program of `start` still runs", "server: a task sleeps until 60.000000000 s",
-      ]))
+      #expect(
+        found
+          == (time == 3
+            ? []
+            : [
+              "server: the program of `start` still runs", "server: a task sleeps until 60.000000000 s",
+            ]))
     }
   }
 
@@ -141,7 +152,9 @@ import Testing
         Task { try await Task.sleep(for: .seconds(1_000)) }
         try await TCPListener.bind(to: .port(80)).serve { _ = try await $0.readToEnd() }
       }
-      let client = try await simulation.host("client").run { try await TCPConnection.connect(to: .host("server", port: 80)) }
+      let client = try await simulation.host("client").run {
+        try await TCPConnection.connect(to: .host("server", port: 80))
+      }
       server.crash()
       simulation.keep(client)
     }

@@ -1,0 +1,54 @@
+internal import ActorSockets
+internal import SocketSystem
+
+/// A device on the way between two hosts that watches TCP connections: a NAT, a firewall or a load balancer.
+///
+/// ```swift
+/// simulation.setMiddlebox(.forgetsIdle(after: .seconds(300)), between: client, and: server)
+/// ```
+///
+/// It lets datagrams pass.
+public struct Middlebox: Hashable, Sendable {
+  /// What a middlebox does with a packet of a connection that it does not know.
+  public enum Unknown: Hashable, Sendable {
+    /// Drops it. Its sender hears nothing.
+    case drop
+    /// Drops it, and resets its sender's end of the connection.
+    case reset
+  }
+
+  enum Kind: Hashable {
+    case forgetsIdle(after: Int64, Unknown)
+    case dropsData
+  }
+
+  let kind: Kind
+
+  /// A middlebox that knows a connection from its first packet on, and forgets it when nothing has passed for a time, in either direction.
+  /// It does not know connections that are older than itself, as one that was restarted.
+  ///
+  /// Keep-alive prevents the forgetting, if it is more frequent: ``TCPConnection/Liveness``.
+  ///
+  /// - Parameters:
+  ///   - time: The time without a packet after which it forgets a connection.
+  ///   - unknown: What it does with packets of connections that it does not know, or not any longer.
+  /// - Returns: The middlebox.
+  public static func forgetsIdle(after time: Duration, then unknown: Unknown = .drop) -> Middlebox {
+    Middlebox(kind: .forgetsIdle(after: time.clampedNanoseconds, unknown))
+  }
+
+  /// A middlebox that lets connections be made, and drops everything that they carry. So a peer seems to accept, and never answers.
+  public static let dropsData = Middlebox(kind: .dropsData)
+}
+
+extension Simulation {
+  /// Puts a middlebox on the way between two hosts, for both directions, in place of an earlier one. Within the simulated program only.
+  ///
+  /// - Parameters:
+  ///   - middlebox: The middlebox; `nil` for none.
+  ///   - one: A host.
+  ///   - other: The other host.
+  public func setMiddlebox(_ middlebox: Middlebox?, between one: SimulatedHost, and other: SimulatedHost) {
+    VirtualThread.required.network.setMiddlebox(middlebox, between: one.number, and: other.number)
+  }
+}

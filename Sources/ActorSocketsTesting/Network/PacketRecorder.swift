@@ -1,0 +1,119 @@
+// Writes the packets of a link into a capture file. The packets of a simulation have no headers, so this makes them.
+
+internal import ActorSockets
+internal import SocketSystem
+
+/// The capture of what two hosts send each other.
+final class PacketRecorder: Sendable {
+  private let file: BackgroundFile
+  /// The host whose packets go out; those of the other one come in.
+  private let first: Int
+  private let second: Int
+
+  /// The windows of segments count in units of 2 to the power of this, as they mostly do with Linux.
+  private static let windowScale: UInt8 = 7
+
+  /// Creates the file.
+  init(between first: Int, and second: Int, path: String) throws(SystemError) {
+    self.first = first
+    self.second = second
+    // A thread writes the file. Nothing is dropped, because the same seed must give the same file.
+    file = try BackgroundFile(
+      path: path, replacing: true, bufferSize: .max / 2, fileSize: .max / 2, header: CaptureBlock.header,
+      trailer: { _ in [] })
+  }
+
+  /// Records a packet, if it is one between the two hosts.
+  ///
+  /// - Parameters:
+  ///   - packet: The packet.
+  ///   - sender: The host that sends it.
+  ///   - receiver: The host to which it is on its way.
+  ///   - mtu: The largest packet of the link.
+  ///   - time: When it is sent, in nanoseconds.
+  ///   - arrivals: How often it arrives.
+  func record(_ packet: Packet, from sender: Int, to receiver: Int, mtu: Int, at time: Int64, arrivals: Int) {
+    let isOutbound = sender == first && receiver == second
+    guard isOutbound || (sender == second && receiver == first), let bytes = Self.encoded(packet, mtu: mtu) else {
+      return
+    }
+    let comment = arrivals == 0 ? "lost" : arrivals > 1 ? "arrives twice" : nil
+    file.append([CaptureBlock.packet(bytes, at: time, isOutbound ? .outbound : .inbound, comment: comment)])
+  }
+
+  /// Ends the recording, and waits until the file is complete.
+  ///
+  /// - Returns: Why it is not; `nil` if it is.
+  func finish() -> SystemError? {
+    let isDone = Locked(false)
+    let condition = Condition()
+    file.close {
+      isDone.withLock { $0 = true }
+      condition.signal()
+    }
+    isDone.wait(for: condition) { $0 ? () : nil }
+    return file.report.failure
+  }
+
+  // MARK: Packets
+
+  private static func encoded(_ packet: Packet, mtu: Int) -> [UInt8]? {
+    guard let source = CapturedEnd(packet.source), let destination = CapturedEnd(packet.destination) else { return nil }
+    switch packet.content {
+    case .segment(let segment): return encoded(segment, source, destination, mtu: mtu)
+    case .datagram(let datagram):
+      var header = CapturedIPHeader(source: source.address, destination: destination.address, protocolNumber: 17)
+      header.hopLimit = datagram.hopLimit
+      header.trafficClass = datagram.trafficClass
+      return encoded(datagram.bytes, from: source.port, to: destination.port, behind: header)
+    case .report(let report): return encoded(report, source, destination)
+    }
+  }
+
+  private static func encoded(
+    _ payload: [UInt8], from source: UInt16, to destination: UInt16, behind header: CapturedIPHeader
+  ) -> [UInt8] {
+    var bytes = source.bigEndianBytes + destination.bigEndianBytes + UInt16(8 + payload.count).bigEndianBytes + [0, 0]
+    bytes += payload
+    let checksum = header.checksum(of: bytes.span)
+    // A checksum of zero would mean that there is none.
+    bytes.replaceSubrange(6..<8, with: (checksum == 0 ? .max : checksum).bigEndianBytes)
+    return header.encoded(bytes.count) + bytes
+  }
+
+  private static func encoded(
+    _ segment: Segment, _ source: CapturedEnd, _ destination: CapturedEnd, mtu: Int
+  ) -> [UInt8] {
+    var flags: CapturedPacket.Flags = []
+    if segment.isFin { flags.insert(.finish) }
+    if segment.isSyn { flags.insert(.synchronize) }
+    if segment.isReset { flags.insert(.reset) }
+    if !segment.bytes.isEmpty { flags.insert(.push) }
+    if segment.acknowledged != nil { flags.insert(.acknowledge) }
+    // The window of a SYN is not scaled.
+    let window = segment.isSyn ? segment.window : (segment.window + (1 << Int(windowScale)) - 1) >> Int(windowScale)
+    let headers = source.address.count == 4 ? 40 : 60
+    let packet = CapturedPacket(
+      source: source, destination: destination, sequence: UInt32(truncatingIfNeeded: segment.sequence),
+      acknowledgement: UInt32(truncatingIfNeeded: segment.acknowledged ?? 0), flags: flags,
+      window: UInt16(clamping: window), windowScale: windowScale, segmentSize: UInt16(clamping: max(536, mtu - headers))
+    )
+    return packet.encoded(segment.bytes.span)
+  }
+
+  /// "Port unreachable", with the headers of the datagram that it is about: RFC 792, RFC 4443. The report does not know its bytes.
+  private static func encoded(_ report: ICMPReport, _ source: CapturedEnd, _ destination: CapturedEnd) -> [UInt8]? {
+    guard let sender = CapturedEnd(report.flow.local), let receiver = CapturedEnd(report.flow.remote) else {
+      return nil
+    }
+    let isIPv4 = source.address.count == 4
+    let header = CapturedIPHeader(
+      source: source.address, destination: destination.address, protocolNumber: isIPv4 ? 1 : 58)
+    let original = CapturedIPHeader(source: sender.address, destination: receiver.address, protocolNumber: 17)
+    var bytes: [UInt8] = [isIPv4 ? 3 : 1, isIPv4 ? 3 : 4, 0, 0, 0, 0, 0, 0]
+    bytes += encoded([], from: sender.port, to: receiver.port, behind: original)
+    let checksum = isIPv4 ? CapturedIPHeader.checksum(of: bytes.span) : header.checksum(of: bytes.span)
+    bytes.replaceSubrange(2..<4, with: checksum.bigEndianBytes)
+    return header.encoded(bytes.count) + bytes
+  }
+}

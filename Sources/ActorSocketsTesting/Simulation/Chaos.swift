@@ -1,0 +1,86 @@
+/// How often which faults happen while ``Simulation/withChaos(_:among:_:)`` runs.
+///
+/// ```swift
+/// var chaos = Chaos()
+/// chaos.weights[.crash] = 1
+/// try await simulation.withChaos(chaos) { try await runClients() }
+/// ```
+public struct Chaos: Hashable, Sendable {
+  /// What goes wrong.
+  public enum Fault: Hashable, Sendable, CaseIterable {
+    /// Packets take much longer.
+    case latency
+    /// Packets are lost.
+    case loss
+    /// Datagrams arrive twice.
+    case duplication
+    /// Datagrams arrive in another order.
+    case reordering
+    /// Links are cut.
+    case partition
+    /// Links carry only packets of 576 bytes. It concerns datagrams, and streams that are opened meanwhile.
+    case smallMTU
+    /// A host stands still: ``SimulatedHost/pause()``.
+    case pause
+    /// A host crashes, in one of the two ways, and restarts: ``SimulatedHost/crash(_:)``.
+    case crash
+  }
+
+  /// How long it takes from one fault to the next. Each time between the two is equally likely.
+  public var interval: ClosedRange<Duration>
+  /// How long a fault lasts. It is repaired after the longer time at the latest.
+  public var duration: ClosedRange<Duration>
+  /// How likely each fault is, as a share of the sum of all weights. What has no weight does not happen.
+  public var weights: [Fault: Double]
+  /// The longest time that a packet takes while a link has the fault `.latency`; half of it at least.
+  public var latency: Duration
+  /// The share of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
+  public var share: Double
+
+  /// Creates chaos with all faults but crashes, because a program must be made to survive these.
+  ///
+  /// - Parameters:
+  ///   - interval: How long it takes from one fault to the next, from zero on.
+  ///   - duration: How long a fault lasts, from zero on.
+  ///   - weights: How likely each fault is.
+  ///   - latency: The longest time that a packet takes while a link has the fault `.latency`.
+  ///   - share: The share of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
+  public init(
+    interval: ClosedRange<Duration> = .milliseconds(50)...(.seconds(1)),
+    duration: ClosedRange<Duration> = .milliseconds(10)...(.seconds(2)),
+    weights: [Fault: Double] = Chaos.withoutCrashes, latency: Duration = .milliseconds(500), share: Double = 0.3
+  ) {
+    self.interval = interval
+    self.duration = duration
+    self.weights = weights
+    self.latency = latency
+    self.share = share
+  }
+
+  /// All faults but crashes, each equally likely.
+  public static let withoutCrashes: [Fault: Double] = [
+    .latency: 1, .loss: 1, .duplication: 1, .reordering: 1, .partition: 1, .smallMTU: 1, .pause: 1,
+  ]
+}
+
+/// What chaos does to a link for a while. The link that the program has set stays as it is.
+struct LinkDisturbance: Hashable {
+  var latency: NetworkLink.Latency?
+  var loss = 0.0
+  var duplication = 0.0
+  var reordering = 0.0
+  var mtu: Int?
+  var isCut = false
+
+  /// A link as packets find it.
+  func applied(to link: NetworkLink) -> NetworkLink {
+    var link = link
+    if let latency { link.latency = latency }
+    link.loss = max(link.loss, loss)
+    link.duplication = max(link.duplication, duplication)
+    link.reordering = max(link.reordering, reordering)
+    if let mtu { link.mtu = min(link.mtu, mtu) }
+    if isCut { link.isCut = true }
+    return link
+  }
+}
