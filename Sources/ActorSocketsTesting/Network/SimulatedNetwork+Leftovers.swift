@@ -30,6 +30,7 @@ extension SimulatedSocket {
     let place = local.map { "\($0)" } ?? "no address"
     if isListening { return "the listener on \(place) is not closed" }
     if self is UDPSocket { return "the UDP socket on \(place) is not closed\(unread)" }
+    if self is UnixSocket { return "the unix socket with \(place) is not closed\(unread)" }
     guard let connection = self as? TCPSocket, let remote = remote else {
       return "a socket without a connection is not closed"
     }

@@ -1,4 +1,4 @@
-public import ActorSockets
+internal import ActorSockets
 internal import EpollReactor
 internal import SocketSystem
 
