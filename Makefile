@@ -54,7 +54,8 @@ TRACE_SUITE := Tests/ActorSocketsTests/Simulation/TraceRepetitionTests.swift
 # leaks memory itself.
 PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/ActorSocketsTLSTests/Matrix
 # The suites with hosts that crash. The tasks of such a host never end, so their memory is never freed.
-CRASH_SUITES := Tests/ActorSocketsTests/Network
+CRASH_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation/ChaosTests.swift \
+  Tests/ActorSocketsTests/Simulation/LeftoverTests.swift
 # The suites that use one thread only, besides those in pure-suites.txt.
 SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/CertificateTests.swift \
   Tests/ActorSocketsTLSTests/IdentityTests.swift
