@@ -160,6 +160,8 @@ import Testing
         _ = simulation.host("one")
         await #expect(throws: Failure.self) {
           try await simulation.withChaos(Self.everything) {
+            // Programs can start here, although the body is that of a task group.
+            try await simulation.host("two").run { try await Task.sleep(for: .milliseconds(1)) }
             try await Task.sleep(for: .seconds(5))
             throw Failure()
           }
