@@ -194,7 +194,10 @@ final class SimulatedNetwork {
 
   /// The link from one host to another, as the program has set it.
   func link(from: Int, to: Int) -> NetworkLink {
-    guard let known = links[Way(from: from, to: to)] else { return defaultLink }
+    links[Way(from: from, to: to)].map { setting(of: $0) } ?? defaultLink
+  }
+
+  private func setting(of known: Link) -> NetworkLink {
     var link = known.own ?? defaultLink
     if known.isCut { link.isCut = true }
     return link
@@ -207,8 +210,7 @@ final class SimulatedNetwork {
 
   /// The link from one host to another, as packets find it.
   func disturbedLink(from: Int, to: Int) -> NetworkLink {
-    let link = link(from: from, to: to)
-    return links[Way(from: from, to: to)]?.disturbance.applied(to: link) ?? link
+    links[Way(from: from, to: to)].map { $0.disturbance.applied(to: setting(of: $0)) } ?? defaultLink
   }
 
   /// Puts a middlebox between two hosts, or takes it away.
