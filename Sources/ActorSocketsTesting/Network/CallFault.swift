@@ -122,6 +122,11 @@ struct FaultPlan {
     return Int(random.next(upTo: UInt64(count)))
   }
 
+  /// What an event that tells of nothing reports. It is not the end of the peer: that event is true when it comes.
+  static func spuriousReadiness(_ interest: Readiness) -> Readiness {
+    Readiness(rawValue: interest.rawValue & Readiness.readable.union(.writable).rawValue)
+  }
+
   private mutating func hits(_ kind: CallFault.Kind) -> Bool {
     for fault in faults where fault.kind == kind { if random.fraction() < fault.probability { return true } }
     return false

@@ -242,10 +242,6 @@ final class FaultySystem: SimulatedSystem, Sendable {
     state.withLock { $0.watches.removeAll { $0.number == number } }
   }
 
-  func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int {
-    waitForEvents(of: epoll, into: &events, atMost: limit, nanoseconds: 0)
-  }
-
   func waitForEvents(
     of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
   ) -> Int {
@@ -269,9 +265,7 @@ final class FaultySystem: SimulatedSystem, Sendable {
     }
     guard count + more.count < limit, let index = state.plan.spurious(of: state.watches.count) else { return more }
     let watch = state.watches[index]
-    // Not the end of the peer: that event is true when it comes.
-    let told = watch.interest.rawValue & Readiness.readable.union(.writable).rawValue
-    more.append((watch.token, Readiness(rawValue: told)))
+    more.append((watch.token, FaultPlan.spuriousReadiness(watch.interest)))
     return more
   }
 

@@ -139,8 +139,8 @@ extension SimulatedKernel {
 
   /// Gives a bound socket another local address.
   private func move(_ socket: UDPSocket, to address: SocketAddress) {
-    let holdsPort = socket.holdsPort
     if socket.local == socket.seen(address) { return }
+    let holdsPort = socket.holdsPort
     if holdsPort { freePort(of: socket) }
     socket.local = socket.seen(address)
     if holdsPort { takePort(of: socket, isConnected: false) }

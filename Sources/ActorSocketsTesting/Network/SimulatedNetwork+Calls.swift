@@ -179,13 +179,13 @@ extension SimulatedNetwork: SimulatedSystem {
     }
   }
 
-  func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int {
+  func waitForEvents(
+    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
+  ) -> Int {
     guard let (kernel, local) = locate(epoll), let epoll = kernel.epoll(at: local) else { return 0 }
     let count = epoll.take(into: &events, atMost: limit)
     guard count < limit, let watch = kernel.spuriousEvent(of: epoll) else { return count }
-    // Not the end of the peer: that event is true when it comes.
-    let told = watch.interest.rawValue & Readiness.readable.union(.writable).rawValue
-    events[count] = (watch.token, Readiness(rawValue: told))
+    events[count] = (watch.token, FaultPlan.spuriousReadiness(watch.interest))
     return count + 1
   }
 

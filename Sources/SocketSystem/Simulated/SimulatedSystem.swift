@@ -83,11 +83,9 @@ package protocol SimulatedSystem: AnyObject {
   func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32
   /// epoll_ctl(2) with EPOLL_CTL_DEL.
   func stopWatching(_ number: Int32, with epoll: Int32)
-  /// epoll_wait(2), without waiting.
+  /// epoll_wait(2). A simulation does not wait.
   ///
   /// - Returns: The number of events.
-  func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int
-  /// epoll_wait(2). A simulation does not wait.
   func waitForEvents(
     of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
   ) -> Int
@@ -96,14 +94,6 @@ package protocol SimulatedSystem: AnyObject {
   func addresses(of name: String, isIPv4: Bool) -> [SocketAddress]
   /// getifaddrs(3), for the host whose code runs.
   var interfaces: [NetworkInterface] { get }
-}
-
-extension SimulatedSystem {
-  package func waitForEvents(
-    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
-  ) -> Int {
-    takeEvents(of: epoll, into: &events, atMost: limit)
-  }
 }
 
 /// A datagram that a simulated socket received.
@@ -137,9 +127,6 @@ package enum SimulatedDescriptors {
 
   /// The simulation of the calling thread; `nil` if it has none.
   package static var system: (any SimulatedSystem)? { place.object?.system }
-
-  /// Whether the calling thread is in a simulation.
-  package static var isActive: Bool { place.object != nil }
 
   /// Runs `body` on the calling thread in a simulation, or outside of any if it is `nil`.
   package static func using<Result, Failure>(

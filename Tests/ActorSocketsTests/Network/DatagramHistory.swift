@@ -6,7 +6,7 @@ import TestSupport
 
 /// A sequence of calls on a few UDP sockets, which is made on Linux and on the simulated kernel. Both run the same code: the calls of
 /// `SocketSystem`.
-struct DatagramHistory {
+struct DatagramHistory: ComparedHistory {
   /// A call on one of the sockets, which are numbered.
   enum Call {
     case make(Int, isIPv6: Bool)
@@ -42,8 +42,6 @@ struct DatagramHistory {
   /// The addresses of a history. `network` is that of the network interface, `silent` has no sockets.
   enum Place: CaseIterable { case own, other, any, network, foreign, silent, group, broadcast }
 
-  /// The number of sockets.
-  static let sockets = 5
   let seed: UInt64
   var calls: [Call] = []
 
@@ -85,8 +83,8 @@ struct DatagramHistory {
   }
 
   private static func call(_ isIPv6: Bool, _ random: inout SeededRandom) -> Call {
-    let one = random.below(sockets)
-    let other = random.below(sockets)
+    let one = random.below(HistorySockets.count)
+    let other = random.below(HistorySockets.count)
     switch random.below(46) {
     case 0, 1: return .make(one, isIPv6: random.below(8) == 0 ? !isIPv6 : isIPv6)
     case 2, 3, 4: return .set(one, option(&random), Int32(random.below(2)))
@@ -126,89 +124,50 @@ struct DatagramHistory {
     return options[random.below(options.count)]
   }
 
-  // MARK: Running
-
-  /// Makes the calls on Linux.
-  func onLinux() throws -> [String] {
-    var run = DatagramHistoryRun(self, try Epoll())
-    return run.outcomes {}
-  }
-
-  /// Makes the calls on a simulated host.
-  func simulated() throws -> [String] {
-    let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
-    _ = network.addHost("host")
-    return try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
-      var run = DatagramHistoryRun(self, try Epoll(whenReady: {}))
-      return run.outcomes { network.advance() }
-    }
+  func outcomes(_ sockets: HistorySockets, _ settle: () -> Void) -> [String] {
+    DatagramHistoryRun(self, sockets).outcomes(settle)
   }
 }
 
 /// A history while it runs.
-struct DatagramHistoryRun: ~Copyable {
+private struct DatagramHistoryRun {
   private let history: DatagramHistory
-  private let epoll: Epoll
-  private var events = EventBuffer()
-  private var open: [Int32?] = Array(repeating: nil, count: DatagramHistory.sockets)
-  /// The ports that were seen, in this order: ports differ from run to run.
-  private var ports: [UInt16] = []
+  private let sockets: HistorySockets
   private let batch = DatagramBatch()
 
-  init(_ history: DatagramHistory, _ epoll: consuming Epoll) {
+  init(_ history: DatagramHistory, _ sockets: HistorySockets) {
     self.history = history
-    self.epoll = epoll
+    self.sockets = sockets
   }
-
-  deinit { for number in open { if let number { _ = OwnedDescriptor(owning: number) } } }
 
   /// Makes the calls.
   ///
   /// - Parameter settle: Called after each call; lets packets arrive.
   /// - Returns: A line for each call.
-  mutating func outcomes(_ settle: () -> Void) -> [String] {
+  func outcomes(_ settle: () -> Void) -> [String] {
     var outcomes: [String] = []
     for call in history.calls {
-      outcomes.append("\(call): \(outcome(call))")
+      outcomes.append("\(call): \(HistorySockets.outcome { try make(call) })")
       settle()
     }
     return outcomes
   }
 
-  private mutating func outcome(_ call: DatagramHistory.Call) -> String {
-    do {
-      return try make(call)
-    } catch let error as SystemError {
-      return "\(error)"
-    } catch {
-      return "?"
-    }
-  }
-
-  private func socket(_ index: Int) -> BorrowedDescriptor? { open[index].map { BorrowedDescriptor($0) } }
-
-  private mutating func make(_ call: DatagramHistory.Call) throws -> String {
+  private func make(_ call: DatagramHistory.Call) throws -> String {
     switch call {
     case .make(let index, let isIPv6):
-      if open[index] != nil { return "taken" }
-      open[index] = try OwnedDescriptor.datagramSocket(family: isIPv6 ? SocketKind.ipv6 : SocketKind.ipv4).release()
-    case .close(let index):
-      guard let number = open[index].take() else { return "none" }
-      _ = OwnedDescriptor(owning: number)
-    case .poll:
-      let count = epoll.wait(&events, nanoseconds: 0)
-      return (0..<count).map { (events[$0].token, events[$0].readiness.rawValue) }.sorted { $0.0 < $1.0 }.map {
-        "\($0)"
+      return try sockets.make(in: index) {
+        try OwnedDescriptor.datagramSocket(family: isIPv6 ? SocketKind.ipv6 : SocketKind.ipv4)
       }
-      .joined(separator: " ")
+    case .close(let index): return sockets.close(index)
+    case .poll: return sockets.poll()
     default:
-      guard let socket = socket(call.index) else { return "none" }
+      guard let socket = sockets[call.index] else { return "none" }
       return try make(call, on: socket)
     }
-    return "done"
   }
 
-  private mutating func make(_ call: DatagramHistory.Call, on socket: BorrowedDescriptor) throws -> String {
+  private func make(_ call: DatagramHistory.Call, on socket: BorrowedDescriptor) throws -> String {
     switch call {
     case .set(_, let option, let value): try socket.set(option, to: value)
     case .bind(_, let place, let other):
@@ -219,10 +178,10 @@ struct DatagramHistoryRun: ~Copyable {
       if try isShared(call.index) { return "none" }
       return "\(try socket.connect(to: target))"
     case .disconnect: try socket.disconnect()
-    case .send(_, let count): return Self.text(socket.send(Self.bytes(count).span, to: nil))
+    case .send(_, let count): return socket.send(Self.bytes(count).span, to: nil).outcome
     case .sendTo(_, let place, let other, let count):
       guard let target = try target(place, other, like: socket) else { return "none" }
-      return Self.text(socket.send(Self.bytes(count).span, to: target))
+      return socket.send(Self.bytes(count).span, to: target).outcome
     case .sendBatch(_, let place, let other, let sizes):
       guard let target = try target(place, other, like: socket), let batch else { return "none" }
       batch.clear()
@@ -230,14 +189,14 @@ struct DatagramHistoryRun: ~Copyable {
       return "\(try batch.send(on: socket))"
     case .receive(_, let count):
       var bytes: [UInt8] = []
-      return Self.text(socket.receive(appendingTo: &bytes, atMost: count)) + " \(bytes.count)"
+      return socket.receive(appendingTo: &bytes, atMost: count).outcome + " \(bytes.count)"
     case .receiveBatch(_, let limit, let size):
       guard let batch else { return "none" }
       let count = try batch.receive(from: socket, atMost: limit, size: size, withMetadata: true)
       return (0..<count).map { describe($0, of: batch) }.joined(separator: "; ")
     case .peek(_, let count):
       var bytes: [UInt8] = []
-      return Self.text(socket.peek(into: &bytes, atMost: count)) + " \(bytes.count)"
+      return socket.peek(into: &bytes, atMost: count).outcome + " \(bytes.count)"
     case .takeReport:
       guard let report = socket.takeReportedError() else { return "no report" }
       return "\(report.errno) \(name(report.destination)) \(report.reporter.map { "\($0)" } ?? "no reporter")"
@@ -249,8 +208,8 @@ struct DatagramHistoryRun: ~Copyable {
     case .local: return name(try socket.localAddress())
     case .remote: return name(try socket.remoteAddress())
     case .receivable: return "\(socket.receivableBytes())"
-    case .watch(let index): try epoll.add(socket.number, token: UInt64(index))
-    case .unwatch: epoll.remove(socket.number)
+    case .watch(let index): try sockets.epoll.add(socket.number, token: UInt64(index))
+    case .unwatch: sockets.epoll.remove(socket.number)
     default: return "?"
     }
     return "done"
@@ -268,7 +227,7 @@ struct DatagramHistoryRun: ~Copyable {
     return "done"
   }
 
-  private mutating func describe(_ index: Int, of batch: DatagramBatch) -> String {
+  private func describe(_ index: Int, of batch: DatagramBatch) -> String {
     let metadata = batch.metadata(index)
     let (length, cut) = (batch.length(index), batch.isTruncated(index) ? " cut" : "")
     let local = metadata.localAddress.map { "\($0)" } ?? "-"
@@ -280,13 +239,16 @@ struct DatagramHistoryRun: ~Copyable {
   /// Whether another socket with a peer has the same port.
   private func isShared(_ index: Int) throws -> Bool {
     let port = try port(of: index)
-    return try open.indices.contains { other in
-      let isConnected = socket(other).flatMap { try? $0.remoteAddress() } != nil
+    return try (0..<HistorySockets.count).contains { other in
+      let isConnected = sockets[other].flatMap { try? $0.remoteAddress() } != nil
       return try other != index && isConnected && self.port(of: other) == port
     }
   }
 
-  private func port(of index: Int) throws -> UInt16 { try socket(index)?.localAddress()?.port ?? 0 }
+  /// Port 1 has no socket.
+  private func name(_ address: SocketAddress?) -> String { sockets.name(address, knownPortsUpTo: 1) }
+
+  private func port(of index: Int) throws -> UInt16 { try sockets[index]?.localAddress()?.port ?? 0 }
 
   /// The address to send to; `nil` if the other socket has no port.
   private func target(
@@ -322,23 +284,7 @@ struct DatagramHistoryRun: ~Copyable {
     }
   }
 
-  /// An address with the number of its port in this run.
-  private mutating func name(_ address: SocketAddress?) -> String {
-    guard let address, let port = address.port else { return "no address" }
-    if port <= 1 { return "\(address)" }
-    if !ports.contains(port) { ports.append(port) }
-    return "\(address.with(port: 0)) #\(ports.firstIndex(of: port) ?? -1)"
-  }
-
   private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: 7, count: count) }
-
-  private static func text(_ transfer: Transfer) -> String {
-    switch transfer {
-    case .bytes(let count): "\(count) bytes"
-    case .wouldBlock: "would block"
-    case .failed(let error): "\(error.errno)"
-    }
-  }
 }
 
 extension DatagramHistory.Call {

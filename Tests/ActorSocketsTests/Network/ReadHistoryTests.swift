@@ -23,14 +23,8 @@ import Testing
 
   private static func read(_ simulation: Simulation, _ hasFaults: Bool) async throws {
     var random = SeededRandom(seed: simulation.seed)
-    simulation.defaultLink = NetworkLink(
-      latency: .uniform(.microseconds(100), .milliseconds(30)), bandwidth: 20_000_000, loss: 0.01)
-    let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
-    let client = try await TCPConnection.connect(to: .host("server", port: 80))
-    let server = try await listener.accept()
-    if hasFaults {
-      simulation.host("main").setFaults([.shortReads(probability: 0.3), .spuriousReadiness(probability: 0.2)])
-    }
+    let faults: [CallFault] = [.shortReads(probability: 0.3), .spuriousReadiness(probability: 0.2)]
+    let (client, server) = try await simulation.connectOverBadLink(hasFaults ? faults : [])
     let stream = (0..<200_000).map { _ in UInt8(truncatingIfNeeded: random.next() >> 13) }
     let seed = random.next()
     async let sent: Void = send(stream, on: server, seed)

@@ -52,11 +52,8 @@ import Testing
       let network = SimulatedNetwork(now: Self.second, seed: seed)
       _ = network.addHost("host")
       try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
-        do {
-          var run = SocketHistoryRun(SocketHistory(seed: seed), try Epoll(whenReady: {}))
-          _ = run.outcomes { network.advance() }
-          var datagrams = DatagramHistoryRun(DatagramHistory(seed: seed), try Epoll(whenReady: {}))
-          _ = datagrams.outcomes { network.advance() }
+        for history in [SocketHistory(seed: seed), DatagramHistory(seed: seed)] as [any ComparedHistory] {
+          _ = history.outcomes(HistorySockets(try Epoll(whenReady: {}))) { network.advance() }
         }
         network.pass(10_000 * Self.second)
         let kernel = try #require(network.kernel(of: 0))

@@ -6,7 +6,7 @@ import TestSupport
 
 /// A sequence of calls on a few sockets, which is made on Linux and on the simulated kernel. Both run the same code: the calls of
 /// `SocketSystem`.
-struct SocketHistory {
+struct SocketHistory: ComparedHistory {
   /// A call on one of the sockets, which are numbered.
   enum Call {
     case make(Int, isIPv6: Bool)
@@ -40,8 +40,6 @@ struct SocketHistory {
 
   enum Place: CaseIterable { case own, other, any, foreign }
 
-  /// The number of sockets.
-  static let sockets = 5
   let seed: UInt64
   var calls: [Call] = []
 
@@ -64,8 +62,8 @@ struct SocketHistory {
   }
 
   private static func call(_ isIPv6: Bool, _ random: inout SeededRandom) -> Call {
-    let one = random.below(sockets)
-    let other = random.below(sockets)
+    let one = random.below(HistorySockets.count)
+    let other = random.below(HistorySockets.count)
     let amount = 1 + random.below(3_000)
     switch random.below(40) {
     case 0: return .make(one, isIPv6: random.below(8) == 0 ? !isIPv6 : isIPv6)
@@ -98,137 +96,92 @@ struct SocketHistory {
     }
   }
 
-  // MARK: Running
-
-  /// Makes the calls on Linux.
-  func onLinux() throws -> [String] {
-    var run = SocketHistoryRun(self, try Epoll())
-    return run.outcomes {}
-  }
-
-  /// Makes the calls on a simulated host.
-  func simulated() throws -> [String] {
-    let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
-    _ = network.addHost("host")
-    return try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
-      var run = SocketHistoryRun(self, try Epoll(whenReady: {}))
-      return run.outcomes { network.advance() }
-    }
+  func outcomes(_ sockets: HistorySockets, _ settle: () -> Void) -> [String] {
+    SocketHistoryRun(self, sockets).outcomes(settle)
   }
 }
 
 /// A history while it runs.
-struct SocketHistoryRun: ~Copyable {
+private struct SocketHistoryRun {
   private let history: SocketHistory
-  private let epoll: Epoll
-  private var events = EventBuffer()
-  private var open: [Int32?] = Array(repeating: nil, count: SocketHistory.sockets)
-  /// The ports that were seen, in this order: ports differ from run to run.
-  private var ports: [UInt16] = []
+  private let sockets: HistorySockets
 
-  init(_ history: SocketHistory, _ epoll: consuming Epoll) {
+  init(_ history: SocketHistory, _ sockets: HistorySockets) {
     self.history = history
-    self.epoll = epoll
+    self.sockets = sockets
   }
-
-  deinit { for number in open { if let number { _ = OwnedDescriptor(owning: number) } } }
 
   /// Makes the calls.
   ///
   /// - Parameter settle: Called after each call; lets packets arrive.
   /// - Returns: A line for each call.
-  mutating func outcomes(_ settle: () -> Void) -> [String] {
+  func outcomes(_ settle: () -> Void) -> [String] {
     var outcomes: [String] = []
     for call in history.calls {
-      outcomes.append("\(call): \(outcome(call))")
+      outcomes.append("\(call): \(HistorySockets.outcome { try make(call) })")
       settle()
     }
     // No connection stays behind in TIME_WAIT.
-    for number in open { if let number { try? BorrowedDescriptor(number).resetOnClose() } }
+    for socket in sockets.all { try? socket.resetOnClose() }
     return outcomes
   }
 
-  private mutating func outcome(_ call: SocketHistory.Call) -> String {
-    do {
-      return try make(call)
-    } catch let error as SystemError {
-      return "\(error)"
-    } catch {
-      return "?"
-    }
-  }
-
-  private func socket(_ index: Int) -> BorrowedDescriptor? { open[index].map { BorrowedDescriptor($0) } }
-
-  private mutating func make(_ call: SocketHistory.Call) throws -> String {
+  private func make(_ call: SocketHistory.Call) throws -> String {
     switch call {
     case .make(let index, let isIPv6):
-      if open[index] != nil { return "taken" }
-      let number = try OwnedDescriptor.streamSocket(family: isIPv6 ? SocketKind.ipv6 : SocketKind.ipv4).release()
-      open[index] = number
-      // Without it, what is sent depends on when the peer acknowledges, which Linux puts off.
-      try BorrowedDescriptor(number).set(.noDelay, to: 1)
-    case .accept(let index, let place):
-      guard let socket = socket(index) else { return "none" }
-      if open[place] != nil { return "taken" }
-      guard let accepted = try socket.accept() else { return "nothing waits" }
-      let peer = accepted.peer
-      open[place] = accepted.take().release()
-      return name(peer)
-    case .close(let index):
-      guard let number = open[index].take() else { return "none" }
-      _ = OwnedDescriptor(owning: number)
-    case .poll:
-      let count = epoll.wait(&events, nanoseconds: 0)
-      return (0..<count).map { (events[$0].token, events[$0].readiness.rawValue) }.sorted { $0.0 < $1.0 }.map {
-        "\($0)"
+      return try sockets.make(in: index) {
+        let descriptor = try OwnedDescriptor.streamSocket(family: isIPv6 ? SocketKind.ipv6 : SocketKind.ipv4)
+        // Without it, what is sent depends on when the peer acknowledges, which Linux puts off.
+        try descriptor.socket.set(.noDelay, to: 1)
+        return descriptor
       }
-      .joined(separator: " ")
+    case .accept(let index, let place): return try sockets.accept(from: index, into: place) { sockets.name($0) }
+    case .close(let index): return sockets.close(index)
+    case .poll: return sockets.poll()
     default:
-      guard let socket = socket(call.index) else { return "none" }
+      guard let socket = sockets[call.index] else { return "none" }
       return try make(call, on: socket)
     }
-    return "done"
   }
 
-  private mutating func make(_ call: SocketHistory.Call, on socket: BorrowedDescriptor) throws -> String {
+  private func make(_ call: SocketHistory.Call, on socket: BorrowedDescriptor) throws -> String {
     switch call {
     case .set(_, let option, let value): try socket.set(option, to: value)
     case .bind(_, let place, let other):
       try socket.bind(to: try address(place, like: socket).with(port: other.map { try port(of: $0) } ?? 0))
     case .listen(_, let backlog): try socket.listen(backlog: backlog)
     case .connect(_, let other):
-      guard let target = try self.socket(other)?.localAddress() else { return "none" }
+      guard let target = try sockets[other]?.localAddress() else { return "none" }
       // The kernel chooses a port by itself then, perhaps the socket's own: a connection with itself.
       if target.port == 0 || other == call.index { return "none" }
       return "\(try socket.connect(to: target))"
     case .connectNowhere:
       // Port 1 has no server.
       return "\(try socket.connect(to: try address(.own, like: socket).with(port: 1)))"
-    case .send(_, let count): return Self.text(socket.send([UInt8](repeating: 7, count: count).span))
+    case .send(_, let count): return socket.send([UInt8](repeating: 7, count: count).span).outcome
     case .receive(_, let count):
       var bytes: [UInt8] = []
-      return Self.text(socket.receive(appendingTo: &bytes, atMost: count)) + " \(bytes.count)"
+      return socket.receive(appendingTo: &bytes, atMost: count).outcome + " \(bytes.count)"
     case .peek(_, let count):
       var bytes: [UInt8] = []
-      return Self.text(socket.peek(into: &bytes, atMost: count)) + " \(bytes.count)"
+      return socket.peek(into: &bytes, atMost: count).outcome + " \(bytes.count)"
     case .shutdownWriting: try socket.shutdownWriting()
     case .shutdownBoth: try socket.shutdownBoth()
     case .resetOnClose: try socket.resetOnClose()
     case .error: return "\(try socket.get(.pendingError))"
-    case .local: return name(try socket.localAddress())
-    case .remote: return name(try socket.remoteAddress())
+    case .local: return sockets.name(try socket.localAddress())
+    case .remote: return sockets.name(try socket.remoteAddress())
     case .receivable: return "\(socket.receivableBytes())"
     case .isListening: return "\(try socket.get(.isListening))"
-    case .watch(let index): try epoll.add(socket.number, token: UInt64(index))
-    case .rewatch(let index): try epoll.setToken(UInt64(index), of: socket.number)
-    case .unwatch: epoll.remove(socket.number)
+    case .watch(let index): try sockets.epoll.add(socket.number, token: UInt64(index))
+    case .rewatch(let index): try sockets.epoll.setToken(UInt64(index), of: socket.number)
+    case .unwatch: sockets.epoll.remove(socket.number)
     default: return "?"
     }
     return "done"
   }
 
-  private func port(of index: Int) throws -> UInt16 { try socket(index)?.localAddress()?.port ?? 0 }
+  private func port(of index: Int) throws -> UInt16 { try sockets[index]?.localAddress()?.port ?? 0 }
 
   private func address(_ place: SocketHistory.Place, like socket: BorrowedDescriptor) throws -> SocketAddress {
     if try socket.get(.domain) == SocketKind.ipv6 {
@@ -247,22 +200,6 @@ struct SocketHistoryRun: ~Copyable {
     case .foreign: return .ipv4(IPv4Address(192, 0, 2, 1), port: 0)
     }
   }
-
-  /// An address with the number of its port in this run.
-  private mutating func name(_ address: SocketAddress?) -> String {
-    guard let address, let port = address.port else { return "no address" }
-    if port == 0 { return "\(address)" }
-    if !ports.contains(port) { ports.append(port) }
-    return "\(address.with(port: 0)) #\(ports.firstIndex(of: port) ?? -1)"
-  }
-
-  private static func text(_ transfer: Transfer) -> String {
-    switch transfer {
-    case .bytes(let count): "\(count) bytes"
-    case .wouldBlock: "would block"
-    case .failed(let error): "\(error.errno)"
-    }
-  }
 }
 
 extension SocketHistory.Call {
@@ -278,9 +215,4 @@ extension SocketHistory.Call {
     case .poll: 0
     }
   }
-}
-
-extension SeededRandom {
-  /// A number from 0 to `limit - 1`.
-  mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
 }

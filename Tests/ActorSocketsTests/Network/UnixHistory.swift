@@ -6,7 +6,7 @@ import TestSupport
 
 /// A sequence of calls on a few unix sockets, which is made on Linux and on the simulated kernel. Both run the same code: the calls of
 /// `SocketSystem`.
-struct UnixHistory {
+struct UnixHistory: ComparedHistory {
   /// A call on one of the sockets, which are numbered.
   enum Call {
     case make(Int, isDatagram: Bool)
@@ -48,14 +48,15 @@ struct UnixHistory {
   /// The names of a history. `rareFile` is seldom there; `foreign` is an IPv4 address.
   enum Place: CaseIterable { case file, otherFile, abstract, otherAbstract, rareFile, unnamed, foreign }
 
-  /// The number of sockets.
-  static let sockets = 5
   let seed: UInt64
+  /// Where its files are.
+  let folder: String
   var calls: [Call] = []
 
   /// A history that a seed decides. Most begin with a connection.
-  init(seed: UInt64) {
+  init(seed: UInt64, in folder: String) {
     self.seed = seed
+    self.folder = folder
     var random = SeededRandom(seed: seed)
     let kind = random.below(5)
     if kind < 2 { beginWithStreams(&random) } else if kind < 4 { beginWithDatagrams(&random) }
@@ -113,8 +114,8 @@ struct UnixHistory {
   }
 
   private static func call(mostlyDatagrams: Bool, _ random: inout SeededRandom) -> Call {
-    let one = random.below(sockets)
-    let other = random.below(sockets)
+    let one = random.below(HistorySockets.count)
+    let other = random.below(HistorySockets.count)
     switch random.below(60) {
     case 0...2: return .make(one, isDatagram: random.below(6) == 0 ? !mostlyDatagrams : mostlyDatagrams)
     case 3, 4: return .bind(one, place(&random))
@@ -153,91 +154,55 @@ struct UnixHistory {
 
   // MARK: Running
 
-  /// Makes the calls on Linux, with files in a folder.
-  func onLinux(in folder: String) throws -> [String] {
-    var run = UnixHistoryRun(self, folder, try Epoll())
-    defer { for name in ["file", "other", "rare"] { unsafe unlink("\(folder)/\(seed)\(name)") } }
+  func outcomes(_ sockets: HistorySockets, _ settle: () -> Void) -> [String] {
+    var run = UnixHistoryRun(self, sockets)
     return run.outcomes()
   }
 
-  /// Makes the calls on a simulated host.
-  func simulated(in folder: String) throws -> [String] {
-    let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
-    _ = network.addHost("host")
-    return try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
-      var run = UnixHistoryRun(self, folder, try Epoll(whenReady: {}))
-      return run.outcomes()
-    }
+  func onLinux() throws -> [String] {
+    defer { for name in ["file", "other", "rare"] { unsafe unlink("\(folder)/\(seed)\(name)") } }
+    return outcomes(HistorySockets(try Epoll())) {}
   }
 }
 
 /// A history while it runs.
-struct UnixHistoryRun: ~Copyable {
+private struct UnixHistoryRun {
   private let history: UnixHistory
-  private let folder: String
-  private let epoll: Epoll
-  private var events = EventBuffer()
-  private var open: [Int32?] = Array(repeating: nil, count: UnixHistory.sockets)
-  private var files: [UnixSocketFile?] = Array(repeating: nil, count: UnixHistory.sockets)
-  /// The names that the kernel has chosen, in the order in which they were seen: they differ from run to run.
-  private var names: [String] = []
+  private let sockets: HistorySockets
+  private var files: [UnixSocketFile?] = Array(repeating: nil, count: HistorySockets.count)
   private let batch = DatagramBatch()
 
-  init(_ history: UnixHistory, _ folder: String, _ epoll: consuming Epoll) {
+  init(_ history: UnixHistory, _ sockets: HistorySockets) {
     self.history = history
-    self.folder = folder
-    self.epoll = epoll
+    self.sockets = sockets
   }
-
-  deinit { for number in open { if let number { _ = OwnedDescriptor(owning: number) } } }
 
   /// Makes the calls.
   ///
   /// - Returns: A line for each call.
-  mutating func outcomes() -> [String] { history.calls.map { "\($0): \(outcome($0))" } }
-
-  private mutating func outcome(_ call: UnixHistory.Call) -> String {
-    do {
-      return try make(call)
-    } catch let error as SystemError {
-      return "\(error)"
-    } catch {
-      return "?"
-    }
+  mutating func outcomes() -> [String] {
+    var outcomes: [String] = []
+    for call in history.calls { outcomes.append("\(call): \(HistorySockets.outcome { try make(call) })") }
+    return outcomes
   }
-
-  private func socket(_ index: Int) -> BorrowedDescriptor? { open[index].map { BorrowedDescriptor($0) } }
 
   private mutating func make(_ call: UnixHistory.Call) throws -> String {
     switch call {
     case .make(let index, let isDatagram):
-      if open[index] != nil { return "taken" }
-      open[index] =
+      return try sockets.make(in: index) {
         isDatagram
-        ? try OwnedDescriptor.datagramSocket(family: SocketKind.unix).release()
-        : try OwnedDescriptor.streamSocket(family: SocketKind.unix).release()
-    case .accept(let index, let place):
-      guard let socket = socket(index) else { return "none" }
-      if open[place] != nil { return "taken" }
-      guard let accepted = try socket.accept() else { return "nothing waits" }
-      let peer = accepted.peer
-      open[place] = accepted.take().release()
-      return name(peer)
-    case .close(let index):
-      guard let number = open[index].take() else { return "none" }
-      files[index] = nil
-      _ = OwnedDescriptor(owning: number)
-    case .poll:
-      let count = epoll.wait(&events, nanoseconds: 0)
-      return (0..<count).map { (events[$0].token, events[$0].readiness.rawValue) }.sorted { $0.0 < $1.0 }.map {
-        "\($0)"
+          ? try OwnedDescriptor.datagramSocket(family: SocketKind.unix)
+          : try OwnedDescriptor.streamSocket(family: SocketKind.unix)
       }
-      .joined(separator: " ")
+    case .accept(let index, let place): return try sockets.accept(from: index, into: place) { name($0) }
+    case .close(let index):
+      files[index] = nil
+      return sockets.close(index)
+    case .poll: return sockets.poll()
     default:
-      guard let socket = socket(call.index) else { return "none" }
+      guard let socket = sockets[call.index] else { return "none" }
       return try make(call, on: socket)
     }
-    return "done"
   }
 
   private mutating func make(_ call: UnixHistory.Call, on socket: BorrowedDescriptor) throws -> String {
@@ -264,9 +229,9 @@ struct UnixHistoryRun: ~Copyable {
     case .receivable: return "\(socket.receivableBytes())"
     case .unacknowledged: return "\(socket.unacknowledgedBytes())"
     case .isListening: return "\(try socket.get(.isListening))"
-    case .watch(let index): try epoll.add(socket.number, token: UInt64(index))
-    case .rewatch(let index): try epoll.setToken(UInt64(index), of: socket.number)
-    case .unwatch: epoll.remove(socket.number)
+    case .watch(let index): try sockets.epoll.add(socket.number, token: UInt64(index))
+    case .rewatch(let index): try sockets.epoll.setToken(UInt64(index), of: socket.number)
+    case .unwatch: sockets.epoll.remove(socket.number)
     default: return try transfer(call, on: socket)
     }
     return "done"
@@ -274,9 +239,9 @@ struct UnixHistoryRun: ~Copyable {
 
   private mutating func transfer(_ call: UnixHistory.Call, on socket: BorrowedDescriptor) throws -> String {
     switch call {
-    case .send(_, let count): return Self.text(socket.send(Self.bytes(count).span))
+    case .send(_, let count): return socket.send(Self.bytes(count).span).outcome
     case .sendTo(_, let place, let count):
-      return try socket.isStream() ? "a stream" : Self.text(socket.send(Self.bytes(count).span, to: address(place)))
+      return try socket.isStream() ? "a stream" : socket.send(Self.bytes(count).span, to: address(place)).outcome
     case .sendBatch(_, let place, let sizes):
       guard let batch, try !socket.isStream() else { return "none" }
       batch.clear()
@@ -284,14 +249,14 @@ struct UnixHistoryRun: ~Copyable {
       return "\(try batch.send(on: socket))"
     case .receive(_, let count):
       var bytes: [UInt8] = []
-      return Self.text(socket.receive(appendingTo: &bytes, atMost: count)) + " \(Self.ends(bytes))"
+      return socket.receive(appendingTo: &bytes, atMost: count).outcome + " \(Self.ends(bytes))"
     case .receiveBatch(_, let limit, let size):
       guard let batch, try !socket.isStream() else { return "none" }
       let count = try batch.receive(from: socket, atMost: limit, size: size, withMetadata: true)
       return (0..<count).map { describe($0, of: batch) }.joined(separator: "; ")
     case .peek(_, let count):
       var bytes: [UInt8] = []
-      return Self.text(socket.peek(into: &bytes, atMost: count)) + " \(Self.ends(bytes))"
+      return socket.peek(into: &bytes, atMost: count).outcome + " \(Self.ends(bytes))"
     default: return "?"
     }
   }
@@ -304,23 +269,22 @@ struct UnixHistoryRun: ~Copyable {
   private func address(_ place: UnixHistory.Place) -> SocketAddress {
     let text =
       switch place {
-      case .file: "\(folder)/\(history.seed)file"
-      case .otherFile: "\(folder)/\(history.seed)other"
-      case .rareFile: "\(folder)/\(history.seed)rare"
+      case .file: "\(history.folder)/\(history.seed)file"
+      case .otherFile: "\(history.folder)/\(history.seed)other"
+      case .rareFile: "\(history.folder)/\(history.seed)rare"
       // Each history has names of its own, so that others do not matter.
-      case .abstract: "@\(folder)/\(history.seed)"
-      case .otherAbstract: "@\(folder)/\(history.seed)other"
+      case .abstract: "@\(history.folder)/\(history.seed)"
+      case .otherAbstract: "@\(history.folder)/\(history.seed)other"
       case .unnamed, .foreign: ""
       }
     return place == .foreign ? .ipv4(.loopback, port: 1) : .unix(UnixPath(text) ?? .unnamed)
   }
 
   /// A name without the folder. A name that the kernel has chosen has its number in this run.
-  private mutating func name(_ address: SocketAddress?) -> String {
+  private func name(_ address: SocketAddress?) -> String {
     guard case .unix(let path)? = address else { return "no address" }
     if path.isAbstract, path.description.utf8.count == 6 {
-      if !names.contains(path.description) { names.append(path.description) }
-      return "free name #\(names.firstIndex(of: path.description) ?? -1)"
+      return "free name #\(sockets.number(of: path.description))"
     }
     return UnixHistory.Place.allCases.first { self.address($0) == address }.map { "\($0)" } ?? "?"
   }
@@ -334,14 +298,6 @@ struct UnixHistoryRun: ~Copyable {
   private static func text(_ credentials: PeerCredentials?) -> String {
     guard let credentials else { return "no process" }
     return credentials.processID == 0 ? "\(credentials.userID)" : "a process"
-  }
-
-  private static func text(_ transfer: Transfer) -> String {
-    switch transfer {
-    case .bytes(let count): "\(count) bytes"
-    case .wouldBlock: "would block"
-    case .failed(let error): "\(error.errno)"
-    }
   }
 }
 

@@ -17,14 +17,8 @@ import Testing
 
   private static func write(_ simulation: Simulation, _ hasFaults: Bool) async throws {
     var random = SeededRandom(seed: simulation.seed)
-    simulation.defaultLink = NetworkLink(
-      latency: .uniform(.microseconds(100), .milliseconds(30)), bandwidth: 20_000_000, loss: 0.01)
-    let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
-    let client = try await TCPConnection.connect(to: .host("server", port: 80))
-    let server = try await listener.accept()
-    if hasFaults {
-      simulation.host("main").setFaults([.shortWrites(probability: 0.3), .spuriousReadiness(probability: 0.2)])
-    }
+    let faults: [CallFault] = [.shortWrites(probability: 0.3), .spuriousReadiness(probability: 0.2)]
+    let (client, server) = try await simulation.connectOverBadLink(hasFaults ? faults : [])
     let pause = Duration.milliseconds(Int64(random.next() % 20))
     async let arrived = received(server, pause)
     var writes: [Task<Outcome, Never>] = []
