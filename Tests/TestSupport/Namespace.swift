@@ -1,3 +1,4 @@
+package import EpollReactor
 import Foundation
 import Glibc
 import SocketSystem
@@ -11,16 +12,26 @@ package final class Namespace: Sendable {
   /// CLONE_NEWNET
   private static let kind: Int32 = 0x4000_0000
 
+  /// The network of this process, which is that of its first thread.
+  private static let home = Result { try descriptor(of: "self") }
+
   /// A network without anything in it.
   package init() async throws {
     descriptor = try await onThread {
-      // Of this thread alone.
+      let home = try Self.home.get()
+      // Only for this thread.
       if unshare(Self.kind) != 0 { throw SystemError(call: "unshare", errno: errno) }
-      // SAFETY: the path is a literal, which ends with a NUL.
-      let descriptor = unsafe open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)
-      if descriptor < 0 { throw SystemError(call: "open", errno: errno) }
-      return descriptor
+      defer { Self.leave(for: home) }
+      return try Self.descriptor(of: "thread-self")
     }
+  }
+
+  /// The network of a thread in /proc.
+  private static func descriptor(of thread: String) throws -> Int32 {
+    // SAFETY: the path is valid for the call.
+    let descriptor = unsafe open("/proc/\(thread)/ns/net", O_RDONLY | O_CLOEXEC)
+    if descriptor < 0 { throw SystemError(call: "open", errno: errno) }
+    return descriptor
   }
 
   deinit { close(descriptor) }
@@ -30,14 +41,30 @@ package final class Namespace: Sendable {
 
   /// Runs a call that may block in this network, on a thread of its own.
   package func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-    try await onThread {
-      try self.enter()
-      return try body()
+    try await onThread { try self.inside(body) }
+  }
+
+  /// Runs a call in this network, and puts the calling thread back into that of the process. The thread that resumes a task
+  /// must not be in another network: if Dispatch starts a thread for the task, that thread inherits the network, and keeps it.
+  package func inside<Value>(_ body: () throws -> Value) throws -> Value {
+    let home = try Self.home.get()
+    try enter()
+    defer { Self.leave(for: home) }
+    return try body()
+  }
+
+  private static func leave(for home: Int32) {
+    if setns(home, kind) != 0 { fatalError("setns(2) failed with \(errno)") }
+  }
+
+  /// Puts the thread of a reactor into this network, for good. Names of interfaces are looked up on it.
+  package func enter(_ reactor: Reactor) async throws {
+    try await withCheckedThrowingContinuation { continuation in
+      reactor.submit { continuation.resume(with: Result { try self.enter() }) }
     }
   }
 
-  /// Puts the calling thread into this network, for good.
-  package func enter() throws {
+  private func enter() throws {
     if setns(descriptor, Self.kind) != 0 { throw SystemError(call: "setns", errno: errno) }
   }
 

@@ -38,9 +38,7 @@ struct BrokenNetworkTests {
     let namespace = try await Namespace()
     try await namespace.shell(["ip link set lo up"] + faults)
     let reactor = Reactor()
-    try await withCheckedThrowingContinuation { continuation in
-      reactor.submit { continuation.resume(with: Result { try namespace.enter() }) }
-    }
+    try await namespace.enter(reactor)
     let listener = try await namespace.run { try TCPListener.bind(to: .port(port), reactor: reactor) }
     return (reactor, listener)
   }

@@ -11,12 +11,6 @@ struct MulticastTests {
     let namespace: Namespace
     let reactor = Reactor()
 
-    func enter() async throws {
-      try await withCheckedThrowingContinuation { continuation in
-        reactor.submit { continuation.resume(with: Result { try namespace.enter() }) }
-      }
-    }
-
     /// An endpoint for all addresses.
     func bind(
       port: UInt16 = 0, _ change: @escaping @Sendable (inout UDPEndpoint.Configuration) -> Void = { _ in }
@@ -46,8 +40,8 @@ struct MulticastTests {
       }
       self.near = Machine(namespace: near)
       self.far = Machine(namespace: far)
-      try await self.near.enter()
-      try await self.far.enter()
+      try await near.enter(self.near.reactor)
+      try await far.enter(self.far.reactor)
       let isIPv4 = family == .ipv4
       source = try IPAddress(parsing: isIPv4 ? "192.0.2.1" : "2001:db8::1")
       group = try IPAddress(parsing: isIPv4 ? "239.255.1.2" : "ff15::12")

@@ -279,11 +279,8 @@ import Testing
       let (near, far) = try await Namespace.pair()
       let group = try IPAddress(parsing: "239.255.1.2")
       @Sendable func bind(_ network: Namespace) async throws -> UDPEndpoint {
-        // Names of interfaces are looked up on the reactor's thread.
         let reactor = Reactor()
-        try await withCheckedThrowingContinuation { continuation in
-          reactor.submit { continuation.resume(with: Result { try network.enter() }) }
-        }
+        try await network.enter(reactor)
         try await network.ip("route add 239.0.0.0/8 dev cable")
         return try await network.run {
           var configuration = UDPEndpoint.Configuration()
