@@ -92,10 +92,12 @@ extension EventLoop {
   /// When the next deadline of a socket of this loop comes; `nil` if there is none.
   package var nextDeadline: Int64? { deadlines.earliest }
 
-  /// What waits on the sockets of this loop, a line for each socket with operations.
+  /// What waits on the sockets of this loop, a line for each handler with operations.
   package var waiting: [String] {
     setOccupied(true)
     defer { setOccupied(false) }
-    return registrations.all.compactMap(\.waiting)
+    // A handler may have a socket for each family.
+    var handlers: Set<ObjectIdentifier> = []
+    return registrations.all.filter { $0.handlerID.map { handlers.insert($0).inserted } ?? false }.compactMap(\.waiting)
   }
 }

@@ -243,6 +243,9 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     handler?.assumeIsolated { $0.deadlineReached(number: tag) }
   }
 
+  /// The identity of the handler; `nil` if it is gone.
+  var handlerID: ObjectIdentifier? { handler.map { ObjectIdentifier($0) } }
+
   /// The operations that wait in the handler's queues, as text; `nil` if there are none.
   var waiting: String? { handler?.assumeIsolated { $0.waitingOperations } }
 

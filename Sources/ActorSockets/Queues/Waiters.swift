@@ -6,10 +6,13 @@ package struct Waiters<Value: Sendable> {
   package final class Waiter: Identified {
     package let id: UInt64
     package let suspension: Suspension
+    /// When the call was made, if its owner says so.
+    let since: Int64
     private var outcome: Result<Value, any Error>?
 
-    fileprivate init(_ id: UInt64, _ place: Place) {
+    fileprivate init(_ id: UInt64, _ place: Place, since: Int64) {
       self.id = id
+      self.since = since
       suspension = Suspension(place)
     }
 
@@ -34,13 +37,16 @@ package struct Waiters<Value: Sendable> {
   /// Whether no call waits.
   package var isEmpty: Bool { waiting.isEmpty }
 
+  /// The call that has waited longest.
+  var first: Waiter? { waiting.first }
+
   /// Whether a call waits.
   package func contains(_ id: UInt64) -> Bool { waiting.index(of: id) != nil }
 
-  /// Adds a call, which waits from now on.
-  package mutating func add(_ place: Place) -> Waiter {
+  /// Adds a call, which waits from now on. `now` is the time of the call, if that is of interest.
+  package mutating func add(_ place: Place, at now: Int64 = 0) -> Waiter {
     nextID += 1
-    let waiter = Waiter(nextID, place)
+    let waiter = Waiter(nextID, place, since: now)
     waiting.append(waiter)
     return waiter
   }

@@ -291,6 +291,7 @@ extension UDPEndpoint {
     let operation = Operation(
       .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
       progress: nil, start: called)
+    operation.called = called
     lifecycle.handleCreated()
     operation.id = sends.queue.admit(.datagrams([datagram]), operation)
     operation.armAtCall(registration, DatagramDeadline.send(operation.id))

@@ -307,6 +307,7 @@ public actor UDPEndpoint: ReactorActor {
   /// Creates the operation's suspension, unless the operation is already finished.
   func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
+    operation.called = registration.tickTime
     operation.suspension = Suspension(place)
   }
 }

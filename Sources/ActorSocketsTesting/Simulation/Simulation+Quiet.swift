@@ -54,9 +54,16 @@ extension VirtualThread {
     return ProgramMark.$current.withValue(mark) { make(mark) }
   }
 
-  /// What is left, apart from the program that asks; a line for each thing.
-  var leftovers: [String] {
-    let caller = ProgramMark.currentID
+  /// What waits when nothing is left to run; a line for each socket, and for the tasks of each program.
+  var waiting: [String] {
+    drivers.flatMap { driver in
+      let name = driver.owner.host == 0 ? "" : "\(hosts[driver.owner.host].name): "
+      return (driver.loop?.waiting ?? []).map { name + $0 }
+    } + unfinished(besides: nil)
+  }
+
+  /// The programs and tasks that have not ended, apart from one program and the body of the simulation; a line for those of each program.
+  private func unfinished(besides caller: ObjectIdentifier?) -> [String] {
     var lines: [String] = []
     for left in remains.left() where isAlive(left.mark.owner) {
       let host = hosts[left.mark.owner.host].name
@@ -68,6 +75,12 @@ extension VirtualThread {
         lines.append("\(host): \(tasks) not ended that \(left.mark.kind.program) started")
       }
     }
+    return lines
+  }
+
+  /// What is left, apart from the program that asks; a line for each thing.
+  var leftovers: [String] {
+    var lines = unfinished(besides: ProgramMark.currentID)
     for sleep in remains.sleeps where isAlive(sleep.owner) {
       lines.append(
         "\(hosts[sleep.owner.host].name): a task sleeps until \(SimulationTrace.seconds(sleep.until - Self.start))")

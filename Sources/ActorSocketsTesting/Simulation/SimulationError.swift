@@ -25,8 +25,8 @@ public struct SimulationError: Error, CustomStringConvertible {
   public let code: Code
   /// When it happened, since the beginning of the simulation.
   public let time: Duration
-  /// The sockets whose operations waited then, and what waited; a line for each socket. With `.leftovers`, what was left. The numbers of
-  /// connections differ from run to run.
+  /// What waited then: a line for each socket with its operations and for how long they had waited, and a line for the tasks of each
+  /// program that had not ended. With `.leftovers`, what was left. The numbers of connections differ from run to run.
   public let waiting: [String]
   private let reason: String
 

@@ -249,14 +249,6 @@ internal import Synchronization
     return nil
   }
 
-  /// What waits on the sockets of each host.
-  private var waiting: [String] {
-    drivers.flatMap { driver in
-      let name = driver.owner.host == 0 ? "" : "\(hosts[driver.owner.host].name): "
-      return (driver.loop?.waiting ?? []).map { name + $0 }
-    }
-  }
-
   /// Ends everything that can end without moving time.
   private func end(_ cancelProgram: () -> Void) {
     hasEnded = true

@@ -27,6 +27,8 @@ import Testing
         let (client, server) = InMemoryConnection.pair()
         try await client.write(utf8: "half a li")
         try await Task.sleep(for: .seconds(12))
+        // Something that happens later shows that the read has waited since the twelfth second.
+        Task { try await Task.sleep(for: .seconds(3)) }
         do {
           _ = try await server.read(until: .lf)
         } catch {
@@ -37,10 +39,11 @@ import Testing
       }
       continuation.finish()
       #expect(error.code == .deadlock)
-      #expect(error.time == .seconds(12))
+      #expect(error.time == .seconds(15))
       #expect(error.waiting.count == 1)
-      #expect(error.description.contains("seed 3, at 12.000000000 s"))
+      #expect(error.description.contains("seed 3, at 15.000000000 s"))
       #expect(error.description.contains("1 reads at 9"))
+      #expect(error.description.contains("at most 65536 bytes: 9 bytes done, for 3.0 seconds"))
       var found: [String] = []
       for await event in events { found.append(event) }
       #expect(found.count == 1)
@@ -56,6 +59,35 @@ import Testing
         withExtendedLifetime(continuation) {}
       }
       #expect(error.code == .deadlock && error.waiting.isEmpty)
+    }
+  }
+
+  @Test func `A deadlock says since when listeners and endpoints wait, and which programs have not ended`() async throws
+  {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      let error = try await failure(of: simulation) {
+        simulation.host("a").start { _ = try await TCPListener.bind(to: .port(7)).accept() }
+        try await Task.sleep(for: .seconds(2))
+        simulation.host("b").start {
+          let endpoint = try UDPEndpoint.bind(to: .port(7))
+          async let first = endpoint.receive()
+          async let second = endpoint.receive()
+          _ = try await (first, second)
+        }
+        try await Task.sleep(for: .seconds(5))
+        try await simulation.host("c").run { try await Task.sleep(for: .seconds(1)) }
+        let (stream, continuation) = AsyncStream.makeStream(of: Int.self)
+        for await _ in stream {}
+        withExtendedLifetime(continuation) {}
+      }
+      let text = error.description
+      #expect(error.code == .deadlock)
+      #expect(text.contains("a: a listener at [::]:7: accept, for 8.0 seconds"), "\(text)")
+      #expect(text.contains("2 receives, the first for 6.0 seconds"), "\(text)")
+      #expect(text.contains("a: the program of `start` still runs"), "\(text)")
+      #expect(text.contains("b: the program of `start` still runs"), "\(text)")
+      #expect(error.waiting.count == 4, "\(text)")
     }
   }
 
