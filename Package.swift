@@ -18,6 +18,7 @@ let package = Package(
     .library(name: "ActorSockets", targets: ["ActorSockets"]),
     .library(name: "ActorSocketsTLS", targets: ["ActorSocketsTLS"]),
     .library(name: "ActorSocketsTesting", targets: ["ActorSocketsTesting"]),
+    .library(name: "ActorSocketsTestTraits", targets: ["ActorSocketsTestTraits"]),
     .executable(name: "sockcat", targets: ["sockcat"]),
   ],
   targets: [
@@ -33,6 +34,8 @@ let package = Package(
     .target(
       name: "ActorSocketsTesting", dependencies: ["ActorSockets", "CVirtualTime", "EpollReactor", "SocketSystem"],
       swiftSettings: strict),
+    // A target of its own, because only tests can link Swift Testing.
+    .target(name: "ActorSocketsTestTraits", dependencies: ["ActorSocketsTesting"], swiftSettings: strict),
     .executableTarget(name: "sockcat", dependencies: ["ActorSockets", "ActorSocketsTLS"], swiftSettings: strict),
     .target(
       name: "TestSupport", dependencies: ["EpollReactor", "SocketSystem"], path: "Tests/TestSupport",
@@ -46,7 +49,8 @@ let package = Package(
     .testTarget(
       name: "ActorSocketsTests",
       dependencies: [
-        "ActorSockets", "ActorSocketsTLS", "ActorSocketsTesting", "EpollReactor", "SocketSystem", "TestSupport",
+        "ActorSockets", "ActorSocketsTLS", "ActorSocketsTesting", "ActorSocketsTestTraits", "EpollReactor",
+        "SocketSystem", "TestSupport",
       ],
       swiftSettings: strict),
     .testTarget(

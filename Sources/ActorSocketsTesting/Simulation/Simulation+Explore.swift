@@ -25,7 +25,7 @@ extension Simulation {
     seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
     _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws {
-    for seed in try chosen(seeds) {
+    for seed in try chosenSeeds(seeds) {
       try Task.checkCancellation()
       let simulation = Simulation(seed: seed, order: order, timeLimit: timeLimit)
       do {
@@ -38,7 +38,7 @@ extension Simulation {
   }
 
   /// The seeds to run: those given, or the one in the environment.
-  private static func chosen(_ given: some Sequence<UInt64>) throws(SimulationError) -> any Sequence<UInt64> {
+  package static func chosenSeeds(_ given: some Sequence<UInt64>) throws(SimulationError) -> any Sequence<UInt64> {
     guard let text = CurrentProcess.variable("ACTORSOCKETS_SEED") else { return given }
     guard let seed = UInt64(text) else {
       throw SimulationError(.unsupported, "ACTORSOCKETS_SEED is not a number: \(text)")

@@ -1,0 +1,100 @@
+// Runs test functions of Swift Testing in simulations.
+//
+// A test function does not escape: it must not be used after the scope that the testing library has given to the trait. A simulation
+// runs it as the body of a task. So the task has to end before the scope does, also if the simulation fails. Then the body is cancelled, and
+// what ends by that has ended. A body that goes on waiting after its cancellation cannot be left: the process ends, with the reason.
+
+public import ActorSocketsTesting
+internal import Synchronization
+public import Testing
+
+/// Runs each test in simulations, once with each seed, and stops at the first seed with which it fails.
+public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
+  let seeds: Range<UInt64>
+  let order: Simulation.Order
+  let timeLimit: Duration
+
+  /// Whether tests of a suite with this trait have it, too: yes.
+  public var isRecursive: Bool { true }
+
+  /// Runs a test in simulations. The testing library calls it.
+  ///
+  /// *Cancellation* cancels the test, and no further seed runs.
+  ///
+  /// - Parameters:
+  ///   - test: The test.
+  ///   - testCase: The arguments of the test; `nil` for a suite, which just runs.
+  ///   - function: The body of the test.
+  /// - Throws: ``SimulationFailure`` for the first seed with which the test throws or the simulation fails; `CancellationError`.
+  public func provideScope(
+    for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
+  ) async throws {
+    guard testCase != nil else { return try await function() }
+    for seed in try Simulation.chosenSeeds(seeds) {
+      try Task.checkCancellation()
+      let issues = Atomic<Int>(0)
+      // An expectation that fails throws nothing.
+      let counter = IssueHandlingTrait.compactMapIssues { issue in
+        issues.add(1, ordering: .relaxed)
+        var issue = issue
+        issue.comments.append("in the simulation with the seed \(seed); to run only it, set ACTORSOCKETS_SEED=\(seed)")
+        return issue
+      }
+      try await counter.provideScope(for: test, testCase: testCase) { try await simulate(seed, test.name, function) }
+      if issues.load(ordering: .relaxed) > 0 { return }
+    }
+  }
+
+  /// Runs the body of the test with this name in one simulation.
+  func simulate(
+    _ seed: UInt64, _ name: String, _ function: @Sendable @concurrent () async throws -> Void
+  ) async throws {
+    let simulation = Simulation(seed: seed, order: order, timeLimit: timeLimit)
+    try await withoutActuallyEscaping(function) { function in
+      let hasEnded = Atomic<Bool>(false)
+      do {
+        try await simulation.run {
+          defer { hasEnded.store(true, ordering: .releasing) }
+          try await function()
+        }
+      } catch {
+        let failure = SimulationFailure(seed: seed, error: error, trace: simulation.trace)
+        if !hasEnded.load(ordering: .acquiring) {
+          fatalError("\"\(name)\" waits for something that never comes, also after its cancellation. \(failure)")
+        }
+        throw failure
+      }
+    }
+  }
+}
+
+extension Trait where Self == SimulatedTrait {
+  /// Runs the test in simulations, once with each seed, and stops at the first seed with which it fails.
+  ///
+  /// ```swift
+  /// @Test(.simulated(seeds: 100)) func `A client gets its answer, although packets are lost`() async throws {
+  ///   let simulation = try #require(Simulation.current)
+  ///   simulation.defaultLink.loss = 0.05
+  ///   …
+  /// }
+  /// ```
+  ///
+  /// `Simulation.current` is the simulation in which the test runs. An issue names its seed; with `ACTORSOCKETS_SEED` in the environment only
+  /// that seed runs.
+  ///
+  /// A test that waits for something that never comes is cancelled, and fails with a ``SimulationError``. If it goes on waiting after
+  /// that, the process ends, because the testing library allows no test to be left.
+  ///
+  /// - Parameters:
+  ///   - seeds: The number of seeds, from 1 on.
+  ///   - first: The first seed; the others follow it.
+  ///   - order: The order of tasks; random by default.
+  ///   - timeLimit: The virtual time after which a run fails; a day by default.
+  /// - Returns: The trait.
+  public static func simulated(
+    seeds: Int = 1, from first: UInt64 = 0, order: Simulation.Order = .random, timeLimit: Duration = .seconds(86_400)
+  ) -> Self {
+    let count = min(UInt64(max(1, seeds)), .max - first)
+    return SimulatedTrait(seeds: first..<first + count, order: order, timeLimit: timeLimit)
+  }
+}

@@ -1,0 +1,104 @@
+import ActorSockets
+import ActorSocketsTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import ActorSocketsTestTraits
+
+/// Tests that run in simulations.
+@Suite struct SimulatedTraitTests {
+  @Test(.simulated(seeds: 20)) func `A test runs in virtual time, on the hosts of its simulation`() async throws {
+    let simulation = try #require(Simulation.current)
+    simulation.defaultLink.latency = .fixed(.milliseconds(Int(simulation.seed)))
+    simulation.host("server").start {
+      try await TCPListener.bind(to: .port(7)).serve { try await $0.write(utf8: "hello") }
+    }
+    let start = ContinuousClock.now
+    let text = try await simulation.host("client").run {
+      let connection = try await TCPConnection.connect(to: .host("server", port: 7))
+      try await Task.sleep(for: .seconds(3_600))
+      return try await connection.read(exactly: 5)
+    }
+    #expect(text == Array("hello".utf8))
+    #expect(ContinuousClock.now - start >= .seconds(3_600))
+  }
+
+  @Test(.simulated(seeds: 2, from: 3), arguments: [1, 2])
+  func `A test with arguments runs with each of the seeds`(_ argument: Int) async throws {
+    let simulation = try #require(Simulation.current)
+    #expect((3..<5).contains(simulation.seed))
+  }
+
+  @Suite(.simulated(seeds: 2)) struct InASuite {
+    @Test func `Each test of a suite runs in simulations`() { #expect(Simulation.current != nil) }
+    @Test func `A test without await, too`() throws { _ = try #require(Simulation.current) }
+  }
+
+  /// Runs a function as the testing library would run a test with the trait.
+  ///
+  /// - Returns: The issues of the run.
+  private static func run(
+    _ trait: SimulatedTrait, _ body: @escaping @Sendable () async throws -> Void
+  ) async throws -> [String] {
+    let texts = Mutex<[String]>([])
+    let test = try #require(Test.current)
+    let testCase = try #require(Test.Case.current)
+    let collector = IssueHandlingTrait.compactMapIssues { issue in
+      texts.withLock { $0.append("\(issue)") }
+      return nil
+    }
+    try await collector.provideScope(for: test, testCase: testCase) {
+      do {
+        try await trait.provideScope(for: test, testCase: testCase) { try await body() }
+      } catch { texts.withLock { $0.append("\(error)") } }
+    }
+    return texts.withLock { $0 }
+  }
+
+  @Test func `An expectation that fails stops the run, and names its seed`() async throws {
+    try await within("the simulations are over") {
+      let seeds = Mutex<[UInt64]>([])
+      let issues = try await Self.run(.simulated(seeds: 10)) {
+        let seed = Simulation.current?.seed ?? 0
+        seeds.withLock { $0.append(seed) }
+        #expect(seed < 3)
+      }
+      #expect(seeds.withLock { $0 } == [0, 1, 2, 3])
+      #expect(issues.count == 1 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
+    }
+  }
+
+  @Test func `A test that throws stops the run, and names its seed`() async throws {
+    struct Oops: Error {}
+    try await within("the simulations are over") {
+      let issues = try await Self.run(.simulated(seeds: 10)) {
+        Simulation.current?.note("nothing")
+        if Simulation.current?.seed == 4 { throw Oops() }
+      }
+      #expect(issues.count == 1)
+      #expect(issues[0].contains("seed 4 fails: Oops()") && issues[0].contains("nothing"), "\(issues)")
+    }
+  }
+
+  @Test func `A test in a deadlock fails with what waits`() async throws {
+    try await within("the simulation is over") {
+      let issues = try await Self.run(.simulated()) { _ = try await TCPListener.bind(to: .port(7)).accept() }
+      #expect(issues.count == 1)
+      #expect(
+        issues[0].contains("nothing is left to run") && issues[0].contains("accept, for 0.0 seconds"), "\(issues)")
+    }
+  }
+
+  @Test func `A test that waits after its cancellation ends the process, with the reason`() async throws {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await SimulatedTrait(seeds: 0..<1, order: .fifo, timeLimit: .seconds(1)).simulate(0, "a test") {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+          Simulation.current?.note("\(continuation)")
+        }
+      }
+    }
+    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(text.contains("waits for something that never comes"), "\(text)")
+  }
+}
