@@ -25,7 +25,8 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   ///   - test: The test.
   ///   - testCase: The arguments of the test; `nil` for a suite, which just runs.
   ///   - function: The body of the test.
-  /// - Throws: ``SimulationFailure`` for the first seed with which the test throws or the simulation fails; `CancellationError`.
+  /// - Throws: ``SimulationFailure`` for the first seed with which the test throws or the simulation fails; `CancellationError`;
+  ///   ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
   public func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
   ) async throws {
@@ -49,20 +50,19 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   func simulate(
     _ seed: UInt64, _ name: String, _ function: @Sendable @concurrent () async throws -> Void
   ) async throws {
-    let simulation = Simulation(seed: seed, order: order, timeLimit: timeLimit)
     try await withoutActuallyEscaping(function) { function in
-      let hasEnded = Atomic<Bool>(false)
+      let isRunning = Atomic<Bool>(false)
       do {
-        try await simulation.run {
-          defer { hasEnded.store(true, ordering: .releasing) }
+        try await Simulation.explore(seeds: [seed], order: order, timeLimit: timeLimit) { _ in
+          isRunning.store(true, ordering: .releasing)
+          defer { isRunning.store(false, ordering: .releasing) }
           try await function()
         }
       } catch {
-        let failure = SimulationFailure(seed: seed, error: error, trace: simulation.trace)
-        if !hasEnded.load(ordering: .acquiring) {
-          fatalError("\"\(name)\" waits for something that never comes, also after its cancellation. \(failure)")
+        if isRunning.load(ordering: .acquiring) {
+          fatalError("\"\(name)\" waits for something that never comes, also after its cancellation. \(error)")
         }
-        throw failure
+        throw error
       }
     }
   }

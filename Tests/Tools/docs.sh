@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the documentation of the modules ActorSockets, ActorSocketsTLS and ActorSocketsTesting. A broken link is an error.
+# Builds the documentation of the modules ActorSockets, ActorSocketsTLS, ActorSocketsTesting and ActorSocketsTestTraits. A broken
+# link is an error.
 #
 #   docs.sh OUTPUT-FOLDER
 #
@@ -9,7 +10,7 @@ output=$(realpath --canonicalize-missing "${1:?the output folder is missing}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 swift build --quiet --target ActorSocketsTLS
-swift build --quiet --target ActorSocketsTesting
+swift build --quiet --target ActorSocketsTestTraits
 products=$(swift build --show-bin-path)
 symbols=$products/docs-symbols
 rm -rf "$symbols"
@@ -23,10 +24,9 @@ extract() {
 }
 
 # The two re-exported modules are documented as a part of ActorSockets, because that is the module that users import. So are
-# ActorSocketsTLS and ActorSocketsTesting: otherwise links between them would have to spell out the module. The sections about
-# them say what to import.
+# the other modules: otherwise links between them would have to spell out the module. The sections about them say what to import.
 extract ActorSockets EpollReactor,SocketSystem
-for module in ActorSocketsTLS ActorSocketsTesting; do
+for module in ActorSocketsTLS ActorSocketsTesting ActorSocketsTestTraits; do
   extract "$module" ""
   sed -i "s/\"name\": *\"$module\"/\"name\":\"ActorSockets\"/" "$symbols/$module"*.symbols.json
   for extensions in "$symbols/$module@"*.symbols.json; do

@@ -62,7 +62,7 @@ extension ServingListener {
     if let failure { throw failure }
     if waiters.isEmpty, let connection = acceptNow() { return connection }
     if let failure { throw failure }
-    let waiter = waiters.add(place, at: executor.reactor.now)
+    let waiter = waiters.add(place, at: registration.tickTime)
     let id = waiter.id
     if let timeout { startTimer(timeout, for: .accept(id)) }
     defer { stopTimer(for: .accept(id)) }

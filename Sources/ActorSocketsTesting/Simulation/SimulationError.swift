@@ -53,12 +53,6 @@ public struct SimulationFailure: Error, CustomStringConvertible {
   /// The last lines of the trace.
   public let trace: [String]
 
-  package init(seed: UInt64, error: any Error, trace: [String]) {
-    self.seed = seed
-    self.error = error
-    self.trace = trace
-  }
-
   /// The seed, the error and the last 20 lines of the trace.
   public var description: String {
     "seed \(seed) fails: \(error)\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())\n"

@@ -90,6 +90,13 @@ import Testing
     }
   }
 
+  @Test func `A test within a simulation fails, because it cannot run another`() async throws {
+    try await within("the simulation is over") {
+      let issues = try await Simulation().run { try await Self.run(.simulated()) { Issue.record("it runs") } }
+      #expect(issues.count == 1 && issues[0].contains("a simulated program cannot run a simulation"), "\(issues)")
+    }
+  }
+
   @Test func `A test that waits after its cancellation ends the process, with the reason`() async throws {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await SimulatedTrait(seeds: 0..<1, order: .fifo, timeLimit: .seconds(1)).simulate(0, "a test") {

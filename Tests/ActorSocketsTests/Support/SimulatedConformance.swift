@@ -1,3 +1,4 @@
+import ActorSocketsTestTraits
 import ActorSocketsTesting
 import EpollReactor
 import Foundation
@@ -38,32 +39,19 @@ struct Conformance: SuiteTrait, TestTrait, TestScoping {
     for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
   ) async throws {
     guard testCase != nil, simulatedSeeds != nil || faultySeeds != nil else { return try await function() }
-    if let simulatedSeeds { for seed in simulatedSeeds { try Self.simulate(test, seed, function) } }
+    if let simulatedSeeds {
+      let trait: SimulatedTrait = .simulated(seeds: simulatedSeeds.count, from: simulatedSeeds.lowerBound)
+      try await trait.provideScope(for: test, testCase: testCase) {
+        let simulation = try #require(Simulation.current)
+        simulation.defaultLink = Self.link(simulation.seed)
+        for name in ["main", "server"] { simulation.host(name).setFaults(Self.faults(simulation.seed)) }
+        try await function()
+      }
+    }
     if let faultySeeds {
       for seed in faultySeeds {
         let injection = try FaultInjection([.spuriousReadiness(probability: 0.3)], seed: seed)
         try await ConformanceReactor.$injected.withValue(injection.reactor) { try await function() }
-      }
-    }
-  }
-
-  /// Blocks the thread until the simulation is over. Other tests wait anyway.
-  private static func simulate(_ test: Test, _ seed: UInt64, _ function: @Sendable @concurrent () async throws -> Void)
-    throws
-  {
-    try withoutActuallyEscaping(function) { function in
-      let simulation = Simulation(seed: seed, order: .random)
-      do {
-        try simulation.run {
-          simulation.defaultLink = link(seed)
-          for name in ["main", "server"] { simulation.host(name).setFaults(faults(seed)) }
-          try await function()
-        }
-      } catch {
-        // After a deadlock the body has not ended, so the program ends here. It must not end without a word.
-        let text = "\(test.name): \(error)\n\(simulation.trace.suffix(40).joined(separator: "\n"))\n"
-        FileHandle.standardError.write(Data(text.utf8))
-        throw error
       }
     }
   }
