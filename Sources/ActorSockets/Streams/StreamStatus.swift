@@ -83,8 +83,10 @@ public struct StreamStatus: Hashable, Sendable, CustomStringConvertible {
     func text(_ progress: Progress?) -> String {
       progress.map { " at \($0.done)" + ($0.total.map { "/\($0)" } ?? "") } ?? ""
     }
-    return "\(state), \(queuedReads) reads\(text(readProgress)), \(queuedWrites) writes\(text(writeProgress)), "
-      + "\(unsentBytes) bytes unsent, \(bufferedBytes) bytes unread"
+    func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
+    let reads = count(queuedReads, "read") + text(readProgress)
+    let writes = count(queuedWrites, "write") + text(writeProgress)
+    return "\(state), \(reads), \(writes), \(count(unsentBytes, "byte")) unsent, \(count(bufferedBytes, "byte")) unread"
   }
 }
 

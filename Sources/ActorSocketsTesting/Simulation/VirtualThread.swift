@@ -50,7 +50,7 @@ internal import Synchronization
   /// The virtual time at which a simulation begins, in nanoseconds. It is not zero, because clocks are never at zero.
   static let start: Int64 = 1_000_000_000
   /// The most work that is done without moving time.
-  static let mostWithoutTime = 10_000_000
+  static let mostWithoutTime = 2_000_000
   /// The most work that is done after the end.
   private static let mostAfterEnd = 100_000
 

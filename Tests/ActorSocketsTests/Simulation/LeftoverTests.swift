@@ -111,7 +111,7 @@ import Testing
       simulation.keep(server)
     }
     #expect(found.contains("main: a task has not ended that the body of the simulation started"), "\(found)")
-    #expect(found.contains { $0.hasPrefix("client: TCPConnection ") && $0.contains("1 reads") }, "\(found)")
+    #expect(found.contains { $0.hasPrefix("client: TCPConnection ") && $0.contains("1 read") }, "\(found)")
     #expect(found.contains { $0.hasPrefix("client: a socket has a deadline at 100.") }, "\(found)")
   }
 

@@ -42,7 +42,7 @@ import Testing
       #expect(error.time == .seconds(15))
       #expect(error.waiting.count == 1)
       #expect(error.description.contains("seed 3, at 15.000000000 s"))
-      #expect(error.description.contains("1 reads at 9"))
+      #expect(error.description.contains("1 read at 9"))
       #expect(error.description.contains("at most 65536 bytes: 9 bytes done, for 3.0 seconds"))
       var found: [String] = []
       for await event in events { found.append(event) }
