@@ -47,7 +47,7 @@ ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Test
 # The suites of simulations, and of the simulated network.
 SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation \
   Tests/SockcatTests/Examples/RegisterTests.swift
-# The suites whose tests also run in simulations.
+# The suites whose tests also run in simulations, and on reactors with faults.
 SIMULATED_SUITES := Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/UDP
 TRACE_SUITE := Tests/ActorSocketsTests/Simulation/TraceRepetitionTests.swift
 # Tests with other programs. Their results do not depend on the build. They run the programs with Foundation's Process, which
@@ -145,7 +145,7 @@ nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversat
 
 simulate: test-setup ## The conformance suites in simulations and with faulty events, with SEEDS (0-9), and the long form of the suites of simulations
 	ACTORSOCKETS_SIMULATED=$(SEEDS) $(PATIENCE) $(TEST) --in "$(SIMULATED_SUITES)" $(RELEASE_BUILD)
-	ACTORSOCKETS_FAULTY=$(SEEDS) $(PATIENCE) $(TEST) --in Tests/ActorSocketsTests/Conformance $(RELEASE_BUILD)
+	ACTORSOCKETS_FAULTY=$(SEEDS) $(PATIENCE) $(TEST) --in "$(SIMULATED_SUITES)" $(RELEASE_BUILD)
 	ACTORSOCKETS_SEEDS=100000 $(PATIENCE) $(TEST) --in "$(SIMULATION_SUITES)" $(RELEASE_BUILD)
 	ACTORSOCKETS_SEEDS=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-debug $(TEST) --in $(TRACE_SUITE)
 	ACTORSOCKETS_SEEDS=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-release $(TEST) --in $(TRACE_SUITE) $(RELEASE_BUILD)

@@ -113,10 +113,12 @@ public actor TCPListener: StreamListener {
   ) throws(SocketError) -> TCPListener {
     let address = SocketAddress.unix(path)
     do {
-      let descriptor = try OwnedDescriptor.streamSocket(family: address.family)
-      let file = try UnixSocketFile.make(
-        for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
-      let registration = Registration(on: reactor, holding: descriptor)
+      let (registration, file) = try reactor.makingSockets { () throws(SystemError) in
+        let descriptor = try OwnedDescriptor.streamSocket(family: address.family)
+        let file = try UnixSocketFile.make(
+          for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: configuration.backlog)
+        return (Registration(on: reactor, holding: descriptor), file)
+      }
       return TCPListener([registration], [address], configuration, reactor, file: file)
     } catch {
       throw SocketError(error, operation: "listen on", address: address)

@@ -40,7 +40,7 @@ extension UDPEndpoint {
   /// - Returns: The closure's result.
   /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; whatever the closure throws.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
-    try body(openSocket("withFileDescriptor", claimPlaceNow()).number)
+    try body(openSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
   }
 
   /// Sets an option of all the endpoint's sockets: setsockopt(2).

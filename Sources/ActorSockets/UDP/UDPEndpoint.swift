@@ -117,7 +117,9 @@ public actor UDPEndpoint: ReactorActor {
   public static func bind(
     to endpoint: Endpoint = .port(0), configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> UDPEndpoint {
-    let made = try DatagramSockets(endpoint, configuration, reactor)
+    let made = try reactor.makingSockets { () throws(SocketError) in
+      try DatagramSockets(endpoint, configuration, reactor)
+    }
     return UDPEndpoint(made, configuration, reactor)
   }
 

@@ -47,6 +47,7 @@ public struct CallFault: Hashable, Sendable {
     case shortReads
     case shortWrites
     case spuriousReadiness
+    case emfile(after: Int)
   }
 
   let kind: Kind
@@ -86,12 +87,25 @@ public struct CallFault: Hashable, Sendable {
   public static func spuriousReadiness(probability: Double) -> CallFault {
     CallFault(kind: .spuriousReadiness, probability: probability)
   }
+
+  /// The descriptors of the process run out. The first `count` calls of socket(2) and accept4(2) that make a descriptor succeed. From
+  /// then on both calls fail with EMFILE, until faults are set anew. Closing a socket does not end the shortage, because something else
+  /// in the process takes each descriptor that becomes free.
+  ///
+  /// - Parameter count: The number of descriptors that are still made, at least 0. Those that the process has already do not count.
+  /// - Returns: The fault.
+  public static func emfile(after count: Int) -> CallFault { CallFault(kind: .emfile(after: count), probability: 1) }
 }
 
-/// Decides which calls of a host are hit: a pure state machine. Without faults it draws no random numbers.
+/// Decides which calls of a host are hit: a pure state machine.
+///
+/// Invariants:
+/// - Without faults it draws no random numbers.
+/// - `made` is the number of calls that made a descriptor. Only a call that succeeded counts.
 struct FaultPlan {
   private let faults: [CallFault]
   private var random: SplitMix
+  private var made = 0
 
   init(_ faults: [CallFault] = [], seed: UInt64 = 0) {
     self.faults = faults
@@ -107,6 +121,22 @@ struct FaultPlan {
       if random.fraction() < fault.probability { return -error.rawValue }
     }
     return nil
+  }
+
+  /// Makes a call that makes a descriptor, unless a fault hits it.
+  ///
+  /// - Parameters:
+  ///   - call: The call: `.socket` or `.accept`.
+  ///   - body: Makes the call. It returns the descriptor, or a negative error.
+  /// - Returns: The descriptor, or a negative error.
+  mutating func makeDescriptor(_ call: CallFault.Call, _ body: () -> Int32) -> Int32 {
+    if let error = error(of: call) { return error }
+    for fault in faults {
+      if case .emfile(let most) = fault.kind, made >= most { return -Errno.processDescriptors }
+    }
+    let result = body()
+    if result >= 0 { made += 1 }
+    return result
   }
 
   /// The number of bytes that a transfer of at most `count` moves.

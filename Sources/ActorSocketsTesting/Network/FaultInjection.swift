@@ -11,8 +11,14 @@ internal import SocketSystem
 /// Use it for what a `Simulation` does not have: real peers, processes and the kernel's own behaviour. There, `SimulatedHost.setFaults(_:)`
 /// has the same faults.
 ///
-/// The faults hit the TCP sockets that connections and listeners of ``reactor`` make and accept, TLS included. They do not hit unix and
-/// datagram sockets, sockets that were adopted, and connections that a listener hands to other reactors. Names are looked up as always.
+/// The faults hit the sockets that connections, listeners and datagram endpoints of ``reactor`` make and accept: TCP, TLS included, UDP,
+/// and unix sockets for streams and datagrams. They do not hit sockets that were adopted, and connections that a listener hands to other
+/// reactors. Names are looked up as always.
+///
+/// - A call that sends or receives several datagrams is one call. If a fault hits it, none of them moves. The transfers of datagrams are
+///   never short, because a datagram is sent and received whole.
+/// - Descriptors are passed through unix sockets as always. A send that fails passes none. A short send passes them with its first byte.
+/// - Names of unix sockets are files of the system, as always.
 ///
 /// The seed decides which calls are hit, in the order of the calls. Threads and the kernel decide that order, so two runs with the same
 /// seed can differ.
@@ -43,7 +49,7 @@ public final class FaultInjection: Sendable {
     system.setPlan(FaultPlan(faults, seed: seeds.withLock { $0.next() }))
   }
 
-  /// Limits the number of TCP sockets that the reactor has open, listeners included: making or accepting one more fails with EMFILE until
+  /// Limits the number of sockets that the reactor has open, listeners included: making or accepting one more fails with EMFILE until
   /// another one is closed. Sockets that are open already stay. Safe to call from any thread.
   ///
   /// - Parameter descriptors: The number, at least 0; `nil` for no limit but the one of the process.

@@ -1,12 +1,17 @@
-// The kernel with faults: it passes the calls of a reactor's TCP sockets on to Linux, and a `FaultPlan` decides which of them fail.
+// The kernel with faults: it passes the calls of a reactor's sockets on to Linux, and a `FaultPlan` decides which of them fail.
 //
 // Invariants:
 // - The number of a descriptor here is `SimulatedDescriptors.firstOfKernel` plus the kernel's. So no table connects the two, and closing
 //   works on every thread.
-// - Only TCP sockets have such numbers. Other descriptors that the thread makes or registers have those of the kernel, and no faults.
+// - Sockets that were made or accepted through this system have such numbers. Other descriptors that the thread makes or registers have
+//   those of the kernel, and no faults.
+// - The kernel makes the transfers of datagrams and of descriptors itself, for a whole batch, and with all that it can: UDP_SEGMENT,
+//   UDP_GRO, SCM_RIGHTS. Each is preceded by a question whether a fault hits it (`allowance`). So a fault hits a batch as a whole, and a
+//   descriptor is never lost: a call that fails passes none, and a short one passes it with the first byte.
 // - epoll is edge-triggered, and a program may conclude from a short transfer that there is no more. So after a transfer that was cut
 //   short, the socket is reported once more (`again`), as if the rest had become possible right behind it.
-// - Nothing here waits or is called while `state` is locked.
+// - Nothing here waits while `state` is locked. Of the kernel's calls, socket(2) and accept4(2) are made while it is locked, so that each
+//   descriptor counts once, whichever threads make them.
 
 internal import EpollReactor
 internal import SocketSystem
@@ -29,9 +34,12 @@ final class FaultySystem: SimulatedSystem, Sendable {
     var limit = Int.max
     var openSockets = 0
 
-    /// The error of a call that makes a socket; `nil` if it makes one.
-    mutating func error(ofMaking call: CallFault.Call) -> Int32? {
-      plan.error(of: call) ?? (openSockets >= limit ? -Errno.processDescriptors : nil)
+    /// Makes a call that makes a socket, unless a fault hits it or the limit is reached.
+    mutating func makeSocket(_ call: CallFault.Call, _ body: () -> Int32) -> Int32 {
+      let isFull = openSockets >= limit
+      let result = plan.makeDescriptor(call) { isFull ? -Errno.processDescriptors : body() }
+      if result >= 0 { openSockets += 1 }
+      return result
     }
   }
 
@@ -72,21 +80,20 @@ final class FaultySystem: SimulatedSystem, Sendable {
 
   // MARK: Descriptors
 
-  /// Takes a new TCP socket, and returns its number here.
-  private func take(_ descriptor: consuming OwnedDescriptor) -> Int32 {
-    state.withLock { $0.openSockets += 1 }
-    return SimulatedDescriptors.firstOfKernel + descriptor.release()
+  /// Takes a new socket, and returns its number here.
+  private static func take(_ descriptor: consuming OwnedDescriptor) -> Int32 {
+    SimulatedDescriptors.firstOfKernel + descriptor.release()
   }
 
   func socket(family: Int32, type: Int32) -> Int32 {
-    let isTCP = type == SocketKind.stream && (family == SocketKind.ipv4 || family == SocketKind.ipv6)
-    if isTCP, let error = state.withLock({ $0.error(ofMaking: .socket) }) { return error }
-    return SimulatedDescriptors.using(nil) {
-      result { () throws(SystemError) in
-        if isTCP { return take(try .streamSocket(family: family)) }
-        return try type == SocketKind.stream
-          ? OwnedDescriptor.streamSocket(family: family).release()
-          : OwnedDescriptor.datagramSocket(family: family).release()
+    state.withLock { state in
+      state.makeSocket(.socket) {
+        SimulatedDescriptors.using(nil) {
+          result { () throws(SystemError) in
+            Self.take(
+              try type == SocketKind.stream ? .streamSocket(family: family) : .datagramSocket(family: family))
+          }
+        }
       }
     }
   }
@@ -115,7 +122,7 @@ final class FaultySystem: SimulatedSystem, Sendable {
 
   func bind(_ number: Int32, to address: SocketAddress) -> Int32 {
     call(.bind, number) { (socket) throws(SystemError) in
-      try socket.bind(to: address)
+      if address == .unix(.unnamed) { try socket.bindToFreeName() } else { try socket.bind(to: address) }
       return 0
     }
   }
@@ -134,13 +141,16 @@ final class FaultySystem: SimulatedSystem, Sendable {
   }
 
   func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?) {
-    if let error = state.withLock({ $0.error(ofMaking: .accept) }) { return (error, nil) }
-    do throws(SystemError) {
-      guard let accepted = try kernel(number).accept() else { return (-Errno.wouldBlock, nil) }
-      let peer = accepted.peer
-      return (take(accepted.take()), peer)
-    } catch {
-      return (-error.errno, nil)
+    state.withLock { state in
+      var peer: SocketAddress?
+      let made = state.makeSocket(.accept) {
+        result { () throws(SystemError) in
+          guard let accepted = try kernel(number).accept() else { return -Errno.wouldBlock }
+          peer = accepted.peer
+          return Self.take(accepted.take())
+        }
+      }
+      return (made, peer)
     }
   }
 
@@ -152,33 +162,66 @@ final class FaultySystem: SimulatedSystem, Sendable {
   }
 
   func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
-    let asked = min(limit, memory.freeCapacity)
-    let waiting = kernel(number).receivableBytes()
-    let (error, count) = state.withLock { state in
-      (state.plan.error(of: .receive), state.plan.shortened(min(asked, waiting), isRead: true))
-    }
-    if let error { return Int(error) }
-    let isShort = count < min(asked, waiting)
+    let allowed = allowance(number, atMost: min(limit, memory.freeCapacity), isReceive: true, again: !peeking)
+    if allowed < 0 { return allowed }
     var bytes: [UInt8] = []
-    let most = isShort ? count : asked
     let received = Self.count(
       peeking
-        ? kernel(number).peek(into: &bytes, atMost: most)
-        : kernel(number).receive(appendingTo: &bytes, atMost: most))
+        ? kernel(number).peek(into: &bytes, atMost: allowed)
+        : kernel(number).receive(appendingTo: &bytes, atMost: allowed))
     memory.append(bytes, in: bytes.indices)
-    if isShort, !peeking { state.withLock { $0.again.append((number, .readable)) } }
     return received
   }
 
   func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
-    let (error, count) = state.withLock { state in
-      (state.plan.error(of: .send), state.plan.shortened(bytes.count, isRead: false))
-    }
-    if let error { return Int(error) }
-    let sent = Self.count(kernel(number).send(bytes.extracting(first: count)))
-    if count < bytes.count { state.withLock { $0.again.append((number, .writable)) } }
-    return sent
+    let allowed = allowance(number, atMost: bytes.count, isReceive: false, again: true)
+    return allowed < 0 ? allowed : Self.count(kernel(number).send(bytes.extracting(first: allowed)))
   }
+
+  func allowance(ofTransfer number: Int32, atMost count: Int, isReceive: Bool) -> Int {
+    allowance(number, atMost: count, isReceive: isReceive, again: true)
+  }
+
+  /// The bytes that a transfer may move, or the negative error of a fault. If they are fewer than it could move, the socket is reported
+  /// once more, if that is asked for.
+  private func allowance(_ number: Int32, atMost asked: Int, isReceive: Bool, again: Bool) -> Int {
+    let possible = isReceive && asked > 1 ? min(asked, kernel(number).receivableBytes()) : asked
+    return state.withLock { state in
+      if let error = state.plan.error(of: isReceive ? .receive : .send) { return Int(error) }
+      let count = state.plan.shortened(possible, isRead: isReceive)
+      if count == possible { return asked }
+      if again { state.again.append((number, isReceive ? .readable : .writable)) }
+      return count
+    }
+  }
+
+  // MARK: Datagrams
+
+  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int {
+    let allowed = allowance(ofTransfer: number, atMost: 1, isReceive: false)
+    return allowed < 0 ? allowed : Self.count(kernel(number).send(bytes, to: address))
+  }
+
+  /// The kernel receives them by the batch.
+  func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?) { (-Errno.notSupported, nil) }
+
+  func disconnect(_ number: Int32) -> Int32 {
+    call(.connect, number) { (socket) throws(SystemError) in
+      try socket.disconnect()
+      return 0
+    }
+  }
+
+  func changeMembership(
+    _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
+  ) -> Int32 {
+    result { () throws(SystemError) in
+      try kernel(number).changeMembership(joins: joins, group: group, source: source, interface: interface)
+      return 0
+    }
+  }
+
+  func takeReportedError(_ number: Int32) -> ReportedError? { kernel(number).takeReportedError() }
 
   // MARK: Questions and options
 
@@ -276,28 +319,10 @@ final class FaultySystem: SimulatedSystem, Sendable {
   }
 
   var interfaces: [NetworkInterface] { SimulatedDescriptors.using(nil) { (try? NetworkInterface.all()) ?? [] } }
-}
 
-// MARK: - Datagrams and unix sockets
+  // MARK: Files
 
-/// Datagram and unix sockets have the numbers of the kernel, so none of these is called.
-extension FaultySystem {
   var hasSocketFiles: Bool { false }
   func inode(of path: UnixPath) -> UInt64? { nil }
   func unlink(_ path: UnixPath) -> Int32 { -Errno.notSupported }
-
-  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int {
-    -Int(Errno.notSupported)
-  }
-
-  func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?) { (-Errno.notSupported, nil) }
-  func disconnect(_ number: Int32) -> Int32 { -Errno.notSupported }
-
-  func changeMembership(
-    _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
-  ) -> Int32 {
-    -Errno.notSupported
-  }
-
-  func takeReportedError(_ number: Int32) -> ReportedError? { nil }
 }

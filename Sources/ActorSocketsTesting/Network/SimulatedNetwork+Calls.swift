@@ -42,8 +42,7 @@ extension SimulatedNetwork: SimulatedSystem {
 
   func socket(family: Int32, type: Int32) -> Int32 {
     guard let kernel = current else { return -Errno.networkDown }
-    if let error = kernel.faults.error(of: .socket) { return error }
-    return global(kernel.makeSocket(family: family, type: type), of: kernel)
+    return kernel.faults.makeDescriptor(.socket) { global(kernel.makeSocket(family: family, type: type), of: kernel) }
   }
 
   func close(_ number: Int32) {
@@ -68,9 +67,13 @@ extension SimulatedNetwork: SimulatedSystem {
 
   func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?) {
     withSocket(number, else: (-Errno.badDescriptor, nil)) { kernel, socket in
-      if let error = kernel.faults.error(of: .accept) { return (error, nil) }
-      let (result, peer) = socket.accept(in: kernel)
-      return (global(result, of: kernel), peer)
+      var peer: SocketAddress?
+      let result = kernel.faults.makeDescriptor(.accept) {
+        let accepted = socket.accept(in: kernel)
+        peer = accepted.peer
+        return global(accepted.result, of: kernel)
+      }
+      return (result, peer)
     }
   }
 

@@ -101,6 +101,7 @@ import Glibc
     from socket: BorrowedDescriptor, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
     assert(limit >= 1, "a call asks for at least one datagram")
+    let socket = socket.isOfKernel ? try socket.unlessFaulty("recvmmsg", isReceive: true) : socket
     count = 0
     if !joined.isEmpty { joined.removeAll(keepingCapacity: true) }
     stride = min(max(1, size), Self.joinedSize)
@@ -317,6 +318,7 @@ import Glibc
   /// - Throws: The reason why the first message was not sent. If a later message fails, those before it are sent and
   ///   counted. The next batch must begin with the failed message, and its call reports the reason.
   package func send(on socket: BorrowedDescriptor) throws(SystemError) -> Int {
+    if socket.isOfKernel { return try send(on: socket.unlessFaulty("sendmmsg", isReceive: false)) }
     if socket.isSimulated { return try sendSimulated(on: socket.number) }
     // SAFETY: as above.
     let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
@@ -342,8 +344,7 @@ extension DatagramBatch {
       // SAFETY: the place is inside the memory; the headers have one entry for each message up to the capacity.
       unsafe UnsafeMutableRawBufferPointer(rebasing: memory[count * stride..<count * stride + length]).copyBytes(
         from: datagram.bytes.prefix(length))
-      let isCut: Int32 = length < datagram.bytes.count ? 1 : 0
-      let address = datagram.address
+      let (address, isCut) = (datagram.address, Int32(length < datagram.bytes.count ? 1 : 0))
       var metadata = datagram.metadata.receivedForm(isIPv6: address?.unmapped.isIPv6 == true)
       unsafe (address ?? .unix(.unnamed)).withKernelAddress { kernel, size in
         let size = address == nil ? 0 : size

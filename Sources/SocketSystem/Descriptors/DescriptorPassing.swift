@@ -7,6 +7,11 @@ extension BorrowedDescriptor {
   /// Sends bytes and a descriptor: sendmsg(2) with MSG_NOSIGNAL. There must be at least one byte. The descriptor
   /// travels with the first byte.
   package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing OwnedDescriptor) -> Transfer {
+    if isOfKernel {
+      let allowed = allowance(atMost: bytes.count, isReceive: false)
+      if allowed < 0 { return Self.transfer(allowed, "sendmsg") }
+      return ofKernel.send(bytes.extracting(first: allowed), passing: descriptor)
+    }
     // A simulation does not pass descriptors. EOPNOTSUPP would mean that the socket is no unix socket.
     if isSimulated { return Self.transfer(-Int(ENOSYS), "sendmsg") }
     let passed = descriptor.number
@@ -96,6 +101,12 @@ package final class DescriptorInbox {
   /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).
   func receive(from socket: BorrowedDescriptor, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     if let failure { return .failed(failure) }
+    if socket.isOfKernel {
+      let allowed = socket.allowance(atMost: memory.count, isReceive: true)
+      if allowed < 0 { return BorrowedDescriptor.transfer(allowed, "recvmsg") }
+      let allowedMemory = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.prefix(allowed))
+      return unsafe receive(from: socket.ofKernel, into: allowedMemory)
+    }
     if socket.isSimulated { return unsafe socket.receive(into: memory) }
     var receivedCount: Int32 = 0
     var isTruncated: Int32 = 0

@@ -21,9 +21,11 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
 
   /// Makes the kernel answer all calls on the descriptor. It changes only a descriptor that stands for one of the kernel.
   package consuming func withoutFaults() -> OwnedDescriptor {
-    let number = socket.kernelNumber
-    _ = release()
-    return OwnedDescriptor(owning: number)
+    let kernelNumber = socket.kernelNumber
+    let number = release()
+    // The system forgets it.
+    if number != kernelNumber { SimulatedDescriptors.system?.close(number) }
+    return OwnedDescriptor(owning: kernelNumber)
   }
 
   /// Gives up ownership without closing. The caller must close the descriptor.

@@ -48,8 +48,8 @@ package struct UnixSocketFile: Sendable {
   package static func make(
     for socket: BorrowedDescriptor, at path: UnixPath, permissions: UInt16?, backlog: Int32?
   ) throws(SystemError) -> UnixSocketFile {
-    if socket.isSimulated { return try makeSimulated(for: socket, at: path, backlog: backlog) }
-    if let permissions { _ = try check(fchmod(socket.number, mode_t(permissions)), "fchmod") }
+    if socket.isSimulated, !socket.isOfKernel { return try makeSimulated(for: socket, at: path, backlog: backlog) }
+    if let permissions { _ = try check(fchmod(socket.kernelNumber, mode_t(permissions)), "fchmod") }
     return try whileLocked(path.directory) { mayRemove throws(SystemError) in
       try bind(socket, path, mayRemove: mayRemove)
       let file = UnixSocketFile(path: path, identity: FileIdentity(at: path.description))

@@ -97,7 +97,7 @@ extension BorrowedDescriptor {
   /// - Returns: The number of connections that wait.
   package func waitingConnections(atMost most: Int) -> Int {
     if let info = try? tcpInfo() { return info.unacknowledgedSegments }
-    var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
+    var entry = pollfd(fd: kernelNumber, events: Int16(POLLIN), revents: 0)
     // SAFETY: one struct pollfd is read and written, which `entry` is.
     return unsafe poll(&entry, 1, 0) > 0 ? most : 0
   }

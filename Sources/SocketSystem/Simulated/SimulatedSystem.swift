@@ -45,6 +45,10 @@ package protocol SimulatedSystem: AnyObject {
   func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int
   /// recvmsg(2) of a datagram.
   func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?)
+  /// What a fault does to a transfer of datagrams or descriptors that the kernel makes, on a descriptor from `firstOfKernel` on.
+  ///
+  /// - Returns: The number of bytes that a stream may move, at most `count`; or a negative error.
+  func allowance(ofTransfer number: Int32, atMost count: Int, isReceive: Bool) -> Int
   /// connect(2) with AF_UNSPEC.
   func disconnect(_ number: Int32) -> Int32
   /// setsockopt(2) with MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP, MCAST_JOIN_SOURCE_GROUP or MCAST_LEAVE_SOURCE_GROUP.
@@ -94,6 +98,11 @@ package protocol SimulatedSystem: AnyObject {
   func addresses(of name: String, isIPv4: Bool) -> [SocketAddress]
   /// getifaddrs(3), for the host whose code runs.
   var interfaces: [NetworkInterface] { get }
+}
+
+extension SimulatedSystem {
+  /// A simulation has no descriptors of the kernel.
+  package func allowance(ofTransfer number: Int32, atMost count: Int, isReceive: Bool) -> Int { -Int(EBADF) }
 }
 
 /// A datagram that a simulated socket received.
@@ -153,6 +162,26 @@ extension BorrowedDescriptor {
   /// The number that the kernel knows, for code that makes system calls of its own.
   package var kernelNumber: Int32 {
     number >= SimulatedDescriptors.firstOfKernel ? number - SimulatedDescriptors.firstOfKernel : number
+  }
+
+  /// Whether this stands for a descriptor of the kernel.
+  var isOfKernel: Bool { number >= SimulatedDescriptors.firstOfKernel }
+  /// The descriptor of the kernel for which this one stands, or this one.
+  var ofKernel: BorrowedDescriptor { BorrowedDescriptor(kernelNumber) }
+
+  /// Asks what a fault does to a transfer that the kernel makes on `ofKernel`.
+  ///
+  /// - Returns: The number of bytes that a stream may move, at most `count`; or a negative error.
+  @inline(never)
+  func allowance(atMost count: Int = 1, isReceive: Bool) -> Int {
+    simulatedTransfer { $0.allowance(ofTransfer: number, atMost: count, isReceive: isReceive) }
+  }
+
+  /// Returns `ofKernel` for a call that transfers datagrams. Throws the error of a fault that hits the call.
+  func unlessFaulty(_ call: String, isReceive: Bool) throws(SystemError) -> BorrowedDescriptor {
+    let allowed = allowance(isReceive: isReceive)
+    if allowed < 0 { throw SystemError(call: call, errno: Int32(-allowed)) }
+    return ofKernel
   }
 
   /// Makes a call that a simulation answers.

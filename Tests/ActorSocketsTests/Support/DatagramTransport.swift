@@ -15,7 +15,7 @@ enum DatagramTransport: String, CaseIterable, CustomTestStringConvertible {
 
   /// An endpoint on a free port of this machine.
   func bind(
-    configuration: UDPEndpoint.Configuration = .init(), reactor: Reactor = .shared
+    configuration: UDPEndpoint.Configuration = .init(), reactor: Reactor = ConformanceReactor.current
   ) throws -> UDPEndpoint {
     let endpoint: Endpoint =
       switch self {

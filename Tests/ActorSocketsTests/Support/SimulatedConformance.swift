@@ -31,15 +31,19 @@ enum ConformanceReactor {
 }
 
 /// Runs each test of a suite in simulations, if `ACTORSOCKETS_SIMULATED` says so: with TCP over a simulated network whose links differ from
-/// seed to seed.
+/// seed to seed. If `ACTORSOCKETS_FAULTY` says so, the sockets of each test are those of a `FaultInjection`.
 struct Conformance: SuiteTrait, TestTrait, TestScoping {
+  /// Whether the tests also run in simulations, or with faults only.
+  var isSimulated = true
   var isRecursive: Bool { true }
 
   func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
   ) async throws {
-    guard testCase != nil, simulatedSeeds != nil || faultySeeds != nil else { return try await function() }
-    if let simulatedSeeds {
+    guard testCase != nil, simulatedSeeds != nil && isSimulated || faultySeeds != nil else {
+      return try await function()
+    }
+    if let simulatedSeeds, isSimulated {
       let trait: SimulatedTrait = .simulated(seeds: simulatedSeeds.count, from: simulatedSeeds.lowerBound)
       try await trait.provideScope(for: test, testCase: testCase) {
         let simulation = try #require(Simulation.current)
@@ -74,8 +78,10 @@ struct Conformance: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == Conformance {
-  /// The suite also runs in simulations.
+  /// The suite also runs in simulations, and with faults.
   static var conformance: Self { Self() }
+  /// The suite also runs with faults, but not in simulations, because it needs what they do not have.
+  static var conformanceWithFaults: Self { Self(isSimulated: false) }
 }
 
 extension Trait where Self == ConditionTrait {

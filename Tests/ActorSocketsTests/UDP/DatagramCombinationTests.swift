@@ -18,7 +18,7 @@ import Testing
   }
 
   private static func bind(
-    on reactor: Reactor = .shared, _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
+    on reactor: Reactor = ConformanceReactor.current, _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
   ) throws -> UDPEndpoint {
     var configuration = UDPEndpoint.Configuration()
     change(&configuration)

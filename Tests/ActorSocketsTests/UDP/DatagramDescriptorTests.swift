@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Descriptors and credentials that go with the datagrams of unix sockets.
-@Suite struct DatagramDescriptorTests {
+@Suite(.conformanceWithFaults) struct DatagramDescriptorTests {
   /// An endpoint that receives up to this many descriptors with each datagram, and one that sends to it.
   private static func pair(
     receiving limit: Int, metadata: UDPEndpoint.Metadata = []

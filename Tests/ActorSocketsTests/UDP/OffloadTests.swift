@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Datagrams that the kernel gets or delivers together (UDP_SEGMENT, UDP_GRO): each is still sent and received by itself.
-@Suite struct OffloadTests {
+@Suite(.conformanceWithFaults) struct OffloadTests {
   struct Offloads: CustomTestStringConvertible {
     let sends: Bool
     let receives: Bool

@@ -7,7 +7,7 @@ import Testing
 
 @Suite(.conformance) struct ReceivingTests {
   private static func pair(
-    _ transport: DatagramTransport = .ipv4, on reactor: Reactor = .shared,
+    _ transport: DatagramTransport = .ipv4, on reactor: Reactor = ConformanceReactor.current,
     _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
   ) throws -> (client: UDPEndpoint, server: UDPEndpoint, address: SocketAddress) {
     var configuration = UDPEndpoint.Configuration()

@@ -8,7 +8,7 @@ import Testing
 @Suite(.conformance) struct SendingTests {
   /// Two unix endpoints, of which the second one's room is full: nothing more can be sent to it.
   private static func stuck(
-    on reactor: Reactor = .shared, _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
+    on reactor: Reactor = ConformanceReactor.current, _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
   ) async throws -> (client: UDPEndpoint, server: UDPEndpoint, address: SocketAddress, sent: Int) {
     var configuration = UDPEndpoint.Configuration()
     change(&configuration)
