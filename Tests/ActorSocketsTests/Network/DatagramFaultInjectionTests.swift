@@ -45,7 +45,7 @@ import Testing
     async throws
   {
     try await within("the datagrams have arrived") {
-      for seed in 0..<seeds(5) {
+      for seed in 0..<seeds(5, atMost: 1_000) {
         let injection = try FaultInjection(
           [.fail(.send, with: .networkUnreachable, probability: 0.3), .spuriousReadiness(probability: 0.5)], seed: seed)
         let (sender, receiver, target) = try Self.pair(transport, on: injection)

@@ -26,7 +26,7 @@ import Testing
   @Test(arguments: [Transport.tcpOverIPv4, .tcpOverIPv6, .tls])
   func `An echo over short transfers and events that tell of nothing loses no byte`(transport: Transport) async throws {
     try await within("every seed has its echo") {
-      for seed in 0..<seeds(20) {
+      for seed in 0..<seeds(20, atMost: 1_000) {
         let injection = try FaultInjection(Self.shortTransfers, seed: seed)
         let pair = try await transport.pair(on: injection.reactor)
         let echo = Task {
@@ -107,7 +107,7 @@ import Testing
 
   @Test func `A send that fails within a message of several pieces is told, or made again`() async throws {
     try await within("every write has returned") {
-      for seed in 0..<seeds(50) {
+      for seed in 0..<seeds(50, atMost: 1_000) {
         let injection = try FaultInjection([.fail(.send, with: .noMemory, probability: 0.5)], seed: seed)
         let (client, server, _) = try await Self.pair(on: injection)
         let pieces = (1...10).map { pattern($0) }
