@@ -212,6 +212,12 @@ enum Exceptions {
       path: "Tests/ActorSocketsTests/Network/DescriptorShortageTests.swift", words: "sleep(", count: 1,
       reason: "a sleep in virtual time, which takes no time"),
     Allowance(
+      path: "Tests/ActorSocketsTests/Network/RejectionTests.swift", words: "sleep(", count: 1,
+      reason: "a sleep in virtual time, which takes no time"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Network/RejectionComparisonTests.swift", words: "sleep(", count: 4,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
       path: "Tests/ActorSocketsTests/Network/SimulatedCaptureTests.swift", words: "sleep(", count: 1,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(

@@ -12,6 +12,9 @@ struct HostAddresses {
     ipv6 = IPv6Address(high: 0xfd00 << 48, low: UInt64(suffix))
   }
 
+  /// The addresses of the routers on all links: 10.255.255.254 and fd00::ff:fffe. No host has them.
+  static let router = HostAddresses(number: 0xff_fffd)
+
   /// Whether an address is one of the host's own.
   func contains(_ address: SocketAddress) -> Bool {
     switch address.unmapped {

@@ -3,6 +3,7 @@
 // Invariants:
 // - The packets of streams arrive in the order in which they were sent. Datagrams may overtake each other.
 // - A link with a bandwidth carries one packet at a time, in the order in which they were sent.
+// - A packet that a router rejects does not arrive. Its report does at that time, unless the packet was lost before.
 // - Random numbers are drawn for each packet in the same way, whatever the outcome. So a change of one setting of a link changes the
 //   fate of as few packets as possible.
 
@@ -17,11 +18,13 @@ struct LinkState {
   private var lastArrival: Int64 = 0
 
   /// What becomes of a packet.
-  struct Fate: Equatable {
+  struct Fate {
     /// When it arrives: not at all if it is lost, twice if it is doubled.
     var arrivals: [Int64] = []
     /// When the link has sent it.
     let departure: Int64
+    /// What a router reports about it, and when that reaches the sender.
+    var report: (content: ICMPReport, arrival: Int64)?
   }
 
   /// Sends a packet.
@@ -33,6 +36,17 @@ struct LinkState {
   ///   - random: Decides what is random.
   /// - Returns: What becomes of it.
   mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix) -> Fate {
+    var fate = travel(packet, over: link, at: now, &random)
+    guard let rejection = link.rejection, let arrival = fate.arrivals.first else { return fate }
+    fate.arrivals = []
+    fate.report = packet.report(of: rejection).map { ($0, arrival) }
+    return fate
+  }
+
+  /// Sends a packet, which no router rejects.
+  private mutating func travel(
+    _ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix
+  ) -> Fate {
     let chance = random.fraction()
     let delay = link.latency.draw(&random)
     let departure = depart(packet.size, over: link, at: now)

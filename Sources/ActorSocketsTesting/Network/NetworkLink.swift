@@ -36,6 +36,28 @@ public struct NetworkLink: Hashable, Sendable {
   public var mtu: Int
   /// Whether nothing arrives: the packets of a link that is cut are lost.
   public var isCut = false
+  /// What a router halfway reports instead of passing packets on; `nil`, the default, if it passes them on.
+  ///
+  /// ```swift
+  /// var link = simulation.link(from: client, to: server)
+  /// link.rejection = .hostUnreachable
+  /// simulation.setLink(link, from: client, to: server)
+  /// ```
+  ///
+  /// The report reaches the sender when the packet would have arrived. As on Linux, a connection that is being opened fails at once. One
+  /// that is open tries again until it times out, and then has the error of the last report: tcp(7). Datagrams and their sockets: ip(7),
+  /// IP_RECVERR. A packet that the link loses, or that a cut link gets, is not reported, and neither is one for several hosts.
+  public var rejection: Rejection?
+
+  /// What a router reports that does not pass a packet on: "destination unreachable" of ICMP, RFC 792 and RFC 4443.
+  public enum Rejection: Hashable, Sendable {
+    /// No route leads to the network: ENETUNREACH.
+    case networkUnreachable
+    /// The host cannot be reached: EHOSTUNREACH.
+    case hostUnreachable
+    /// A filter forbids it: EHOSTUNREACH, and EACCES with IPv6.
+    case administrativelyProhibited
+  }
 
   /// Creates a link.
   ///

@@ -49,14 +49,6 @@ struct UDPDatagram: Sendable {
   var interface = SimulatedKernel.networkInterface
 }
 
-/// What a host or router says about a datagram that it does not deliver: RFC 792, RFC 4443.
-struct ICMPReport: Sendable {
-  /// The error that the sender sees.
-  let errno: Int32
-  /// The addresses of the datagram, as its sender sees them.
-  let flow: Flow
-}
-
 /// The two ends of a connection, as one of them sees it. Addresses are never IPv4-mapped.
 struct Flow: Hashable, Sendable {
   let local: SocketAddress

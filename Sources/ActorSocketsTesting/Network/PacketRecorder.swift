@@ -101,7 +101,7 @@ final class PacketRecorder: Sendable {
     return packet.encoded(segment.bytes.span)
   }
 
-  /// "Port unreachable", with the headers of the datagram that it is about: RFC 792, RFC 4443. The report does not know its bytes.
+  /// "Destination unreachable", with the headers of the packet that it is about: RFC 792, RFC 4443. The report does not know its bytes.
   private static func encoded(_ report: ICMPReport, _ source: CapturedEnd, _ destination: CapturedEnd) -> [UInt8]? {
     guard let sender = CapturedEnd(report.flow.local), let receiver = CapturedEnd(report.flow.remote) else {
       return nil
@@ -109,9 +109,16 @@ final class PacketRecorder: Sendable {
     let isIPv4 = source.address.count == 4
     let header = CapturedIPHeader(
       source: source.address, destination: destination.address, protocolNumber: isIPv4 ? 1 : 58)
-    let original = CapturedIPHeader(source: sender.address, destination: receiver.address, protocolNumber: 17)
-    var bytes: [UInt8] = [isIPv4 ? 3 : 1, isIPv4 ? 3 : 4, 0, 0, 0, 0, 0, 0]
-    bytes += encoded([], from: sender.port, to: receiver.port, behind: original)
+    var bytes: [UInt8] = [report.wire.type, report.wire.code, 0, 0, 0, 0, 0, 0]
+    var original = CapturedIPHeader(source: sender.address, destination: receiver.address, protocolNumber: 17)
+    if let sequence = report.sequence {
+      // The first 64 bits of the segment, which have its ports and its number.
+      original.protocolNumber = 6
+      bytes += original.encoded(8) + sender.port.bigEndianBytes + receiver.port.bigEndianBytes
+      bytes += UInt32(truncatingIfNeeded: sequence).bigEndianBytes
+    } else {
+      bytes += encoded([], from: sender.port, to: receiver.port, behind: original)
+    }
     let checksum = isIPv4 ? CapturedIPHeader.checksum(of: bytes.span) : header.checksum(of: bytes.span)
     bytes.replaceSubrange(2..<4, with: checksum.bigEndianBytes)
     return header.encoded(bytes.count) + bytes

@@ -185,18 +185,19 @@ extension SimulatedKernel {
     } else if let socket = socket(from: source, to: destination) {
       if !socket.arrived(arrived) { network?.droppedDatagram(from: source, to: host) }
     } else {
-      let report = ICMPReport(errno: Errno.connectionRefused, flow: Flow(local: source, remote: destination))
+      let report = ICMPReport(kind: .portUnreachable, flow: Flow(local: source, remote: destination))
       network?.send(
         Packet(source: destination.with(port: 0), destination: source.with(port: 0), content: .report(report)),
         from: host)
     }
   }
 
-  /// A host has reported an error about a datagram of this one.
+  /// A host or router has reported an error about a datagram of this host. Without IP_RECVERR, only a connected socket hears of it, and
+  /// only if it is final: ip(7).
   func receive(_ report: ICMPReport, from reporter: SocketAddress) {
     guard let socket = socket(from: report.flow.remote, to: report.flow.local) else { return }
     let keepsReport = socket.isOn(.errors(isIPv4: report.flow.remote.isIPv4))
-    if !keepsReport, socket.remote == nil { return }
+    if !keepsReport, socket.remote == nil || !report.isFatal { return }
     guard let reporter = IPAddress(reporter) else { return }
     let error = ReportedError(errno: report.errno, destination: report.flow.remote, reporter: reporter)
     socket.reported(error, keepsReport: keepsReport)

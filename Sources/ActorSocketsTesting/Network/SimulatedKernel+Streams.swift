@@ -207,6 +207,18 @@ extension SimulatedKernel {
     send(answer, on: flow)
   }
 
+  /// A router has reported that it does not pass on a segment of this host: tcp_v4_err() and tcp_v6_err() of Linux.
+  func receive(_ report: ICMPReport, about sequence: Int) {
+    guard let socket = flows[report.flow] else { return }
+    if socket.machine.state == .synReceived, socket.listener != nil {
+      if sequence != 0 || !report.endsHandshake { return }
+      socket.machine.vanish()
+    } else {
+      socket.machine.rejected(report.errno, sequence: sequence)
+    }
+    carryOut(socket)
+  }
+
   /// A peer opens a connection to a listening socket.
   private func open(_ flow: Flow, _ segment: Segment, _ listener: TCPSocket) {
     if listener.backlog.isFull { return }

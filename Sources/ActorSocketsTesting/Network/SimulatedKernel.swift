@@ -136,7 +136,12 @@ final class SimulatedKernel {
     switch packet.content {
     case .segment(let segment): receive(segment, on: Flow(local: packet.destination, remote: packet.source))
     case .datagram(let datagram): receive(datagram, from: packet.source, to: packet.destination)
-    case .report(let report): receive(report, from: packet.source)
+    case .report(let report):
+      if let sequence = report.sequence {
+        receive(report, about: sequence)
+      } else {
+        receive(report, from: packet.source)
+      }
     }
   }
 

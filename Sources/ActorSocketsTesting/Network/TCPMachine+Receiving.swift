@@ -73,6 +73,17 @@ extension TCPMachine {
     }
   }
 
+  /// A router has reported that it does not pass on a segment. That ends a connection that is being opened. For others it may end by itself:
+  /// RFC 1122, section 4.2.3.9. Segments that probe the peer have old numbers, and do not count, as on Linux.
+  mutating func rejected(_ errno: Int32, sequence: Int) {
+    guard sequence >= unacknowledged, sequence <= sent else { return }
+    switch state {
+    case .synSent, .synReceived: fail(errno)
+    case .closed, .timeWait: return
+    default: softError = errno
+    }
+  }
+
   private mutating func receiveReset() {
     switch state {
     case .closeWait: fail(Errno.brokenPipe)
@@ -85,6 +96,7 @@ extension TCPMachine {
   /// - Returns: Whether the segment acknowledges something new, or moves the window.
   private mutating func receiveAcknowledgement(_ segment: Segment, at now: Int64) -> Bool {
     guard let number = segment.acknowledged, number <= sent else { return false }
+    if number >= unacknowledged { softError = 0 }
     let newLimit = number + segment.window
     let opens = newLimit > limit
     if number > unacknowledged {

@@ -56,7 +56,7 @@ extension TCPMachine {
   private mutating func retransmit(at now: Int64) {
     let since = troubleSince ?? now - timeout
     troubleSince = since
-    if hasWaitedEnough(since: since, at: now) { return fail(Errno.timedOut) }
+    if hasWaitedEnough(since: since, at: now) { return fail(softError != 0 ? softError : Errno.timedOut) }
     retries += 1
     duplicates = 0
     if sent > unacknowledged {
@@ -90,7 +90,7 @@ extension TCPMachine {
     let isLost = userTimeout > 0 ? now - heardAt >= userTimeout && probes > 0 : probes >= keepAlive.count
     if isLost {
       emitReset()
-      return fail(Errno.timedOut)
+      return fail(softError != 0 ? softError : Errno.timedOut)
     }
     probes += 1
     acknowledge(sequence: unacknowledged - 1)

@@ -55,8 +55,11 @@ struct TCPMachine {
   var shutdown: Shutdown = []
   /// The peer's FIN was received: receiving ends without an error, whatever happens afterwards.
   var isDone = false
-  /// The pending error: SO_ERROR.
+  /// The pending error.
   var error: Int32 = 0
+  /// What a router has reported since the peer last acknowledged something; 0 for nothing. Calls do not tell it, but it becomes the error if
+  /// the connection times out: `sk_err_soft` of Linux.
+  var softError: Int32 = 0
   /// No descriptor refers to this end any more. Bytes that arrive reset the connection.
   var isOrphan = false
   var effects = Effects()

@@ -68,7 +68,13 @@ final class TCPSocket: SimulatedSocket {
   }
 
   override func wantsRoom() { machine.wantsRoom = true }
-  override func takeError() -> Int32 { machine.takeError() }
+  /// As on Linux, SO_ERROR also reads and clears what a router has reported.
+  override func takeError() -> Int32 {
+    let error = machine.takeError()
+    if error != 0 { return error }
+    defer { machine.softError = 0 }
+    return machine.softError
+  }
   override func changed(_ option: RawOption, in kernel: SimulatedKernel) {
     options.apply(to: &machine)
     if flow != nil { kernel.carryOut(self) }
