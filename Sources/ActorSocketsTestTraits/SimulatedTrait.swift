@@ -13,6 +13,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   let seeds: Range<UInt64>
   let order: Simulation.Order
   let timeLimit: Duration
+  var timeOfDay: Duration?
 
   /// Whether tests of a suite with this trait have it, too: yes.
   public var isRecursive: Bool { true }
@@ -53,7 +54,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
     try await withoutActuallyEscaping(function) { function in
       let isRunning = Atomic<Bool>(false)
       do {
-        try await Simulation.explore(seeds: [seed], order: order, timeLimit: timeLimit) { _ in
+        try await Simulation.explore(seeds: [seed], order: order, timeLimit: timeLimit, timeOfDay: timeOfDay) { _ in
           isRunning.store(true, ordering: .releasing)
           defer { isRunning.store(false, ordering: .releasing) }
           try await function()
@@ -90,11 +91,14 @@ extension Trait where Self == SimulatedTrait {
   ///   - first: The first seed; the others follow it.
   ///   - order: The order of tasks; random by default.
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
+  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC; by default, the real time of day when the
+  ///     process first asked for it.
   /// - Returns: The trait.
   public static func simulated(
-    seeds: Int = 1, from first: UInt64 = 0, order: Simulation.Order = .random, timeLimit: Duration = .seconds(86_400)
+    seeds: Int = 1, from first: UInt64 = 0, order: Simulation.Order = .random, timeLimit: Duration = .seconds(86_400),
+    timeOfDay: Duration? = nil
   ) -> Self {
     let count = min(UInt64(max(1, seeds)), .max - first)
-    return SimulatedTrait(seeds: first..<first + count, order: order, timeLimit: timeLimit)
+    return SimulatedTrait(seeds: first..<first + count, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay)
   }
 }

@@ -6,16 +6,19 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 static _Thread_local const cvirtualtime_clock *thread_clock;
 static _Thread_local void *thread_owner;
 
-cvirtualtime_clock *cvirtualtime_create(int64_t nanoseconds) {
+cvirtualtime_clock *cvirtualtime_create(int64_t nanoseconds, int64_t time_of_day) {
   cvirtualtime_clock *clock = malloc(sizeof *clock);
   if (!clock) abort();
   clock->nanoseconds = nanoseconds;
+  clock->time_of_day = time_of_day;
+  clock->asks = false;
   return clock;
 }
 
@@ -28,6 +31,8 @@ int64_t cvirtualtime_read(const cvirtualtime_clock *clock) {
 void cvirtualtime_set(cvirtualtime_clock *clock, int64_t nanoseconds) {
   __c11_atomic_store(&clock->nanoseconds, nanoseconds, __ATOMIC_RELAXED);
 }
+
+void cvirtualtime_ask(cvirtualtime_clock *clock) { clock->asks = true; }
 
 void cvirtualtime_enter(const cvirtualtime_clock *clock, void *owner) {
   thread_clock = clock;
@@ -65,13 +70,76 @@ static int next_clock_gettime(clockid_t clock, struct timespec *time) {
   return next(clock, time);
 }
 
-int clock_gettime(clockid_t clock, struct timespec *time) {
-  const cvirtualtime_clock *here = thread_clock;
-  if (!here || (clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME)) return next_clock_gettime(clock, time);
-  int64_t now = cvirtualtime_read(here);
+int64_t cvirtualtime_real_time_of_day(void) {
+  struct timespec time;
+  next_clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Defined by ActorSocketsTesting in VirtualThread+Clocks.swift
+int64_t actorsockets_host_clock(bool is_time_of_day);
+
+/// What a clock of the calling thread shows, which is in virtual time
+static int show(const cvirtualtime_clock *here, bool is_time_of_day, struct timespec *time) {
+  int64_t now;
+  if (here->asks) {
+    now = actorsockets_host_clock(is_time_of_day);
+  } else {
+    now = cvirtualtime_read(here);
+    // The sum is shown to the end of the year 2262, as by the host's clocks
+    if (is_time_of_day && __builtin_add_overflow(now, here->time_of_day, &now)) now = INT64_MAX;
+    if (now < 0) now = 0;
+  }
   time->tv_sec = now / 1000000000;
   time->tv_nsec = now % 1000000000;
   return 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+  const cvirtualtime_clock *here = thread_clock;
+  if (!here) return next_clock_gettime(clock, time);
+  switch (clock) {
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_BOOTTIME:
+    case CLOCK_BOOTTIME_ALARM:
+      return show(here, false, time);
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+    case CLOCK_REALTIME_ALARM:
+    case CLOCK_TAI:
+      return show(here, true, time);
+    default:
+      return next_clock_gettime(clock, time);
+  }
+}
+
+// The functions of the C library that also show the time of day, made of the one above. They show the same clocks as the library's own
+// functions do, and those do not enter the kernel either
+
+time_t time(time_t *result) {
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME_COARSE, &time);
+  if (result) *result = time.tv_sec;
+  return time.tv_sec;
+}
+
+int gettimeofday(struct timeval *restrict result, void *restrict zone) {
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  result->tv_sec = time.tv_sec;
+  result->tv_usec = time.tv_nsec / 1000;
+  if (zone) *(struct timezone *)zone = (struct timezone){0};
+  return 0;
+}
+
+typedef int timespec_get_function(struct timespec *, int);
+
+int timespec_get(struct timespec *time, int base) {
+  if (base == TIME_UTC) return clock_gettime(CLOCK_REALTIME, time) ? 0 : base;
+  timespec_get_function *next = (timespec_get_function *)dlsym(RTLD_NEXT, "timespec_get");
+  return next ? next(time, base) : 0;
 }
 
 // Defined by ActorSocketsTesting in VirtualExecutors.swift

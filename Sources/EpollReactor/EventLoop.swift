@@ -45,7 +45,7 @@ package final class EventLoop: @unchecked Sendable {
   let system: SimulatedDescriptors.Place?
   /// The thread of the loop. With a driver: the driver's, during an iteration.
   private let thread = Atomic<UInt>(0)
-  /// The time of a manual clock; -1 for the real clock.
+  /// The time of a manual clock; `realTime` for the real clock, `driversTime` for that of the driver.
   let manualTime: Atomic<Int64>
 
   var registrations = RegistrationTable()
@@ -100,6 +100,8 @@ package final class EventLoop: @unchecked Sendable {
   /// What a loop with manual time calls before it sleeps.
   var idleInManualTime: (() -> Void)?
 
+  private static let realTime: Int64 = -1
+  private static let driversTime: Int64 = -2
   /// The size of a receive buffer: the largest number of bytes that one receive reads beyond those that were asked for.
   static let scratchSize = 65_536
   /// The nanoseconds that an iteration of the loop works, if no single job takes longer.
@@ -119,7 +121,7 @@ package final class EventLoop: @unchecked Sendable {
     jobs = try JobQueue(driver: driver)
     self.driver = driver
     self.system = system
-    self.manualTime = Atomic(manualTime ? 0 : -1)
+    self.manualTime = Atomic(manualTime ? 0 : driver == nil ? Self.realTime : Self.driversTime)
     let whenReady: (() -> Void)? = if system != nil { {} } else { driver?.wake }
     epoll = try Epoll(whenReady: whenReady)
     if let descriptor = jobs.wakeDescriptor { try epoll.add(descriptor, token: Self.wakeToken, readableOnly: true) }
@@ -143,7 +145,8 @@ package final class EventLoop: @unchecked Sendable {
   /// Nanoseconds on the clock of the deadlines.
   package var now: Int64 {
     let manual = manualTime.load(ordering: .relaxed)
-    return manual >= 0 ? manual : continuousNanoseconds()
+    if manual == Self.realTime { return continuousNanoseconds() }
+    return manual >= 0 ? manual : driver?.now ?? continuousNanoseconds()
   }
 
   // MARK: The loop's thread

@@ -7,7 +7,7 @@
 // - In each iteration, each kind of work does one thing: one event, one deadline, one share, one job. So other work of the driver comes
 //   between any two of them.
 // - Its epoll instance is a simulation's. Only simulated descriptors can be attached.
-// - Jobs for the workers run where the driver decides.
+// - Jobs for the workers run where the driver decides, and the driver knows the time.
 //
 // Invariants:
 // - `wake` is called once after an iteration that returned `.sleep`, unless the driver runs the next one by itself before.
@@ -20,6 +20,8 @@ internal import SocketSystem
 package protocol LoopDriver: AnyObject, Sendable {
   /// The loop sleeps, and has work or events now. Any thread.
   func wake()
+  /// Nanoseconds on the clock of the deadlines. Any thread.
+  var now: Int64 { get }
   /// Runs a job for the workers later, or hands it to them. Called on the driver's thread.
   func runOnWorkers(_ job: UnownedJob)
   /// The reactor that sockets use by default on the driver's thread.

@@ -177,7 +177,7 @@ extension SimulatedKernel {
   /// A datagram has arrived at this host.
   func receive(_ datagram: UDPDatagram, from source: SocketAddress, to destination: SocketAddress) {
     let arrived = UDPSocket.Arrived(
-      datagram: datagram, source: source, destination: destination, time: now)
+      datagram: datagram, source: source, destination: destination, time: timeOfDay)
     if destination.isOfSeveral {
       for socket in receivers(of: arrived) where !socket.arrived(arrived) {
         network?.droppedDatagram(from: source, to: host)

@@ -65,6 +65,9 @@ final class SimulatedKernel {
 
   var now: Int64 { network?.now ?? 0 }
 
+  /// The time of day on its host, in nanoseconds since 1970.
+  var timeOfDay: Int64 { network?.timeOfDay(host) ?? 0 }
+
   /// Forgets everything, without a word to any peer.
   func dismantle() {
     for socket in flows.values { if let timer = socket.timer.take() { network?.cancel(timer.key) } }

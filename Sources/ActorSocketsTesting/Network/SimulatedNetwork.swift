@@ -34,6 +34,8 @@ final class SimulatedNetwork {
   var now: Int64
   /// The host whose program makes calls.
   var currentHost: () -> Int = { 0 }
+  /// The time of day on a host, in nanoseconds since 1970.
+  var timeOfDay: (_ host: Int) -> Int64 = { _ in 0 }
   /// Hears of each packet.
   var observe: ((PacketEvent) -> Void)?
 

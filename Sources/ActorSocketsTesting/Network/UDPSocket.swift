@@ -19,6 +19,7 @@ final class UDPSocket: SimulatedSocket {
     let source: SocketAddress
     /// The address that it was sent to.
     let destination: SocketAddress
+    /// The time of day then, in nanoseconds since 1970.
     let time: Int64
     /// Whether IP_PKTINFO was on when it arrived. Linux notes the interface of an IPv4 datagram only then.
     var hasPacketInfo = false

@@ -135,7 +135,8 @@ final class UnixDatagramSocket: UnixSocket {
     case .success(let receiver):
       let pages = min(bytes.count, (min(max(0, bytes.count - 16_064), 17 * 4_096) + 4_095) / 4_096 * 4_096)
       let message = UnixMessage(
-        [UInt8](copying: bytes), from: self, memory: memory(head: bytes.count - pages, pages: pages), time: kernel.now)
+        [UInt8](copying: bytes), from: self, memory: memory(head: bytes.count - pages, pages: pages),
+        time: kernel.timeOfDay)
       if receivesCredentials || receiver.receivesCredentials { message.credentials = kernel.credentials }
       receiver.queue.append(message)
       receiver.wake(.readable)

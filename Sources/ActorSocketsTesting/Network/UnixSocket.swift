@@ -14,6 +14,7 @@ final class UnixMessage {
   let sender: UnixSocket
   /// The memory that the kernel needs for it.
   let memory: Int
+  /// The time of day when it was sent, in nanoseconds since 1970.
   let time: Int64
   /// The sending process; `nil` if neither end had asked for it when the message was sent.
   var credentials: PeerCredentials?

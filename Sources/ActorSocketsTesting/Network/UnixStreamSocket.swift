@@ -150,7 +150,7 @@ final class UnixStreamSocket: UnixSocket {
       let inPages = min(size, pages)
       let part = [UInt8](copying: bytes.extracting(sent..<(sent + size)))
       let memory = memory(head: size - inPages, pages: inPages)
-      peer.queue.append(UnixMessage(part, from: self, memory: memory, time: kernel.now))
+      peer.queue.append(UnixMessage(part, from: self, memory: memory, time: kernel.timeOfDay))
       peer.wake(.readable)
       sent += size
     }

@@ -17,7 +17,7 @@ struct HostClock {
   private static let trueRate: Int64 = 1_000_000_000
 
   /// The time of day when the time of the simulation is zero.
-  private let trueZero: Int64
+  let timeOfDayAtZero: Int64
   /// The time of the simulation from which on the clock has its rate.
   private var start: Int64 = 0
   /// What the monotonic clock showed then.
@@ -31,7 +31,7 @@ struct HostClock {
   ///
   /// - Parameter zero: The time of day when the time of the simulation is zero: nanoseconds since 1970.
   init(timeOfDayAtZero zero: Int64) {
-    trueZero = zero
+    timeOfDayAtZero = zero
     self.zero = Int128(zero)
   }
 
@@ -66,6 +66,6 @@ struct HostClock {
     start = time
     let drift = drift.isNaN ? 0 : min(max(drift, Self.drifts.lowerBound), Self.drifts.upperBound)
     rate = Self.trueRate + Int64((drift * Double(Self.trueRate)).rounded())
-    zero = Int128(trueZero) + Int128(time) + Int128(offset) - Int128(shown)
+    zero = Int128(timeOfDayAtZero) + Int128(time) + Int128(offset) - Int128(shown)
   }
 }

@@ -44,7 +44,13 @@ struct ProgramRemains {
   private var programs: [ProgramMark] = []
   /// How many programs there may be before those without tasks are removed.
   private var limit = 64
-  private var sleeping: [UInt64: (until: Int64, owner: HostLife)] = [:]
+  private var sleeping: [UInt64: Sleep] = [:]
+
+  /// A task that sleeps.
+  struct Sleep {
+    let end: SleepEnd
+    let owner: HostLife
+  }
 
   // MARK: Events
 
@@ -58,7 +64,9 @@ struct ProgramRemains {
   }
 
   /// A task has asked for a timer.
-  mutating func fallsAsleep(_ task: UInt64, until time: Int64, of owner: HostLife) { sleeping[task] = (time, owner) }
+  mutating func fallsAsleep(_ task: UInt64, until end: SleepEnd, of owner: HostLife) {
+    sleeping[task] = Sleep(end: end, owner: owner)
+  }
 
   /// A task is ready to run.
   mutating func wakes(_ task: UInt64) { if !sleeping.isEmpty { sleeping[task] = nil } }
@@ -95,10 +103,8 @@ struct ProgramRemains {
     return counts.map { $0 - own }
   }
 
-  /// When the sleeps end that are under way, the earliest first.
-  var sleeps: [(until: Int64, owner: HostLife)] {
-    sleeping.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }.map(\.value)
-  }
+  /// The sleeps that are under way, in the order of their tasks.
+  var sleeps: [Sleep] { sleeping.sorted { $0.key < $1.key }.map(\.value) }
 
   private mutating func removeFinished() {
     var kept: [ProgramMark] = []

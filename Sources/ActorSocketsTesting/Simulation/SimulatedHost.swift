@@ -107,6 +107,30 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// Continues the programs of this host. Everything that became ready meanwhile runs now.
   public func resume() { thread.resume(number) }
 
+  /// Sets the clocks of this host from now on. They keep what was set when the host crashes and restarts.
+  ///
+  /// ```swift
+  /// host.setClock(offset: .milliseconds(-20), drift: 0.000_1)
+  /// ```
+  ///
+  /// The offset moves only the time of day, as when an administrator or NTP steps the clock: `Date`, clock_gettime(2) with
+  /// CLOCK_REALTIME. The drift changes how fast time passes for the programs of the host: `ContinuousClock`, `SuspendingClock` and the
+  /// time of day. So it moves the ends of their sleeps and timeouts, also of those that have begun. With a drift of 0.1, a sleep of one
+  /// second ends after 1/1.1 s. The monotonic clocks never jump and never go back.
+  ///
+  /// The kernel of the host keeps the time of the simulation: retransmissions, keep-alive and TIME_WAIT of TCP do not change.
+  /// ``Simulation/clock`` shows the time of the simulation on all hosts.
+  ///
+  /// - Parameters:
+  ///   - offset: How far the host's time of day is now ahead of that of the simulation; behind, if it is negative. From then on, a
+  ///     drift changes the distance. A time of day before 1970 is shown as the beginning of 1970, and one after 2262 as the end.
+  ///   - drift: How much faster the clocks of the host are, as a fraction from -0.99 to 99: 0.000_1 is 100 millionths too fast, and -0.5 is
+  ///     half as fast. Other values become the nearest one in this range, and what is no number becomes zero. It is rounded to billionths.
+  public func setClock(offset: Duration = .zero, drift: Double = 0) {
+    let nanoseconds = offset < .zero ? -(.zero - offset).clampedNanoseconds : offset.clampedNanoseconds
+    thread.setClock(of: number, offset: nanoseconds, drift: drift)
+  }
+
   /// Limits what the programs of this host can open.
   ///
   /// - Parameters:

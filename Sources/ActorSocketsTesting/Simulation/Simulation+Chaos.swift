@@ -66,7 +66,8 @@ private actor ChaosMaker {
     while !Task.isCancelled {
       let time = faults.reduce(next) { min($0, $1.end) }
       // Ends when the task is cancelled.
-      try? await ContinuousClock().sleep(for: .nanoseconds(max(0, time - thread.elapsed)))
+      let end = SimulationClock.Instant(elapsed: .nanoseconds(max(time, thread.elapsed)))
+      try? await SimulationClock(thread: thread).sleep(until: end)
       if Task.isCancelled { break }
       repair(thread.elapsed, on: thread)
       if next <= thread.elapsed {

@@ -18,16 +18,18 @@ extension Simulation {
   ///   - seeds: The seeds, in this order.
   ///   - order: The order of tasks; random by default.
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
+  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC; by default, as for
+  ///     ``Simulation/init(seed:order:timeLimit:timeOfDay:)``.
   ///   - body: The program. It gets its simulation.
   /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
   ///   `CancellationError`; ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
   public static func explore(
     seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
-    _ body: @escaping @Sendable (Simulation) async throws -> Void
+    timeOfDay: Duration? = nil, _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws {
     for seed in try chosenSeeds(seeds) {
       try Task.checkCancellation()
-      let simulation = Simulation(seed: seed, order: order, timeLimit: timeLimit)
+      let simulation = Simulation(seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay)
       do {
         try await simulation.run { try await body(simulation) }
       } catch {

@@ -37,7 +37,8 @@ extension Simulation {
         let reason = "seed \(seed), at \(SimulationTrace.seconds(thread.elapsed)): \(count) left over"
         throw SimulationError(.leftovers, reason, at: thread.elapsed, waiting: leftovers)
       }
-      try await ContinuousClock().sleep(for: .nanoseconds(min(step, end - thread.elapsed)))
+      let next = thread.elapsed + min(step, end - thread.elapsed)
+      try await clock.sleep(until: SimulationClock.Instant(elapsed: .nanoseconds(next)))
       step = min(2 * step, 100_000_000)
     }
   }
@@ -81,15 +82,17 @@ extension VirtualThread {
   /// What is left, apart from the program that asks; a line for each thing.
   var leftovers: [String] {
     var lines = unfinished(besides: ProgramMark.currentID)
-    for sleep in remains.sleeps where isAlive(sleep.owner) {
-      lines.append(
-        "\(hosts[sleep.owner.host].name): a task sleeps until \(SimulationTrace.seconds(sleep.until - Self.start))")
+    let sleeps = remains.sleeps.filter { isAlive($0.owner) }.map {
+      (time(of: $0.end, on: $0.owner.host), $0.owner.host)
+    }
+    for (time, host) in sleeps.sorted(by: <) {
+      lines.append("\(hosts[host].name): a task sleeps until \(SimulationTrace.seconds(time - Self.start))")
     }
     for driver in drivers where isAlive(driver.owner) {
       guard let loop = driver.loop else { continue }
       let host = hosts[driver.owner.host].name
       lines += loop.waiting.map { "\(host): \($0)" }
-      if let deadline = loop.nextDeadline {
+      if let deadline = loop.nextDeadline.map({ clocks[driver.owner.host].time(of: $0) }) {
         lines.append("\(host): a socket has a deadline at \(SimulationTrace.seconds(deadline - Self.start))")
       }
     }

@@ -1,7 +1,10 @@
+internal import ActorSockets
+
 /// The clock of a simulation. It begins at zero and moves only while every simulated task waits.
 ///
 /// `ContinuousClock` and `SuspendingClock` show the same time within a simulation, so simulated programs need no clock of their own. Use
-/// this one to say at which time of the simulation something happened.
+/// this one to say at which time of the simulation something happened: it is the same on all hosts, whatever
+/// ``SimulatedHost/setClock(offset:drift:)`` does to their clocks.
 public struct SimulationClock: Clock {
   /// A time of a simulation.
   public struct Instant: InstantProtocol, CustomStringConvertible {
@@ -42,6 +45,9 @@ public struct SimulationClock: Clock {
   ///   - tolerance: Is ignored: the wait ends exactly at the time.
   /// - Throws: `CancellationError`.
   public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
-    try await ContinuousClock().sleep(for: now.duration(to: deadline))
+    let end = instant(VirtualThread.start, plus: deadline.elapsed.clampedNanoseconds)
+    try await VirtualThread.$sleepEnd.withValue(end) {
+      try await ContinuousClock().sleep(for: now.duration(to: deadline))
+    }
   }
 }

@@ -2,15 +2,19 @@ internal import CVirtualTime
 
 /// The time of a thread that lives in virtual time.
 ///
-/// While a thread has entered, `ContinuousClock` and `SuspendingClock` show this time there.
+/// While a thread has entered, `ContinuousClock` and `SuspendingClock` show this time there, and `Date` the time of day that belongs to it.
 @safe final class VirtualClock: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is atomic.
   private let clock: UnsafeMutablePointer<cvirtualtime_clock>
 
   /// Creates a clock that shows a time, in nanoseconds.
-  init(_ nanoseconds: Int64) {
+  ///
+  /// - Parameters:
+  ///   - nanoseconds: The time.
+  ///   - zero: The time of day when the time is zero: nanoseconds since 1970.
+  init(_ nanoseconds: Int64, timeOfDayAtZero zero: Int64) {
     // SAFETY: freed once, by `deinit`.
-    unsafe clock = cvirtualtime_create(nanoseconds)
+    unsafe clock = cvirtualtime_create(nanoseconds, zero)
   }
 
   deinit {
@@ -25,6 +29,15 @@ internal import CVirtualTime
     // SAFETY: as above.
     set { unsafe cvirtualtime_set(clock, newValue) }
   }
+
+  /// From now on the thread that has entered sees the clocks of hosts (`VirtualThread.clocks`) instead of this time. Called on that thread.
+  func asksHosts() {
+    // SAFETY: as above.
+    unsafe cvirtualtime_ask(clock)
+  }
+
+  /// The real time of day when the process first asked for it, in nanoseconds since 1970.
+  static let firstTimeOfDay = cvirtualtime_real_time_of_day()
 
   /// Runs `body` on the calling thread in this time, for an owner.
   func enter<Result>(for owner: VirtualThread, _ body: () throws -> Result) rethrows -> Result {

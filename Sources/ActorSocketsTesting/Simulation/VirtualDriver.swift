@@ -20,6 +20,13 @@ final class VirtualDriver: LoopDriver, @unchecked Sendable {
   }
 
   func drives(_ loop: EventLoop) { self.loop = loop }
+
+  var now: Int64 {
+    // Another thread is in real time.
+    guard let thread, VirtualThread.current === thread else { return continuousNanoseconds() }
+    return thread.now(on: owner.host)
+  }
+
   func wake() { thread?.wakeReactor(self) }
 
   func runOnWorkers(_ job: UnownedJob) {

@@ -48,6 +48,17 @@ struct VirtualSchedule<Work> {
   /// Removes a timer. It does nothing if the timer has become ready.
   mutating func remove(_ timer: TimerQueue<Work>.Key) { timers.remove(timer) }
 
+  /// Gives all timers their times anew. Those whose times become equal come in the order of their earlier times.
+  ///
+  /// - Parameters:
+  ///   - newTime: The new time of the work of a timer, which is given with the earlier time.
+  ///   - moved: Called for each timer, with its work and its new key. The earlier one is no longer valid.
+  mutating func moveTimers(_ newTime: (Work, Int64) -> Int64, moved: (Work, TimerQueue<Work>.Key) -> Void) {
+    var all: [(work: Work, time: Int64)] = []
+    while let time = timers.earliest, let work = timers.popDue(at: time) { all.append((work, newTime(work, time))) }
+    for (work, time) in all { moved(work, add(work, at: time)) }
+  }
+
   /// Removes all timers.
   ///
   /// - Returns: Their work, in the order of their times.

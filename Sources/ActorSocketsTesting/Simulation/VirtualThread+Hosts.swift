@@ -7,6 +7,7 @@ extension VirtualThread {
   /// The number of the host with a name. Adds the host if there is none.
   func host(named name: String) -> Int {
     if let number = hosts.firstIndex(where: { $0.name == name }) { return number }
+    clocks.append(HostClock(timeOfDayAtZero: clocks[0].timeOfDayAtZero))
     hosts.append(VirtualHost(name))
     trace.hosts = hosts.map(\.name)
     return network.addHost(name)

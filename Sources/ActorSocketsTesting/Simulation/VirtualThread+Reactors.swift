@@ -30,7 +30,9 @@ extension VirtualThread {
     switch driver.loop?.iterate() {
     case .some(.none): scheduleReactor(driver)
     case .sleep(let time):
-      if let time { driver.timer = schedule.add(Work(kind: .reactorDeadline(driver), owner: driver.owner), at: time) }
+      guard let time else { break }
+      let work = Work(kind: .reactorDeadline(driver), owner: driver.owner, hostTime: time)
+      driver.timer = schedule.add(work, at: clocks[driver.owner.host].time(of: time))
     case .end, nil: break
     }
   }

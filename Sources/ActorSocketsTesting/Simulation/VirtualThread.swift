@@ -45,6 +45,8 @@ internal import Synchronization
   struct Work {
     let kind: Kind
     var owner: HostLife
+    /// When it becomes ready on the monotonic clock of its host; `nil` if that clock does not decide.
+    var hostTime: Int64?
   }
 
   /// The virtual time at which a simulation begins, in nanoseconds. It is not zero, because clocks are never at zero.
@@ -54,7 +56,7 @@ internal import Synchronization
   /// The most work that is done after the end.
   private static let mostAfterEnd = 100_000
 
-  fileprivate let clock = VirtualClock(VirtualThread.start)
+  let clock: VirtualClock
   private let timeLimit: Int64
   private let isCancelled = Atomic<Bool>(false)
   /// Work from other threads; `nil` after the end.
@@ -75,13 +77,15 @@ internal import Synchronization
   private var doneWithoutTime = 0
   /// The hosts. The program of the simulation runs on the first.
   var hosts = [VirtualHost(VirtualThread.ownHost)]
+  /// The clocks of the hosts. They are not in `hosts`, because code that changes a host may read a clock.
+  var clocks: [HostClock]
   let network: SimulatedNetwork
   let place: SimulatedDescriptors.Place
   /// What the programs have left, if they have.
   var remains = ProgramRemains()
   var streams: RandomStreams
   /// The next event of the network, if it is in the schedule.
-  private var networkTimer: (key: TimerQueue<Work>.Key, time: Int64)?
+  var networkTimer: (key: TimerQueue<Work>.Key, time: Int64)?
   /// Whether an event of the network that is due is in the schedule.
   private var isNetworkReady = false
   var drivers: [VirtualDriver] = []
@@ -96,7 +100,16 @@ internal import Synchronization
   private(set) weak var simulation: Simulation?
 
   /// Creates the thread of a simulation, which is not running yet.
-  init(seed: UInt64, isRandom: Bool, timeLimit: Int64) {
+  ///
+  /// - Parameters:
+  ///   - seed: What decides.
+  ///   - isRandom: Whether the order of tasks is random.
+  ///   - timeLimit: How long it may last, in nanoseconds.
+  ///   - timeOfDay: The time of day at its beginning, in nanoseconds since 1970.
+  init(seed: UInt64, isRandom: Bool, timeLimit: Int64, timeOfDay: Int64) {
+    let zero = max(0, timeOfDay) - Self.start
+    clock = VirtualClock(Self.start, timeOfDayAtZero: zero)
+    clocks = [HostClock(timeOfDayAtZero: zero)]
     self.timeLimit = Self.start + max(0, min(timeLimit, .max - Self.start))
     schedule = VirtualSchedule(now: Self.start, seed: seed, isRandom: isRandom)
     trace = SimulationTrace()
@@ -105,6 +118,7 @@ internal import Synchronization
     place = SimulatedDescriptors.Place(network)
     _ = network.addHost(Self.ownHost)
     network.currentHost = { [weak self] in self?.currentOwner.host ?? 0 }
+    network.timeOfDay = { [weak self] host in self?.timeOfDay(on: host) ?? 0 }
     network.observe = { [weak self] event in self?.record(.packet(event), on: 0) }
   }
 
@@ -137,18 +151,10 @@ internal import Synchronization
     return true
   }
 
-  /// Adds a job that becomes ready after a time, in nanoseconds.
-  func add(_ job: UnownedJob, after delay: Int64) {
-    let owner = owner(of: .timer(job)) ?? currentOwner
-    let time = instant(schedule.now, plus: max(0, delay))
-    if let task = VirtualClock.currentTask { remains.fallsAsleep(task, until: time, of: owner) }
-    schedule.add(Work(kind: .timer(job), owner: owner), at: time)
-  }
-
   /// The host for which work runs. Notes its task if that is new: it belongs to the host that adds it.
   ///
   /// - Returns: `nil` if the work does not belong to the simulation.
-  private func owner(of kind: Kind) -> HostLife? {
+  func owner(of kind: Kind) -> HostLife? {
     guard let number = kind.task else { return currentOwner }
     remains.wakes(number)
     if let task = known[number] { return task.owner }

@@ -3,24 +3,35 @@
 
 // The clocks of a thread that lives in virtual time.
 //
-// This target replaces clock_gettime(2) in the program that links it. `ContinuousClock` and `SuspendingClock` call it, and so do the
-// reactors. On a thread in virtual time, CLOCK_MONOTONIC and CLOCK_BOOTTIME show that time. On all other threads, and for all other
-// clocks, the call goes to the C library; it then takes one more jump through a pointer.
+// This target replaces clock_gettime(2), time(2), gettimeofday(2) and timespec_get(3) in the program that links it, and in its shared
+// libraries. `ContinuousClock`, `SuspendingClock`, the reactors, Foundation's `Date` and OpenSSL call them. On a thread in virtual time,
+// the variants of CLOCK_MONOTONIC, CLOCK_BOOTTIME and CLOCK_REALTIME show virtual times. On all other threads, and for all other clocks,
+// the call goes to the C library; it then takes one more jump through a pointer.
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// A virtual time. Its thread sets it, and any thread may read it
 typedef struct cvirtualtime_clock {
   _Atomic int64_t nanoseconds;
+  /// The time of day when `nanoseconds` is zero: nanoseconds since 1970
+  int64_t time_of_day;
+  /// Whether the thread asks `actorsockets_host_clock`, because hosts have clocks of their own
+  bool asks;
 } cvirtualtime_clock;
 
-/// Creates a clock that shows this time. It ends the program if there is no memory
-cvirtualtime_clock *_Nonnull cvirtualtime_create(int64_t nanoseconds);
+/// Creates a clock that shows this time, and the time of day when that time is zero. It ends the program if there is no memory
+cvirtualtime_clock *_Nonnull cvirtualtime_create(int64_t nanoseconds, int64_t time_of_day);
 /// Frees a clock that no thread uses
 void cvirtualtime_free(cvirtualtime_clock *_Nonnull clock);
 
 int64_t cvirtualtime_read(const cvirtualtime_clock *_Nonnull clock);
 void cvirtualtime_set(cvirtualtime_clock *_Nonnull clock, int64_t nanoseconds);
+
+/// From now on the thread of this clock asks `actorsockets_host_clock` what to show. That thread calls it
+void cvirtualtime_ask(cvirtualtime_clock *_Nonnull clock);
+/// The real time of day on any thread: nanoseconds since 1970
+int64_t cvirtualtime_real_time_of_day(void);
 
 /// From now on the calling thread lives in the time of this clock, or in real time again if it is NULL. `owner` is what
 /// `cvirtualtime_owner` returns there

@@ -45,6 +45,25 @@ import Testing
     #expect(schedule.now == 100 && schedule.timerCount == 0 && schedule.readyCount == 1)
   }
 
+  @Test func `Timers get new times and keys, and come in the order of their earlier times if the new ones are equal`() {
+    var schedule = schedule()
+    for (number, time) in [(3, 300), (1, 200), (4, 400), (2, 200), (5, 500)] as [(Int, Int64)] {
+      schedule.add(number, at: time)
+    }
+    schedule.add(0)
+    var keys: [Int: TimerQueue<Int>.Key] = [:]
+    // The last two come first, and at the same time. One of them has passed.
+    schedule.moveTimers { number, time in
+      number == 5 ? 50 : number == 4 ? 100 : time + 1
+    } moved: {
+      keys[$0] = $1
+    }
+    #expect(keys.keys.sorted() == [1, 2, 3, 4, 5] && schedule.timerCount == 5 && schedule.now == 100)
+    if let key = keys[3] { schedule.remove(key) }
+    #expect((0..<5).map { _ in schedule.next() } == [0, 4, 5, 1, 2])
+    #expect(schedule.now == 201 && schedule.isEmpty)
+  }
+
   @Test func `A random order depends only on the seed, and every order occurs`() {
     func order(_ seed: UInt64) -> [Int] {
       var schedule = schedule(seed: seed, isRandom: true)
