@@ -58,8 +58,8 @@ struct HostClock {
   ///
   /// - Parameters:
   ///   - offset: How far the time of day is then ahead of that of the simulation; behind, if it is negative.
-  ///   - drift: How much faster the clocks are from then on, as a fraction: within `drifts`, and rounded to billionths. Zero if it is no
-  ///     number.
+  ///   - drift: How much faster the clocks are from then on, as a fraction: within `drifts`, and rounded to billionths. NaN counts as
+  ///     zero.
   ///   - time: The time of the simulation. It is not before the last change.
   mutating func set(offset: Int64, drift: Double, at time: Int64) {
     shown = monotonic(at: time)

@@ -125,7 +125,7 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   ///   - offset: How far the host's time of day is now ahead of that of the simulation; behind, if it is negative. From then on, a
   ///     drift changes the distance. A time of day before 1970 is shown as the beginning of 1970, and one after 2262 as the end.
   ///   - drift: How much faster the clocks of the host are, as a fraction from -0.99 to 99: 0.000_1 is 100 millionths too fast, and -0.5 is
-  ///     half as fast. Other values become the nearest one in this range, and what is no number becomes zero. It is rounded to billionths.
+  ///     half as fast. A value outside of this range becomes the nearest one within; NaN counts as zero. It is rounded to billionths.
   public func setClock(offset: Duration = .zero, drift: Double = 0) {
     let nanoseconds = offset < .zero ? -(.zero - offset).clampedNanoseconds : offset.clampedNanoseconds
     thread.setClock(of: number, offset: nanoseconds, drift: drift)
