@@ -15,9 +15,10 @@ internal import SocketSystem
 /// and unix sockets for streams and datagrams. They do not hit sockets that were adopted, and connections that a listener hands to other
 /// reactors. Names are looked up as always.
 ///
-/// - A call that sends or receives several datagrams is one call. If a fault hits it, none of them moves. The transfers of datagrams are
+/// - A call that sends or receives several datagrams is one call. If a fault hits it, no datagram moves. The transfers of datagrams are
 ///   never short, because a datagram is sent and received whole.
-/// - Descriptors are passed through unix sockets as always. A send that fails passes none. A short send passes them with its first byte.
+/// - Descriptors are passed through unix sockets as always. A send that fails passes no descriptor. A short send passes
+///   them with its first byte.
 /// - Names of unix sockets are files of the system, as always.
 ///
 /// The seed decides which calls are hit, in the order of the calls. Threads and the kernel decide that order, so two runs with the same
