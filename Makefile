@@ -48,7 +48,8 @@ ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Test
 SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation \
   Tests/SockcatTests/Examples/RegisterTests.swift
 # The suites whose tests also run in simulations, and on reactors with faults.
-SIMULATED_SUITES := Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/UDP
+SIMULATED_SUITES := Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/UDP \
+  Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift
 TRACE_SUITE := Tests/ActorSocketsTests/Simulation/TraceRepetitionTests.swift
 # Tests with other programs. Their results do not depend on the build. They run the programs with Foundation's Process, which
 # leaks memory itself.

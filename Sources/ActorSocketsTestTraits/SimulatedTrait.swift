@@ -91,8 +91,7 @@ extension Trait where Self == SimulatedTrait {
   ///   - first: The first seed; the others follow it.
   ///   - order: The order of tasks; random by default.
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
-  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC; by default, the real time of day when the
-  ///     process first asked for it.
+  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC; the next midnight (UTC) by default.
   /// - Returns: The trait.
   public static func simulated(
     seeds: Int = 1, from first: UInt64 = 0, order: Simulation.Order = .random, timeLimit: Duration = .seconds(86_400),

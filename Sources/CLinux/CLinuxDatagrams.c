@@ -66,12 +66,15 @@ int clinux_batch_is_truncated(const clinux_batch *batch, int index) {
   return (batch->headers[index].msg_hdr.msg_flags & MSG_TRUNC) != 0;
 }
 
-int clinux_batch_passes_descriptors(const clinux_batch *batch, int index) {
+const int *clinux_batch_passed(const clinux_batch *batch, int index, int *count) {
   struct msghdr *message = (struct msghdr *)&batch->headers[index].msg_hdr;
   for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
-    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) return 1;
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    *count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    return (const int *)CMSG_DATA(header);
   }
-  return 0;
+  *count = 0;
+  return NULL;
 }
 
 int clinux_batch_is_control_truncated(const clinux_batch *batch, int index) {
@@ -227,7 +230,8 @@ static struct cmsghdr *put_metadata(struct msghdr *message, struct cmsghdr *head
 }
 
 void clinux_batch_fill(clinux_batch *batch, int index, unsigned long length, int is_truncated, const void *address,
-                       uint32_t address_length, const clinux_metadata *metadata) {
+                       uint32_t address_length, const clinux_metadata *metadata, const int *descriptors,
+                       int descriptor_count, int is_control_truncated) {
   struct msghdr *message = &batch->headers[index].msg_hdr;
   struct cmsghdr *header = (struct cmsghdr *)batch->control[index];
   memset(header, 0, METADATA_SIZE);
@@ -236,7 +240,7 @@ void clinux_batch_fill(clinux_batch *batch, int index, unsigned long length, int
       .msg_name = &batch->addresses[index],
       .msg_namelen = address_length,
       .msg_control = header,
-      .msg_flags = is_truncated ? MSG_TRUNC : 0,
+      .msg_flags = (is_truncated ? MSG_TRUNC : 0) | (is_control_truncated ? MSG_CTRUNC : 0),
   };
   batch->headers[index].msg_len = length;
   header = put_metadata(message, header, metadata);
@@ -252,7 +256,10 @@ void clinux_batch_fill(clinux_batch *batch, int index, unsigned long length, int
   }
   if (metadata->present & CLINUX_HAS_CREDENTIALS) {
     struct ucred credentials = {.pid = metadata->process, .uid = metadata->user, .gid = metadata->group};
-    put(message, header, SOL_SOCKET, SCM_CREDENTIALS, &credentials, sizeof credentials);
+    header = put(message, header, SOL_SOCKET, SCM_CREDENTIALS, &credentials, sizeof credentials);
+  }
+  if (descriptor_count > 0) {
+    put(message, header, SOL_SOCKET, SCM_RIGHTS, descriptors, (unsigned long)descriptor_count * sizeof(int));
   }
 }
 

@@ -67,8 +67,11 @@ extension StreamCore {
       // Nothing was sent, and the connection is still usable.
       guard let first = writes.queue.first, let (write, _) = writes.queue.remove(first.id) else { break }
       let failure =
-        error.errno == Errno.notSupported
-        ? SocketError.invalid("write", "only a unix socket passes descriptors") : SocketError(error, operation: "write")
+        switch error.errno {
+        case Errno.notSupported: SocketError.invalid("write", "only a unix socket passes descriptors")
+        case Errno.notImplemented: SocketError.passesOnlySimulated("write")
+        default: SocketError(error, operation: "write")
+        }
       finish(write, .failure(failure))
       return true
     default:
@@ -78,6 +81,16 @@ extension StreamCore {
   }
 
   private static func concernsDescriptor(_ errno: Int32) -> Bool {
-    [Errno.notSupported, Errno.tooManyReferences, Errno.noMemory, Errno.noBuffers, Errno.badDescriptor].contains(errno)
+    [
+      Errno.notSupported, Errno.notImplemented, Errno.tooManyReferences, Errno.noMemory, Errno.noBuffers,
+      Errno.badDescriptor,
+    ].contains(errno)
+  }
+}
+
+extension SocketError {
+  /// A program in a simulation wants to pass a file of Linux, such as a pipe.
+  static func passesOnlySimulated(_ operation: String) -> SocketError {
+    .invalid(operation, "a simulated socket can only pass other sockets of its simulation")
   }
 }

@@ -63,6 +63,7 @@ extension UDPEndpoint {
         .permissionDenied, operation: "send",
         detail: "this may be a broadcast address, which needs the configuration's `broadcast`",
         errno: error.errno, address: address)
+    case Errno.notImplemented: SocketError.passesOnlySimulated("send")
     case Errno.wrongType where address?.isUnix == true:
       SocketError(
         .system, operation: "send", detail: "the socket at this path is not a datagram socket", errno: error.errno,

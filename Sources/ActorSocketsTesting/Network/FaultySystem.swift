@@ -197,13 +197,18 @@ final class FaultySystem: SimulatedSystem, Sendable {
 
   // MARK: Datagrams
 
-  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int {
+  func send(
+    _ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?,
+    passing descriptors: [Int32]
+  ) -> Int {
     let allowed = allowance(ofTransfer: number, atMost: 1, isReceive: false)
     return allowed < 0 ? allowed : Self.count(kernel(number).send(bytes, to: address))
   }
 
   /// The kernel receives them by the batch.
-  func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?) { (-Errno.notSupported, nil) }
+  func receiveDatagram(_ number: Int32, descriptors most: Int) -> (result: Int32, datagram: SimulatedDatagram?) {
+    (-Errno.notSupported, nil)
+  }
 
   func disconnect(_ number: Int32) -> Int32 {
     call(.connect, number) { (socket) throws(SystemError) in
@@ -325,4 +330,14 @@ final class FaultySystem: SimulatedSystem, Sendable {
   var hasSocketFiles: Bool { false }
   func inode(of path: UnixPath) -> UInt64? { nil }
   func unlink(_ path: UnixPath) -> Int32 { -Errno.notSupported }
+
+  // MARK: Descriptors
+
+  // The kernel duplicates its descriptors and passes them, after a question about the allowance. So these are not called.
+
+  func duplicate(_ number: Int32) -> Int32 { -Errno.notSupported }
+  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptors: [Int32]) -> Int { -Int(Errno.notSupported) }
+  func receive(
+    _ number: Int32, into memory: inout OutputSpan<UInt8>, descriptors most: Int
+  ) -> (count: Int, rights: SimulatedRights) { (-Int(Errno.notSupported), SimulatedRights()) }
 }

@@ -10,7 +10,7 @@ extension SimulatedKernel {
     if let flow = socket.flow {
       for segment in effects.segments { send(segment, on: flow) }
     }
-    if let listener = socket.listener, socket.number == nil, !socket.machine.isOrphan {
+    if let listener = socket.listener, !socket.isOpen, !socket.machine.isOrphan {
       advance(socket, of: listener)
     }
     for events in effects.wakes { socket.wake(events) }
@@ -49,7 +49,7 @@ extension SimulatedKernel {
     let port = PortKey.tcp(flow.local.port ?? 0)
     let use = ports[port]?.use(of: socket)?.withoutSocket
     // A socket whose program chose the port keeps it while its descriptor is open.
-    if !socket.hasChosenPort || socket.number == nil { freePort(of: socket) }
+    if !socket.hasChosenPort || !socket.isOpen { freePort(of: socket) }
     if let use { ports[port, default: PortUses()].add(use, isConnected: true) }
     ended[flow] = EndedConnection(sent: socket.machine.sent, expected: socket.machine.expected, use: use)
     network?.schedule(.forget(flow, self), at: now + 60 * TCPMachine.second)
@@ -68,7 +68,7 @@ extension SimulatedKernel {
   private func leaveNetwork(_ socket: TCPSocket) {
     guard let flow = socket.flow.take() else { return }
     flows[flow] = nil
-    if !socket.hasChosenPort || socket.number == nil { freePort(of: socket) }
+    if !socket.hasChosenPort || !socket.isOpen { freePort(of: socket) }
   }
 
   private func armTimer(of socket: TCPSocket) {

@@ -88,7 +88,6 @@ extension SimulatedKernel {
     let socket = backlog.waiting.removeFirst()
     listener.role = .listening(backlog)
     open(.socket(socket), as: number)
-    socket.number = number
     return (Int32(number), socket.remote)
   }
 

@@ -4,6 +4,7 @@
 // Invariants:
 // - A new descriptor gets the lowest free number.
 // - A socket is in `flows` exactly while packets of its connection reach it, and in `ports` while it occupies its local port.
+// - A socket is open while descriptors or messages in flight refer to it (`SimulatedKernel+Passing.swift`).
 // - After every event of a machine, `carryOut` takes its effects: nothing that a machine decided is left undone.
 
 internal import EpollReactor
@@ -33,6 +34,7 @@ final class SimulatedKernel {
   let longestBacklog = 4_096
 
   private(set) var files: [File?] = []
+  var passing = PassingState()
   /// No number below is free.
   private var lowestFree = 0
   /// The connections to which packets belong.
@@ -73,6 +75,8 @@ final class SimulatedKernel {
     for socket in flows.values { if let timer = socket.timer.take() { network?.cancel(timer.key) } }
     // A socket and its places in epoll instances refer to each other, and so do unix sockets and their peers.
     for case .socket(let socket)? in files { socket.dismantle() }
+    for socket in passing.inFlight { socket.dismantle() }
+    passing = PassingState()
     files = []
     lowestFree = 0
     flows = [:]
@@ -99,6 +103,12 @@ final class SimulatedKernel {
   func open(_ file: File, as number: Int) {
     if number == files.count { files.append(file) } else { files[number] = file }
     lowestFree = number + 1
+    if case .socket(let socket) = file { socket.references += 1 }
+  }
+
+  /// The number by which programs know a descriptor, or a negative error. It names the kernel.
+  func globalNumber(of local: Int32) -> Int32 {
+    local < 0 ? local : SimulatedDescriptors.first + Int32(slot) << SimulatedNetwork.descriptorBits + local
   }
 
   func socket(at number: Int) -> SimulatedSocket? {
@@ -119,19 +129,19 @@ final class SimulatedKernel {
     case SocketKind.unix: socket = isDatagram ? UnixDatagramSocket() : UnixStreamSocket()
     default: return -Errno.familyNotSupported
     }
-    let number = add(.socket(socket))
-    if number >= 0 { socket.number = Int(number) }
-    return number
+    return add(.socket(socket))
+  }
+
+  func duplicate(_ number: Int) -> Int32 {
+    guard files.indices.contains(number), let file = files[number] else { return -Errno.badDescriptor }
+    return add(file)
   }
 
   func close(_ number: Int) {
     guard files.indices.contains(number), let file = files[number] else { return }
     files[number] = nil
     lowestFree = min(lowestFree, number)
-    guard case .socket(let socket) = file else { return }
-    socket.number = nil
-    socket.watches = []
-    socket.closed(in: self)
+    if case .socket(let socket) = file { release(socket) }
   }
 
   /// A packet has arrived at this host.
@@ -152,7 +162,7 @@ final class SimulatedKernel {
 
   func watch(_ number: Int, with epollNumber: Int, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
     guard let epoll = epoll(at: epollNumber), let socket = socket(at: number) else { return -Errno.badDescriptor }
-    let known = socket.watches.first { $0.epoll === epoll }
+    let known = socket.watches.first { $0.epoll === epoll && $0.number == number }
     if isNew, known != nil { return -Errno.exists }
     let watch: SimulatedWatch
     if let known {
@@ -161,7 +171,7 @@ final class SimulatedKernel {
       watch.interest = interest
     } else {
       if !isNew { return -Errno.noSuchFile }
-      watch = SimulatedWatch(socket, epoll, token: token, interest: interest)
+      watch = SimulatedWatch(socket, number, epoll, token: token, interest: interest)
       socket.watches.append(watch)
     }
     if watch.look().rawValue != 0 { watch.list() }
@@ -170,14 +180,16 @@ final class SimulatedKernel {
 
   func stopWatching(_ number: Int, with epollNumber: Int) {
     guard let epoll = epoll(at: epollNumber), let socket = socket(at: number) else { return }
-    socket.watches.removeAll { $0.epoll === epoll }
+    socket.watches.removeAll { $0.epoll === epoll && $0.number == number }
   }
 
   /// A place of a socket in an epoll instance for an event that tells of nothing; `nil` mostly.
   func spuriousEvent(of epoll: SimulatedEpoll) -> SimulatedWatch? {
     if faults.isEmpty { return nil }
     var watches: [SimulatedWatch] = []
-    for case .socket(let socket)? in files { watches += socket.watches.filter { $0.epoll === epoll } }
+    for case (let number, .socket(let socket)?) in files.enumerated() {
+      watches += socket.watches.filter { $0.epoll === epoll && $0.number == number }
+    }
     return faults.spurious(of: watches.count).map { watches[$0] }
   }
 }

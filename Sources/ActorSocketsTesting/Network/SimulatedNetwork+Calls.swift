@@ -14,10 +14,6 @@ extension SimulatedNetwork: SimulatedSystem {
     return (kernel, Int(rest & (1 << Self.descriptorBits - 1)))
   }
 
-  private func global(_ local: Int32, of kernel: SimulatedKernel) -> Int32 {
-    local < 0 ? local : SimulatedDescriptors.first + Int32(kernel.slot) << Self.descriptorBits + local
-  }
-
   private func withSocket<Result>(
     _ number: Int32, else failure: Result, _ body: (SimulatedKernel, SimulatedSocket) -> Result
   ) -> Result {
@@ -42,11 +38,18 @@ extension SimulatedNetwork: SimulatedSystem {
 
   func socket(family: Int32, type: Int32) -> Int32 {
     guard let kernel = current else { return -Errno.networkDown }
-    return kernel.faults.makeDescriptor(.socket) { global(kernel.makeSocket(family: family, type: type), of: kernel) }
+    return kernel.faults.makeDescriptor(.socket) {
+      kernel.globalNumber(of: kernel.makeSocket(family: family, type: type))
+    }
   }
 
   func close(_ number: Int32) {
     if let (kernel, local) = locate(number) { kernel.close(local) }
+  }
+
+  func duplicate(_ number: Int32) -> Int32 {
+    guard let (kernel, local) = locate(number) else { return -Errno.badDescriptor }
+    return kernel.globalNumber(of: kernel.duplicate(local))
   }
 
   var descriptorLimit: Int { current?.descriptorLimit ?? 0 }
@@ -71,7 +74,7 @@ extension SimulatedNetwork: SimulatedSystem {
       let result = kernel.faults.makeDescriptor(.accept) {
         let accepted = socket.accept(in: kernel)
         peer = accepted.peer
-        return global(accepted.result, of: kernel)
+        return kernel.globalNumber(of: accepted.result)
       }
       return (result, peer)
     }
@@ -93,20 +96,64 @@ extension SimulatedNetwork: SimulatedSystem {
     return socket.send(bytes, in: kernel)
   }
 
-  // MARK: Datagrams
+  // MARK: Passing descriptors
 
-  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int {
+  /// The sockets of descriptors that are to be passed, or a negative error. Only sockets of the same host can be passed: in a simulation
+  /// there is no other way between hosts than the network, and the files of Linux belong to no host.
+  private func sockets(_ numbers: [Int32], on kernel: SimulatedKernel) -> (sockets: [SimulatedSocket], error: Int) {
+    var sockets: [SimulatedSocket] = []
+    for number in numbers {
+      if number < SimulatedDescriptors.first { return ([], -Int(Errno.notImplemented)) }
+      guard let place = locate(number), place.kernel === kernel else { return ([], -Int(Errno.badDescriptor)) }
+      if kernel.epoll(at: place.local) != nil { return ([], -Int(Errno.notImplemented)) }
+      guard let socket = kernel.socket(at: place.local) else { return ([], -Int(Errno.badDescriptor)) }
+      sockets.append(socket)
+    }
+    return (sockets, 0)
+  }
+
+  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptors: [Int32]) -> Int {
     guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
     if let error = kernel.faults.error(of: .send) { return Int(error) }
-    if let socket = socket as? UnixDatagramSocket { return socket.send(bytes, to: address, in: kernel) }
+    // Other sockets ignore what they cannot pass, as those of Linux do.
+    guard let socket = socket as? UnixStreamSocket else { return socket.send(bytes, in: kernel) }
+    let (passed, error) = sockets(descriptors, on: kernel)
+    return error < 0 ? error : socket.send(bytes, passing: passed, in: kernel)
+  }
+
+  func receive(
+    _ number: Int32, into memory: inout OutputSpan<UInt8>, descriptors most: Int
+  ) -> (count: Int, rights: SimulatedRights) {
+    guard let (kernel, socket) = find(number) else { return (-Int(Errno.badDescriptor), SimulatedRights()) }
+    if let error = kernel.faults.error(of: .receive) { return (Int(error), SimulatedRights()) }
+    let limit = memory.freeCapacity
+    guard let socket = socket as? UnixStreamSocket else {
+      return (socket.receive(into: &memory, atMost: limit, peeking: false, in: kernel), SimulatedRights())
+    }
+    let (count, passed) = socket.receivePassed(into: &memory, atMost: limit, in: kernel)
+    return (count, kernel.receive(passed, atMost: most))
+  }
+
+  // MARK: Datagrams
+
+  func send(
+    _ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?,
+    passing descriptors: [Int32]
+  ) -> Int {
+    guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
+    if let error = kernel.faults.error(of: .send) { return Int(error) }
+    if let socket = socket as? UnixDatagramSocket {
+      let (passed, error) = sockets(descriptors, on: kernel)
+      return error < 0 ? error : socket.send(bytes, to: address, passing: passed, in: kernel)
+    }
     guard let socket = socket as? UDPSocket else { return socket.send(bytes, in: kernel) }
     return kernel.send(socket, bytes, to: address, metadata ?? DatagramMetadata())
   }
 
-  func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?) {
+  func receiveDatagram(_ number: Int32, descriptors most: Int) -> (result: Int32, datagram: SimulatedDatagram?) {
     guard let (kernel, socket) = find(number) else { return (-Errno.badDescriptor, nil) }
     if let error = kernel.faults.error(of: .receive) { return (error, nil) }
-    if let socket = socket as? UnixDatagramSocket { return socket.receive(in: kernel) }
+    if let socket = socket as? UnixDatagramSocket { return socket.receive(descriptors: most, in: kernel) }
     guard let socket = socket as? UDPSocket else { return (-Errno.notSupported, nil) }
     return kernel.receive(socket)
   }
@@ -164,7 +211,7 @@ extension SimulatedNetwork: SimulatedSystem {
 
   func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
     guard let kernel = current else { return -Errno.networkDown }
-    return global(kernel.createEpoll(whenReady: whenReady), of: kernel)
+    return kernel.globalNumber(of: kernel.createEpoll(whenReady: whenReady))
   }
 
   func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {

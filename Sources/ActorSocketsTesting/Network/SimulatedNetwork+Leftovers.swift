@@ -17,25 +17,35 @@ extension SimulatedNetwork {
 extension SimulatedKernel {
   fileprivate var leftovers: [String] {
     var lines: [String] = []
-    for case .socket(let socket)? in files { lines.append(socket.leftover) }
+    // Several descriptors and messages can refer to one socket.
+    var seen: Set<ObjectIdentifier> = []
+    for case .socket(let socket)? in files where seen.insert(ObjectIdentifier(socket)).inserted {
+      lines.append(socket.leftover("is not closed"))
+    }
+    for socket in passing.inFlight where seen.insert(ObjectIdentifier(socket)).inserted {
+      lines.append(socket.leftover("was passed to a unix socket and not received"))
+    }
     // No descriptor has these any more, or not yet.
-    let others = flows.values.filter { $0.number == nil }
-    return lines + others.map(\.leftover).sorted()
+    let others = flows.values.filter { !$0.isOpen }
+    return lines + others.map { $0.leftover("") }.sorted()
   }
 }
 
 extension SimulatedSocket {
   /// What this socket is, for a person who forgot to close it.
-  fileprivate var leftover: String {
+  ///
+  /// - Parameter state: What is wrong with it if it is open.
+  /// - Returns: The line.
+  fileprivate func leftover(_ state: String) -> String {
     let place = local.map { "\($0)" } ?? "no address"
-    if isListening { return "the listener on \(place) is not closed" }
-    if self is UDPSocket { return "the UDP socket on \(place) is not closed\(unread)" }
-    if self is UnixSocket { return "the unix socket with \(place) is not closed\(unread)" }
+    if isListening { return "the listener on \(place) \(state)" }
+    if self is UDPSocket { return "the UDP socket on \(place) \(state)\(unread)" }
+    if self is UnixSocket { return "the unix socket with \(place) \(state)\(unread)" }
     guard let connection = self as? TCPSocket, let remote = remote else {
-      return "a socket without a connection is not closed"
+      return "a socket without a connection \(state)"
     }
     let name = "the connection from \(place) to \(remote)"
-    if number != nil { return "\(name) is not closed\(unread)" }
+    if isOpen { return "\(name) \(state)\(unread)" }
     if connection.machine.isOrphan {
       return "\(name) is closed, but its peer has not acknowledged that or not closed its end"
     }

@@ -159,6 +159,8 @@ final class SimulatedNetwork {
   func closeAll(of host: Int) {
     guard let kernel = kernel(of: host) else { return }
     for number in kernel.files.indices { kernel.close(number) }
+    // Nothing can receive what is still in flight.
+    kernel.discardUnreachable()
     unplace(kernel)
     place(kernel)
   }

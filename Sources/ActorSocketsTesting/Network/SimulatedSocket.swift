@@ -1,13 +1,15 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A simulated socket, as the kernel of its host knows it. A subclass for each protocol answers the calls; what is here is said to the
-/// calls that a protocol does not have.
+/// A simulated socket, as the kernel of its host knows it: what POSIX calls an open file description. A subclass for each protocol answers
+/// the calls; what is here is said to the calls that a protocol does not have.
 class SimulatedSocket {
   /// AF_INET, AF_INET6 or AF_UNIX.
   let family: Int32
-  /// Its descriptor on its host; `nil` if it has none: it waits to be accepted, or is closed and ends its connection.
-  var number: Int?
+  /// The number of descriptors and of messages in flight that refer to it.
+  var references = 0
+  /// Whether something refers to it. If not, it waits to be accepted, or is closed and ends its connection.
+  var isOpen: Bool { references > 0 }
   /// The address that it was bound to, or got when it connected or listened. Of the socket's family.
   var local: SocketAddress?
   /// The peer's address. Of the socket's family.
@@ -44,6 +46,9 @@ class SimulatedSocket {
   /// SIOCOUTQ.
   var unacknowledgedBytes: Int { 0 }
 
+  /// The sockets that a program can get from this one: those in its messages, and the connections that wait to be accepted.
+  var offered: [SimulatedSocket] { [] }
+
   /// A program asked whether there is room to send, and there was none. It is told when there is.
   func wantsRoom() {}
   /// Reads and clears the pending error: SO_ERROR.
@@ -63,7 +68,7 @@ class SimulatedSocket {
     into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool, in kernel: SimulatedKernel
   ) -> Int { -Int(Errno.notSupported) }
   func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int { -Int(Errno.notSupported) }
-  /// No descriptor refers to the socket any more.
+  /// The last reference to the socket is gone.
   func closed(in kernel: SimulatedKernel) {}
 
   /// Tells the programs that wait for one of these events.
@@ -72,17 +77,20 @@ class SimulatedSocket {
   }
 }
 
-/// A socket in an epoll instance.
+/// A registration in an epoll instance: of a descriptor's number and of the socket that it had. As epoll(7) says in its answer to question
+/// 6, it stays until the last reference to the socket is gone, even if the number is closed or belongs to another socket.
 final class SimulatedWatch {
   let socket: SimulatedSocket
+  let number: Int
   weak var epoll: SimulatedEpoll?
   var token: UInt64
   var interest: Readiness
   /// Whether the socket is in the list of those that may be ready.
   fileprivate(set) var isListed = false
 
-  init(_ socket: SimulatedSocket, _ epoll: SimulatedEpoll, token: UInt64, interest: Readiness) {
+  init(_ socket: SimulatedSocket, _ number: Int, _ epoll: SimulatedEpoll, token: UInt64, interest: Readiness) {
     self.socket = socket
+    self.number = number
     self.epoll = epoll
     self.token = token
     self.interest = interest

@@ -60,31 +60,31 @@ final class UnixDatagramSocket: UnixSocket {
     case .failure(let error): return -error.errno
     case .success(let found):
       if !found.takesMessages(of: self) { return -Errno.notPermitted }
-      setPeer(found)
+      setPeer(found, in: kernel)
       return 0
     }
   }
 
   override func disconnect(in kernel: SimulatedKernel) -> Int32 {
-    setPeer(nil)
+    setPeer(nil, in: kernel)
     return 0
   }
 
-  private func setPeer(_ peer: UnixSocket?) {
+  private func setPeer(_ peer: UnixSocket?, in kernel: SimulatedKernel) {
     let earlier = connected as? UnixDatagramSocket
     connected = peer
     guard let earlier else { return }
     earlier.tellNoMore(self)
     wake(.writable)
-    if earlier !== peer { lose(earlier) }
+    if earlier !== peer { lose(earlier, in: kernel) }
   }
 
   /// The connection with a peer has ended: what waits in the queue may be the peer's, and is lost.
-  private func lose(_ peer: UnixDatagramSocket) {
+  private func lose(_ peer: UnixDatagramSocket, in kernel: SimulatedKernel) {
     if queue.isEmpty { return }
     let lost = queue
     queue = []
-    for message in lost { message.discard() }
+    for message in lost { message.discard(in: kernel) }
     wakeSenders(TCPMachine.everyEvent)
     if !peer.isClosed, peer.connected === self {
       peer.error = Errno.connectionReset
@@ -112,12 +112,16 @@ final class UnixDatagramSocket: UnixSocket {
 
   // MARK: Messages
 
-  override func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int { send(bytes, to: nil, in: kernel) }
+  override func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int {
+    send(bytes, to: nil, passing: [], in: kernel)
+  }
 
-  /// Sends a datagram to an address, or to the peer.
+  /// Sends a datagram to an address or to the peer, and sockets with it.
   ///
   /// - Returns: The number of its bytes, or a negative error.
-  func send(_ bytes: Span<UInt8>, to address: SocketAddress?, in kernel: SimulatedKernel) -> Int {
+  func send(
+    _ bytes: Span<UInt8>, to address: SocketAddress?, passing passed: [SimulatedSocket], in kernel: SimulatedKernel
+  ) -> Int {
     var name: UnixPath?
     if let address {
       guard case .unix(let path) = address, !path.isUnnamed else { return -Int(Errno.invalidArgument) }
@@ -127,6 +131,10 @@ final class UnixDatagramSocket: UnixSocket {
     if bytes.count > sendBuffer - 32 { return -Int(Errno.messageTooLong) }
     let error = errorOfSending()
     if error != 0 { return -Int(error) }
+    if !kernel.mayPass(passed) {
+      wakeIfWritable()
+      return -Int(Errno.tooManyReferences)
+    }
     switch receiver(named: name, in: kernel) {
     case .failure(let error):
       // The kernel has memory for the message by now, and gives it back.
@@ -135,11 +143,10 @@ final class UnixDatagramSocket: UnixSocket {
     case .success(let receiver):
       let pages = min(bytes.count, (min(max(0, bytes.count - 16_064), 17 * 4_096) + 4_095) / 4_096 * 4_096)
       let message = UnixMessage(
-        [UInt8](copying: bytes), from: self, memory: memory(head: bytes.count - pages, pages: pages),
-        time: kernel.timeOfDay)
+        [UInt8](copying: bytes), passing: passed, from: self,
+        memory: memory(head: bytes.count - pages, pages: pages), time: kernel.timeOfDay)
       if receivesCredentials || receiver.receivesCredentials { message.credentials = kernel.credentials }
-      receiver.queue.append(message)
-      receiver.wake(.readable)
+      deliver(message, to: receiver, in: kernel)
       return bytes.count
     }
   }
@@ -163,7 +170,7 @@ final class UnixDatagramSocket: UnixSocket {
     }
     if !receiver.takesMessages(of: self) { return failure(Errno.notPermitted) }
     if receiver.isClosed {
-      setPeer(nil)
+      setPeer(nil, in: kernel)
       return failure(Errno.connectionRefused)
     }
     if receiver.shutdown.contains(.receiving) { return failure(Errno.brokenPipe) }
@@ -179,25 +186,30 @@ final class UnixDatagramSocket: UnixSocket {
   ) -> Int {
     if error != 0 { return -Int(takeError()) }
     guard let message = peeking ? queue.first : takeFirst() else { return -Int(Errno.wouldBlock) }
-    if peeking { wakeSenders() }
+    // recv(2) has no room for what is passed.
+    if peeking { wakeSenders() } else { kernel.drop(message.takePassed()) }
     return memory.append(message.bytes, in: 0..<min(limit, message.bytes.count))
   }
 
-  /// Receives a datagram with its sender's name and metadata: recvmsg(2).
-  func receive(in kernel: SimulatedKernel) -> (result: Int32, datagram: SimulatedDatagram?) {
+  /// Receives a datagram with its sender's name and metadata, and up to `most` descriptors: recvmsg(2).
+  func receive(descriptors most: Int, in kernel: SimulatedKernel) -> (result: Int32, datagram: SimulatedDatagram?) {
     if error != 0 { return (-takeError(), nil) }
     guard let message = takeFirst() else { return (-Errno.wouldBlock, nil) }
     var metadata = DatagramMetadata()
     if Int32(kernelBytes: options.value(.timestamp)) != 0 { metadata.timestamp = .nanoseconds(message.time) }
     if receivesCredentials { metadata.peerCredentials = message.credentials ?? .unknown }
-    return (0, SimulatedDatagram(bytes: message.bytes, address: message.sender.local, metadata: metadata))
+    let rights = kernel.receive(message.takePassed(), atMost: most)
+    return (
+      0, SimulatedDatagram(bytes: message.bytes, address: message.sender.local, metadata: metadata, rights: rights)
+    )
   }
 
+  /// Takes a message out of the queue. The caller takes out what it passes.
   private func takeFirst() -> UnixMessage? {
     if queue.isEmpty { return nil }
     let message = queue.removeFirst()
     wakeSenders()
-    message.discard()
+    message.leaveQueue()
     return message
   }
 }

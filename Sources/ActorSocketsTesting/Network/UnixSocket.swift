@@ -2,6 +2,7 @@
 //
 // Invariants:
 // - A message is in the queue of one receiver, and counts in the `sentMemory` of its sender until it is received or discarded.
+// - The sockets that a message passes are in flight from the send until a receive takes the first byte, or the message is discarded.
 // - A socket that is closed has no peer, and nothing in its queue. A peer that was connected to it still knows it.
 // - Everything happens within the call that causes it: a message has arrived when send(2) returns.
 
@@ -18,11 +19,14 @@ final class UnixMessage {
   let time: Int64
   /// The sending process; `nil` if neither end had asked for it when the message was sent.
   var credentials: PeerCredentials?
+  /// The sockets that travel with the first byte.
+  private(set) var passed: [SimulatedSocket]
   /// The number of bytes that were received. Only a stream socket receives a part.
   var received = 0
 
-  init(_ bytes: [UInt8], from sender: UnixSocket, memory: Int, time: Int64) {
+  init(_ bytes: [UInt8], passing passed: [SimulatedSocket], from sender: UnixSocket, memory: Int, time: Int64) {
     self.bytes = bytes
+    self.passed = passed
     self.sender = sender
     self.memory = memory
     self.time = time
@@ -31,10 +35,22 @@ final class UnixMessage {
 
   var isReceived: Bool { received == bytes.count }
 
-  /// The message is in no queue any more.
-  func discard() {
+  /// Takes the sockets out, which stay in flight until `SimulatedKernel.receive(_:atMost:)` or `drop(_:)` has them.
+  func takePassed() -> [SimulatedSocket] {
+    defer { passed = [] }
+    return passed
+  }
+
+  /// The message was received.
+  func leaveQueue() {
     sender.sentMemory -= memory
     sender.wakeIfWritable()
+  }
+
+  /// The message is lost, and what it passes.
+  func discard(in kernel: SimulatedKernel) {
+    leaveQueue()
+    kernel.drop(takePassed())
   }
 }
 
@@ -75,6 +91,19 @@ class UnixSocket: SimulatedSocket {
     return sentMemory >= sendBuffer ? Errno.wouldBlock : 0
   }
 
+  /// Puts a message into the queue of its receiver.
+  final func deliver(_ message: UnixMessage, to receiver: UnixSocket, in kernel: SimulatedKernel) {
+    kernel.takeOff(message.passed)
+    receiver.queue.append(message)
+    receiver.wake(.readable)
+  }
+
+  /// Takes all messages out that this socket, or a connection that waits in it, would receive.
+  func takeMessages() -> [UnixMessage] {
+    defer { queue = [] }
+    return queue
+  }
+
   /// The memory that the kernel needs for a message.
   ///
   /// - Parameters:
@@ -91,6 +120,7 @@ class UnixSocket: SimulatedSocket {
 
   override var peer: SocketAddress? { connected.map { $0.local ?? $0.unspecified } }
   override var unacknowledgedBytes: Int { sentMemory }
+  override var offered: [SimulatedSocket] { queue.flatMap(\.passed) }
   override func takeError() -> Int32 {
     defer { error = 0 }
     return error
@@ -106,7 +136,7 @@ class UnixSocket: SimulatedSocket {
     shutdown = .both
     let queue = queue
     self.queue = []
-    for message in queue { message.discard() }
+    for message in queue { message.discard(in: kernel) }
   }
 
   override func dismantle() {

@@ -92,7 +92,6 @@ final class UnixStreamSocket: UnixSocket {
     let socket = waiting.removeFirst()
     role = .listening(limit: limit, waiting: waiting)
     kernel.open(.socket(socket), as: number)
-    socket.number = number
     return (Int32(number), socket.peer)
   }
 
@@ -131,15 +130,33 @@ final class UnixStreamSocket: UnixSocket {
     for connection in waiting { connection.dismantle() }
   }
 
+  override var offered: [SimulatedSocket] {
+    if case .listening(_, let waiting) = role { super.offered + waiting } else { super.offered }
+  }
+
+  override func takeMessages() -> [UnixMessage] {
+    guard case .listening(_, let waiting) = role else { return super.takeMessages() }
+    return super.takeMessages() + waiting.flatMap { $0.takeMessages() }
+  }
+
   // MARK: Bytes
 
-  override func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int {
+  override func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int { send(bytes, passing: [], in: kernel) }
+
+  /// Sends bytes, and sockets with the first of them.
+  ///
+  /// - Returns: The number of bytes, or a negative error.
+  func send(_ bytes: Span<UInt8>, passing passed: [SimulatedSocket], in kernel: SimulatedKernel) -> Int {
     guard let peer = connected else { return -Int(Errno.notConnected) }
     if shutdown.contains(.sending) { return -Int(Errno.brokenPipe) }
     let asked = kernel.faults.shortened(bytes.count, isRead: false)
     var sent = 0
     while sent < asked {
       var error = errorOfSending()
+      if error == 0, sent == 0, !kernel.mayPass(passed) {
+        error = Errno.tooManyReferences
+        wakeIfWritable()
+      }
       if error == 0, peer.isClosed || peer.shutdown.contains(.receiving) {
         error = Errno.brokenPipe
         wakeIfWritable()
@@ -150,8 +167,9 @@ final class UnixStreamSocket: UnixSocket {
       let inPages = min(size, pages)
       let part = [UInt8](copying: bytes.extracting(sent..<(sent + size)))
       let memory = memory(head: size - inPages, pages: inPages)
-      peer.queue.append(UnixMessage(part, from: self, memory: memory, time: kernel.timeOfDay))
-      peer.wake(.readable)
+      let message = UnixMessage(
+        part, passing: sent == 0 ? passed : [], from: self, memory: memory, time: kernel.timeOfDay)
+      deliver(message, to: peer, in: kernel)
       sent += size
     }
     if asked < bytes.count { wake(.writable) }
@@ -161,24 +179,49 @@ final class UnixStreamSocket: UnixSocket {
   override func receive(
     into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool, in kernel: SimulatedKernel
   ) -> Int {
-    if !isStream { return -Int(Errno.invalidArgument) }
-    if queue.isEmpty {
-      if error != 0 { return -Int(takeError()) }
-      return shutdown.contains(.receiving) ? 0 : -Int(Errno.wouldBlock)
+    let (count, passed) = receivePassed(into: &memory, atMost: limit, peeking: peeking, in: kernel)
+    // As recv(2) does, which has no room for them.
+    kernel.drop(passed)
+    return count
+  }
+
+  /// The bytes that one call can receive: those up to the end of the first message that passes something.
+  private var bytesAtOnce: Int {
+    var sum = 0
+    for message in queue {
+      sum += message.bytes.count - message.received
+      if !message.passed.isEmpty { break }
     }
-    let possible = min(limit, memory.freeCapacity, receivableBytes)
+    return sum
+  }
+
+  /// Receives bytes, and takes the sockets out that were sent with them.
+  ///
+  /// - Returns: The number of bytes or a negative error, and the sockets, which are still in flight.
+  func receivePassed(
+    into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool = false, in kernel: SimulatedKernel
+  ) -> (count: Int, passed: [SimulatedSocket]) {
+    if !isStream { return (-Int(Errno.invalidArgument), []) }
+    if queue.isEmpty {
+      if error != 0 { return (-Int(takeError()), []) }
+      return (shutdown.contains(.receiving) ? 0 : -Int(Errno.wouldBlock), [])
+    }
+    let possible = min(limit, memory.freeCapacity, bytesAtOnce)
     let count = kernel.faults.shortened(possible, isRead: true)
     var rest = count
+    var passed: [SimulatedSocket] = []
     for message in queue where rest > 0 {
       let size = min(rest, message.bytes.count - message.received)
       memory.append(message.bytes, in: message.received..<(message.received + size))
       rest -= size
-      if !peeking { message.received += size }
+      if peeking { continue }
+      message.received += size
+      passed += message.takePassed()
     }
     if count < possible { wake(.readable) }
     let received = queue.prefix { $0.isReceived }
     queue.removeFirst(received.count)
-    for message in received { message.discard() }
-    return count
+    for message in received { message.leaveQueue() }
+    return (count, passed)
   }
 }

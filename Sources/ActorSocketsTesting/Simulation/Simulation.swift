@@ -24,8 +24,8 @@ internal import SocketSystem
 ///
 /// Everything that the body starts runs in the simulation: tasks, task groups, actors, the main actor, handlers of servers. `Task.sleep`
 /// and the timeouts of connections wait in virtual time, which moves on when every task waits. So half a minute takes microseconds.
-/// `ContinuousClock` and `SuspendingClock` show virtual time. The time of day (`Date`) is virtual, too: it begins at the real one, or where
-/// the test says, and moves with virtual time.
+/// `ContinuousClock` and `SuspendingClock` show virtual time. The time of day (`Date`) is virtual, too: it begins at the next midnight, or
+/// where the test says, and moves with virtual time.
 ///
 /// Two runs with the same seed do the same things in the same order, unless the program uses something that is not simulated: threads of
 /// its own, Dispatch, other networks than the simulation's, random numbers of the system (as OpenSSL does), the order of a `Set` or a
@@ -64,16 +64,16 @@ public final class Simulation: Sendable {
   ///   - seed: What decides the order of tasks, if that is random.
   ///   - order: The order in which tasks run that are ready at the same time.
   ///   - timeLimit: The virtual time after which the simulation fails; a day by default.
-  ///   - timeOfDay: The time of day at the beginning, since 1970-01-01 00:00 UTC. By default, the real time of day when the process first
-  ///     asked for it, for all simulations of the process. So certificates that were made before are valid, and the same seed shows the
-  ///     same times in one process. If what the program does depends on the date, give a time, so that it does the same on another day.
+  ///   - timeOfDay: The time of day at the beginning, since 1970-01-01 00:00 UTC. By default, the next midnight (UTC): certificates
+  ///     that were made today are valid then, and the same seed shows the same times for the rest of the day. If what the program does
+  ///     depends on the date, give a time, so that it does the same on another day.
   public init(
     seed: UInt64 = 0, order: Order = .fifo, timeLimit: Duration = .seconds(86_400), timeOfDay: Duration? = nil
   ) {
     self.seed = seed
     thread = VirtualThread(
       seed: seed, isRandom: order == .random, timeLimit: timeLimit.clampedNanoseconds,
-      timeOfDay: timeOfDay?.clampedNanoseconds ?? VirtualClock.firstTimeOfDay)
+      timeOfDay: timeOfDay?.clampedNanoseconds ?? VirtualClock.nextMidnight)
     thread.belongs(to: self)
   }
 

@@ -36,8 +36,11 @@ internal import CVirtualTime
     unsafe cvirtualtime_ask(clock)
   }
 
-  /// The real time of day when the process first asked for it, in nanoseconds since 1970.
-  static let firstTimeOfDay = cvirtualtime_real_time_of_day()
+  /// The midnight (UTC) that followed when the process first asked, in nanoseconds since 1970.
+  static let nextMidnight: Int64 = {
+    let day: Int64 = 86_400 * 1_000_000_000
+    return (cvirtualtime_real_time_of_day() / day + 1) * day
+  }()
 
   /// Runs `body` on the calling thread in this time, for an owner.
   func enter<Result>(for owner: VirtualThread, _ body: () throws -> Result) rethrows -> Result {

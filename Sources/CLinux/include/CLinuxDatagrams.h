@@ -72,12 +72,14 @@ int clinux_batch_is_control_truncated(const clinux_batch *_Nonnull batch, int in
 int clinux_batch_take_descriptors(clinux_batch *_Nonnull batch, int index, int *_Nullable descriptors, int most);
 /// The metadata of a received datagram
 void clinux_batch_metadata(const clinux_batch *_Nonnull batch, int index, clinux_metadata *_Nonnull metadata);
-/// Describes a datagram of a simulated socket as clinux_batch_receive describes one of the kernel's
+/// Describes a datagram of a simulated socket as clinux_batch_receive describes one of the kernel's. Up to
+/// CLINUX_MAXIMUM_DESCRIPTORS descriptors came with it
 void clinux_batch_fill(clinux_batch *_Nonnull batch, int index, unsigned long length, int is_truncated,
-                       const void *_Nonnull address, uint32_t address_length, const clinux_metadata *_Nonnull metadata);
+                       const void *_Nonnull address, uint32_t address_length, const clinux_metadata *_Nonnull metadata,
+                       const int *_Nullable descriptors, int descriptor_count, int is_control_truncated);
 
-/// Whether descriptors are passed with a message
-int clinux_batch_passes_descriptors(const clinux_batch *_Nonnull batch, int index);
+/// The descriptors that are passed with a message to be sent, and their number
+const int *_Nullable clinux_batch_passed(const clinux_batch *_Nonnull batch, int index, int *_Nonnull count);
 
 /// Starts a batch to send
 void clinux_batch_clear(clinux_batch *_Nonnull batch);

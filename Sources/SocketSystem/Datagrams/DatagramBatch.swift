@@ -106,7 +106,7 @@ import Glibc
     if !joined.isEmpty { joined.removeAll(keepingCapacity: true) }
     stride = min(max(1, size), Self.joinedSize)
     let mayBeJoined = stride == Self.joinedSize
-    if socket.isSimulated { return try receiveSimulated(from: socket.number, atMost: limit) }
+    if socket.isSimulated { return try receiveSimulated(from: socket.number, atMost: limit, descriptors) }
     // SAFETY: as above; there is memory for `limit` messages of that size.
     let limit = Int32(min(limit, Self.capacity(forSize: stride)))
     let received = retryingInterrupts {
@@ -333,22 +333,25 @@ import Glibc
 
 extension DatagramBatch {
   /// Takes datagrams of a simulated socket, and describes them in the headers as the kernel would.
-  private func receiveSimulated(from number: Int32, atMost limit: Int) throws(SystemError) -> Int {
+  private func receiveSimulated(from number: Int32, atMost limit: Int, _ most: Int) throws(SystemError) -> Int {
     while count < min(limit, Self.capacity(forSize: stride)) {
-      let (result, datagram) = SimulatedDescriptors.system?.receiveDatagram(number) ?? (-EBADF, nil)
+      let system = SimulatedDescriptors.system
+      let (result, datagram) = system?.receiveDatagram(number, descriptors: most) ?? (-EBADF, nil)
       guard let datagram else {
         if count > 0 || result == -EAGAIN { break }
         throw SystemError(call: "recvmmsg", errno: -result)
       }
       let length = min(datagram.bytes.count, stride)
-      // SAFETY: the place is inside the memory; the headers have one entry for each message up to the capacity.
+      // SAFETY: the place is inside the memory; the headers have one entry for each message up to the capacity. A message has at most
+      // `maximumDescriptors` descriptors.
       unsafe UnsafeMutableRawBufferPointer(rebasing: memory[count * stride..<count * stride + length]).copyBytes(
         from: datagram.bytes.prefix(length))
       let (address, isCut) = (datagram.address, Int32(length < datagram.bytes.count ? 1 : 0))
       var metadata = datagram.metadata.receivedForm(isIPv6: address?.unmapped.isIPv6 == true)
       unsafe (address ?? .unix(.unnamed)).withKernelAddress { kernel, size in
-        let size = address == nil ? 0 : size
-        unsafe clinux_batch_fill(headers, Int32(count), UInt(length), isCut, kernel, size, &metadata)
+        unsafe clinux_batch_fill(
+          headers, Int32(count), UInt(length), isCut, kernel, address == nil ? 0 : size, &metadata,
+          datagram.rights.numbers, Int32(datagram.rights.numbers.count), datagram.rights.areTruncated ? 1 : 0)
       }
       count += 1
     }
@@ -359,14 +362,11 @@ extension DatagramBatch {
   private func sendSimulated(on number: Int32) throws(SystemError) -> Int {
     var sent = 0
     for (message, end) in messages.enumerated() {
-      // SAFETY: as above. A simulation does not pass descriptors.
-      if unsafe clinux_batch_passes_descriptors(headers, Int32(message)) != 0 {
-        if sent > 0 { return sent }
-        throw SystemError(call: "sendmmsg", errno: ENOSYS)
-      }
       let metadata = sentMetadata(Int32(message))
-      // SAFETY: as above; the address was filled by `add`.
-      var size: UInt32 = 0
+      // SAFETY: as above; the address and the descriptors were filled by `add`.
+      var (size, passed): (UInt32, Int32) = (0, 0)
+      let first = unsafe clinux_batch_passed(headers, Int32(message), &passed)
+      let descriptors = unsafe Array(UnsafeBufferPointer(start: first, count: Int(passed)))
       let kernel = unsafe clinux_batch_address(headers, Int32(message), &size)
       let address =
         size == 0
@@ -375,8 +375,8 @@ extension DatagramBatch {
         let place = bytes(ofFirst: sent)..<ends[sent]
         let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[place]).assumingMemoryBound(to: UInt8.self)
         let result =
-          SimulatedDescriptors.system?.send(number, unsafe Span(_unsafeElements: bytes), to: address, metadata)
-          ?? -Int(EBADF)
+          SimulatedDescriptors.system?.send(
+            number, unsafe Span(_unsafeElements: bytes), to: address, metadata, passing: descriptors) ?? -Int(EBADF)
         if result < 0 {
           if sent > 0 || result == -Int(EAGAIN) { return sent }
           throw SystemError(call: "sendmmsg", errno: Int32(-result))

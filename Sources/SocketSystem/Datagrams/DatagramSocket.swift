@@ -20,7 +20,9 @@ extension OwnedDescriptor {
 extension BorrowedDescriptor {
   /// Sends a datagram to an address, or to the connected peer: sendto(2) or send(2), with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
-    if isSimulated { return Self.transfer(simulatedTransfer { $0.send(number, bytes, to: address, nil) }, "sendto") }
+    if isSimulated {
+      return Self.transfer(simulatedTransfer { $0.send(number, bytes, to: address, nil, passing: []) }, "sendto")
+    }
     // SAFETY: the pointers are valid for the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
       guard let address else {

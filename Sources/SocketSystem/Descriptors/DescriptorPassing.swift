@@ -12,9 +12,10 @@ extension BorrowedDescriptor {
       if allowed < 0 { return Self.transfer(allowed, "sendmsg") }
       return ofKernel.send(bytes.extracting(first: allowed), passing: descriptor)
     }
-    // A simulation does not pass descriptors. EOPNOTSUPP would mean that the socket is no unix socket.
-    if isSimulated { return Self.transfer(-Int(ENOSYS), "sendmsg") }
-    let passed = descriptor.number
+    let passed = descriptor.socket.kernelNumber
+    if isSimulated {
+      return Self.transfer(simulatedTransfer { $0.send(number, bytes, passing: [passed]) }, "sendmsg")
+    }
     // SAFETY: the pointer is valid for the span's count during the call, which only reads.
     let sent = unsafe bytes.withUnsafeBytes { buffer in
       retryingInterrupts {
@@ -71,7 +72,7 @@ package final class DescriptorBundle: Sendable {
       defer { numbers = [] }
       return numbers
     }
-    for number in numbers { _ = close(number) }
+    for number in numbers { _ = OwnedDescriptor(owning: number) }
   }
 }
 
@@ -90,7 +91,7 @@ package final class DescriptorInbox {
   /// Creates an empty inbox with room for `maximum` descriptors.
   package init(maximum: Int) { self.maximum = maximum }
 
-  deinit { for number in numbers { _ = close(number) } }
+  deinit { for number in numbers { _ = OwnedDescriptor(owning: number) } }
 
   /// The number of descriptors that wait.
   package var count: Int { numbers.count }
@@ -107,7 +108,7 @@ package final class DescriptorInbox {
       let allowedMemory = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.prefix(allowed))
       return unsafe receive(from: socket.ofKernel, into: allowedMemory)
     }
-    if socket.isSimulated { return unsafe socket.receive(into: memory) }
+    if socket.isSimulated { return unsafe receiveSimulated(from: socket, into: memory) }
     var receivedCount: Int32 = 0
     var isTruncated: Int32 = 0
     let most = Int(CLINUX_MAXIMUM_DESCRIPTORS)
@@ -121,14 +122,35 @@ package final class DescriptorInbox {
       for index in 0..<Int(receivedCount) { unsafe keep(descriptors[index]) }
       return received
     }
-    if isTruncated != 0, failure == nil { failure = SystemError(call: "recvmsg", errno: EMFILE) }
+    if isTruncated != 0 { someWereLost() }
     return BorrowedDescriptor.transfer(received, "recvmsg")
+  }
+
+  @inline(never)
+  private func receiveSimulated(
+    from socket: BorrowedDescriptor, into memory: UnsafeMutableRawBufferPointer
+  ) -> Transfer {
+    var rights = SimulatedRights()
+    // SAFETY: the caller's memory is valid for its count during the call.
+    let result = unsafe socket.simulatedReceive(into: memory, "recvmsg") { system, output in
+      let received = system.receive(socket.number, into: &output, descriptors: Int(CLINUX_MAXIMUM_DESCRIPTORS))
+      rights = received.rights
+      return received.count
+    }
+    for number in rights.numbers { keep(number) }
+    if rights.areTruncated { someWereLost() }
+    return result
+  }
+
+  /// The kernel has dropped descriptors.
+  private func someWereLost() {
+    if failure == nil { failure = SystemError(call: "recvmsg", errno: EMFILE) }
   }
 
   private func keep(_ number: Int32) {
     assert(number >= 0 && numbers.count <= maximum)
     if numbers.count < maximum, failure == nil { return numbers.append(number) }
     failure = SystemError(call: "recvmsg", errno: ETOOMANYREFS)
-    _ = close(number)
+    _ = OwnedDescriptor(owning: number)
   }
 }

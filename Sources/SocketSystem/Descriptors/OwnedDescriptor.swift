@@ -12,6 +12,19 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
   /// - Parameter number: The number of the descriptor, at least 0. No other code may close it afterwards.
   public init(owning number: Int32) { self.number = number }
 
+  /// Duplicates a descriptor. Both refer to the same open file, which is closed when both are: fcntl(2) with F_DUPFD_CLOEXEC.
+  ///
+  /// - Parameter number: An open descriptor, which keeps its owner.
+  /// - Throws: The error of fcntl(2), for example if the process has no descriptor left.
+  public init(duplicating number: Int32) throws(SystemError) {
+    let source = BorrowedDescriptor(number)
+    if source.isSimulated, number < SimulatedDescriptors.firstOfKernel {
+      self.number = try source.simulated("fcntl") { $0.duplicate(number) }
+    } else {
+      self.number = try check(fcntl(source.kernelNumber, F_DUPFD_CLOEXEC, 0), "fcntl")
+    }
+  }
+
   deinit {
     if number >= SimulatedDescriptors.first { SimulatedDescriptors.close(number) } else { _ = close(number) }
   }

@@ -37,6 +37,7 @@ package enum Errno {
   package static let noProtocolOption = ENOPROTOOPT
   package static let tooManyReferences = ETOOMANYREFS
   package static let notSupported = EOPNOTSUPP
+  package static let notImplemented = ENOSYS
   package static let inProgress = EINPROGRESS
   package static let alreadyInProgress = EALREADY
   package static let isConnected = EISCONN

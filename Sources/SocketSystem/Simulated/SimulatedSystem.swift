@@ -21,6 +21,8 @@ package protocol SimulatedSystem: AnyObject {
   func socket(family: Int32, type: Int32) -> Int32
   /// close(2).
   func close(_ number: Int32)
+  /// dup(2).
+  func duplicate(_ number: Int32) -> Int32
   /// getrlimit(2) of RLIMIT_NOFILE, for the host whose code runs.
   var descriptorLimit: Int { get }
   /// The number that a descriptor has on its host, which is below that limit.
@@ -41,10 +43,20 @@ package protocol SimulatedSystem: AnyObject {
   /// send(2).
   func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int
 
-  /// sendmsg(2) of a datagram, to an address or to the connected peer.
-  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int
-  /// recvmsg(2) of a datagram.
-  func receiveDatagram(_ number: Int32) -> (result: Int32, datagram: SimulatedDatagram?)
+  /// sendmsg(2) with SCM_RIGHTS. It fails with ENOSYS if the simulation cannot pass one of the descriptors.
+  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptors: [Int32]) -> Int
+  /// recvmsg(2) with room for `most` descriptors.
+  func receive(
+    _ number: Int32, into memory: inout OutputSpan<UInt8>, descriptors most: Int
+  ) -> (count: Int, rights: SimulatedRights)
+
+  /// sendmsg(2) of a datagram, to an address or to the connected peer. It passes descriptors as the call above does.
+  func send(
+    _ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?,
+    passing descriptors: [Int32]
+  ) -> Int
+  /// recvmsg(2) of a datagram, with room for `most` descriptors.
+  func receiveDatagram(_ number: Int32, descriptors most: Int) -> (result: Int32, datagram: SimulatedDatagram?)
   /// What a fault does to a transfer of datagrams or descriptors that the kernel makes, on a descriptor from `firstOfKernel` on.
   ///
   /// - Returns: The number of bytes that a stream may move, at most `count`; or a negative error.
@@ -105,17 +117,31 @@ extension SimulatedSystem {
   package func allowance(ofTransfer number: Int32, atMost count: Int, isReceive: Bool) -> Int { -Int(EBADF) }
 }
 
+/// The descriptors that a simulated socket received: SCM_RIGHTS.
+package struct SimulatedRights {
+  /// The descriptors. The receiver has to close them.
+  package var numbers: [Int32] = []
+  /// Whether some were lost, because there was no room or no free number for them: MSG_CTRUNC.
+  package var areTruncated = false
+
+  package init() {}
+}
+
 /// A datagram that a simulated socket received.
 package struct SimulatedDatagram {
   package let bytes: [UInt8]
   /// The sender's address, in the form that programs of the socket's family see; `nil` for a unix socket without a name.
   package let address: SocketAddress?
   package let metadata: DatagramMetadata
+  package let rights: SimulatedRights
 
-  package init(bytes: [UInt8], address: SocketAddress?, metadata: DatagramMetadata) {
+  package init(
+    bytes: [UInt8], address: SocketAddress?, metadata: DatagramMetadata, rights: SimulatedRights = SimulatedRights()
+  ) {
     self.bytes = bytes
     self.address = address
     self.metadata = metadata
+    self.rights = rights
   }
 }
 

@@ -14,7 +14,11 @@ package enum Transfer {
 extension BorrowedDescriptor {
   /// Receives bytes into `memory`: recv(2).
   func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
-    if isSimulated { return unsafe simulatedReceive(into: memory) }
+    if isSimulated {
+      return unsafe simulatedReceive(into: memory, "recv") {
+        $0.receive(number, into: &$1, atMost: memory.count, peeking: false)
+      }
+    }
     // SAFETY: the caller's memory is valid for its count during the call.
     let received = retryingInterrupts { unsafe clinux_recv(number, memory.baseAddress, UInt(memory.count)) }
     return Self.transfer(received, "recv")
@@ -57,14 +61,18 @@ extension BorrowedDescriptor {
     return Self.transfer(received, "recv")
   }
 
+  /// Receives with a call that a simulation answers.
   @inline(never)
-  private func simulatedReceive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
+  func simulatedReceive(
+    into memory: UnsafeMutableRawBufferPointer, _ call: String,
+    _ body: (any SimulatedSystem, inout OutputSpan<UInt8>) -> Int
+  ) -> Transfer {
     // SAFETY: the caller's memory is valid for its count during the call, and bytes need no initialisation.
     let bytes = unsafe memory.bindMemory(to: UInt8.self)
     var output = unsafe OutputSpan(buffer: bytes, initializedCount: 0)
-    let received = simulatedTransfer { $0.receive(number, into: &output, atMost: memory.count, peeking: false) }
+    let received = simulatedTransfer { body($0, &output) }
     _ = unsafe output.finalize(for: bytes)
-    return Self.transfer(received, "recv")
+    return Self.transfer(received, call)
   }
 
   @inline(never)

@@ -19,12 +19,14 @@ protocol ComparedHistory {
 
   /// Makes the calls on Linux.
   func onLinux() throws -> [String]
+
+  /// Makes the calls on a simulated host. It may end before the last one, if Linux may do several things then.
+  func simulated() throws -> [String]
 }
 
 extension ComparedHistory {
   func onLinux() throws -> [String] { outcomes(HistorySockets(try Epoll())) {} }
 
-  /// Makes the calls on a simulated host.
   func simulated() throws -> [String] {
     let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
     _ = network.addHost("host")
@@ -42,9 +44,10 @@ func compareWithLinux(_ seeds: Range<UInt64>, _ history: (UInt64) -> any Compare
   for seed in seeds {
     let history = history(seed)
     let simulated = try history.simulated()
-    if try history.onLinux() == simulated { continue }
+    func onLinux() throws -> [String] { Array(try history.onLinux().prefix(simulated.count)) }
+    if try onLinux() == simulated { continue }
     // Linux may have been late with a packet, or another process may have held a lock. Only what it does every time is compared.
-    let again = try (0..<3).map { _ in try history.onLinux() }
+    let again = try (0..<3).map { _ in try onLinux() }
     if again.contains(simulated) {
       undecided += 1
       continue
@@ -104,7 +107,8 @@ final class HistorySockets {
   /// The events that wait.
   func poll() -> String {
     let count = epoll.wait(&events, nanoseconds: 0)
-    return (0..<count).map { (events[$0].token, events[$0].readiness.rawValue) }.sorted { $0.0 < $1.0 }.map { "\($0)" }
+    // Two sockets that had the same place can have the same token.
+    return (0..<count).map { (events[$0].token, events[$0].readiness.rawValue) }.sorted { $0 < $1 }.map { "\($0)" }
       .joined(separator: " ")
   }
 

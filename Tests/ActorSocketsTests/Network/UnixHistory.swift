@@ -28,6 +28,10 @@ struct UnixHistory: ComparedHistory {
     case receive(Int, Int)
     case receiveBatch(Int, atMost: Int, size: Int)
     case peek(Int, Int)
+    /// Sends bytes, and the sockets of some places with them. Only a datagram goes to an address.
+    case pass(Int, Place?, Int, [Int])
+    /// Receives bytes or datagrams of a length, with room for a number of descriptors.
+    case take(Int, Int, descriptors: Int)
     case receivesCredentials(Int, Bool)
     case shutdownWriting(Int)
     case shutdownBoth(Int)
@@ -116,7 +120,7 @@ struct UnixHistory: ComparedHistory {
   private static func call(mostlyDatagrams: Bool, _ random: inout SeededRandom) -> Call {
     let one = random.below(HistorySockets.count)
     let other = random.below(HistorySockets.count)
-    switch random.below(60) {
+    switch random.below(72) {
     case 0...2: return .make(one, isDatagram: random.below(6) == 0 ? !mostlyDatagrams : mostlyDatagrams)
     case 3, 4: return .bind(one, place(&random))
     case 5: return .bindToFreeName(one)
@@ -148,6 +152,11 @@ struct UnixHistory: ComparedHistory {
     case 50, 51: return .watch(one)
     case 52: return .rewatch(one)
     case 53: return .unwatch(one)
+    case 54...59:
+      let places = (0..<(1 + random.below(3))).map { _ in random.below(HistorySockets.count) }
+      return .pass(one, random.below(2) == 0 ? nil : place(&random), size(&random), places)
+    case 60...65:
+      return .take(one, random.below(2) == 0 ? 1 + random.below(200) : 100_000, descriptors: random.below(4))
     default: return .poll
     }
   }
@@ -156,7 +165,18 @@ struct UnixHistory: ComparedHistory {
 
   func outcomes(_ sockets: HistorySockets, _ settle: () -> Void) -> [String] {
     var run = UnixHistoryRun(self, sockets)
-    return run.outcomes()
+    return run.outcomes { false }
+  }
+
+  /// Makes the calls on a simulated host, until some messages can no longer be received by any program. Linux discards such messages at
+  /// some later time.
+  func simulated() throws -> [String] {
+    let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
+    let host = network.addHost("host")
+    return try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
+      var run = UnixHistoryRun(self, HistorySockets(try Epoll(whenReady: {})))
+      return run.outcomes { network.kernel(of: host)?.unreachable.isEmpty == false }
+    }
   }
 
   func onLinux() throws -> [String] {
@@ -166,11 +186,11 @@ struct UnixHistory: ComparedHistory {
 }
 
 /// A history while it runs.
-private struct UnixHistoryRun {
+struct UnixHistoryRun {
   private let history: UnixHistory
-  private let sockets: HistorySockets
+  let sockets: HistorySockets
   private var files: [UnixSocketFile?] = Array(repeating: nil, count: HistorySockets.count)
-  private let batch = DatagramBatch()
+  let batch = DatagramBatch()
 
   init(_ history: UnixHistory, _ sockets: HistorySockets) {
     self.history = history
@@ -179,10 +199,14 @@ private struct UnixHistoryRun {
 
   /// Makes the calls.
   ///
+  /// - Parameter isOver: Asked after each call whether it was the last that can be compared.
   /// - Returns: A line for each call.
-  mutating func outcomes() -> [String] {
+  mutating func outcomes(until isOver: () -> Bool) -> [String] {
     var outcomes: [String] = []
-    for call in history.calls { outcomes.append("\(call): \(HistorySockets.outcome { try make(call) })") }
+    for call in history.calls {
+      outcomes.append("\(call): \(HistorySockets.outcome { try make(call) })")
+      if isOver() { break }
+    }
     return outcomes
   }
 
@@ -257,12 +281,17 @@ private struct UnixHistoryRun {
     case .peek(_, let count):
       var bytes: [UInt8] = []
       return socket.peek(into: &bytes, atMost: count).outcome + " \(Self.ends(bytes))"
+    case .pass(_, let place, let count, let places):
+      return try pass(Self.bytes(count), to: place.map { address($0) }, places, on: socket)
+    case .take(_, let count, let limit): return try take(count, atMost: limit, from: socket)
     default: return "?"
     }
   }
 
   private mutating func describe(_ index: Int, of batch: DatagramBatch) -> String {
-    let (length, cut) = (batch.length(index), batch.isTruncated(index) ? " cut" : "")
+    // With metadata there is room for descriptors, too. This closes them.
+    let lost = batch.takeDescriptors(index, atMost: 0).someAreLost ? ", without descriptors" : ""
+    let (length, cut) = (batch.length(index), (batch.isTruncated(index) ? " cut" : "") + lost)
     return "\(length)\(cut) from \(name(batch.address(index))) by \(Self.text(batch.metadata(index).peerCredentials))"
   }
 
@@ -308,7 +337,8 @@ extension UnixHistory.Call {
     case .make(let index, _), .bind(let index, _), .bindToFreeName(let index), .makeFile(let index, _, _),
       .removeFile(let index), .listen(let index, _), .connect(let index, _), .disconnect(let index),
       .accept(let index, _), .send(let index, _), .sendTo(let index, _, _), .sendBatch(let index, _, _),
-      .receive(let index, _), .receiveBatch(let index, _, _), .peek(let index, _), .receivesCredentials(let index, _),
+      .receive(let index, _), .receiveBatch(let index, _, _), .peek(let index, _), .pass(let index, _, _, _),
+      .take(let index, _, _), .receivesCredentials(let index, _),
       .shutdownWriting(let index), .shutdownBoth(let index), .close(let index), .error(let index), .local(let index),
       .remote(let index), .credentials(let index), .receivable(let index), .unacknowledged(let index),
       .isListening(let index), .watch(let index), .rewatch(let index), .unwatch(let index):

@@ -173,29 +173,6 @@ import Testing
     }
   }
 
-  @Test func `A descriptor is not passed in a simulation: the call throws`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        var configuration = TCPListener.Configuration()
-        configuration.connection.pendingDescriptorLimit = 1
-        let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: configuration)
-        let client = try await TCPConnection.connect(to: .unix(path: Self.path))
-        let server = try await listener.accept()
-        try await client.write([3])
-        #expect(try await server.read() == [3])
-        await expectError(.system) {
-          try await client.write([1], passing: .datagramSocket(family: SocketKind.unix))
-        }
-        let receiver = try UDPEndpoint.bind(to: .unix(path: "@receiver"))
-        let sender = try await UDPEndpoint.connect(to: .unix(path: "@receiver"))
-        await expectError(.system) { try await sender.send([1], passing: .datagramSocket(family: SocketKind.unix)) }
-        try await sender.send([2])
-        #expect(try await receiver.receive().bytes == [2])
-      }
-    }
-  }
-
   private struct Weak {
     weak var socket: SimulatedSocket?
   }

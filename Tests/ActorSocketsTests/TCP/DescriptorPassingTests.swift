@@ -7,10 +7,19 @@ import Testing
 /// Two connections of one unix socket pair.
 private func unixPair(
   waiting maximum: Int = 16, serverWaiting: Int? = nil
-) throws -> (TCPConnection, TCPConnection) {
-  let (near, far) = try RawSocket.unixPair()
+) async throws -> (TCPConnection, TCPConnection) {
   var configuration = TCPConnection.Configuration()
   configuration.pendingDescriptorLimit = maximum
+  if conformanceIsSimulated {
+    var listening = TCPListener.Configuration()
+    listening.connection.pendingDescriptorLimit = serverWaiting ?? maximum
+    let listener = try TCPListener.bind(to: .unix(path: "@passing"), configuration: listening)
+    let client = try await TCPConnection.connect(to: .unix(path: "@passing"), configuration: configuration)
+    let server = try await listener.accept()
+    await listener.close()
+    return (client, server)
+  }
+  let (near, far) = try RawSocket.unixPair()
   let client = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
   configuration.pendingDescriptorLimit = serverWaiting ?? maximum
   return (client, try TCPConnection.adopt(fileDescriptor: far.release(), configuration: configuration))
@@ -23,17 +32,17 @@ extension TCPConnection {
   }
 }
 
-@Suite struct DescriptorPassingTests {
+@Suite(.conformance) struct DescriptorPassingTests {
   @Test func `The end of a pipe goes there, and the other one back`() async throws {
     try await within("both arrive") {
-      let (client, server) = try unixPair()
+      let (client, server) = try await unixPair()
       let ends = try pipeEnds()
       let reading = OwnedDescriptor(owning: ends.reading)
       let writing = OwnedDescriptor(owning: ends.writing)
       try await client.write(Array("writing end"), passing: writing)
       #expect(try await server.read(exactly: 11) == Array("writing end"))
       let received = try await server.takenDescriptor()
-      #expect(fcntl(received.number, F_GETFD) & FD_CLOEXEC != 0)
+      #expect(conformanceIsSimulated || fcntl(received.number, F_GETFD) & FD_CLOEXEC != 0)
       received.writeByte(7)
       _ = consume received
       try await server.write(Array("reading end"), passing: reading)
@@ -49,7 +58,7 @@ extension TCPConnection {
 
   @Test func `Descriptors keep their place among writes before and behind`() async throws {
     try await within("everything arrives") {
-      let (client, server) = try unixPair(waiting: 100)
+      let (client, server) = try await unixPair(waiting: 100)
       var tasks: [Task<Void, any Error>] = []
       for index in 0..<50 {
         if index % 2 == 0 {
@@ -74,82 +83,99 @@ extension TCPConnection {
     }
   }
 
-  @Test func `A thousand descriptors go through and leave none behind`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        let (client, server) = try unixPair(waiting: 8)
-        for round in 0..<1000 {
-          let ends = try pipeEnds()
-          let reading = OwnedDescriptor(owning: ends.reading)
-          let writing = OwnedDescriptor(owning: ends.writing)
-          writing.writeByte(UInt8(round & 255))
-          try await client.write([1, 2, 3], passing: reading)
-          #expect(try await server.read(exactly: 3) == [1, 2, 3])
-          let descriptor = try await server.takenDescriptor()
-          #expect(descriptor.readByte() == UInt8(round & 255))
-        }
-        // Some that nobody takes.
-        for _ in 0..<5 {
-          let ends = try pipeEnds()
-          let reading = OwnedDescriptor(owning: ends.reading)
-          _ = OwnedDescriptor(owning: ends.writing)
-          try await client.write([1], passing: reading)
-        }
-        #expect(try await server.read(exactly: 5).count == 5)
-        await server.close()
-        let none = await server.takeDescriptor() == nil
-        #expect(none)
-        await client.close()
-      }
-    }
+  @Test func `A thousand descriptors go through and leave none behind`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.passThousand() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.passThousand() } }
   }
 
-  @Test func `A connection that did not ask for descriptors gets the bytes, and none`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        let (client, server) = try unixPair(waiting: 0)
-        for _ in 0..<100 {
-          let ends = try pipeEnds()
-          let reading = OwnedDescriptor(owning: ends.reading)
-          _ = OwnedDescriptor(owning: ends.writing)
-          try await client.write([1, 2], passing: reading)
-        }
-        #expect(try await server.read(exactly: 200).count == 200)
-        let none = await server.takeDescriptor() == nil
-        #expect(none)
-      }
+  private static func passThousand() async throws {
+    let (client, server) = try await unixPair(waiting: 8)
+    for round in 0..<1000 {
+      let ends = try pipeEnds()
+      let reading = OwnedDescriptor(owning: ends.reading)
+      let writing = OwnedDescriptor(owning: ends.writing)
+      writing.writeByte(UInt8(round & 255))
+      try await client.write([1, 2, 3], passing: reading)
+      #expect(try await server.read(exactly: 3) == [1, 2, 3])
+      let descriptor = try await server.takenDescriptor()
+      #expect(descriptor.readByte() == UInt8(round & 255))
     }
+    // Some that nobody takes.
+    for _ in 0..<5 {
+      let ends = try pipeEnds()
+      let reading = OwnedDescriptor(owning: ends.reading)
+      _ = OwnedDescriptor(owning: ends.writing)
+      try await client.write([1], passing: reading)
+    }
+    #expect(try await server.read(exactly: 5).count == 5)
+    await server.close()
+    let none = await server.takeDescriptor() == nil
+    #expect(none)
+    await client.close()
   }
 
-  @Test func `Descriptors of writes that fail or are taken back are closed`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        let (client, server) = try unixPair()
-        let ends = try pipeEnds()
-        await expectError(.invalidArgument) {
-          try await client.write([], passing: OwnedDescriptor(owning: ends.reading))
-        }
-        let filling = Task.immediate { try await client.write(pattern(tooMuch)) }
-        try await eventually("the way is full") { await client.status.unsentBytes > 0 }
-        let waiting = Task.immediate { try await client.write([1], passing: OwnedDescriptor(owning: ends.writing)) }
-        try await eventually("it waits") { await client.status.queuedWrites == 2 }
-        waiting.cancel()
-        await expectCancellation { try await waiting.value }
-        let others = try pipeEnds()
-        let failing = Task.immediate { try await client.write([1], passing: OwnedDescriptor(owning: others.reading)) }
-        try await eventually("it waits") { await client.status.queuedWrites == 2 }
-        await client.abort()
-        await expectError(.closed) { try await failing.value }
-        await expectError(.closed) {
-          try await client.write([1], passing: OwnedDescriptor(owning: others.writing))
-        }
-        await #expect(throws: SocketError.self) { try await filling.value }
-        await server.abort()
-      }
-    }
+  @Test func `A connection that did not ask for descriptors gets the bytes, and none`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.passUnasked() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.passUnasked() } }
   }
 
-  @Test func `A TCP socket passes none, and goes on`() async throws {
+  private static func passUnasked() async throws {
+    let (client, server) = try await unixPair(waiting: 0)
+    for _ in 0..<100 {
+      let ends = try pipeEnds()
+      let reading = OwnedDescriptor(owning: ends.reading)
+      _ = OwnedDescriptor(owning: ends.writing)
+      try await client.write([1, 2], passing: reading)
+    }
+    #expect(try await server.read(exactly: 200).count == 200)
+    let none = await server.takeDescriptor() == nil
+    #expect(none)
+  }
+
+  @Test func `Descriptors of writes that fail or are taken back are closed`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.failAndTakeBack() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.failAndTakeBack() } }
+  }
+
+  private static func failAndTakeBack() async throws {
+    let (client, server) = try await unixPair()
+    let ends = try pipeEnds()
+    await expectError(.invalidArgument) {
+      try await client.write([], passing: OwnedDescriptor(owning: ends.reading))
+    }
+    let filling = Task.immediate { try await client.write(pattern(tooMuch)) }
+    try await eventually("the way is full") { await client.status.unsentBytes > 0 }
+    let waiting = Task.immediate { try await client.write([1], passing: OwnedDescriptor(owning: ends.writing)) }
+    try await eventually("it waits") { await client.status.queuedWrites == 2 }
+    waiting.cancel()
+    await expectCancellation { try await waiting.value }
+    let others = try pipeEnds()
+    let failing = Task.immediate { try await client.write([1], passing: OwnedDescriptor(owning: others.reading)) }
+    try await eventually("it waits") { await client.status.queuedWrites == 2 }
+    await client.abort()
+    await expectError(.closed) { try await failing.value }
+    await expectError(.closed) {
+      try await client.write([1], passing: OwnedDescriptor(owning: others.writing))
+    }
+    await #expect(throws: SocketError.self) { try await filling.value }
+    await server.abort()
+  }
+
+  @Test func `A duplicate of a descriptor keeps the file open`() throws {
+    let ends = try pipeEnds()
+    let reading = OwnedDescriptor(owning: ends.reading)
+    let first = OwnedDescriptor(owning: ends.writing)
+    let second = try OwnedDescriptor(duplicating: first.number)
+    #expect(conformanceIsSimulated || fcntl(second.number, F_GETFD) & FD_CLOEXEC != 0)
+    _ = consume first
+    second.writeByte(3)
+    #expect(reading.readByte() == 3)
+    _ = consume second
+    #expect(reading.readByte() == nil)
+    #expect(throws: SystemError.self) { _ = try OwnedDescriptor(duplicating: -1) }
+  }
+
+  @Test(.inRealTime) func `A TCP socket passes none, and goes on`() async throws {
     try await within("everything arrives") {
       let (connection, peer) = try RawSocket.peerOfConnection()
       let ends = try pipeEnds()
@@ -162,33 +188,34 @@ extension TCPConnection {
     }
   }
 
-  @Test func `A peer that passes more than may wait is not read from any more`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        let (client, server) = try unixPair(serverWaiting: 3)
-        for index in UInt8(0)..<6 {
-          let ends = try pipeEnds()
-          let reading = OwnedDescriptor(owning: ends.reading)
-          let writing = OwnedDescriptor(owning: ends.writing)
-          writing.writeByte(index)
-          try await client.write([index], passing: reading)
-        }
-        // The bytes that the first too many came with are the last.
-        #expect(try await server.read(exactly: 4) == [0, 1, 2, 3])
-        await expectError(.limitExceeded) { _ = try await server.read() }
-        for index in UInt8(0)..<3 {
-          let descriptor = try await server.takenDescriptor()
-          #expect(descriptor.readByte() == index)
-        }
-        let none = await server.takeDescriptor() == nil
-        #expect(none)
-      }
-    }
+  @Test func `A peer that passes more than may wait is not read from any more`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.passTooMany() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.passTooMany() } }
   }
 
-  @Test func `A process without a free descriptor is told so, behind the bytes`() async {
+  private static func passTooMany() async throws {
+    let (client, server) = try await unixPair(serverWaiting: 3)
+    for index in UInt8(0)..<6 {
+      let ends = try pipeEnds()
+      let reading = OwnedDescriptor(owning: ends.reading)
+      let writing = OwnedDescriptor(owning: ends.writing)
+      writing.writeByte(index)
+      try await client.write([index], passing: reading)
+    }
+    // The bytes that the first too many came with are the last.
+    #expect(try await server.read(exactly: 4) == [0, 1, 2, 3])
+    await expectError(.limitExceeded) { _ = try await server.read() }
+    for index in UInt8(0)..<3 {
+      let descriptor = try await server.takenDescriptor()
+      #expect(descriptor.readByte() == index)
+    }
+    let none = await server.takeDescriptor() == nil
+    #expect(none)
+  }
+
+  @Test(.inRealTime) func `A process without a free descriptor is told so, behind the bytes`() async {
     await #expect(processExitsWith: .success) {
-      let (client, server) = try unixPair()
+      let (client, server) = try await unixPair()
       try await client.write([1])
       #expect(try await server.read() == [1])
       let ends = try pipeEnds()
@@ -211,7 +238,7 @@ extension TCPConnection {
   @Test(arguments: [1, 3, 64, 4096])
   func `A large read goes on past the places where descriptors came`(size: Int) async throws {
     try await within("everything arrives") {
-      let (client, server) = try unixPair(waiting: 1000)
+      let (client, server) = try await unixPair(waiting: 1000)
       let total = 200_000
       async let bytes = server.read(exactly: total)
       var sent = 0

@@ -36,7 +36,7 @@ import Testing
   private static func numbers(_ datagram: Datagram) -> [UInt8?] {
     var numbers: [UInt8?] = []
     while let descriptor = datagram.takeDescriptor() {
-      #expect(fcntl(descriptor.number, F_GETFD) & FD_CLOEXEC != 0)
+      #expect(conformanceIsSimulated || fcntl(descriptor.number, F_GETFD) & FD_CLOEXEC != 0)
       numbers.append(descriptor.readByte())
     }
     return numbers
@@ -95,40 +95,42 @@ import Testing
     }
   }
 
-  @Test func `Each datagram of a batch brings its own descriptors`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        let (receiver, sender) = try await Self.pair(receiving: 3)
-        let receiving = Task {
-          var all: [Datagram] = []
-          while all.count < 100 { all += try await receiver.receive(upTo: 9) }
-          return all
-        }
-        let sent = try (0..<100).map { try Self.datagram([UInt8($0)], passing: $0 % 4, from: $0) }
-        try await sender.send(sent)
-        for (index, datagram) in try await receiving.value.enumerated() {
-          #expect(datagram.bytes == [UInt8(index)])
-          #expect(Self.numbers(datagram) == (index..<index + index % 4).map { UInt8($0) })
-        }
-        // The descriptors left with the first send.
-        #expect(sent.allSatisfy { Self.numbers($0).isEmpty })
-      }
-    }
+  @Test func `Each datagram of a batch brings its own descriptors`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.sendBatch() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.sendBatch() } }
   }
 
-  @Test func `Descriptors that are too many are closed and flagged, and the first are kept`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        for metadata in [[], [.peerCredentials]] as [UDPEndpoint.Metadata] {
-          let (receiver, sender) = try await Self.pair(receiving: 3, metadata: metadata)
-          for count in [3, 4, 5, 60, 253] {
-            try await sender.send(Self.datagram([9], passing: count))
-            let datagram = try await receiver.receive()
-            #expect(datagram.bytes == [9] && !datagram.isTruncated)
-            #expect(datagram.lacksDescriptors == (count > 3))
-            #expect(Self.numbers(datagram) == [0, 1, 2])
-          }
-        }
+  private static func sendBatch() async throws {
+    let (receiver, sender) = try await Self.pair(receiving: 3)
+    let receiving = Task {
+      var all: [Datagram] = []
+      while all.count < 100 { all += try await receiver.receive(upTo: 9) }
+      return all
+    }
+    let sent = try (0..<100).map { try Self.datagram([UInt8($0)], passing: $0 % 4, from: $0) }
+    try await sender.send(sent)
+    for (index, datagram) in try await receiving.value.enumerated() {
+      #expect(datagram.bytes == [UInt8(index)])
+      #expect(Self.numbers(datagram) == (index..<index + index % 4).map { UInt8($0) })
+    }
+    // The descriptors left with the first send.
+    #expect(sent.allSatisfy { Self.numbers($0).isEmpty })
+  }
+
+  @Test func `Descriptors that are too many are closed and flagged, and the first are kept`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.sendTooMany() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.sendTooMany() } }
+  }
+
+  private static func sendTooMany() async throws {
+    for metadata in [[], [.peerCredentials]] as [UDPEndpoint.Metadata] {
+      let (receiver, sender) = try await Self.pair(receiving: 3, metadata: metadata)
+      for count in [3, 4, 5, 60, 253] {
+        try await sender.send(Self.datagram([9], passing: count))
+        let datagram = try await receiver.receive()
+        #expect(datagram.bytes == [9] && !datagram.isTruncated)
+        #expect(datagram.lacksDescriptors == (count > 3))
+        #expect(Self.numbers(datagram) == [0, 1, 2])
       }
     }
   }
@@ -136,12 +138,13 @@ import Testing
   /// How a datagram is received whose descriptors the program does not get.
   private enum Way: CaseIterable { case receive, withMetadata, look, filter }
 
-  @Test func `Descriptors that were not asked for are closed and flagged`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        for way in Way.allCases { try await Self.receiveUnasked(way) }
-      }
-    }
+  @Test func `Descriptors that were not asked for are closed and flagged`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.receiveAllUnasked() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.receiveAllUnasked() } }
+  }
+
+  private static func receiveAllUnasked() async throws {
+    for way in Way.allCases { try await Self.receiveUnasked(way) }
   }
 
   private static func receiveUnasked(_ way: Way) async throws {
@@ -174,70 +177,72 @@ import Testing
     }
   }
 
-  @Test func `Descriptors of datagrams that are dropped unread are closed`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        let (receiver, sender) = try await Self.pair(receiving: 9)
-        for _ in 0..<5 { try await sender.send(Self.datagram([1], passing: 9)) }
-        // This fetches the other datagrams ahead.
-        _ = try await receiver.receive()
-        await receiver.close()
-        await sender.close()
-        _ = try Self.datagram([1], passing: 9)
-      }
-    }
+  @Test func `Descriptors of datagrams that are dropped unread are closed`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.dropUnread() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.dropUnread() } }
   }
 
-  @Test func `Descriptors of sends that fail, are dropped or are taken back are closed`() async {
-    await #expect(processExitsWith: .success) {
-      try await expectNoDescriptors {
-        let (receiver, sender) = try await Self.pair(receiving: 1)
-        let kept = try Self.datagram([1], passing: 1)
-        // The datagram is too long, has too many descriptors, goes to a stranger, or is sent in a cancelled task.
-        await expectError(.limitExceeded) {
-          try await sender.send(Self.datagram(Array(repeating: 1, count: 70_000), passing: 1))
-        }
-        await expectError(.invalidArgument) { try await sender.send(Self.datagram([1], passing: 254)) }
-        await expectError(.invalidArgument) {
-          try await sender.send(Self.datagram([1], passing: 1, to: sender.localAddresses[0]))
-        }
-        let task = Task {
-          try await eventually("it is cancelled") { Task.isCancelled }
-          try await sender.send(kept)
-        }
-        task.cancel()
-        await expectCancellation { try await task.value }
-        // The send took the descriptor out and closed it.
-        #expect(Self.numbers(kept) == [])
-        // A filter drops the datagrams, which count as sent.
-        await sender.setSendFilter { _ in .drop }
-        try await sender.send(Self.datagram([1], passing: 3))
-        try await sender.enqueueSend(Self.datagram([1], passing: 3)).value
-        await sender.setSendFilter(nil)
-        // The receiver's queue becomes full, so these datagrams wait.
-        var waiting = 0
-        while await sender.metrics.pendingSends == 0 {
-          sender.enqueueSend(Datagram([0]))
-          waiting += 1
-        }
-        let cancelled = Task.immediate { try await sender.send(Self.datagram([1], passing: 2)) }
-        let batch = Task.immediate { try await sender.send((0..<5).map { try Self.datagram([$0], passing: 2) }) }
-        let pending = try sender.enqueueSend(Self.datagram([1], passing: 2))
-        let timed = Task.immediate {
-          try await sender.send(Self.datagram([1], passing: 2), timeout: .within(.zero))
-        }
-        await expectError(.timedOut) { try await timed.value }
-        cancelled.cancel()
-        await expectCancellation { try await cancelled.value }
-        pending.cancel()
-        await expectCancellation { try await pending.value }
-        await sender.close()
-        await expectError(.closed) { try await batch.value }
-        await expectError(.closed) { try await sender.send(Self.datagram([1], passing: 2)) }
-        await receiver.close()
-        #expect(waiting > 0)
-      }
+  private static func dropUnread() async throws {
+    let (receiver, sender) = try await Self.pair(receiving: 9)
+    for _ in 0..<5 { try await sender.send(Self.datagram([1], passing: 9)) }
+    // This fetches the other datagrams ahead.
+    _ = try await receiver.receive()
+    await receiver.close()
+    await sender.close()
+    _ = try Self.datagram([1], passing: 9)
+  }
+
+  @Test func `Descriptors of sends that fail, are dropped or are taken back are closed`() async throws {
+    if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.failAndTakeBack() } }
+    await #expect(processExitsWith: .success) { try await expectNoDescriptors { try await Self.failAndTakeBack() } }
+  }
+
+  private static func failAndTakeBack() async throws {
+    let (receiver, sender) = try await Self.pair(receiving: 1)
+    let kept = try Self.datagram([1], passing: 1)
+    // The datagram is too long, has too many descriptors, goes to a stranger, or is sent in a cancelled task.
+    await expectError(.limitExceeded) {
+      try await sender.send(Self.datagram(Array(repeating: 1, count: 70_000), passing: 1))
     }
+    await expectError(.invalidArgument) { try await sender.send(Self.datagram([1], passing: 254)) }
+    await expectError(.invalidArgument) {
+      try await sender.send(Self.datagram([1], passing: 1, to: sender.localAddresses[0]))
+    }
+    let task = Task {
+      try await eventually("it is cancelled") { Task.isCancelled }
+      try await sender.send(kept)
+    }
+    task.cancel()
+    await expectCancellation { try await task.value }
+    // The send took the descriptor out and closed it.
+    #expect(Self.numbers(kept) == [])
+    // A filter drops the datagrams, which count as sent.
+    await sender.setSendFilter { _ in .drop }
+    try await sender.send(Self.datagram([1], passing: 3))
+    try await sender.enqueueSend(Self.datagram([1], passing: 3)).value
+    await sender.setSendFilter(nil)
+    // The receiver's queue becomes full, so these datagrams wait.
+    var waiting = 0
+    while await sender.metrics.pendingSends == 0 {
+      sender.enqueueSend(Datagram([0]))
+      waiting += 1
+    }
+    let cancelled = Task.immediate { try await sender.send(Self.datagram([1], passing: 2)) }
+    let batch = Task.immediate { try await sender.send((0..<5).map { try Self.datagram([$0], passing: 2) }) }
+    let pending = try sender.enqueueSend(Self.datagram([1], passing: 2))
+    let timed = Task.immediate {
+      try await sender.send(Self.datagram([1], passing: 2), timeout: .within(.zero))
+    }
+    await expectError(.timedOut) { try await timed.value }
+    cancelled.cancel()
+    await expectCancellation { try await cancelled.value }
+    pending.cancel()
+    await expectCancellation { try await pending.value }
+    await sender.close()
+    await expectError(.closed) { try await batch.value }
+    await expectError(.closed) { try await sender.send(Self.datagram([1], passing: 2)) }
+    await receiver.close()
+    #expect(waiting > 0)
   }
 
   @Test(arguments: [DatagramTransport.ipv4, .dualToIPv6])
@@ -263,7 +268,9 @@ import Testing
     await expectError(.invalidArgument) { _ = try await Self.pair(receiving: limit) }
   }
 
-  @Test func `A process without a free descriptor receives the datagram, flagged as lacking descriptors`() async {
+  @Test(.inRealTime) func `A process without a free descriptor receives the datagram, flagged as lacking descriptors`()
+    async
+  {
     await #expect(processExitsWith: .success) {
       let (receiver, sender) = try await Self.pair(receiving: 9)
       try await sender.send([1])
@@ -284,7 +291,7 @@ import Testing
 
   // MARK: Credentials
 
-  @Test func `Each datagram says who sent it, if that was asked for`() async throws {
+  @Test(.inRealTime) func `Each datagram says who sent it, if that was asked for`() async throws {
     try await within("they arrive") {
       let own = PeerCredentials(processID: getpid(), userID: geteuid(), groupID: getegid())
       let (receiver, sender) = try await Self.pair(receiving: 1, metadata: [.peerCredentials, .timestamp])
@@ -302,7 +309,7 @@ import Testing
     }
   }
 
-  @Test func `A datagram has the credentials of its sender at the moment of sending`() async {
+  @Test(.inRealTime) func `A datagram has the credentials of its sender at the moment of sending`() async {
     await #expect(processExitsWith: .success) {
       let (receiver, sender) = try await Self.pair(receiving: 0, metadata: .peerCredentials)
       try await sender.send([1])
