@@ -51,7 +51,7 @@ extension SimulatedKernel {
 
   /// Whether more sockets may be in flight. As in Linux, one message can exceed the limit.
   func mayPass(_ sockets: [SimulatedSocket]) -> Bool {
-    sockets.isEmpty || passing.inFlight.count <= descriptorLimit
+    sockets.isEmpty || passing.inFlight.count <= limits.descriptors
   }
 
   /// A message has been sent that passes these sockets.

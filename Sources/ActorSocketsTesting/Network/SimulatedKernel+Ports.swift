@@ -138,7 +138,7 @@ extension SimulatedKernel {
 
   /// A port that no socket of the protocol uses, or with `remote` one that no connection to there uses; `nil` if there is none.
   func freePort(for socket: SimulatedSocket, _ address: SocketAddress, to remote: SocketAddress? = nil) -> UInt16? {
-    let range = ephemeralPorts
+    let range = limits.ports
     let start = UInt16(network?.random(below: UInt64(range.count)) ?? 0)
     for step in 0..<range.count {
       let port = range.lowerBound + UInt16((Int(start) + step) % range.count)
@@ -183,7 +183,7 @@ extension SimulatedKernel {
   }
 
   func listen(_ socket: TCPSocket, backlog: Int32) -> Int32 {
-    let limit = backlog < 0 ? longestBacklog : min(Int(backlog), longestBacklog)
+    let limit = backlog < 0 ? limits.backlog : min(Int(backlog), limits.backlog)
     if case .listening(var old) = socket.role {
       old.limit = limit
       socket.role = .listening(old)

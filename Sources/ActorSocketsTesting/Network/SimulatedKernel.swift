@@ -24,15 +24,9 @@ final class SimulatedKernel {
   var slot = 0
   let addresses: HostAddresses
   weak var network: SimulatedNetwork?
-  /// RLIMIT_NOFILE.
-  var descriptorLimit: Int
-  /// net.ipv4.ip_local_port_range.
-  var ephemeralPorts: ClosedRange<UInt16>
+  var limits: HostLimits
   /// What goes wrong with calls, apart from what programs and peers do.
   var faults = FaultPlan()
-  /// net.core.somaxconn.
-  let longestBacklog = 4_096
-
   private(set) var files: [File?] = []
   var passing = PassingState()
   /// No number below is free.
@@ -54,15 +48,13 @@ final class SimulatedKernel {
   }
 
   init(
-    host: Int, addresses: HostAddresses, network: SimulatedNetwork, socketFiles: SocketFiles, descriptorLimit: Int,
-    ephemeralPorts: ClosedRange<UInt16>
+    host: Int, addresses: HostAddresses, network: SimulatedNetwork, socketFiles: SocketFiles, limits: HostLimits
   ) {
     self.host = host
     self.addresses = addresses
     self.network = network
     self.socketFiles = socketFiles
-    self.descriptorLimit = descriptorLimit
-    self.ephemeralPorts = ephemeralPorts
+    self.limits = limits
   }
 
   var now: Int64 { network?.now ?? 0 }
@@ -90,7 +82,7 @@ final class SimulatedKernel {
   /// The number that the next descriptor gets; `nil` if the limit is reached.
   var nextNumber: Int? {
     let number = files[lowestFree...].firstIndex { $0 == nil } ?? files.count
-    return number < descriptorLimit ? number : nil
+    return number < limits.descriptors ? number : nil
   }
 
   private func add(_ file: File) -> Int32 {

@@ -52,7 +52,7 @@ extension SimulatedNetwork: SimulatedSystem {
     return kernel.globalNumber(of: kernel.duplicate(local))
   }
 
-  var descriptorLimit: Int { current?.descriptorLimit ?? 0 }
+  var descriptorLimit: Int { current?.limits.descriptors ?? 0 }
   func localNumber(of number: Int32) -> Int32 { Int32(locate(number)?.local ?? 0) }
   var nextLocalNumber: Int32? { current?.nextNumber.map { Int32($0) } }
 

@@ -26,8 +26,7 @@ final class SimulatedNetwork {
     let socketFiles = SocketFiles()
     /// The kernel; `nil` while the host has no power, so that no packet reaches it.
     var kernel: SimulatedKernel?
-    var descriptorLimit = 65_536
-    var ephemeralPorts: ClosedRange<UInt16> = 32_768...60_999
+    var limits = HostLimits()
   }
 
   /// The time, in nanoseconds. The owner sets it, and then calls `advance`.
@@ -115,7 +114,7 @@ final class SimulatedNetwork {
   private func addKernel(of host: Int) {
     let kernel = SimulatedKernel(
       host: host, addresses: nodes[host].addresses, network: self, socketFiles: nodes[host].socketFiles,
-      descriptorLimit: nodes[host].descriptorLimit, ephemeralPorts: nodes[host].ephemeralPorts)
+      limits: nodes[host].limits)
     nodes[host].kernel = kernel
     place(kernel)
   }
@@ -166,11 +165,10 @@ final class SimulatedNetwork {
   }
 
   /// Sets the limits of a host.
-  func limit(_ host: Int, descriptors: Int, ports: ClosedRange<UInt16>) {
-    nodes[host].descriptorLimit = min(descriptors, 1 << Int(Self.descriptorBits))
-    nodes[host].ephemeralPorts = ports
-    kernel(of: host)?.descriptorLimit = nodes[host].descriptorLimit
-    kernel(of: host)?.ephemeralPorts = ports
+  func limit(_ host: Int, to limits: HostLimits) {
+    nodes[host].limits = limits
+    nodes[host].limits.descriptors = min(limits.descriptors, 1 << Int(Self.descriptorBits))
+    kernel(of: host)?.limits = nodes[host].limits
   }
 
   // MARK: Links

@@ -43,7 +43,7 @@ final class UnixStreamSocket: UnixSocket {
   // MARK: Connections
 
   override func listen(backlog: Int32, in kernel: SimulatedKernel) -> Int32 {
-    let limit = backlog < 0 ? kernel.longestBacklog : min(Int(backlog), kernel.longestBacklog)
+    let limit = backlog < 0 ? kernel.limits.backlog : min(Int(backlog), kernel.limits.backlog)
     if local == nil || isStream { return -Errno.invalidArgument }
     credentials = kernel.credentials
     var waiting: [UnixStreamSocket] = []

@@ -136,9 +136,14 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// - Parameters:
   ///   - descriptors: One more than the highest descriptor, 1 to 65,536: RLIMIT_NOFILE. A reactor needs one.
   ///   - ports: The ports that are chosen for outgoing connections and for listeners on port 0. They do not include port 0.
-  public func setLimits(descriptors: Int = 65_536, ports: ClosedRange<UInt16> = 32_768...60_999) {
+  ///   - backlog: The longest backlog of a listener, 0 to 65,535: net.core.somaxconn. It applies to listeners that are made from now on.
+  public func setLimits(
+    descriptors: Int = 65_536, ports: ClosedRange<UInt16> = 32_768...60_999, backlog: Int = 4_096
+  ) {
     let ports = max(1, ports.lowerBound)...max(1, ports.upperBound)
-    thread.network.limit(number, descriptors: max(1, descriptors), ports: ports)
+    let limits = HostLimits(
+      descriptors: max(1, descriptors), ports: ports, backlog: min(max(0, backlog), 65_535))
+    thread.network.limit(number, to: limits)
   }
 
   /// Lets system calls of this host's programs fail from now on. A restart after `.power` ends the faults.

@@ -17,8 +17,8 @@ import Testing
         let simulated = try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
           try Self.receive { body in
             let used = network.kernel(of: host)?.nextNumber ?? 0
-            network.limit(host, descriptors: used + free, ports: 40_000...50_000)
-            defer { network.limit(host, descriptors: 1_000, ports: 40_000...50_000) }
+            network.limit(host, to: HostLimits(descriptors: used + free))
+            defer { network.limit(host, to: HostLimits(descriptors: 1_000)) }
             try body()
           }
         }

@@ -12,7 +12,7 @@ import Testing
   private func withKernel(limit: Int = 1_000, _ body: (SimulatedNetwork, SimulatedKernel) throws -> Void) throws {
     let network = SimulatedNetwork(now: 0, seed: 1)
     let host = network.addHost("host")
-    network.limit(host, descriptors: limit, ports: 40_000...50_000)
+    network.limit(host, to: HostLimits(descriptors: limit))
     let kernel = try #require(network.kernel(of: host))
     try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) { try body(network, kernel) }
   }

@@ -289,6 +289,25 @@ import Testing
     }
   }
 
+  @Test func `A host has short backlogs, and a client beyond them has no answer`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let server = simulation.host("server")
+        server.setLimits(backlog: 1)
+        // It accepts nothing.
+        let listener = try await server.run { try TCPListener.bind(to: .port(80)) }
+        var connections: [TCPConnection] = []
+        let error = await expectError(.timedOut) {
+          while connections.count < 5 { connections.append(try await Self.connected()) }
+        }
+        #expect(connections.count == 2, "\(error)")
+        for connection in connections { await connection.abort() }
+        await listener.close()
+      }
+    }
+  }
+
   @Sendable static func connected() async throws -> TCPConnection {
     try await TCPConnection.connect(to: .host("10.0.0.2", port: 80))
   }

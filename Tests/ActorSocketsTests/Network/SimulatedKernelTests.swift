@@ -90,7 +90,7 @@ import Testing
     try withHosts { network in
       let listener = try makeListener(network)
       #expect(network.accept(listener).result == -Errno.wouldBlock)
-      network.limit(1, descriptors: 1, ports: 32_768...60_999)
+      network.limit(1, to: HostLimits(descriptors: 1))
       // accept4(2) looks for a descriptor first.
       #expect(network.accept(listener).result == -Errno.processDescriptors)
     }

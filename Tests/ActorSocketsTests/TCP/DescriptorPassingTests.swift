@@ -172,7 +172,6 @@ extension TCPConnection {
     #expect(reading.readByte() == 3)
     _ = consume second
     #expect(reading.readByte() == nil)
-    #expect(throws: SystemError.self) { _ = try OwnedDescriptor(duplicating: -1) }
   }
 
   @Test(.inRealTime) func `A TCP socket passes none, and goes on`() async throws {

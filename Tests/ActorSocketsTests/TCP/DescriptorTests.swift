@@ -238,4 +238,8 @@ private struct Failures {
     }
     return 18
   }
+
+  @Test func `A number that is no descriptor has no duplicate`() {
+    #expect(throws: SystemError.self) { _ = try OwnedDescriptor(duplicating: -1) }
+  }
 }
