@@ -113,6 +113,22 @@ import Testing
     }
   }
 
+  @Test func `A fault of connect does not let a listener or an endpoint take the path of a live server`() async throws {
+    try await within("the connection is accepted") {
+      let folder = try SocketFolder()
+      let target = Endpoint.unix(path: folder())
+      let live = try TCPListener.bind(to: target)
+      let refusal = CallFault.ErrorNumber(rawValue: ECONNREFUSED)
+      let injection = try FaultInjection([.fail(.connect, with: refusal, probability: 1)])
+      await expectError(.addressInUse) { _ = try TCPListener.bind(to: target, reactor: injection.reactor) }
+      await expectError(.addressInUse) { _ = try UDPEndpoint.bind(to: target, reactor: injection.reactor) }
+      let client = try await TCPConnection.connect(to: target)
+      await (try live.accept()).close()
+      await client.close()
+      await live.close()
+    }
+  }
+
   @Test func `Descriptors keep their places in the stream, however short the transfers are`() async throws {
     try await within("everything arrives") {
       for seed in 0..<seeds(20, atMost: 1_000) {
