@@ -16,6 +16,8 @@ internal import SocketSystem
 /// What a kernel knows about sockets that are passed.
 struct PassingState {
   fileprivate(set) var inFlight: [SimulatedSocket] = []
+  /// How many of them are unix sockets. Only these can make a circle.
+  fileprivate var unixSocketsInFlight = 0
   /// The sockets that have no references any more, and are to be closed.
   fileprivate var unreferenced = FIFO<SimulatedSocket>()
   fileprivate var isClosing = false
@@ -31,7 +33,19 @@ extension SimulatedKernel {
     socket.references -= 1
     if socket.references > 0 { return }
     passing.unreferenced.append(socket)
-    if passing.isClosing { return }
+    if !passing.isClosing { closeUnreferenced() }
+  }
+
+  /// Closes all descriptors, as when a process ends.
+  func closeAll() {
+    passing.isClosing = true
+    for number in files.indices { close(number) }
+    closeUnreferenced()
+    // Nothing can receive what is still in flight.
+    discardUnreachable()
+  }
+
+  private func closeUnreferenced() {
     passing.isClosing = true
     var isUnixClosed = false
     while let socket = passing.unreferenced.popFirst() {
@@ -58,6 +72,7 @@ extension SimulatedKernel {
   func takeOff(_ sockets: [SimulatedSocket]) {
     for socket in sockets { socket.references += 1 }
     passing.inFlight += sockets
+    passing.unixSocketsInFlight += sockets.count { $0 is UnixSocket }
   }
 
   /// Gives descriptors to sockets that were in flight, as many as there is room for and as the limit of the host allows. The others lose
@@ -82,7 +97,10 @@ extension SimulatedKernel {
   /// Sockets that were taken out of a message are no longer in flight.
   func drop(_ sockets: [SimulatedSocket]) {
     for socket in sockets {
-      if let index = passing.inFlight.firstIndex(where: { $0 === socket }) { passing.inFlight.remove(at: index) }
+      if let index = passing.inFlight.firstIndex(where: { $0 === socket }) {
+        passing.inFlight.remove(at: index)
+        if socket is UnixSocket { passing.unixSocketsInFlight -= 1 }
+      }
       release(socket)
     }
   }
@@ -91,7 +109,7 @@ extension SimulatedKernel {
 
   /// The sockets in flight that no program can receive, because no descriptor leads to the queues in which they are.
   var unreachable: [SimulatedSocket] {
-    if passing.inFlight.isEmpty { return [] }
+    if passing.unixSocketsInFlight == 0 { return [] }
     var reached: Set<ObjectIdentifier> = []
     var next: [SimulatedSocket] = files.compactMap { if case .socket(let socket)? = $0 { socket } else { nil } }
     while let socket = next.popLast() {

@@ -157,9 +157,7 @@ final class SimulatedNetwork {
   /// The kernel of a host closes all descriptors, as when a process ends.
   func closeAll(of host: Int) {
     guard let kernel = kernel(of: host) else { return }
-    for number in kernel.files.indices { kernel.close(number) }
-    // Nothing can receive what is still in flight.
-    kernel.discardUnreachable()
+    kernel.closeAll()
     unplace(kernel)
     place(kernel)
   }
