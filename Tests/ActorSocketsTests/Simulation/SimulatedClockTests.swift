@@ -254,13 +254,15 @@ import Testing
       host.start {
         let (client, server) = InMemoryConnection.pair()
         async let sleep: Void = Task.sleep(for: .seconds(100))
+        async let other: Void = simulation.clock.sleep(until: .init(elapsed: .seconds(70)))
         _ = try? await client.read(timeout: .within(.seconds(60)))
-        try await sleep
+        _ = try await (sleep, other)
         withExtendedLifetime(server) {}
       }
       let error = await #expect(throws: SimulationError.self) { try await simulation.assertQuiet() }
       let lines = error?.waiting ?? []
       #expect(lines.contains("fast: a task sleeps until 50.000000000 s"))
+      #expect(lines.contains("fast: a task sleeps until 70.000000000 s"))
       #expect(lines.contains("fast: a socket has a deadline at 30.000000000 s"))
       #expect(simulation.clock.now.elapsed == .seconds(5))
     }
