@@ -69,6 +69,20 @@ import Testing
     }
   }
 
+  @Test func `A duplicate keeps a socket open`() throws {
+    try withKernel { _, kernel in
+      let (one, other) = try pair()
+      let duplicate = try OwnedDescriptor(duplicating: one).release()
+      close(one)
+      var bytes: [UInt8] = []
+      #expect(BorrowedDescriptor(other).receive(appendingTo: &bytes, atMost: 1).outcome == "would block")
+      close(duplicate)
+      #expect(BorrowedDescriptor(other).receive(appendingTo: &bytes, atMost: 1).outcome == "0 bytes")
+      close(other)
+      #expect(kernel.files.allSatisfy { $0 == nil })
+    }
+  }
+
   @Test func `A registration in epoll belongs to a number and a socket, until the socket closes`() throws {
     try withKernel { _, _ in
       let (near, far) = try pair()
