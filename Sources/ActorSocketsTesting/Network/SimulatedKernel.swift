@@ -24,9 +24,11 @@ final class SimulatedKernel {
   var slot = 0
   let addresses: HostAddresses
   weak var network: SimulatedNetwork?
+  /// How much the programs can open.
   var limits: HostLimits
   /// What goes wrong with calls, apart from what programs and peers do.
   var faults = FaultPlan()
+
   private(set) var files: [File?] = []
   var passing = PassingState()
   /// No number below is free.

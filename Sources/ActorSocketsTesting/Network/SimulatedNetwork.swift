@@ -286,12 +286,7 @@ final class SimulatedNetwork {
       fate.arrivals = []
       links[way]?.counters.lostPackets += 1
     }
-    observe?(PacketEvent(packet, isLost: fate.arrivals.isEmpty))
-    for recorder in recorders {
-      recorder.record(
-        packet, from: host, to: target, mtu: link.mtu, at: now - VirtualThread.start, arrivals: fate.arrivals.count)
-    }
-    for arrival in fate.arrivals { schedule(.arrival(packet, host: target), at: arrival) }
+    carry(packet, from: host, to: target, mtu: link.mtu, arrivals: fate.arrivals)
     if let report = fate.report, passesMiddlebox {
       tell(packet.source, of: report.content, from: host, to: target, at: report.arrival)
     }
@@ -301,16 +296,22 @@ final class SimulatedNetwork {
     return fate.departure
   }
 
+  /// Shows a packet to the trace and to the recorders, and lets it arrive at these times.
+  private func carry(_ packet: Packet, from host: Int, to target: Int, mtu: Int, arrivals: [Int64]) {
+    observe?(PacketEvent(packet, isLost: arrivals.isEmpty))
+    for recorder in recorders {
+      recorder.record(
+        packet, from: host, to: target, mtu: mtu, at: now - VirtualThread.start, arrivals: arrivals.count)
+    }
+    for arrival in arrivals { schedule(.arrival(packet, host: target), at: arrival) }
+  }
+
   /// A router on the way to `target` reports to a host that it does not pass its packet on.
   private func tell(_ sender: SocketAddress, of report: ICMPReport, from host: Int, to target: Int, at arrival: Int64) {
     let router: SocketAddress =
       sender.isIPv4 ? .ipv4(HostAddresses.router.ipv4, port: 0) : .ipv6(HostAddresses.router.ipv6, port: 0)
     let packet = Packet(source: router, destination: sender.with(port: 0), content: .report(report))
-    observe?(PacketEvent(packet, isLost: false))
-    for recorder in recorders {
-      recorder.record(packet, from: target, to: host, mtu: 1_500, at: now - VirtualThread.start, arrivals: 1)
-    }
-    schedule(.arrival(packet, host: host), at: arrival)
+    carry(packet, from: target, to: host, mtu: 1_500, arrivals: [arrival])
   }
 
   /// A packet of a host to itself. As on Linux, a datagram arrives within the call that sends it.

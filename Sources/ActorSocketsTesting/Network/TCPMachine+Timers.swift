@@ -56,7 +56,7 @@ extension TCPMachine {
   private mutating func retransmit(at now: Int64) {
     let since = troubleSince ?? now - timeout
     troubleSince = since
-    if hasWaitedEnough(since: since, at: now) { return fail(softError != 0 ? softError : Errno.timedOut) }
+    if hasWaitedEnough(since: since, at: now) { return timeOut() }
     retries += 1
     duplicates = 0
     if sent > unacknowledged {
@@ -69,6 +69,9 @@ extension TCPMachine {
     }
     retransmitAt = userTimeout > 0 ? min(now + timeout, max(now + 1, since + userTimeout)) : now + timeout
   }
+
+  /// Gives up the peer. If a router has said why nothing arrives, that is the error.
+  private mutating func timeOut() { fail(softError != 0 ? softError : Errno.timedOut) }
 
   /// Whether the peer is given up. `since` is when the oldest segment was first sent, or the window was found closed.
   private func hasWaitedEnough(since: Int64, at now: Int64) -> Bool {
@@ -90,7 +93,7 @@ extension TCPMachine {
     let isLost = userTimeout > 0 ? now - heardAt >= userTimeout && probes > 0 : probes >= keepAlive.count
     if isLost {
       emitReset()
-      return fail(softError != 0 ? softError : Errno.timedOut)
+      return timeOut()
     }
     probes += 1
     acknowledge(sequence: unacknowledged - 1)
