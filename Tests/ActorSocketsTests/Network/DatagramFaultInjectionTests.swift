@@ -98,14 +98,18 @@ import Testing
     }
   }
 
-  @Test(arguments: [
-    (CallFault.fail(.socket, with: .tooManyOpenFiles, probability: 1), SocketError.Code.tooManyOpenFiles),
-    (.emfile(after: 0), .tooManyOpenFiles),
-    (.fail(.bind, with: .addressNotAvailable, probability: 1), .addressNotAvailable),
-  ])
-  func `An endpoint that cannot be made says why, and leaves no descriptor and no file`(
-    fault: CallFault, code: SocketError.Code
-  ) async throws {
+  @Test func `An endpoint that cannot be made says why, and leaves no descriptor and no file`() async {
+    // Each in a process of its own, where reactors of other tests do not close theirs.
+    await #expect(processExitsWith: .success) {
+      try await Self.failToBind(.fail(.socket, with: .tooManyOpenFiles, probability: 1), .tooManyOpenFiles)
+    }
+    await #expect(processExitsWith: .success) { try await Self.failToBind(.emfile(after: 0), .tooManyOpenFiles) }
+    await #expect(processExitsWith: .success) {
+      try await Self.failToBind(.fail(.bind, with: .addressNotAvailable, probability: 1), .addressNotAvailable)
+    }
+  }
+
+  private static func failToBind(_ fault: CallFault, _ code: SocketError.Code) async throws {
     let folder = try SocketFolder()
     let injection = try FaultInjection([fault])
     try await injection.reactor.sleeps()

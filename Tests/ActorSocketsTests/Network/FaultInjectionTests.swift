@@ -121,31 +121,20 @@ import Testing
     }
   }
 
-  @Test(arguments: [
-    (CallFault.fail(.socket, with: .tooManyOpenFiles, probability: 1), SocketError.Code.tooManyOpenFiles),
-    (.fail(.connect, with: .networkUnreachable, probability: 1), .unreachable),
-    (.fail(.connect, with: .addressNotAvailable, probability: 1), .addressNotAvailable),
-  ])
-  func `A connect that fails says why`(fault: CallFault, code: SocketError.Code) async throws {
-    try await within("the connects return") {
-      let injection = try FaultInjection()
-      let listener = try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
-      let target = Endpoint.address(listener.localAddresses[0])
-      injection.setFaults([fault])
-      await expectError(code) { _ = try await TCPConnection.connect(to: target, reactor: injection.reactor) }
-      injection.setFaults([])
-      await (try await TCPConnection.connect(to: target, reactor: injection.reactor)).abort()
+  @Test func `A listener that cannot be made says why, and leaves no descriptor`() async {
+    // Each in a process of its own, where reactors of other tests do not close theirs.
+    await #expect(processExitsWith: .success) {
+      try await Self.failToListen(.fail(.socket, with: .tooManyOpenFiles, probability: 1), .tooManyOpenFiles)
+    }
+    await #expect(processExitsWith: .success) {
+      try await Self.failToListen(.fail(.bind, with: .addressNotAvailable, probability: 1), .addressNotAvailable)
+    }
+    await #expect(processExitsWith: .success) {
+      try await Self.failToListen(.fail(.listen, with: .noMemory, probability: 1), .system)
     }
   }
 
-  @Test(arguments: [
-    (CallFault.fail(.socket, with: .tooManyOpenFiles, probability: 1), SocketError.Code.tooManyOpenFiles),
-    (.fail(.bind, with: .addressNotAvailable, probability: 1), .addressNotAvailable),
-    (.fail(.listen, with: .noMemory, probability: 1), .system),
-  ])
-  func `A listener that cannot be made says why, and leaves no descriptor`(fault: CallFault, code: SocketError.Code)
-    async throws
-  {
+  private static func failToListen(_ fault: CallFault, _ code: SocketError.Code) async throws {
     try await within("the reactor is idle") {
       let injection = try FaultInjection([fault])
       try await injection.reactor.sleeps()
