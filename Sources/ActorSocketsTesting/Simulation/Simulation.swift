@@ -156,6 +156,9 @@ public final class Simulation: Sendable {
 
   /// A hash of all events so far. Two runs with the same hash did the same things at the same times. Read it after the run, or from the
   /// simulated program.
+  ///
+  /// The same program with the same seed has the same hash again in the same build. In another one, debug or release, it can differ:
+  /// where a task does nothing between two calls of actors, the optimiser can leave out the part of the task that runs between them.
   public var traceHash: UInt64 { thread.trace.hash }
 }
 

@@ -7,6 +7,8 @@ import Testing
 /// The same seed gives the same trace: in one process, in another one, and in another build.
 ///
 /// `ACTORSOCKETS_TRACES` names a file to which the hashes are written. `make simulate` compares the files of a debug and a release build.
+/// For this the programs here do something between any two calls of actors: if they did not, the optimiser could leave out the part of
+/// the task that runs between them.
 @Suite struct TraceRepetitionTests {
   /// Answers lines and datagrams.
   @Sendable private static func server() async throws {
@@ -47,6 +49,7 @@ import Testing
     while let answer = try? await endpoint.receive(timeout: .within(.milliseconds(100))) {
       if answer.bytes == [number] { return true }
     }
+    Simulation.current?.note("question \(number) has no answer")
     return false
   }
 
