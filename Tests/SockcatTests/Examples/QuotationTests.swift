@@ -1,45 +1,62 @@
 import Foundation
 import Testing
 
-/// The code in these articles is compiled and tested: it is quoted from the files here.
+/// The code in the README and in the articles is compiled and tested: it is quoted from the files here.
+///
+/// A block is quoted if its lines are lines of a file, in the same order and with the same indentation after the first one. The imports at
+/// its beginning are those of the file. Manifests are not quoted: `snippets.sh` builds them.
 struct QuotationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
-  private static let articles = folder.appending(path: "../../../Docs/ActorSockets.docc")
+  private static let root = folder.appending(path: "../../..")
+  private static let articles: [String] = {
+    let folder = root.appending(path: "Docs/ActorSockets.docc").path(percentEncoded: false)
+    let names = try? FileManager.default.contentsOfDirectory(atPath: folder)
+    return (names ?? []).filter { $0.hasSuffix(".md") }.sorted()
+  }()
 
+  @Test(arguments: ["README.md"] + articles.map { "Docs/ActorSockets.docc/\($0)" })
+  func `Every example is here, word for word`(page: String) throws {
+    for block in quotations(in: lines(of: try text(Self.root.appending(path: page)))) where !isManifest(block) {
+      try expectQuoted(block)
+    }
+  }
+
+  @Test func `There are articles with examples`() throws {
+    #expect(Self.articles.count > 10)
+    let readme = quotations(in: lines(of: try text(Self.root.appending(path: "README.md"))))
+    #expect(readme.count { isManifest($0) } == 1 && readme.count { !isManifest($0) } > 3)
+  }
+
+  /// What is in the file can have another indentation there, and the imports of a block are anywhere in its file.
   @Test(
     arguments: [
-      "Datagrams.md", "Encryption.md", "Framing.md", "Proxies.md", "StoppingAServer.md",
-      "TestingADistributedProgram.md",
+      (["a", "  b"], true), (["  b", "c"], true), (["import X", "", "a"], true), (["import Y", "a"], false),
+      (["a", "b"], false), (["a", "c"], false), (["c", "d"], false),
     ])
-  func `Every example in an article is here, word for word`(article: String) throws {
-    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: article))))
-    #expect(blocks.count >= 4)
-    try expectQuoted(blocks)
+  func `A quotation keeps the lines and their indentation`(block: [String], isThere: Bool) {
+    #expect(Self.quotes(["import X", "f {", "  a", "    b", "  c", "}"], block) == isThere)
   }
 
-  @Test func `The servers and clients in the article about testing are here, word for word, with their tests`() throws {
-    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: "TestingAProtocol.md"))))
-    let programs = blocks.filter {
-      $0.contains { $0.contains("serveChat") || $0.contains("ask(") || $0.contains("stayConnected") }
-    }
-    #expect(programs.count == 6)
-    try expectQuoted(programs)
-  }
+  private func isManifest(_ block: [String]) -> Bool { block.contains { $0.contains(".product(name:") } }
 
-  @Test func `The simulation in the README is here, word for word`() throws {
-    let blocks = quotations(in: lines(of: try text(Self.folder.appending(path: "../../../README.md"))))
-    let simulations = blocks.filter { $0.contains { $0.contains("Simulation.explore") } }
-    #expect(simulations.count == 1)
-    try expectQuoted(simulations)
-  }
-
-  private func expectQuoted(_ blocks: [[String]]) throws {
+  private func expectQuoted(_ block: [String]) throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path(percentEncoded: false))
-    let sources = try names.filter { $0.hasSuffix(".swift") }.map {
-      lines(of: try text(Self.folder.appending(path: $0)))
+    let isQuoted = try names.filter { $0.hasSuffix(".swift") }.contains {
+      Self.quotes(lines(of: try text(Self.folder.appending(path: $0))), block)
     }
-    for block in blocks {
-      #expect(sources.contains { $0.contains(block) }, "no file has:\n\(block.joined(separator: "\n"))")
+    #expect(isQuoted, "no file has:\n\(block.joined(separator: "\n"))")
+  }
+
+  private static func quotes(_ file: [String], _ block: [String]) -> Bool {
+    let imports = block.prefix { $0.hasPrefix("import ") || $0.isEmpty }
+    guard imports.allSatisfy({ $0.isEmpty || file.contains($0) }) else { return false }
+    let code = block.dropFirst(imports.count)
+    guard let first = code.first else { return false }
+    return file.indices.contains { start in
+      guard file[start].hasSuffix(first), file.count - start >= code.count else { return false }
+      let margin = file[start].dropLast(first.count)
+      guard margin.allSatisfy({ $0 == " " }) else { return false }
+      return zip(file[start...], code).allSatisfy { $1.isEmpty ? $0.isEmpty : $0 == margin + $1 }
     }
   }
 
