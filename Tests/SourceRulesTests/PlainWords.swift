@@ -1,0 +1,129 @@
+import Foundation
+
+// The phrases that the project does not use, because each of them hides a plainer one.
+//
+// Invariants:
+// - Prose is what people read as sentences: comments, names of tests, and Markdown without code. Code and quoted names are not prose.
+// - A phrase is also found if a line ends within it.
+
+/// A phrase that is not used, and what to write instead.
+struct UnwantedPhrase: Sendable {
+  let pattern: String
+  let advice: String
+
+  private init(_ pattern: String, _ advice: String) {
+    self.pattern = pattern
+    self.advice = advice
+  }
+
+  /// A space stands for any space, including the end of a line. Upper and lower case are the same, except within `(?-i:…)`.
+  static let all = [
+    UnwantedPhrase(#"\balone\b"#, "only, by itself"),
+    UnwantedPhrase(#"\bso many\b(?! [^.]*\bthat\b)"#, "a number of, that many"),
+    UnwantedPhrase(#"\b(comes|came) to\b"#, "results in, reaches, arrives at"),
+    UnwantedPhrase(#"\b(is|are|was) no matter\b"#, "does not matter, is allowed"),
+    UnwantedPhrase(#"\bat a stroke\b"#, "at once, in one call"),
+    UnwantedPhrase(#"\blikewise\b"#, "also; or say it again"),
+    UnwantedPhrase(#"\b(goes|go|went) away\b"#, "ends, is closed, is removed"),
+    UnwantedPhrase(#"\b(is|are) up to (it|him|her|them|the \w+) (to|whether|how|what|which|when)\b"#, "decides"),
+    UnwantedPhrase(#"\bnobody('s)?\b"#, "no task, no program, no reader"),
+    UnwantedPhrase(
+      #"\bnone (of|is|are|was|were|has|have|that|which|can|could|will|would|must)\b"#, "no ..., not one, neither"),
+    UnwantedPhrase(
+      #"\b(is|are|was|were|be|has|have|had|used|uses|needs|takes|with|find|finds|found|get|gets|but|knows|than) none\b(?! \|)"#,
+      "no ...: say of what there is no one"),
+    UnwantedPhrase(
+      #"(?-i:(^|[.:;] )What )[^.?]*\b(is|are|was|were)\b[^.?]*(\.|$)"#,
+      "begin with the noun: The state that ..., The reason why ..."),
+    UnwantedPhrase(#"\bdo(es)? what one would think\b"#, "say what each does"),
+    UnwantedPhrase(#"\bhave any time\b"#, "have no timeout"),
+    UnwantedPhrase(#"\bor not any more\b"#, "say what has ended"),
+  ]
+}
+
+/// A paragraph of prose, and the line of the file where it begins, counted from 1.
+struct Paragraph: Equatable {
+  let line: Int
+  let text: String
+}
+
+extension Paragraph {
+  /// The phrases of this paragraph that are not used, each with its line.
+  var unwanted: [SourceRule.Violation] {
+    UnwantedPhrase.all.flatMap { phrase -> [SourceRule.Violation] in
+      let pattern = phrase.pattern.replacing(" (?", with: "\\s(?").replacing(" ", with: "\\s+")
+      guard let expression = try? NSRegularExpression(pattern: pattern, options: .caseInsensitive) else {
+        return [SourceRule.Violation(line: line, message: "\(phrase.pattern) is no regular expression")]
+      }
+      return expression.matches(in: text, range: NSRange(text.startIndex..., in: text)).map { match in
+        let range = Range(match.range, in: text) ?? text.startIndex..<text.startIndex
+        let found = text[range].prefix(60).replacing("\n", with: " ")
+        return SourceRule.Violation(
+          line: line + text[..<range.lowerBound].count { $0 == "\n" }, message: "\"\(found)\": \(phrase.advice)")
+      }
+    }
+  }
+
+  /// The paragraphs of lines, which end where a line is `nil` or empty.
+  static func all(in lines: [String?]) -> [Paragraph] {
+    var paragraphs: [Paragraph] = []
+    var first = 0
+    var texts: [String] = []
+    for (index, line) in (lines + [nil]).enumerated() {
+      let text = line.map { $0.replacing(/``[^`]*``|`[^`]*`/, with: "x") } ?? ""
+      if text.isEmpty || text.hasPrefix("- ") || text.hasPrefix("#") || text.hasPrefix("|") {
+        if !texts.isEmpty { paragraphs.append(Paragraph(line: first + 1, text: texts.joined(separator: "\n"))) }
+        texts = []
+        if text.isEmpty { continue }
+      }
+      if texts.isEmpty { first = index }
+      texts.append(text)
+    }
+    return paragraphs
+  }
+}
+
+extension SourceFile {
+  /// The comments, and the names of tests.
+  var prose: [Paragraph] {
+    let comments = lines.map { line -> String? in
+      let text = line.comment.trimmingPrefix { $0 == "/" || $0 == "*" || $0 == " " }
+      return text.isEmpty ? nil : String(text)
+    }
+    let names = lines.enumerated().compactMap { index, line -> Paragraph? in
+      guard let name = line.code.firstMatch(of: /func `([^`]*)`/)?.1 else { return nil }
+      return Paragraph(line: index + 1, text: String(name))
+    }
+    return Paragraph.all(in: comments) + names
+  }
+
+  /// The pages in Markdown, without those of builds.
+  static let pages: [(path: String, text: String)] = {
+    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Benchmarks/README.md"]
+    return (names + markdown(in: "Docs")).compactMap { path in
+      (try? String(contentsOfFile: absolutePath(of: path), encoding: .utf8)).map { (path, $0) }
+    }
+  }()
+
+  private static func markdown(in folder: String) -> [String] {
+    let paths = FileManager.default.enumerator(atPath: absolutePath(of: folder))?.compactMap { $0 as? String } ?? []
+    return paths.filter { $0.hasSuffix(".md") && !$0.contains(".build/") && !$0.hasPrefix("Site/") }.sorted()
+      .map { "\(folder)/\($0)" }
+  }
+}
+
+extension DocumentationPage {
+  /// The prose of a page in Markdown: without blocks of code.
+  static func prose(of text: String) -> [Paragraph] {
+    var isInBlock = false
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { line -> String? in
+      let text = line.trimmingPrefix { $0 == " " }
+      if text.hasPrefix("```") {
+        isInBlock.toggle()
+        return nil
+      }
+      return isInBlock ? nil : String(text)
+    }
+    return Paragraph.all(in: lines)
+  }
+}
