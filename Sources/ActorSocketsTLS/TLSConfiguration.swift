@@ -15,7 +15,7 @@ public struct TLSConfiguration: Sendable {
   /// If false, the default, a chain must end at a certificate that signed itself. Otherwise the peer is refused with
   /// `.unknownAuthority`, and the error names this property. If true, names, validity and purposes are still checked.
   public var acceptsPartialChains = false
-  /// The revocation lists that the certificates of peers are checked against. By default there are none.
+  /// The revocation lists that the certificates of peers are checked against. By default no list is checked.
   ///
   /// They are read when the context is made. ``TLSContext/reloadRevocationLists()`` reads them again.
   public var revocation = TLSRevocation.none
@@ -31,8 +31,8 @@ public struct TLSConfiguration: Sendable {
 
   /// The certificate and key of this side.
   ///
-  /// A server shows it to clients that ask for none of ``identities``. A client shows it to servers that ask for a
-  /// certificate.
+  /// A server shows it to clients that ask for a name without an entry in ``identities``, or for no name. A client shows
+  /// it to servers that ask for a certificate.
   public var identity: TLSIdentity?
   /// The certificates and keys of this side by server name.
   ///
@@ -52,8 +52,9 @@ public struct TLSConfiguration: Sendable {
 
   /// The application protocols to negotiate (ALPN, RFC 7301), in order of preference, for example `["h2", "http/1.1"]`.
   ///
-  /// A server chooses the first of its own that the client offers. It refuses a client that offers protocols but none
-  /// of these. A client continues if the server chooses none. If empty, no protocol is offered or chosen.
+  /// A server chooses the first of its own that the client offers. If a client offers only other protocols, the server
+  /// refuses it. A client continues even if the server chooses no protocol. If the array is empty, no protocol is offered
+  /// or chosen.
   public var applicationProtocols: [String]
 
   /// The cipher suites of TLS 1.3 by name, in order of preference, separated by colons; `nil` for OpenSSL's default.

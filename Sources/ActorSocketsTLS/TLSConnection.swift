@@ -115,9 +115,9 @@ public actor TLSConnection: ByteStream {
     set { carrier.label = newValue }
   }
 
-  /// The local address, or `nil` if the stream beneath has none: getsockname(2).
+  /// The local address of the stream beneath; `nil` if that has no address: getsockname(2).
   public nonisolated var localAddress: SocketAddress? { carrier.localAddress }
-  /// The peer's address, or `nil` if the stream beneath has none: getpeername(2).
+  /// The address of the peer of the stream beneath; `nil` if that has no address: getpeername(2).
   public nonisolated var remoteAddress: SocketAddress? { carrier.remoteAddress }
   /// Whether the connection uses IPv4.
   public nonisolated var isIPv4: Bool { tcpConnection?.isIPv4 ?? false }

@@ -42,7 +42,7 @@ public enum TLSVerdict: Sendable {
   /// Whether there was a certificate and it passed.
   public var isTrusted: Bool { if case .trusted = self { true } else { false } }
 
-  /// Why the certificate did not pass; `nil` if it passed, or if there was none.
+  /// Why the certificate did not pass; `nil` if it passed, or if the peer showed no certificate.
   public var error: TLSError? { if case .untrusted(let error) = self { error } else { nil } }
 }
 

@@ -9,8 +9,7 @@ internal import Synchronization
 ///
 /// A socket's executor is its `Registration`, so that a connection needs one object less. No other class inherits from this one.
 public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): all properties are constants, and those that change are atomic. What `Registration` adds is
-  // explained there.
+  // SAFETY (@unchecked Sendable): all properties are constants or atomic. `Registration` explains the properties that it adds.
 
   /// The reactor whose thread runs the jobs.
   public final let reactor: Reactor
@@ -20,7 +19,7 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   /// Decides which call of this domain may begin.
   final let admission = AdmissionOrder()
 
-  /// The handler task of the actor of this domain; 0 if there is none. See `ReactorActor.markHandlerTask`.
+  /// The handler task of the actor of this domain; 0 if the actor has no handler task. See `ReactorActor.markHandlerTask`.
   private final let handlerTask = Atomic<UInt>(0)
 
   /// Creates a new isolation domain.

@@ -24,7 +24,7 @@ public protocol ReactorObserver: Sendable {
 
   /// A listener accepted a connection. Behind a load balancer, this is called when the header has arrived.
   ///
-  /// The connection.
+  /// - Parameter connection: The connection.
   func accepted(_ connection: ObservedConnection)
 
   /// Connecting failed for good, or an accepted connection did not begin with a valid PROXY header.
@@ -55,7 +55,7 @@ public protocol ReactorObserver: Sendable {
   ///
   /// - Parameters:
   ///   - connection: The connection that is encrypted. Its number is the same as in the other calls.
-  ///   - handshake: What was negotiated.
+  ///   - handshake: The result of the handshake.
   func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake)
 
   /// A handshake on a connection has failed, and the connection closes.

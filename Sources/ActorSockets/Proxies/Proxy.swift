@@ -73,7 +73,7 @@ public struct Proxy: Hashable, Sendable, CustomStringConvertible, CustomReflecta
 extension Proxy {
   /// Returns the conversation that asks the proxy to connect.
   ///
-  /// - Parameter endpoint: What the proxy is to connect to.
+  /// - Parameter endpoint: The endpoint that the proxy connects to.
   /// - Returns: The conversation.
   /// - Throws: `.invalidArgument` if the proxy cannot be asked for it, or the credentials cannot be sent.
   func preamble(to endpoint: Endpoint) throws(SocketError) -> any Preamble {
@@ -85,7 +85,7 @@ extension Proxy {
   }
 }
 
-/// What a proxy is to connect to.
+/// The target of a proxy: the address or the name that it connects to.
 struct ProxyTarget {
   enum Host {
     case address(IPAddress)

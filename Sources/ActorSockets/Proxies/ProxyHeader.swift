@@ -70,9 +70,9 @@ public struct ProxyHeader: Hashable, Sendable {
   public var source: SocketAddress?
   /// The address that the client connected to. `nil` if the header contains none.
   public var destination: SocketAddress?
-  /// The fields, in their order. Version 1 has none. Fields of a received header contain neither its checksum nor padding.
+  /// The fields, in their order. A header of version 1 has no fields. Fields of a received header contain neither its checksum nor padding.
   public var fields: [Field]
-  /// Whether the header has a checksum, which the receiver verifies. Version 1 has none.
+  /// Whether the header has a checksum, which the receiver verifies. A header of version 1 has no checksum.
   public var hasChecksum: Bool
 
   /// Creates a header.

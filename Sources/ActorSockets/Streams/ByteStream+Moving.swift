@@ -1,4 +1,4 @@
-// Moving bytes out of a stream that nobody wants, and into a stream from an asynchronous sequence. Each is a loop of plain reads or
+// Dropping unwanted bytes of a stream, and writing bytes into a stream from an asynchronous sequence. Each is a loop of plain reads or
 // writes, one at a time: no bytes are collected beyond one chunk.
 
 extension ByteStream {

@@ -29,7 +29,7 @@ extension ByteStream {
     return try request.convert(core.end(operation))
   }
 
-  /// Reads the bytes that have arrived, and waits for the first one if there are none: recv(2).
+  /// Reads the bytes that have arrived: recv(2). If no byte has arrived, waits for the first one.
   ///
   /// *Cancellation* and timeouts leave the bytes for the next read.
   ///
@@ -96,7 +96,7 @@ extension ByteStream {
     try await read(.integer(type, endianness: endianness), timeout: timeout)
   }
 
-  /// Returns the bytes that have arrived and leaves them for the next read. Waits for the first byte if there are none.
+  /// Returns the bytes that have arrived, and leaves them for the next read. If no byte has arrived, waits for the first one.
   ///
   /// - Parameters:
   ///   - limit: The largest number of bytes to return, at least 1. The default is 64 KiB.

@@ -137,7 +137,7 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     @usableFromInline let stream: any ByteStream
     @usableFromInline let request: ReadRequest<Element?>
     @usableFromInline let timeout: Timeout?
-    /// The elements behind the one that the last read returned; `nil` if there were none.
+    /// The elements behind the one that the last read returned; `nil` if that read found no others.
     @usableFromInline var ahead: ElementsAhead<Element>?
 
     fileprivate init(stream: any ByteStream, request: ReadRequest<Element?>, timeout: Timeout?) {

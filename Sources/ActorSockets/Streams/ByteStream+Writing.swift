@@ -5,7 +5,7 @@ extension ByteStream {
   ///
   /// It returns when the kernel has taken the last byte; over TLS, when the kernel has taken the last byte of the ciphertext.
   ///
-  /// *Cancellation* and timeouts remove the write if none of its bytes were sent. If some were sent, the rest is sent in the
+  /// *Cancellation* and timeouts remove the write if no byte of it was sent. Otherwise the rest is sent in the
   /// background, and ``SocketError/bytesTransferred`` of a timeout says how many were sent until then.
   ///
   /// *Ordering*: the write takes its place in the queue of writes.
@@ -118,7 +118,7 @@ extension ByteStream {
   /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
-  ///   - messages: The messages, in order. If one of them throws, none is written, and the call throws its error.
+  ///   - messages: The messages, in order. If one of them throws, no message is written, and the call throws its error.
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, the error of a message, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(
@@ -167,7 +167,7 @@ extension ByteStream {
   ///
   /// *Ordering*: writes are carried out in the order of the calls, from any thread.
   ///
-  /// *Cancellation*: ``Pending/cancel()`` takes the write out of the queue if none of its bytes were sent.
+  /// *Cancellation*: ``Pending/cancel()`` takes the write out of the queue if no byte of it was sent.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.

@@ -7,8 +7,8 @@ public import SocketSystem
 /// as a whole before it begins the next one. So concurrent writes never interleave, and concurrent reads never share a message.
 ///
 /// *Cancellation and timeouts lose nothing.* A read that is cancelled or times out leaves the queue. The bytes that had arrived
-/// stay for the next read. A write that is cancelled or times out leaves the queue if none of its bytes were sent. If some were
-/// sent, the rest is sent in the background, because a message must not be torn.
+/// stay for the next read. A write that is cancelled or times out leaves the queue if no byte of it was sent. Otherwise
+/// the rest is sent in the background, because a message must not be torn.
 ///
 /// *Ordering.* Operations begin in the order in which they are called. Tasks that run concurrently call in no particular order.
 /// ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` queue operations in the order of the calls without waiting. In a
@@ -48,16 +48,16 @@ public protocol ByteStream: ReactorActor {
   /// - Parameters:
   ///   - option: The option.
   ///   - value: The new value.
-  /// - Throws: ``SocketError``: `.notASocket` if the connection has no socket, for example in memory; `.closed` if it has none yet, or no
-  ///   longer; `.invalidArgument` if the option cannot have this value; otherwise the kernel's error.
+  /// - Throws: ``SocketError``: `.notASocket` if this kind of connection has no socket, for example in memory; `.closed` if the socket
+  ///   does not exist yet or is closed; `.invalidArgument` if the option cannot have this value; otherwise the kernel's error.
   func set<Value>(_ option: SocketOption<Value>, to value: Value) throws
 
   /// Reads an option of the connection's socket: getsockopt(2).
   ///
   /// - Parameter option: The option.
   /// - Returns: The current value.
-  /// - Throws: ``SocketError``: `.notASocket` if the connection has no socket, for example in memory; `.closed` if it has none yet, or no
-  ///   longer; otherwise the kernel's error.
+  /// - Throws: ``SocketError``: `.notASocket` if this kind of connection has no socket, for example in memory; `.closed` if the socket
+  ///   does not exist yet or is closed; otherwise the kernel's error.
   func get<Value>(_ option: SocketOption<Value>) throws -> Value
 
   /// Called by the queues when ``hasPeerFinished`` becomes true.
@@ -75,7 +75,7 @@ extension ByteStream {
     @inline(__always) get { _core }
   }
 
-  // MARK: What the stream is doing
+  // MARK: State
 
   /// The stage of the stream's life.
   ///

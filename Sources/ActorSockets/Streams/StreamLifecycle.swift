@@ -74,8 +74,8 @@ struct StreamLifecycle {
     case ended(SocketError, CloseReport.Reason)
   }
 
-  /// The rest of writes that their callers abandoned. It is still sent, but a peer that takes none of it must not keep a connection
-  /// that nothing else uses.
+  /// The rest of writes that their callers abandoned. It is still sent. But if nothing else uses the connection, a peer that takes no
+  /// byte of the tail must not keep the connection.
   enum Tail {
     case none
     /// It keeps the connection until the deadline.
@@ -112,7 +112,7 @@ struct StreamLifecycle {
 
   /// How the stream ended, once it has.
   var report: CloseReport? { ending.value }
-  /// What broke the connection after the peer's end, and the bytes that were not sent then.
+  /// The error that broke the connection after the peer's end, and the number of bytes that were not sent then.
   var lost: (error: SocketError, unsent: Int)? { loss.value }
 
   // MARK: Events
@@ -275,7 +275,7 @@ struct StreamLifecycle {
   ///
   /// - Parameters:
   ///   - error: What operations throw.
-  ///   - reason: What the report says, unless there is one already; `.local` if it is `nil`.
+  ///   - reason: The reason for the report, if it is not made yet; `nil` stands for `.local`.
   ///   - givingUp: Whether the connection was not up, and the peer need not see a reset.
   ///   - traffic: The numbers of bytes moved so far.
   /// - Returns: What to do.
@@ -322,7 +322,7 @@ struct StreamLifecycle {
     }
   }
 
-  /// The peer took none of the tail until the deadline. The user's references keep the connection, but the tail does not.
+  /// The peer took no byte of the tail until the deadline. The user's references keep the connection, but the tail does not.
   mutating func tailDeadlineReached() -> Actions {
     guard case .timed = tail else { return [] }
     tail = .released

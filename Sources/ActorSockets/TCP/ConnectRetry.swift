@@ -56,7 +56,7 @@ struct RetrySchedule {
   /// - Parameters:
   ///   - error: Why.
   ///   - random: Where the delay is taken from.
-  /// - Returns: The delay before the next try, in nanoseconds; `nil` if there is none.
+  /// - Returns: The delay before the next try, in nanoseconds; `nil` if there is no next try.
   mutating func delay(after error: SocketError, _ random: inout some RandomNumberGenerator) -> Int64? {
     guard tries < policy.maximumTries, error.mayPass else { return nil }
     let delay = Int64.random(in: 0...longestDelay, using: &random)

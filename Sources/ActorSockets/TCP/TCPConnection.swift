@@ -275,7 +275,7 @@ public actor TCPConnection: ByteStream {
   /// neither.
   public nonisolated var proxyAddress: SocketAddress? { identity.withLock { $0.route?.proxyAddress } }
 
-  /// The header that a load balancer sent ahead of the accepted connection; `nil` if there was none. See
+  /// The header that a load balancer sent ahead of the accepted connection; `nil` without such a header. See
   /// ``TCPListener/Configuration/proxyProtocol``.
   public nonisolated var proxyHeader: ProxyHeader? { identity.withLock { $0.route?.header } }
 

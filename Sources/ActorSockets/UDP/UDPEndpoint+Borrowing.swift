@@ -101,7 +101,7 @@ extension UDPEndpoint {
     }
   }
 
-  /// Calls the closure with each available datagram; returns `nil` if there is none.
+  /// Calls the closure with each available datagram; returns `nil` if no datagram is available.
   private func borrow(
     upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Int? {

@@ -27,7 +27,7 @@ extension UDPEndpoint {
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
     @usableFromInline let endpoint: UDPEndpoint
     @usableFromInline let timeout: Timeout?
-    /// The datagrams behind the one that the last call returned; `nil` if there were none.
+    /// The datagrams behind the one that the last call returned; `nil` if that call found no others.
     @usableFromInline var ahead: ElementsAhead<Datagram>?
 
     fileprivate init(_ endpoint: UDPEndpoint, _ timeout: Timeout?) {
@@ -71,7 +71,7 @@ extension UDPEndpoint {
 
   // MARK: Metrics
 
-  /// What an endpoint has counted since it was created, and the lengths of its queues.
+  /// The counters of an endpoint since it was created, and the lengths of its queues.
   public struct Metrics: Hashable, Sendable {
     /// The datagrams received, including those that a filter dropped.
     public var datagramsReceived: UInt64 = 0

@@ -3,7 +3,7 @@ public import SocketSystem
 // The sockets of an endpoint: their descriptors, their options and their filters.
 
 extension UDPEndpoint {
-  /// Returns the connected socket, or the first one. Throws why there is none.
+  /// Returns the connected socket, or the first one. Throws why no socket is open.
   func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     if let failure = lifecycle.failure { throw failure.during(operation) }
     guard let socket = sockets[connectedSocket ?? 0].socket else {

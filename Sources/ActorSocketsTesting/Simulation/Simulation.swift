@@ -36,8 +36,8 @@ internal import SocketSystem
 /// and other tests use the same state of the main actor.
 ///
 /// TCP and UDP work as on Linux, between the hosts of a simulated network (``host(_:)``): connections, listeners, TLS, names. Unix sockets
-/// connect the programs of one host; passing descriptors through them fails with `.system`. Within the body ``Reactor/shared`` is the
-/// reactor of the host whose program runs.
+/// connect the programs of one host, and pass descriptors of sockets; passing any other descriptor fails with `.invalidArgument`. Within
+/// the body ``Reactor/shared`` is the reactor of the host whose program runs.
 public final class Simulation: Sendable {
   /// The order in which tasks run that are ready at the same time.
   public enum Order: Hashable, Sendable {
@@ -47,7 +47,7 @@ public final class Simulation: Sendable {
     case random
   }
 
-  /// What decides the order of tasks, if that is random.
+  /// The seed, which decides the order of tasks if that is random.
   public let seed: UInt64
   private let thread: VirtualThread
   private let hasRun = Locked(false)
@@ -61,7 +61,7 @@ public final class Simulation: Sendable {
   /// Creates a simulation.
   ///
   /// - Parameters:
-  ///   - seed: What decides the order of tasks, if that is random.
+  ///   - seed: The seed, which decides the order of tasks if that is random.
   ///   - order: The order in which tasks run that are ready at the same time.
   ///   - timeLimit: The virtual time after which the simulation fails; a day by default.
   ///   - timeOfDay: The time of day at the beginning, since 1970-01-01 00:00 UTC. By default, the next midnight (UTC): certificates

@@ -5,7 +5,7 @@ public struct SimulationError: Error, CustomStringConvertible {
     /// The body waits, and nothing is left that could let it continue: no task is ready, and no timer runs. The timer of a sleep that
     /// was cancelled still runs, so the time can be later than that of the last thing that the program did.
     case deadlock
-    /// Tasks continue to run, but time does not move: 10 million jobs ran at one virtual time.
+    /// Tasks continue to run, but time does not move: 2 million jobs ran at one virtual time.
     case livelock
     /// The body waits, and the next timer is behind the time limit of the simulation.
     case timeLimit
