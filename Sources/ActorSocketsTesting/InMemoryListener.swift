@@ -61,7 +61,7 @@ public actor InMemoryListener: StreamListener {
   /// The state of `serve`.
   package var server = Server<InMemoryConnection>()
 
-  /// Creates a listener, which can be connected to at once.
+  /// Creates a listener. Clients can connect to it at once.
   ///
   /// - Parameters:
   ///   - address: The address that the listener and the server's ends of the connections say they have.

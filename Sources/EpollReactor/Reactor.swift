@@ -15,7 +15,7 @@ package import SocketSystem
 /// Such a task must not block, because nothing else runs on the reactor meanwhile (``metrics`` shows it). The preference also
 /// applies to the default actors that the task calls (SE-0417).
 ///
-/// A reactor lives as long as a socket, a task or your code refers to it. Its thread ends with it.
+/// A reactor lives as long as a socket, a task or your code refers to it. When its last reference is dropped, its thread ends.
 public final class Reactor: TaskExecutor {
   /// The state that the reactor's thread works on.
   package let loop: EventLoop

@@ -42,7 +42,9 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   /// From now on, jobs of this domain may run for long. Safe to call from any thread.
   package final func willRunUserCode() { runsUserCode.store(true, ordering: .relaxed) }
 
-  /// The executor in the form that the runtime needs. The one of the protocol asks for the object's class at each call.
+  /// Returns the executor in the form that the runtime needs. The protocol's own method would ask for the object's class at each call.
+  ///
+  /// - Returns: The executor.
   public final func asUnownedSerialExecutor() -> UnownedSerialExecutor {
     // SAFETY: whoever uses the result holds the executor, as the protocol demands.
     unsafe UnownedSerialExecutor(ordinary: self)

@@ -2,7 +2,7 @@ internal import SocketSystem
 internal import Synchronization
 
 extension Reactor {
-  /// What a reactor has done, and whether something blocks it.
+  /// Counters of a reactor, and durations that show whether something blocks it.
   public struct Metrics: Sendable, Hashable {
     /// The number of jobs, calls and events that ran since the reactor was created.
     public var jobs: Int

@@ -1,4 +1,4 @@
-// Where handlers run that do not run on a reactor: on Swift's pool of threads, with many jobs per wake-up.
+// Runs handlers that do not run on a reactor: on Swift's pool of threads, with many jobs per wake-up.
 //
 // Without this code, each step between a reactor and the pool would cost a futex(2) and a change of threads: a job would wake a
 // thread of the pool, which would run it and sleep again, and the call that the job makes would wake the reactor. Here, jobs are

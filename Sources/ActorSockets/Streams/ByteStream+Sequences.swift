@@ -88,8 +88,8 @@ extension ByteStream {
     StreamSequence(self, request, timeout)
   }
 
-  /// Lines or messages in batches: every one already received, at least one. The fastest way to read small ones. The sequence
-  /// ends at the end of the stream.
+  /// The lines or messages in batches. A batch has every line or message already received, at least one. This is the fastest way to
+  /// read small ones. The sequence ends at the end of the stream.
   ///
   /// ```swift
   /// for try await lines in connection.batches(of: .line()) {
@@ -151,7 +151,10 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
 
     /// Reads the next element.
     ///
+    /// *Cancellation* leaves the bytes of the element for the next read. *Ordering*: the read takes its place in the queue of reads.
+    ///
     /// - Returns: The element, or `nil` at the end of the stream.
+    /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
     @inlinable
     public mutating func next() async throws -> Element? {
       if let element = takeAhead() { return element }
@@ -161,6 +164,8 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     }
 
     /// Reads the next element from any isolation.
+    ///
+    /// *Cancellation* and *Ordering* are those of ``next()``.
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The element, or `nil` at the end of the stream.

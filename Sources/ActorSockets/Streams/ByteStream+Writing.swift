@@ -193,12 +193,12 @@ extension ByteStream {
     return enqueueWrite(bytes, timeout: timeout)
   }
 
-  /// Waits until everything that was written before has gone as far as `target` says: ioctl(2) with SIOCOUTQ, tcp(7).
+  /// Waits until everything that was written before has reached `target`: ioctl(2) with SIOCOUTQ, tcp(7).
   ///
-  /// It says nothing about the program at the other end, which may not have read the bytes yet. The kernel has no event for
-  /// acknowledgements. So the stream asks the kernel again after an eighth of the time waited, between 1 ms and 1 s, as long as a
-  /// call waits. Behind ``finishWriting()`` the end of the stream must be acknowledged, too. In memory and on unix sockets, bytes
-  /// that were sent are already in the peer's buffer.
+  /// The program at the other end may not have read the bytes yet. The kernel has no event for acknowledgements. So the stream asks
+  /// the kernel again after an eighth of the time waited, between 1 ms and 1 s, as long as a call waits. Behind ``finishWriting()``
+  /// the end of the stream must be acknowledged, too. In memory and on unix sockets, bytes that were sent are already in the peer's
+  /// buffer.
   ///
   /// *Ordering*: the flush takes a place among the writes. Later writes do not wait for the acknowledgement, and the flush does not
   /// wait for them.
@@ -207,7 +207,7 @@ extension ByteStream {
   /// throws `.closed`. ``close(after:)`` with `.pendingWrites` waits for the flush.
   ///
   /// - Parameters:
-  ///   - target: How far the bytes must have gone.
+  ///   - target: The point that the bytes must reach.
   ///   - timeout: The longest time that the call may take. `nil` means no limit.
   /// - Throws: ``SocketError``, for example why the connection broke, and `CancellationError` if the task is cancelled.
   public func flush(until target: FlushTarget = .acknowledged, timeout: Timeout? = nil) async throws {
@@ -238,7 +238,7 @@ extension ByteStream {
   }
 }
 
-/// How far ``ByteStream/flush(until:timeout:)`` waits for bytes to go.
+/// The point that bytes must reach before ``ByteStream/flush(until:timeout:)`` returns.
 public enum FlushTarget: Hashable, Sendable {
   /// This side's kernel has taken them.
   case sent

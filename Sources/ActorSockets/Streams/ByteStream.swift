@@ -11,9 +11,9 @@ public import SocketSystem
 /// the rest is sent in the background, because a message must not be torn.
 ///
 /// *Ordering.* Operations begin in the order in which they are called. Tasks that run concurrently call in no particular order.
-/// ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` queue operations in the order of the calls without waiting. In a
-/// method of an extension, the first operation has the place of the method's own call. Synchronous members, such as ``abort()``,
-/// take effect at once when code in the stream's isolation calls them: ahead of the calls that wait in the queue.
+/// ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` queue operations in the order of the calls without waiting. If an
+/// extension adds a method, the first operation of that method has the place of the method's own call. Synchronous members, such as
+/// ``abort()``, take effect at once when code in the stream's isolation calls them: ahead of the calls that wait in the queue.
 ///
 /// All methods throw ``SocketError``, over TLS also `TLSError`, and `CancellationError` if the task is cancelled.
 ///
@@ -39,8 +39,8 @@ public protocol ByteStream: ReactorActor {
 
   /// Whether the peer has finished writing, or the connection has ended. A pool checks it before it uses an idle connection again.
   ///
-  /// It becomes true when the reactor hears of it, so a connection may still turn out to be finished. Bytes that arrived before the
-  /// end may still be unread.
+  /// It becomes true when the reactor learns of the end, so the peer may have finished although it is still false. Bytes that arrived
+  /// before the end may still be unread.
   nonisolated var hasPeerFinished: Bool { get }
 
   /// Sets an option of the connection's socket: setsockopt(2).
@@ -79,22 +79,22 @@ extension ByteStream {
 
   /// The stage of the stream's life.
   ///
-  /// *Ordering*: in the stream's isolation it says what is true now, without the calls that wait in the reactor's queue.
+  /// *Ordering*: in the stream's isolation it is read at once, ahead of calls that wait in the queue.
   public var state: StreamState { inspect(claimPlaceNow()) { $0.state } }
 
   /// The bytes that the stream has moved so far, and the kernel's figures for a TCP connection: tcp(7), TCP_INFO.
   ///
-  /// *Ordering*: in the stream's isolation it says what is true now, without the calls that wait in the reactor's queue.
+  /// *Ordering*: in the stream's isolation it is read at once, ahead of calls that wait in the queue.
   public var metrics: StreamMetrics { inspect(claimPlaceNow()) { $0.metrics } }
 
   /// The contents of the stream's queues.
   ///
-  /// *Ordering*: in the stream's isolation it says what is true now, without the calls that wait in the reactor's queue.
+  /// *Ordering*: in the stream's isolation it is read at once, ahead of calls that wait in the queue.
   public var status: StreamStatus { inspect(claimPlaceNow()) { $0.status } }
 
   /// The operations that wait or are under way: the reads in the order of their queue, then the writes in the order of theirs.
   ///
-  /// *Ordering*: in the stream's isolation it says what is true now, without the calls that wait in the reactor's queue.
+  /// *Ordering*: in the stream's isolation it is read at once, ahead of calls that wait in the queue.
   public var pendingOperations: [PendingOperation] { inspect(claimPlaceNow()) { $0.pendingOperations } }
 
   private func inspect<Value>(_ place: Place, _ body: (StreamCore) -> Value) -> Value { body(core) }

@@ -48,7 +48,7 @@ extension UDPEndpoint {
     /// Whether consecutive datagrams with the same length and destination are passed to the kernel as one message, which the kernel
     /// divides: UDP_SEGMENT, udp(7), also called generic segmentation offload (GSO). On by default.
     ///
-    /// It makes ``UDPEndpoint/send(_:timeout:)-([Datagram],_)`` faster, and sends that had to wait. Receivers see separate datagrams. Two
+    /// It speeds up ``UDPEndpoint/send(_:timeout:)-([Datagram],_)``, and sends that had to wait. Receivers see separate datagrams. Two
     /// things change on the way: a full queue may drop the whole message, and `errors` may have one report for all of its datagrams. The
     /// datagrams are sent one by one if they are longer than a packet of their path, or if the kernel or the interface cannot divide
     /// messages.
@@ -57,8 +57,8 @@ extension UDPEndpoint {
     /// offload (GRO). Off by default.
     ///
     /// Each datagram is still received separately. Turn it on for an endpoint that receives many datagrams from few peers. One system call
-    /// then fetches up to 8 messages with up to 64 datagrams each; without it, up to 32 datagrams. So it makes endpoints slower that
-    /// receive from many peers. Joined datagrams have the metadata of the first one. Kernels before Linux 5.0 ignore it.
+    /// then fetches up to 8 messages with up to 64 datagrams each; without it, up to 32 datagrams. So it slows down an endpoint that
+    /// receives from many peers. Joined datagrams have the metadata of the first one. Kernels before Linux 5.0 ignore it.
     public var receiveOffload = false
     /// The permission bits of a unix socket's file, for example `0o660`. Sending to it requires write permission. With `nil`,
     /// the default, the umask decides.

@@ -10,8 +10,8 @@ extension UDPEndpoint {
   ///
   /// Each iteration of the loop receives one datagram. If one system call has fetched several, the next iterations take them without
   /// suspending. A program pauses receiving by not asking for the next one; datagrams that arrive meanwhile wait in the kernel's
-  /// buffer as long as there is room. Errors reported about a peer do not end the
-  /// loop. They go to the next ``send(_:timeout:)-([UInt8],_)`` and to ``errors``. Several loops share the datagrams.
+  /// buffer as long as there is room. Errors reported about the peer do not end the loop: the next ``send(_:timeout:)-([UInt8],_)`` throws
+  /// them, and ``errors`` reports them. If several loops run, each datagram goes to one of them.
   public nonisolated var datagrams: Datagrams { datagrams() }
 
   /// The datagrams that arrive, until the endpoint is closed: see ``datagrams``.

@@ -131,7 +131,8 @@ extension UDPEndpoint {
 
   /// Enqueues a datagram behind all earlier sends, and returns without waiting for it.
   ///
-  /// *Cancellation*: dropping the handle only drops the outcome; the datagram is still sent. *Ordering*: datagrams leave in the
+  /// *Cancellation*: ``Pending/cancel()`` takes back the datagram, unless the kernel already has it. Dropping the handle only drops the
+  /// outcome; the datagram is still sent. *Ordering*: datagrams leave in the
   /// order of the calls, also when the calls come from code outside of the endpoint's isolation.
   ///
   /// - Parameters:

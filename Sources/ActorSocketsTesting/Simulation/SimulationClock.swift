@@ -33,7 +33,7 @@ public struct SimulationClock: Clock {
   /// The difference between two times that the clock can tell apart: a nanosecond.
   public var minimumResolution: Duration { .nanoseconds(1) }
 
-  /// Waits for a time of the simulation. Call it from the simulated program; elsewhere it waits in real time.
+  /// Waits until a time of the simulation. Call it from the simulated program; elsewhere it waits in real time.
   ///
   /// *Cancellation* ends the wait with `CancellationError`.
   ///

@@ -7,7 +7,7 @@ public struct SimulationError: Error, CustomStringConvertible {
     case deadlock
     /// Tasks continue to run, but time does not move: 2 million jobs ran at one virtual time.
     case livelock
-    /// The body waits, and the next timer is behind the time limit of the simulation.
+    /// The body waits, and the next timer is due after the time limit of the simulation.
     case timeLimit
     /// The host of the program has crashed, or was down.
     case crashed
@@ -25,8 +25,8 @@ public struct SimulationError: Error, CustomStringConvertible {
   public let code: Code
   /// When it happened, since the beginning of the simulation.
   public let time: Duration
-  /// What waited then: a line for each socket with its operations and for how long they had waited, and a line for the tasks of each
-  /// program that had not ended. With `.leftovers`, what was left. The numbers of connections differ from run to run.
+  /// The operations and tasks that waited then: a line for each socket, with the time for which each operation had waited, and a line for
+  /// the tasks of each program. With `.leftovers`, everything that was left. The numbers of connections differ from run to run.
   public let waiting: [String]
   private let reason: String
 
