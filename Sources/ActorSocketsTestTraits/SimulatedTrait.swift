@@ -20,7 +20,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
 
   /// Runs a test in simulations. The testing library calls it.
   ///
-  /// *Cancellation* cancels the test, and no further seed runs.
+  /// *Cancellation* cancels the test, and no further seed runs. *Ordering*: the seeds run one after the other.
   ///
   /// - Parameters:
   ///   - test: The test.

@@ -44,8 +44,8 @@ public final class Reactor: TaskExecutor {
   /// - Parameters:
   ///   - manualTime: Whether deadlines fire only when `advance(by:)` is called.
   ///   - isShared: Whether `shutdown()` does nothing.
-  ///   - driver: What runs the loop instead of a thread.
-  ///   - system: What answers the system calls of the reactor's thread in place of the kernel; `nil` for the kernel. Not with a driver.
+  ///   - driver: The driver that runs the loop in place of a thread.
+  ///   - system: Answers the system calls of the reactor's thread in place of the kernel; `nil` for the kernel. Not with a driver.
   package init(
     manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil,
     system: SimulatedDescriptors.Place? = nil

@@ -117,7 +117,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// - Parameters:
   ///   - descriptor: The descriptor, which is closed when the registration leaves.
   ///   - readableOnly: Whether the handler hears nothing about writing, as a listener.
-  /// - Throws: What epoll_ctl reports, after closing the descriptor.
+  /// - Throws: The error of epoll_ctl, after closing the descriptor.
   package func attach(_ descriptor: consuming OwnedDescriptor, readableOnly: Bool = false) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
@@ -130,7 +130,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// again.
   ///
   /// - Parameter other: A registration on the same reactor, with a descriptor.
-  /// - Throws: What epoll_ctl reports. Then nothing has changed.
+  /// - Throws: The error of epoll_ctl. Then nothing has changed.
   package func takeDescriptor(of other: Registration) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot, let number = other.socket?.number else {

@@ -219,8 +219,8 @@ extension ReactorActor {
   /// - Parameters:
   ///   - argument: The argument of the function. A function that captures nothing needs no memory of its own.
   ///   - body: The function.
-  /// - Returns: What the function returns.
-  /// - Throws: What the function throws.
+  /// - Returns: The result of the function.
+  /// - Throws: The error of the function.
   @inlinable @inline(__always)
   package nonisolated func callWithoutHop<Argument: Sendable, Result: Sendable>(
     _ argument: Argument, _ body: @escaping @Sendable (isolated Self, Argument) throws -> Result

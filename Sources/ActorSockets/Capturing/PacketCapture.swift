@@ -72,7 +72,8 @@ public final class PacketCapture: Sendable {
   ///
   /// Bytes that connections carry afterwards are neither recorded nor counted.
   ///
-  /// *Cancellation* only stops the wait and throws `CancellationError`.
+  /// *Cancellation* only stops the wait and throws `CancellationError`. *Ordering*: the file has the packets that were recorded before
+  /// the call, except those that were dropped.
   ///
   /// - Throws: ``SocketError``: the ``error``, if there is one.
   public func finish() async throws {

@@ -41,7 +41,7 @@ public struct ProxyHeader: Hashable, Sendable {
       public static let padding = Kind(rawValue: 0x04)
       /// A number that the balancer gave the connection, for logs: PP2_TYPE_UNIQUE_ID.
       public static let uniqueID = Kind(rawValue: 0x05)
-      /// What the balancer knows of the client's TLS connection: PP2_TYPE_SSL. The value is in the form of the specification.
+      /// Information about the client's TLS connection: PP2_TYPE_SSL. The value has the form of the specification.
       public static let tls = Kind(rawValue: 0x20)
       /// The name of a network namespace: PP2_TYPE_NETNS.
       public static let networkNamespace = Kind(rawValue: 0x30)

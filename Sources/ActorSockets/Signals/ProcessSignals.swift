@@ -68,12 +68,14 @@ public struct ProcessSignals: AsyncSequence, Sendable {
     ///
     /// *Cancellation* ends the sequence, for all of its iterators. The signals stay taken over until all of them are released.
     ///
+    /// *Ordering* is that of ``ProcessSignals/init(_:)``.
+    ///
     /// - Returns: The signal; `nil` if the task is cancelled.
     public mutating func next() async -> ProcessSignal? { await next(isolation: #isolation) }
 
     /// Waits for the next signal, in the isolation of the caller.
     ///
-    /// *Cancellation* is that of ``next()``.
+    /// *Cancellation* and *Ordering* are those of ``next()``.
     ///
     /// - Parameter actor: The isolation.
     /// - Returns: The signal; `nil` if the task is cancelled.

@@ -13,7 +13,7 @@ extension ByteStream {
   /// *Ordering*: the read takes its place in the queue of reads.
   ///
   /// - Parameters:
-  ///   - request: What to read.
+  ///   - request: The description of the read.
   ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called as the bytes of a read of fixed length arrive.
   /// - Returns: The value that the request makes of the bytes.
@@ -145,7 +145,7 @@ extension ByteStream {
   /// Calls a closure with a parser's state and the bytes that have arrived, without copying them: see
   /// ``withBytes(upTo:timeout:_:)``.
   ///
-  /// The state moves to the stream for the call. It comes back with the closure's changes, also if the call throws. If the parser
+  /// The state moves to the stream for the call. It comes back with the closure's changes, even if the call throws. If the parser
   /// is a property of an actor, take it out of the property before the call and put it back afterwards.
   ///
   /// *Cancellation*, timeouts and *Ordering* are those of that method.
@@ -183,7 +183,7 @@ extension ByteStream {
   /// *Cancellation*: ``Pending/cancel()`` takes the read out of the queue.
   ///
   /// - Parameters:
-  ///   - request: What to read.
+  ///   - request: The description of the read.
   ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   public nonisolated func enqueueRead<Value: Sendable>(

@@ -143,7 +143,7 @@ extension ByteStream {
   /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
-  ///   - file: The file. It stays open until it is sent, also if the caller drops its reference.
+  ///   - file: The file. It stays open until it is sent, even if the caller drops its reference.
   ///   - range: The bytes to send, counted from the beginning of the file. `nil` means all; an empty range is a write, too. If the
   ///     file does not contain the range, the call throws `.invalidArgument` and sends nothing.
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.

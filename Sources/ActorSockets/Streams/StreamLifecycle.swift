@@ -141,10 +141,10 @@ struct StreamLifecycle {
   /// The connection broke. Bytes that arrived before can still be read.
   ///
   /// - Parameters:
-  ///   - error: What broke it.
+  ///   - error: The error that broke it.
   ///   - endWasFound: Whether the peer had said before that it sends no more. Then only writes fail, and reads find the end.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
     if isBroken { return [] }
     if endWasFound {
@@ -205,7 +205,7 @@ struct StreamLifecycle {
   ///   - writes: Whether no write waits.
   ///   - flushes: Whether no flush waits for the peer's acknowledgement.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func drained(reads: Bool, writes: Bool, flushes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .finishing(let condition):
@@ -239,10 +239,10 @@ struct StreamLifecycle {
   /// No byte moved for too long.
   ///
   /// - Parameters:
-  ///   - error: What operations throw.
+  ///   - error: The error that operations throw.
   ///   - writes: Whether no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func idle(_ error: SocketError, writes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .lingering, .released: return []
@@ -274,11 +274,11 @@ struct StreamLifecycle {
   /// The stream ends now: waiting operations fail with `error`, and the peer sees a reset.
   ///
   /// - Parameters:
-  ///   - error: What operations throw.
+  ///   - error: The error that operations throw.
   ///   - reason: The reason for the report, if it is not made yet; `nil` stands for `.local`.
   ///   - givingUp: Whether the connection was not up, and the peer need not see a reset.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func end(
     _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
   ) -> Actions {
@@ -304,7 +304,7 @@ struct StreamLifecycle {
   /// Begins or ends the abandoned tail.
   ///
   /// - Parameter isAlone: Whether bytes are queued that their callers abandoned, and nothing else.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func tailRemains(isAlone: Bool) -> Actions {
     guard isAlone, handles == 0, phase == .open, report == nil else { return tailMoved() }
     guard case .none = tail else { return [] }

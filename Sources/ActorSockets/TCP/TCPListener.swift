@@ -83,7 +83,7 @@ public actor TCPListener: StreamListener {
   /// read the directory can prevent a stale socket from being replaced, so give a service its own directory.
   ///
   /// - Parameters:
-  ///   - endpoint: What to listen on; port 0 for a free one.
+  ///   - endpoint: The endpoint to listen on; port 0 for a free port.
   ///   - configuration: The settings.
   ///   - reactor: The reactor that runs the listener and its connections.
   /// - Returns: The listener.

@@ -29,7 +29,7 @@ extension UDPEndpoint {
     /// The largest number of bytes of a datagram to be sent; a longer one is refused. 65,535 by default, which no datagram over
     /// IP reaches: the kernel refuses a datagram that is too long for its path.
     public var maximumSendSize = 65_535
-    /// What else to receive with each datagram. Nothing by default, because each item has a cost.
+    /// The metadata to receive with each datagram. No metadata by default, because each item has a cost.
     public var metadata: Metadata = []
     /// The largest number of descriptors received with each datagram of a unix socket, 0 to 253; 0 by default. See
     /// ``Datagram/takeDescriptor()``. Further descriptors are closed, and ``Datagram/lacksDescriptors`` is then true. Up to 32
@@ -74,7 +74,7 @@ extension UDPEndpoint {
     public init() {}
   }
 
-  /// What the kernel can report with each datagram: ip(7), ipv6(7), socket(7).
+  /// The metadata that the kernel can report with each datagram: ip(7), ipv6(7), socket(7).
   public struct Metadata: OptionSet, Sendable {
     /// The set as a bit mask.
     public let rawValue: Int
@@ -103,7 +103,7 @@ extension UDPEndpoint {
   /// that is dropped before it is sent counts as sent.
   public typealias Filter = @Sendable (inout Datagram) -> FilterVerdict
 
-  /// What happens to a datagram after a filter has seen it.
+  /// The decision of a filter about a datagram.
   public enum FilterVerdict: Hashable, Sendable {
     /// It is passed on as the filter left it.
     case pass

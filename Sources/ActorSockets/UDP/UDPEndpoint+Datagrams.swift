@@ -14,7 +14,7 @@ extension UDPEndpoint {
   /// them, and ``errors`` reports them. If several loops run, each datagram goes to one of them.
   public nonisolated var datagrams: Datagrams { datagrams() }
 
-  /// The datagrams that arrive, until the endpoint is closed: see ``datagrams``.
+  /// Returns the datagrams that arrive, until the endpoint is closed: see ``datagrams``.
   ///
   /// - Parameter timeout: The longest time to wait for each datagram. When it expires, the loop throws `.timedOut`. A new loop
   ///   continues with the next datagram. `nil` means no limit.

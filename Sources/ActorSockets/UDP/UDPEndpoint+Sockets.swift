@@ -38,7 +38,7 @@ extension UDPEndpoint {
   ///
   /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed.
   /// - Returns: The closure's result.
-  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; whatever the closure throws.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; the error of the closure.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     try body(openSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
   }

@@ -125,7 +125,7 @@ public actor UDPEndpoint: ReactorActor {
 
   /// Creates an endpoint on a free port, and connects it.
   ///
-  /// *Cancellation* stops the look-up and closes the endpoint.
+  /// *Cancellation* stops the look-up and closes the endpoint. *Ordering*: concurrent calls connect in no particular order.
   ///
   /// - Parameters:
   ///   - endpoint: The peer.

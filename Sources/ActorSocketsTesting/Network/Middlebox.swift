@@ -9,7 +9,7 @@ internal import SocketSystem
 ///
 /// It lets datagrams pass.
 public struct Middlebox: Hashable, Sendable {
-  /// What a middlebox does with a packet of a connection that it does not know.
+  /// The treatment of packets of a connection that a middlebox does not know.
   public enum Unknown: Hashable, Sendable {
     /// Drops it. Its sender hears nothing.
     case drop
@@ -31,7 +31,7 @@ public struct Middlebox: Hashable, Sendable {
   ///
   /// - Parameters:
   ///   - time: The time without a packet after which it forgets a connection.
-  ///   - unknown: What it does with packets of connections that it never knew, or has forgotten.
+  ///   - unknown: The treatment of packets of connections that it never knew, or has forgotten.
   /// - Returns: The middlebox.
   public static func forgetsIdle(after time: Duration, then unknown: Unknown = .drop) -> Middlebox {
     Middlebox(kind: .forgetsIdle(after: time.clampedNanoseconds, unknown))

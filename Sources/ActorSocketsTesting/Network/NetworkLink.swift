@@ -36,7 +36,7 @@ public struct NetworkLink: Hashable, Sendable {
   public var mtu: Int
   /// Whether nothing arrives: the packets of a link that is cut are lost.
   public var isCut = false
-  /// What a router halfway reports instead of passing packets on; `nil`, the default, if it passes them on.
+  /// The report that a router halfway sends in place of passing packets on; `nil`, the default, if it passes them on.
   ///
   /// ```swift
   /// var link = simulation.link(from: client, to: server)

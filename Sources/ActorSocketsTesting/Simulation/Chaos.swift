@@ -6,7 +6,7 @@
 /// try await simulation.withChaos(chaos) { try await runClients() }
 /// ```
 public struct Chaos: Hashable, Sendable {
-  /// What goes wrong.
+  /// The kinds of faults.
   public enum Fault: Hashable, Sendable, CaseIterable {
     /// Packets take much longer.
     case latency

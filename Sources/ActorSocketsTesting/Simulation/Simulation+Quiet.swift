@@ -19,7 +19,7 @@ extension Simulation {
   /// `Task.detached` that wait for something else than time or a socket. A server that a host was given with ``SimulatedHost/start(_:)`` and
   /// that still runs does count: end it first.
   ///
-  /// *Cancellation* ends the wait with `CancellationError`.
+  /// *Cancellation* ends the wait with `CancellationError`. *Ordering*: the other tasks of the simulation run while it waits.
   ///
   /// - Parameter time: How long it waits in virtual time, from zero on; five seconds by default.
   /// - Throws: ``SimulationError`` with the code `.leftovers`, which lists what is left; `CancellationError`.
