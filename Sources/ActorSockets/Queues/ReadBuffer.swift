@@ -295,7 +295,7 @@ extension ReadBuffer {
     }
   }
 
-  /// Says what becomes of a read that lacks bytes: it waits, or it hears of the end of the stream.
+  /// Decides about a read that lacks bytes: it waits, or it gets the end of the stream.
   ///
   /// - Parameters:
   ///   - count: The number of bytes that are missing.

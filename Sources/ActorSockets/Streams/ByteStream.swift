@@ -20,12 +20,12 @@ public import SocketSystem
 /// Only this package's types conform to `ByteStream`. Write servers, pools and chat rooms for `some ByteStream` or `any ByteStream`:
 /// then they serve plain and encrypted connections alike, and are tested without a network, with an in-memory pair.
 public protocol ByteStream: ReactorActor {
-  /// A number that identifies the connection in this process, for logs. Observers hear the same number.
+  /// A number that identifies the connection in this process, for logs. Observers get the same number.
   ///
   /// No two connections have the same number, except a `TLSConnection` and the stream beneath it: they are one connection.
   nonisolated var id: UInt64 { get }
 
-  /// A name for logs, which the program may set. Observers hear it.
+  /// A name for logs, which the program may set. Observers get it, too.
   nonisolated var label: String? { get set }
 
   /// The local address, once there is one; `nil` for a stream without addresses.
