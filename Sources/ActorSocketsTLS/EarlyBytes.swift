@@ -1,4 +1,4 @@
-/// What a handshake does with bytes that arrived before it began and that no read has taken.
+/// How a handshake treats bytes that arrived before it began and that no read has taken.
 public enum EarlyBytes: Hashable, Sendable {
   /// Fails with ``TLSError/Code/plaintextBeforeTLS``. The default.
   ///
@@ -8,6 +8,6 @@ public enum EarlyBytes: Hashable, Sendable {
   /// Takes the bytes as the beginning of the handshake, for example after the header of a PROXY protocol in the same
   /// segment.
   ///
-  /// Plain text among them still fails, because it is no handshake.
+  /// If they are plain text, the handshake fails, because they are not the beginning of a handshake.
   case asHandshake
 }

@@ -28,7 +28,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - context: The certificates, trust roots and other settings.
   ///   - role: The side of the handshake that this stream takes.
-  ///   - bufferedBytes: What happens to bytes that arrived before the handshake. The default refuses them.
+  ///   - bufferedBytes: The treatment of bytes that arrived before the handshake. By default they are refused.
   /// - Returns: The encrypted connection, which owns this stream.
   public nonisolated func startTLS(
     _ context: TLSContext, as role: TLSRole, bufferedBytes: EarlyBytes = .refused
@@ -42,7 +42,8 @@ extension ByteStream {
 extension TLSConnection {
   /// Connects and performs the handshake.
   ///
-  /// *Cancellation* aborts the connection and throws `CancellationError`.
+  /// *Cancellation* aborts the connection and throws `CancellationError`. *Ordering*: concurrent calls connect in no
+  /// particular order.
   ///
   /// - Parameters:
   ///   - endpoint: The server.

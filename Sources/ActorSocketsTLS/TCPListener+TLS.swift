@@ -4,8 +4,8 @@ internal import EpollReactor
 extension TCPListener {
   /// Accepts and serves encrypted connections, each in a task of its own.
   ///
-  /// It does for encrypted connections what ``TCPListener/serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)`` does for plain
-  /// ones. The handshake runs in the connection's task, so a slow one delays no other connection. It counts towards the
+  /// It serves like ``TCPListener/serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``, the method for plain connections. The
+  /// handshake runs in the connection's task, so a slow one delays no other connection. It counts towards the
   /// limit on connections, and ``TLSConfiguration/handshakeTimeout`` limits its time. The handler is called after the
   /// handshake. A connection whose handshake fails counts in `failedByPeer` or `failed`, as
   /// ``TLSError/isCausedByPeer`` says, and its peer gets the alert.
@@ -19,9 +19,9 @@ extension TCPListener {
   ///   - drain: How long handlers may continue when the server stops.
   ///   - reactors: The number of reactors that share the connections, 1 to 256.
   ///   - signals: The signals that stop the server.
-  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error; also for connections that
-  ///     did not get as far as the handshake, because a load balancer sent no valid header. With `nil`, the default,
-  ///     errors that no peer caused are printed in one line on standard error.
+  ///   - handshakeFailed: Called with each connection whose handshake failed, and the error. Also called for connections
+  ///     whose handshake never began, because a load balancer sent no valid header. With `nil`, the default, errors that
+  ///     no peer caused are printed in one line on standard error.
   ///   - handlerFailed: Called with each error that a handler throws. With `nil`, the default, errors that no peer
   ///     caused are printed.
   ///   - handler: Serves one connection.

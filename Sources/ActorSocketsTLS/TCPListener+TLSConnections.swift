@@ -1,8 +1,8 @@
 public import ActorSockets
 
 extension TCPListener {
-  /// The accepted connections, encrypted, one for each iteration of a `for` loop. Each is delivered when its handshake
-  /// is done.
+  /// Returns the accepted connections, encrypted, one for each iteration of a `for` loop. Each is delivered when its
+  /// handshake is done.
   ///
   /// ```swift
   /// for try await connection in listener.connections(tls: context) { … }

@@ -1,6 +1,6 @@
 /// An X.509 certificate. Its contents are claims until a verification has checked them.
 ///
-/// Its texts are as its maker wrote them: escape them before you show them.
+/// Whoever made the certificate chose its texts, so escape them before you show them.
 public struct TLSCertificate: Sendable, Hashable {
   let certificate: Certificate
 

@@ -12,10 +12,10 @@ public struct TLSConfiguration: Sendable {
   /// Whether a chain may end at a certificate of ``trustRoots`` that another authority issued: an intermediate
   /// certificate, or the peer's own.
   ///
-  /// If false, the default, a chain must end at a certificate that signed itself. Otherwise the peer is refused with
+  /// If false, the default, a chain must end at a certificate that signed itself. A peer with another chain is refused with
   /// `.unknownAuthority`, and the error names this property. If true, names, validity and purposes are still checked.
   public var acceptsPartialChains = false
-  /// The revocation lists that the certificates of peers are checked against. By default there are none.
+  /// The revocation lists that the certificates of peers are checked against. By default no list is checked.
   ///
   /// They are read when the context is made. ``TLSContext/reloadRevocationLists()`` reads them again.
   public var revocation = TLSRevocation.none
@@ -23,16 +23,16 @@ public struct TLSConfiguration: Sendable {
   public var verification = TLSVerification.full
   /// Whether clients refuse servers that do not staple a response of OCSP to their certificates: RFC 6066, section 8.
   ///
-  /// Also if false, the default, clients ask for a response, verify the one that they get, and refuse a server that
-  /// sends none although its certificate says that it does (must-staple, RFC 7633).
+  /// If false, the default, clients still ask for a response, and verify the one that they get. They also refuse a server
+  /// that sends no response although its certificate says that it does (must-staple, RFC 7633).
   public var requiresStaple = false
   /// The most certificates between a peer's certificate and the root, 0 to 100.
   public var maximumChainDepth = 10
 
   /// The certificate and key of this side.
   ///
-  /// A server shows it to clients that ask for none of ``identities``. A client shows it to servers that ask for a
-  /// certificate.
+  /// A server shows it to clients that ask for a name without an entry in ``identities``, or for no name. A client shows
+  /// it to servers that ask for a certificate.
   public var identity: TLSIdentity?
   /// The certificates and keys of this side by server name.
   ///
@@ -52,8 +52,9 @@ public struct TLSConfiguration: Sendable {
 
   /// The application protocols to negotiate (ALPN, RFC 7301), in order of preference, for example `["h2", "http/1.1"]`.
   ///
-  /// A server chooses the first of its own that the client offers. It refuses a client that offers protocols but none
-  /// of these. A client continues if the server chooses none. If empty, no protocol is offered or chosen.
+  /// A server chooses the first of its own that the client offers. If a client offers only other protocols, the server
+  /// refuses it. A client continues even if the server chooses no protocol. If the array is empty, no protocol is offered
+  /// or chosen.
   public var applicationProtocols: [String]
 
   /// The cipher suites of TLS 1.3 by name, in order of preference, separated by colons; `nil` for OpenSSL's default.
@@ -79,8 +80,8 @@ public struct TLSConfiguration: Sendable {
   /// How long a handshake may take, including the time that a closure of ``TLSVerification/custom(_:)`` takes; more
   /// than zero.
   public var handshakeTimeout: Duration = .seconds(10)
-  /// The most key updates, tickets and requests for another handshake that a peer may send after the handshake without
-  /// data in between, in either direction; at least 8.
+  /// The most key updates, tickets and requests for another handshake that a peer may send after the handshake, as long as
+  /// no data moves in either direction; at least 8.
   public var keyUpdateLimit = 64
   /// Whether a peer may end the connection without close_notify. An attacker can then cut off the end of what the peer
   /// sends.

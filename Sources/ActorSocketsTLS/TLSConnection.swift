@@ -87,7 +87,8 @@ public actor TLSConnection: ByteStream {
   ///
   /// *Ordering*: The call has no place in the queues of reads and writes.
   ///
-  /// - Throws: ``TLSError`` if the handshake fails, ``SocketError`` if the stream beneath fails.
+  /// - Throws: ``TLSError`` if the handshake fails; ``SocketError`` if the stream beneath fails; `CancellationError` if the
+  ///   task is cancelled.
   public func handshake() async throws { try await waitForHandshake(claimPlaceNow()) }
 
   func waitForHandshake(_ place: Place) async throws {
@@ -95,12 +96,10 @@ public actor TLSConnection: ByteStream {
     try await waitUntilOpen(place)
   }
 
-  /// Returns what the handshake negotiated and who the peer is, after the handshake is done.
+  /// The result of the handshake, and the identity of the peer. Waits until the handshake is done.
   ///
   /// It can be read while the connection is open. It throws the errors of ``handshake()``, and ``SocketError`` with the
-  /// code `.closed` when the connection has ended.
-  ///
-  /// *Cancellation* only stops the wait; the handshake continues.
+  /// code `.closed` when the connection has ended. *Cancellation* and *Ordering* are those of ``handshake()``.
   public var session: TLSSession {
     get async throws {
       try await waitForHandshake(claimPlaceNow())
@@ -115,9 +114,9 @@ public actor TLSConnection: ByteStream {
     set { carrier.label = newValue }
   }
 
-  /// The local address, or `nil` if the stream beneath has none: getsockname(2).
+  /// The local address of the stream beneath; `nil` if that has no address: getsockname(2).
   public nonisolated var localAddress: SocketAddress? { carrier.localAddress }
-  /// The peer's address, or `nil` if the stream beneath has none: getpeername(2).
+  /// The address of the peer of the stream beneath; `nil` if that has no address: getpeername(2).
   public nonisolated var remoteAddress: SocketAddress? { carrier.remoteAddress }
   /// Whether the connection uses IPv4.
   public nonisolated var isIPv4: Bool { tcpConnection?.isIPv4 ?? false }

@@ -53,8 +53,8 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
     set { change { $0.reason = newValue } }
   }
 
-  /// The alert that ended the connection, by its name in RFC 8446, for example `"bad_certificate"`; `nil` if there was
-  /// none.
+  /// The alert that ended the connection, by its name in RFC 8446, for example `"bad_certificate"`; `nil` if no
+  /// alert ended it.
   ///
   /// It is the peer's alert if the code is ``Code/alertReceived`` or if the peer refused, otherwise the alert sent to
   /// the peer.

@@ -48,7 +48,7 @@ extension TLSError {
     public static let badCertificate = Code("badCertificate")
     /// A closure of the program refused the peer. If the closure threw, ``TLSError/underlyingError`` is its error.
     public static let rejected = Code("rejected")
-    /// The server requires a certificate of the client, and there was none.
+    /// The server requires a certificate of the client, and the client showed no certificate.
     public static let clientCertificateRequired = Code("clientCertificateRequired")
 
     // The certificates and settings of a context.

@@ -14,7 +14,7 @@ extension TLSIdentity {
   ///
   /// - Parameter response: The response in DER form, at most 16 KiB; `nil` to staple none.
   /// - Throws: ``TLSError`` with the code `.stapleInvalid` if the response is malformed, out of date, or about other
-  ///   certificates. Then the old one stays. The signature is left for clients to verify.
+  ///   certificates. Then the old one stays. The signature is not checked: clients verify it.
   public func replaceStaple(_ response: [UInt8]?) throws(TLSError) {
     if let response { try check(response) }
     stapled.withLock { $0 = response }

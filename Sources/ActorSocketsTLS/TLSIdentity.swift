@@ -119,7 +119,7 @@ public struct TLSIdentity: Sendable {
   ///   - key: The kind of the key.
   ///   - validity: How long the certificate is valid. The time begins one hour before now.
   /// - Returns: The identity, for a server or a client.
-  /// - Throws: ``TLSError`` with the code `.invalidServerName` if a name is invalid or there is none.
+  /// - Throws: ``TLSError`` with the code `.invalidServerName` if a name is invalid, or `names` is empty.
   public static func selfSigned(
     for names: [String], key: KeyKind = .ecdsaP256, validity: Duration = .seconds(365 * 24 * 60 * 60)
   ) throws(TLSError) -> TLSIdentity {

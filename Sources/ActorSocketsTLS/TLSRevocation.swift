@@ -29,8 +29,8 @@ public enum TLSRevocation: Sendable {
 extension TLSContext {
   /// Replaces the revocation lists for certificates that are verified from now on.
   ///
-  /// Established connections do not change. No session of an earlier connection is resumed any more, because resumption
-  /// does not verify the peer again: neither by clients nor by servers of this context.
+  /// Established connections do not change. Clients and servers of this context no longer resume the sessions of earlier
+  /// connections, because resumption does not verify the peer again.
   ///
   /// - Parameter revocation: Replaces ``TLSConfiguration/revocation``.
   /// - Throws: ``TLSError`` with the code `.badFile` if a source has no list or cannot be read, and

@@ -1,14 +1,15 @@
 internal import ActorSockets
 
-/// What a completed handshake has negotiated, and who the peer is.
+/// The result of a completed handshake, and the identity of the peer.
 public struct TLSSession: Sendable {
   /// The version of TLS.
   public let version: TLSVersion
   /// The cipher suite by its registered name, for example `TLS_AES_256_GCM_SHA384`.
   public let cipherSuite: String
-  /// The group of the key exchange, for example `x25519`; `nil` if the version or a resumption uses none.
+  /// The group of the key exchange, for example `x25519`; `nil` if the version or the resumption
+  /// does not use a group.
   public let group: String?
-  /// The application protocol (ALPN, RFC 7301); `nil` if none was chosen.
+  /// The application protocol (ALPN, RFC 7301); `nil` if no protocol was chosen.
   public let applicationProtocol: String?
   /// The server's name: on a client the one that it asked for, on a server the one that the client sent; `nil` if it
   /// sent none.

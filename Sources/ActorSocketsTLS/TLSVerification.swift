@@ -11,13 +11,13 @@ public enum TLSVerification: Sendable {
   /// moves.
   ///
   /// The closure is called once for each handshake in which the peer shows a certificate. Clients do not call it again
-  /// when they resume a session that it accepted; servers with such a closure resume no sessions. It may take its time,
-  /// within ``TLSConfiguration/handshakeTimeout``. To refuse the peer, it returns `false` or throws; its error becomes
+  /// when they resume a session that it accepted; servers with such a closure resume no sessions. It may take as long
+  /// as ``TLSConfiguration/handshakeTimeout`` allows. To refuse the peer, it returns `false` or throws; its error becomes
   /// the ``TLSError/underlyingError``.
   case custom(@Sendable (TLSPeer) async throws -> Bool)
 }
 
-/// What a peer has shown of itself, for a closure that decides whether to trust it.
+/// The peer of a handshake, for a closure that decides whether to trust it.
 public struct TLSPeer: Sendable {
   /// The certificates as the peer sent them, beginning with its own.
   public let certificates: [TLSCertificate]
@@ -42,7 +42,7 @@ public enum TLSVerdict: Sendable {
   /// Whether there was a certificate and it passed.
   public var isTrusted: Bool { if case .trusted = self { true } else { false } }
 
-  /// Why the certificate did not pass; `nil` if it passed, or if there was none.
+  /// Why the certificate did not pass; `nil` if it passed, or if the peer showed no certificate.
   public var error: TLSError? { if case .untrusted(let error) = self { error } else { nil } }
 }
 

@@ -1,8 +1,8 @@
 // Runs test functions of Swift Testing in simulations.
 //
 // A test function does not escape: it must not be used after the scope that the testing library has given to the trait. A simulation
-// runs it as the body of a task. So the task has to end before the scope does, also if the simulation fails. Then the body is cancelled, and
-// what ends by that has ended. A body that goes on waiting after its cancellation cannot be left: the process ends, with the reason.
+// runs it as the body of a task. So the task has to end before the scope does, even if the simulation fails. Then the body is cancelled,
+// which ends most waits. If the body still waits after that, it cannot be abandoned: the process ends, with the reason.
 
 public import ActorSocketsTesting
 internal import Synchronization
@@ -15,16 +15,16 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   let timeLimit: Duration
   var timeOfDay: Duration?
 
-  /// Whether tests of a suite with this trait have it, too: yes.
+  /// Always true: the tests of a suite with this trait have it, too.
   public var isRecursive: Bool { true }
 
   /// Runs a test in simulations. The testing library calls it.
   ///
-  /// *Cancellation* cancels the test, and no further seed runs.
+  /// *Cancellation* cancels the test, and no further seed runs. *Ordering*: the seeds run one after the other.
   ///
   /// - Parameters:
   ///   - test: The test.
-  ///   - testCase: The arguments of the test; `nil` for a suite, which just runs.
+  ///   - testCase: The arguments of the test; `nil` for a suite, which runs without a simulation.
   ///   - function: The body of the test.
   /// - Throws: ``SimulationFailure`` for the first seed with which the test throws or the simulation fails; `CancellationError`;
   ///   ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
@@ -83,8 +83,8 @@ extension Trait where Self == SimulatedTrait {
   /// `Simulation.current` is the simulation in which the test runs. An issue names its seed; with `ACTORSOCKETS_SEED` in the environment only
   /// that seed runs.
   ///
-  /// A test that waits for something that never comes is cancelled, and fails with a ``SimulationError``. If it goes on waiting after
-  /// that, the process ends, because the testing library allows no test to be left.
+  /// A test that waits for something that never comes is cancelled, and fails with a ``SimulationError``. If it still waits after that,
+  /// the process ends, because a test function cannot outlive the scope that the testing library has given it.
   ///
   /// - Parameters:
   ///   - seeds: The number of seeds, from 1 on.

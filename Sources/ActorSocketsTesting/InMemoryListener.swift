@@ -41,7 +41,7 @@ public actor InMemoryListener: StreamListener {
 
   /// The executor that isolates the listener.
   public nonisolated let executor: ReactorExecutor
-  /// The address that was given to the listener; empty if none was.
+  /// The address that was given to the listener; empty if the listener has no address.
   public nonisolated let localAddresses: [SocketAddress]
 
   package nonisolated let registration: Registration
@@ -61,7 +61,7 @@ public actor InMemoryListener: StreamListener {
   /// The state of `serve`.
   package var server = Server<InMemoryConnection>()
 
-  /// Creates a listener, which can be connected to at once.
+  /// Creates a listener. Clients can connect to it at once.
   ///
   /// - Parameters:
   ///   - address: The address that the listener and the server's ends of the connections say they have.
@@ -254,7 +254,7 @@ extension InMemoryListener: ServingListener {
     case .accept(let id): acceptTimedOut(id)
     case .connect(let id): connectTimedOut(id)
     case .drain: drainDeadlineReached()
-    // No connection in memory needs a descriptor, so none is short.
+    // Connections in memory need no descriptors, so there is never a shortage.
     case .retry: break
     }
   }

@@ -30,12 +30,12 @@ public struct ManualClock: Clock {
 
   private static var zero: Instant { ContinuousClock().systemEpoch }
 
-  /// Waits until the test has advanced the clock to a time. A time in the past does not wait.
+  /// Waits until the test has advanced the clock to a time. Returns at once if the clock has already reached it.
   ///
   /// *Cancellation* ends the wait with `CancellationError`.
   ///
-  /// *Ordering*: sleeps and timeouts end in the order of their times, and those of one time in the order in which they began. The tasks that
-  /// slept may continue in another order, because they run on threads of their own.
+  /// *Ordering*: sleeps and timeouts end in the order of their times. Those with the same time end in the order in which they began. The
+  /// tasks that slept may continue in another order, because they run on other threads.
   ///
   /// - Parameters:
   ///   - deadline: The time.

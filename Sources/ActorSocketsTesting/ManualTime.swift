@@ -31,13 +31,14 @@ public final class ManualTime: Sendable {
 
   /// Moves the clock forward. Deadlines are reached one after the other, each at its own time.
   ///
-  /// Code that has not begun to wait misses this time. To be sure that it waits, use ``advance(by:whenWaiting:within:)``.
+  /// Code that begins to wait afterwards waits from the new time on. To be sure that it waits before, use
+  /// ``advance(by:whenWaiting:within:)``.
   ///
   /// *Cancellation* has no effect.
   ///
   /// *Ordering*: this runs after calls that were enqueued before it, and returns when every deadline that is due has
-  /// been reached. The tasks that waited for these deadlines may continue later, on their own threads. What they begin then begins at the
-  /// new time.
+  /// been reached. The tasks that waited for these deadlines may continue later, on their own threads. Operations that they then begin
+  /// start at the new time.
   ///
   /// - Parameter duration: The distance. A negative duration counts as zero.
   public func advance(by duration: Duration) async {
@@ -66,7 +67,7 @@ public final class ManualTime: Sendable {
   /// Waits until a number of deadlines wait: the timeouts of operations that have begun on ``reactor``, and the sleeps on ``clock``.
   ///
   /// It does not move the clock. Timeouts that an operation has by default count, too: those of connecting and closing, for example. A
-  /// timeout counts from when its time runs, so that of a `Timeout.after(_:)` counts when the earlier operations of its queue are done.
+  /// timeout counts as soon as its time runs. The time of a `Timeout.after(_:)` runs when the earlier operations of its queue are done.
   ///
   /// *Cancellation* ends the wait with `CancellationError`.
   ///

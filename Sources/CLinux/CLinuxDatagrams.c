@@ -291,7 +291,7 @@ void clinux_batch_extend(clinux_batch *batch, unsigned long length, uint16_t seg
   int index = batch->count - 1;
   struct msghdr *message = &batch->headers[index].msg_hdr;
   if (batch->pieces[index].iov_len == segment_size) {
-    // The first datagram is alone so far.
+    // The message has one datagram so far.
     uint8_t *control = (uint8_t *)batch->control[index];
     if (!message->msg_control) memset(control, 0, METADATA_SIZE);
     message->msg_control = control;

@@ -8,7 +8,7 @@ package typealias DeadlineKey = DeadlineHeap<Deadline>.Key
 package struct Deadline {
   let place: Int
   let serial: UInt64
-  /// What the deadline is for; a raw value of the handler's `DeadlineTag`.
+  /// The purpose of the deadline: a raw value of the handler's `DeadlineTag`.
   let tag: UInt64
   /// The number of shares that the socket had received when the deadline was put off for the first time; `nil` until then.
   var sharesBefore: Int?

@@ -42,7 +42,7 @@ package struct DeadlineHeap<Payload> {
   /// The number of armed deadlines.
   package var count: Int { heap.count }
 
-  /// The time of the earliest deadline; `nil` if there is none.
+  /// The time of the earliest deadline; `nil` if no deadline is armed.
   package var earliest: Int64? { heap.first?.time }
 
   /// The capacity of the storage, in elements.

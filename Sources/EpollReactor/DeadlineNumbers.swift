@@ -15,7 +15,7 @@ package struct DeadlineNumbers {
   /// The number of armed deadlines.
   package var count: Int { heap.count }
 
-  /// The time of the earliest deadline; `nil` if there is none.
+  /// The time of the earliest deadline; `nil` if no deadline is armed.
   package var earliest: Int64? { heap.earliest }
 
   /// Arms a deadline, and returns its key.

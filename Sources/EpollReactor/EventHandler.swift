@@ -14,7 +14,7 @@ package protocol EventHandler: ReactorActor {
   func deadlineReached(_ tag: DeadlineTag)
   /// The reactor shuts down: abort, and fail all operations with `.reactorShutDown`.
   func reactorShutDown()
-  /// The operations that wait, as text for people; `nil` if there are none, or if the handler does not say.
+  /// The operations that wait, as text for people; `nil` if no operation waits, or if the handler does not say.
   var waitingOperations: String? { get }
 }
 

@@ -14,7 +14,7 @@ extension EventLoop {
 
   static var millisecond: Int64 { 1_000_000 }
 
-  /// How long to wait for the next deadline, in nanoseconds; -1 if there is none.
+  /// How long to wait for the next deadline, in nanoseconds; -1 if no deadline is armed.
   func waitForNextDeadline() -> Int64 {
     guard manualTime.load(ordering: .relaxed) < 0 else {
       idleInManualTime?()

@@ -11,7 +11,7 @@
 // - close(2) removes a descriptor from epoll by itself unless it was duplicated. So an adopted socket, of which another process may
 //   have a duplicate, is removed before (`closeDescriptor`).
 // - EPOLLHUP and EPOLLERR are reported even if they were not asked for, but edge-triggered, so only once: they cause no busy loop.
-// - epoll_wait counts milliseconds. Deadlines are rounded up, so none is early. If the next deadline is less than a millisecond away,
+// - epoll_wait counts milliseconds. Deadlines are rounded up: they are never early. If the next deadline is less than a millisecond away,
 //   `Epoll.wait` calls epoll_pwait2 instead, which counts nanoseconds. A deadline of 100 us then fires after 160 us, not after 1.1 ms.
 //   Longer waits stay rounded, so that one wait serves several deadlines that are close together.
 // - Waking by eventfd costs two system calls (the write, and the wait that it ends), so it is done only

@@ -11,8 +11,8 @@
 // - An element is either taken or taken back, because one atomic variable holds the state. So it is handed out once: to the loop, or
 //   to a later read.
 // - Elements are taken in their order.
-// - No element is taken while a call that was made earlier waits in the reactor's queue, because that call may want the bytes. When
-//   a call begins that leaves the bytes alone, it says so (`callLeavesElements`). After any other call the loop makes a read again.
+// - No element is taken while a call that was made earlier waits in the reactor's queue, because that call may want the bytes. A
+//   call that does not touch the bytes says so when it begins (`callLeavesElements`). After any other call the loop makes a read again.
 
 internal import Synchronization
 
@@ -23,7 +23,8 @@ internal import Synchronization
   private let executor: ReactorExecutor
   /// The number of elements that were taken; -1 after they were taken back.
   private let taken = Atomic<Int>(0)
-  /// The calls of the domain that have begun and left the elements alone. All that were queued must be among them.
+  /// The number of calls of the domain that have begun, when the last call said that it does not touch the elements. The loop may take
+  /// an element only if no other call was queued.
   private let callsBegun: Atomic<UInt32>
 
   /// Offers elements. Called in the socket's isolation.
@@ -43,7 +44,7 @@ internal import Synchronization
 
   /// Takes the next element. Safe to call from any thread.
   ///
-  /// - Returns: Its index; `nil` if there is none, or if the loop must make a read.
+  /// - Returns: Its index; `nil` if no element is left, or if the loop must make a read.
   @usableFromInline package func take() -> Int? {
     let index = taken.load(ordering: .relaxed)
     guard index >= 0, index < ends.count,
@@ -53,7 +54,7 @@ internal import Synchronization
       ? index : nil
   }
 
-  /// Notes that the running call, and so every call before it, leaves the elements alone. Called in the socket's isolation.
+  /// Notes that the running call, and so every call before it, does not touch the elements. Called in the socket's isolation.
   package func callLeavesElements() { callsBegun.store(executor.admission.callsBegun, ordering: .relaxed) }
 
   /// Takes back the elements that were not taken. Called in the socket's isolation, once.
@@ -71,7 +72,7 @@ internal import Synchronization
 /// Elements are copied in vain at most once for each that was taken, plus one. A loop that takes turns with other reads soon looks
 /// ahead only at every other one of its own.
 package struct LookaheadLimit: Equatable {
-  /// The largest limit. A loop on the reactor takes so many elements without a pause for other sockets.
+  /// The largest limit. A loop on the reactor takes that many elements without a pause for other sockets.
   package static let most = 64
 
   private var count: UInt8

@@ -91,7 +91,7 @@ extension EventLoop {
     }
   }
 
-  /// When the next deadline of a socket of this loop comes; `nil` if there is none.
+  /// When the next deadline of a socket of this loop comes; `nil` if no deadline is armed.
   package var nextDeadline: Int64? { deadlines.earliest }
 
   /// What waits on the sockets of this loop, a line for each handler with operations.

@@ -1,7 +1,7 @@
 package import SocketSystem
 
-// What a reactor offers to all of its sockets alike: its clock, the number of its iteration, and memory to receive and send with.
-// A socket reaches it through `Registration.reactor`. What belongs to one socket is in its `Registration`.
+// The services of a reactor that all of its sockets share: the clock, the number of the iteration, and memory to receive and send
+// with. A socket reaches them through `Registration.reactor`. The state of a single socket is in its `Registration`.
 //
 // A small wrapper that holds the loop would be clearer. But each use would retain the loop, which was measured at 5 percent of the
 // instructions of an echo. For the same reason every operation reads the iteration from its

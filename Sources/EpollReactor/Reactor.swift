@@ -15,7 +15,7 @@ package import SocketSystem
 /// Such a task must not block, because nothing else runs on the reactor meanwhile (``metrics`` shows it). The preference also
 /// applies to the default actors that the task calls (SE-0417).
 ///
-/// A reactor lives as long as a socket, a task or your code refers to it. Its thread ends with it.
+/// A reactor lives as long as a socket, a task or your code refers to it. When its last reference is dropped, its thread ends.
 public final class Reactor: TaskExecutor {
   /// The state that the reactor's thread works on.
   package let loop: EventLoop
@@ -44,8 +44,8 @@ public final class Reactor: TaskExecutor {
   /// - Parameters:
   ///   - manualTime: Whether deadlines fire only when `advance(by:)` is called.
   ///   - isShared: Whether `shutdown()` does nothing.
-  ///   - driver: What runs the loop instead of a thread.
-  ///   - system: What answers the system calls of the reactor's thread in place of the kernel; `nil` for the kernel. Not with a driver.
+  ///   - driver: The driver that runs the loop in place of a thread.
+  ///   - system: Answers the system calls of the reactor's thread in place of the kernel; `nil` for the kernel. Not with a driver.
   package init(
     manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil,
     system: SimulatedDescriptors.Place? = nil

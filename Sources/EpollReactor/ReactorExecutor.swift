@@ -9,8 +9,7 @@ internal import Synchronization
 ///
 /// A socket's executor is its `Registration`, so that a connection needs one object less. No other class inherits from this one.
 public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): all properties are constants, and those that change are atomic. What `Registration` adds is
-  // explained there.
+  // SAFETY (@unchecked Sendable): all properties are constants or atomic. `Registration` explains the properties that it adds.
 
   /// The reactor whose thread runs the jobs.
   public final let reactor: Reactor
@@ -20,7 +19,7 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   /// Decides which call of this domain may begin.
   final let admission = AdmissionOrder()
 
-  /// The handler task of the actor of this domain; 0 if there is none. See `ReactorActor.markHandlerTask`.
+  /// The handler task of the actor of this domain; 0 if the actor has no handler task. See `ReactorActor.markHandlerTask`.
   private final let handlerTask = Atomic<UInt>(0)
 
   /// Creates a new isolation domain.
@@ -43,7 +42,9 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   /// From now on, jobs of this domain may run for long. Safe to call from any thread.
   package final func willRunUserCode() { runsUserCode.store(true, ordering: .relaxed) }
 
-  /// The executor in the form that the runtime needs. The one of the protocol asks for the object's class at each call.
+  /// Returns the executor in the form that the runtime needs. The protocol's own method would ask for the object's class at each call.
+  ///
+  /// - Returns: The executor.
   public final func asUnownedSerialExecutor() -> UnownedSerialExecutor {
     // SAFETY: whoever uses the result holds the executor, as the protocol demands.
     unsafe UnownedSerialExecutor(ordinary: self)

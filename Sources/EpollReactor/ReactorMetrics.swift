@@ -2,7 +2,7 @@ internal import SocketSystem
 internal import Synchronization
 
 extension Reactor {
-  /// What a reactor has done, and whether something blocks it.
+  /// Counters of a reactor, and durations that show whether something blocks it.
   public struct Metrics: Sendable, Hashable {
     /// The number of jobs, calls and events that ran since the reactor was created.
     public var jobs: Int
@@ -50,7 +50,7 @@ final class MetricsRecorder: Sendable {
 
   /// When the current iteration began; 0 while the loop waits.
   var iterationBegan: Int64 { iterationStart.load(ordering: .relaxed) }
-  /// When the last job or event ended; if none has ended in this iteration, when the iteration began.
+  /// When the last job or event of this iteration ended; until the first one ends, when the iteration began.
   var lastTime: Int64 { jobStart.load(ordering: .relaxed) }
 
   /// Jobs were taken from the queue.

@@ -6,8 +6,7 @@ internal import Synchronization
 /// It is also the isolation domain of the socket's actor. An actor with several descriptors has a registration for each, and the
 /// domain of one of them or of its own.
 ///
-/// What the reactor offers to all of its sockets alike, the clock and the memory to receive and send with, is in
-/// `Reactor+Services.swift`.
+/// `Reactor+Services.swift` has the services that all sockets of a reactor share: the clock, and the memory to receive and send with.
 ///
 /// The registration owns the descriptor, and the actor does not, because an actor's `deinit` runs on any thread. The descriptor
 /// must be closed on the reactor's thread: otherwise an event that was fetched before could reach a new descriptor with the same
@@ -118,7 +117,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// - Parameters:
   ///   - descriptor: The descriptor, which is closed when the registration leaves.
   ///   - readableOnly: Whether the handler hears nothing about writing, as a listener.
-  /// - Throws: What epoll_ctl reports, after closing the descriptor.
+  /// - Throws: The error of epoll_ctl, after closing the descriptor.
   package func attach(_ descriptor: consuming OwnedDescriptor, readableOnly: Bool = false) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
@@ -127,10 +126,11 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     storedDescriptor = consume descriptor
   }
 
-  /// Takes over the descriptor of another registration, which then leaves: epoll_ctl(2). What is ready now is reported again.
+  /// Takes over the descriptor of another registration, which then leaves: epoll_ctl(2). Events that are ready now are reported
+  /// again.
   ///
   /// - Parameter other: A registration on the same reactor, with a descriptor.
-  /// - Throws: What epoll_ctl reports. Then nothing has changed.
+  /// - Throws: The error of epoll_ctl. Then nothing has changed.
   package func takeDescriptor(of other: Registration) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot, let number = other.socket?.number else {
@@ -246,7 +246,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// The identity of the handler; `nil` if it is gone.
   var handlerID: ObjectIdentifier? { handler.map { ObjectIdentifier($0) } }
 
-  /// The operations that wait in the handler's queues, as text; `nil` if there are none.
+  /// The operations that wait in the handler's queues, as text; `nil` if no operation waits.
   var waiting: String? { handler?.assumeIsolated { $0.waitingOperations } }
 
   /// Tells the handler that the reactor shuts down.

@@ -26,14 +26,14 @@
 //  7. The handle of a task is the same in all jobs of the task, and differs from the handle of every other task that lives. Relied
 //     on by: `CurrentTask.number`.
 //
-// There is a second implementation behind the same functions: -D ACTORSOCKETS_PLAIN relies on none of these statements. The kept
+// There is a second implementation behind the same functions: -D ACTORSOCKETS_PLAIN does not rely on these statements. The kept
 // job runs on the executor that it was enqueued for, and the call returns to its actor with another job, which runs directly behind
 // it (`EventLoop.letReturn`). That is one more job for each suspension. Events reach their actor through `assumeIsolated`, and a
 // task is told from others by its hash.
 //
 // Invariants:
 // - Everything happens on the reactor's thread: making, suspending, keeping, resuming. If the runtime runs a part of
-//   a call on another thread before the call suspends, the job comes to the reactor's thread through the queue.
+//   a call on another thread before the call suspends, the job gets to the reactor's thread through the queue.
 // - A suspended call is resumed once. A second `resume` does nothing. Dropping a suspended call is a bug that debug builds trap on.
 // - `resume` may come at any time after the making, also before the call has suspended. The code that resumes the call must know of
 //   it before the first `await`, because the runtime may suspend a task at every hop, even at one to the same executor.
@@ -46,7 +46,7 @@ internal import SocketSystem
   // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
   private nonisolated(unsafe) var job: KeptJob?
   private nonisolated(unsafe) var isResumed = false
-  /// What the task prefers, if that is known.
+  /// The executor preference of the task; `nil` if it is not known.
   private nonisolated let preference: TaskPreference?
   /// Keeps the optimiser from seeing that `suspend` does nothing.
   private var hasSuspended = false
@@ -219,8 +219,8 @@ extension ReactorActor {
   /// - Parameters:
   ///   - argument: The argument of the function. A function that captures nothing needs no memory of its own.
   ///   - body: The function.
-  /// - Returns: What the function returns.
-  /// - Throws: What the function throws.
+  /// - Returns: The result of the function.
+  /// - Throws: The error of the function.
   @inlinable @inline(__always)
   package nonisolated func callWithoutHop<Argument: Sendable, Result: Sendable>(
     _ argument: Argument, _ body: @escaping @Sendable (isolated Self, Argument) throws -> Result

@@ -1,7 +1,7 @@
-// Where handlers run that do not run on a reactor: on Swift's pool of threads, with many jobs per wake-up.
+// Runs handlers that do not run on a reactor: on Swift's pool of threads, with many jobs per wake-up.
 //
-// If the runtime does this alone, each step between a reactor and the pool costs a futex(2) and a change of threads: a job
-// wakes a thread of the pool, which runs it and sleeps again, and the call that the job makes wakes the reactor. Here, jobs are
+// Without this code, each step between a reactor and the pool would cost a futex(2) and a change of threads: a job would wake a
+// thread of the pool, which would run it and sleep again, and the call that the job makes would wake the reactor. Here, jobs are
 // handed over together and run by workers. A worker is a task of the pool that runs one job after another, all within one job
 // of the runtime.
 //
@@ -15,8 +15,8 @@
 //
 // Invariants:
 // - Jobs are taken in the order in which they were handed over, each once.
-// - While jobs wait, no worker is idle unless another one is on its way: adding jobs wakes one worker if none is on its way,
-//   and that worker wakes the next one when it has taken its first job.
+// - While jobs wait, no worker is idle unless another one is on its way: adding jobs wakes one worker unless one is already on
+//   its way, and that worker wakes the next one when it has taken its first job.
 // - A worker gives its thread back after 64 jobs, or after the first job that ends more than a millisecond after the worker
 //   began. It continues when Swift's pool schedules it again.
 // - No other code is called while the lock is held.
@@ -137,7 +137,7 @@ public final class WorkerPool: TaskExecutor {
     }
   }
 
-  /// Runs jobs until none is left, or until this worker has used up its share.
+  /// Runs jobs until no job is left, or until this worker has used up its share.
   ///
   /// - Parameter wasWoken: Whether this worker is the one on its way.
   /// - Returns: Whether the share was used up.

@@ -5,10 +5,11 @@ package import SocketSystem
 // result is returned as it is. A source rule checks that no call is forgotten.
 //
 // A connection has one for its socket, and a layer above the connection has another one. They share a recorder:
-// - The bytes are recorded by the uppermost one. A transport records none after its stream has begun to carry a layer
+// - The uppermost one records the bytes. A transport records no bytes after its stream has begun to carry a layer
 //   (`beginCarrying`), because from then on these are the layer's bytes: ciphertext. Only bytes that were moved are recorded.
-// - So is the end of each direction. Bytes that the layer has received may still wait for a read when the socket's end is found.
-// - The end of the connection is recorded by the one of the socket, which alone knows whether it was reset. No bytes follow it.
+// - The uppermost one also records the end of each direction. Bytes that the layer has received may still wait for a read when the
+//   socket's end is found.
+// - The one of the socket records the end of the connection, because no other one knows whether it was reset. No bytes follow it.
 
 /// Records a stream in a capture.
 package final class CapturingTransport: StreamTransport {
@@ -51,7 +52,7 @@ package final class CapturingTransport: StreamTransport {
     }
   }
 
-  // MARK: What is recorded
+  // MARK: Recording
 
   package func streamIsUp() {
     if socket != nil { recorder.begin() }
@@ -158,7 +159,7 @@ package final class CapturingTransport: StreamTransport {
     if resetting { recorder.reset(by: .local) } else { recorder.finished(by: .local) }
   }
 
-  // MARK: What is only passed on
+  // MARK: Passing on
 
   package var isReadable: Bool { base.isReadable }
   package func tryAnyway() { base.tryAnyway() }

@@ -14,8 +14,8 @@ internal import SocketSystem
 /// read everything, passwords included. Only the file's owner may read it.
 ///
 /// A thread of its own writes the file, so a slow disk delays no connection. If the disk is too slow or fails, whole packets are
-/// missing in the file, never bytes on the connection: see ``droppedPackets``. Dropping the last reference writes what remains and
-/// closes the file, too, but nothing waits for that. Connections and their configurations have references.
+/// missing in the file, never bytes on the connection: see ``droppedPackets``. Connections and their configurations hold references
+/// to the capture. Dropping the last reference also writes what remains and closes the file, but nothing waits for that.
 public final class PacketCapture: Sendable {
   private let file: BackgroundFile
   private let path: String
@@ -64,14 +64,16 @@ public final class PacketCapture: Sendable {
   /// Whether the file has reached its largest size. Nothing more is recorded then.
   public var hasReachedMaximumSize: Bool { file.report.hasReachedFileSize }
 
-  /// The first error of write(2), for example because the disk is full. Nothing more is recorded then. `nil` if there was none.
+  /// The first error of write(2), for example because the disk is full. Nothing more is recorded then. `nil` if no
+  /// write has failed.
   public var error: SocketError? { file.report.failure.map { Self.error($0, path) } }
 
   /// Ends recording, waits until everything is written, and closes the file: close(2).
   ///
-  /// What connections carry afterwards is not recorded, and not counted.
+  /// Bytes that connections carry afterwards are neither recorded nor counted.
   ///
-  /// *Cancellation* only stops the wait and throws `CancellationError`.
+  /// *Cancellation* only stops the wait and throws `CancellationError`. *Ordering*: the file has the packets that were recorded before
+  /// the call, except those that were dropped.
   ///
   /// - Throws: ``SocketError``: the ``error``, if there is one.
   public func finish() async throws {

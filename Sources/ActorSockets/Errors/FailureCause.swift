@@ -73,7 +73,7 @@ struct FailureCause: Equatable {
     }
   }
 
-  /// The kernel had to choose a port and found none free. It reports EADDRINUSE from bind(2) and EADDRNOTAVAIL from connect(2):
+  /// The kernel had to choose a port, and no port was free. It reports EADDRINUSE from bind(2) and EADDRNOTAVAIL from connect(2):
   /// ip(7), ip_local_port_range.
   private static var noPort: String { "no local port is free (net.ipv4.ip_local_port_range)" }
 

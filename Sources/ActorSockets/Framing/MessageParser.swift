@@ -39,7 +39,7 @@ public protocol MessageParser<Message>: Sendable {
   mutating func parse(_ bytes: Span<UInt8>) throws -> ParseResult<Message>
 }
 
-/// What a parser has found in the bytes of a stream.
+/// The result of a parser that has looked at the bytes of a stream.
 public enum ParseResult<Message> {
   /// A complete message.
   ///
@@ -49,11 +49,11 @@ public enum ParseResult<Message> {
 
   /// A part of a message.
   ///
-  /// `missing` is the smallest number of bytes that must arrive before it makes sense to call the parser again, at least 1. If the
-  /// message would then be longer than the maximum length, the read fails with `.limitExceeded` at once. It counts from the bytes
-  /// shown. A number that is too small costs a call; one that is too large delays the message, or makes it `.endOfStream`.
+  /// `missing` is the smallest number of further bytes, beyond those shown, after which the parser can find out more; at least 1. If the
+  /// message would then be longer than the maximum length, the read fails with `.limitExceeded` at once. A number that is too small
+  /// costs a call. A number that is too large delays the message, or makes the read throw `.endOfStream`.
   ///
-  /// `consumed` is the number of bytes shown in this call that the parser has noted in its state. They are not shown again. With 0,
+  /// `consumed` is the number of shown bytes whose contents the parser has stored in its state. They are not shown again. With 0,
   /// the next call shows all bytes again. A closure has no state, so it consumes nothing.
   case incomplete(missing: Int = 1, consumed: Int = 0)
 }

@@ -38,7 +38,7 @@ package final class ErasedParser: Sendable {
   ///   - bytes: All bytes that have arrived, from the first byte of the first message.
   ///   - batch: The limits of a batch; `nil` for one message.
   ///   - state: The state of an incomplete first message; `nil` if no call has seen its bytes.
-  /// - Returns: The messages, or why there are none.
+  /// - Returns: The messages, or why no message was found.
   func parse(_ bytes: Span<UInt8>, _ batch: BatchLimits?, _ state: AnyObject?) -> ParseOutcome {
     run(bytes, batch, state)
   }

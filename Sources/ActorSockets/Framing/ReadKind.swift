@@ -37,7 +37,7 @@ package enum ReadOutcome: Sendable {
 }
 
 extension ReadOutcome {
-  /// What the read uses up of a connection's share.
+  /// The operations that the read uses up of a connection's share.
   var cost: Int {
     switch self {
     case .messages(let messages): Self.cost(ofBatch: messages.count)
@@ -46,7 +46,7 @@ extension ReadOutcome {
     }
   }
 
-  /// What a batch uses up of a connection's share: a line in a batch counts a sixteenth of a line that is read alone.
+  /// The operations that a batch uses up of a connection's share. A line of a batch costs a sixteenth of a line that has its own read.
   static func cost(ofBatch count: Int) -> Int { (count + 15) / 16 }
 }
 

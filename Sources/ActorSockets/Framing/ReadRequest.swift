@@ -6,7 +6,7 @@
 /// let name = connection.enqueueRead(.until(.zero))
 /// ```
 ///
-/// For protocols that none of the built-in requests describes, ``parsing(maximumLength:_:)`` takes a parser.
+/// If no built-in request describes the messages of your protocol, pass a parser to ``parsing(maximumLength:_:)``.
 public struct ReadRequest<Value: Sendable>: Sendable {
   let kind: ReadKind
   let convert: @Sendable (ReadOutcome) throws -> Value

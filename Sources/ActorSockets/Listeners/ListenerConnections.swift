@@ -9,7 +9,7 @@ extension TCPListener {
   /// ```
   public nonisolated var connections: Connections { connections() }
 
-  /// The connections: see ``connections``.
+  /// Returns the connections, one for each iteration of a `for` loop: see ``connections``.
   ///
   /// - Parameter timeout: The longest time to wait for each connection. When it expires, the loop throws `.timedOut`. A new loop
   ///   continues with the next connection. `nil` means no limit.
@@ -27,7 +27,7 @@ extension StreamListener {
   /// ```
   public nonisolated var connections: ListenerConnections<Self> { connections() }
 
-  /// The connections: see ``connections``.
+  /// Returns the connections, one for each iteration of a `for` loop: see ``connections``.
   ///
   /// - Parameter timeout: The longest time to wait for each connection. When it expires, the loop throws `.timedOut`. A new loop
   ///   continues with the next connection. `nil` means no limit.

@@ -166,7 +166,7 @@ extension ByteStream {
   }
 }
 
-/// What a call of `serve` asks for.
+/// The arguments of a call of `serve`.
 public struct _ServeRequest<Connection: ByteStream>: Sendable {
   // The struct is public because `StreamListener` has it in a requirement, and underscored because users have no use for it.
 

@@ -4,7 +4,7 @@ public struct ObservedHandshake: Hashable, Sendable, CustomStringConvertible {
   public let version: String
   /// The registered name of the cipher suite, for example `TLS_AES_256_GCM_SHA384`.
   public let cipherSuite: String
-  /// The application protocol that was negotiated (ALPN); `nil` if there is none.
+  /// The application protocol that was negotiated (ALPN); `nil` if no protocol was negotiated.
   public let applicationProtocol: String?
   /// Whether an earlier session was resumed.
   public let isResumed: Bool

@@ -17,24 +17,24 @@ public import SocketSystem
 /// For each connection, the observer receives either one call of ``connectFailed(_:_:)``, or one call of ``connected(_:)`` or
 /// ``accepted(_:)`` and later one of ``closed(_:_:)``. So a counter that the first call increases is always decreased again.
 public protocol ReactorObserver: Sendable {
-  /// A connection that this process opened is established, or a connection was adopted.
+  /// Called when a connection that this process opened is established, or when a connection was adopted.
   ///
   /// - Parameter connection: The connection.
   func connected(_ connection: ObservedConnection)
 
-  /// A listener accepted a connection. Behind a load balancer, this is called when the header has arrived.
+  /// Called when a listener has accepted a connection; behind a load balancer, when the header has arrived.
   ///
-  /// The connection.
+  /// - Parameter connection: The connection.
   func accepted(_ connection: ObservedConnection)
 
-  /// Connecting failed for good, or an accepted connection did not begin with a valid PROXY header.
+  /// Called when connecting has failed for good, or an accepted connection did not begin with a valid PROXY header.
   ///
   /// - Parameters:
   ///   - connection: The connection.
   ///   - error: The reason; `.closed` if it was closed, cancelled or dropped before it was established.
   func connectFailed(_ connection: ObservedConnection, _ error: SocketError)
 
-  /// A try to connect has failed, and connecting will be tried again: see ``TCPConnection/Configuration/retry``.
+  /// Called when a try to connect has failed, and another one will follow: see ``TCPConnection/Configuration/retry``.
   ///
   /// - Parameters:
   ///   - connection: The connection.
@@ -42,40 +42,42 @@ public protocol ReactorObserver: Sendable {
   ///   - delay: The delay before the next try.
   func connectWillRetry(_ connection: ObservedConnection, _ error: SocketError, after delay: Duration)
 
-  /// A connection has ended.
+  /// Called when a connection has ended.
   ///
   /// - Parameters:
   ///   - connection: The connection.
   ///   - report: How it ended. If the last reference was dropped, the reason is `.local`.
   func closed(_ connection: ObservedConnection, _ report: CloseReport)
 
-  /// A handshake on a connection is done, and the connection is encrypted from now on. Called before operations on it resume.
+  /// Called when a handshake on a connection is done, before operations on it resume. The connection is encrypted from now on.
   ///
   /// It is not called for handshakes over other kinds of streams.
   ///
   /// - Parameters:
   ///   - connection: The connection that is encrypted. Its number is the same as in the other calls.
-  ///   - handshake: What was negotiated.
+  ///   - handshake: The result of the handshake.
   func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake)
 
-  /// A handshake on a connection has failed, and the connection closes.
+  /// Called when a handshake on a connection has failed. The connection closes.
   ///
   /// - Parameters:
   ///   - connection: The connection.
   ///   - error: The error that the operations throw.
   func handshakeFailed(_ connection: ObservedConnection, _ error: any Error)
 
-  /// The handler of an accepted connection has thrown an error. Its connection is aborted, unless it has ended already; so this call
-  /// may come before or after ``closed(_:_:)``. It is not called for failed handshakes, nor for handlers that were cancelled because
-  /// a drain was over. The observer that is set at that time receives the call.
+  /// Called when the handler of an accepted connection has thrown an error.
+  ///
+  /// The connection is aborted, unless it has ended already; so this call may come before or after ``closed(_:_:)``. It is not made for
+  /// failed handshakes, nor for handlers that were cancelled because a drain was over. The observer that is set at that time receives the
+  /// call.
   ///
   /// - Parameters:
   ///   - connection: The connection.
-  ///   - error: What the handler has thrown.
+  ///   - error: The error that the handler has thrown.
   func handlerFailed(_ connection: ObservedConnection, _ error: any Error)
 
-  /// The kernel has dropped datagrams of an endpoint, because the program received them too slowly. The endpoint checks this
-  /// when a receive returns a full batch, and when the endpoint is closed.
+  /// Called when the kernel has dropped datagrams of an endpoint, because the program received them too slowly. The endpoint checks
+  /// this when a receive returns a full batch, and when the endpoint is closed.
   ///
   /// - Parameters:
   ///   - count: The number of datagrams dropped since the last call.
@@ -86,8 +88,8 @@ public protocol ReactorObserver: Sendable {
   /// milliseconds by default.
   var lagThreshold: Duration { get }
 
-  /// An iteration of the loop took long. A socket that became ready in it waited up to this long. Called when the iteration is
-  /// over.
+  /// Called when an iteration of the loop has taken long, after its end. A socket that became ready in the iteration waited up to this
+  /// long.
   ///
   /// - Parameter lag: The duration of the iteration.
   func lagged(_ lag: Duration)
@@ -160,7 +162,7 @@ private final class ObserverHook: ReactorHook {
   func lagged(_ nanoseconds: Int64) { observer.lagged(.nanoseconds(nanoseconds)) }
 }
 
-/// What an observed connection keeps for its observer.
+/// The state that an observed connection keeps for its observer.
 package final class Observation: Sendable {
   private let observer: any ReactorObserver
   private let id: UInt64

@@ -8,8 +8,8 @@ internal import SocketSystem
 /// let connection = try await TCPConnection.connect(to: .host("example.com", port: 80), configuration: configuration)
 /// ```
 ///
-/// The proxy looks up the name that is connected to, so no name server of this machine learns it. Addresses of the proxy itself are
-/// looked up and tried as for any connection.
+/// The proxy looks up the name of the server, so no name server of this machine learns it. The proxy's own name is looked up, and its
+/// addresses are tried, as for any connection.
 ///
 /// The conversation with the proxy is never encrypted, not even if the connection is encrypted later. Anyone on the network path to the
 /// proxy can read the name and the password.
@@ -54,7 +54,7 @@ public struct Proxy: Hashable, Sendable, CustomStringConvertible, CustomReflecta
     Proxy(kind: .socks5, endpoint: endpoint, credentials: credentials)
   }
 
-  /// Returns an HTTP proxy that is asked by CONNECT: RFC 9110, section 9.3.6.
+  /// Returns an HTTP proxy that connects by the method CONNECT: RFC 9110, section 9.3.6.
   ///
   /// - Parameters:
   ///   - endpoint: Where the proxy listens.
@@ -73,7 +73,7 @@ public struct Proxy: Hashable, Sendable, CustomStringConvertible, CustomReflecta
 extension Proxy {
   /// Returns the conversation that asks the proxy to connect.
   ///
-  /// - Parameter endpoint: What the proxy is to connect to.
+  /// - Parameter endpoint: The endpoint that the proxy connects to.
   /// - Returns: The conversation.
   /// - Throws: `.invalidArgument` if the proxy cannot be asked for it, or the credentials cannot be sent.
   func preamble(to endpoint: Endpoint) throws(SocketError) -> any Preamble {
@@ -85,7 +85,7 @@ extension Proxy {
   }
 }
 
-/// What a proxy is to connect to.
+/// The target of a proxy: the address or the name that it connects to.
 struct ProxyTarget {
   enum Host {
     case address(IPAddress)

@@ -3,7 +3,7 @@ internal import SocketSystem
 // Reads a PROXY header. Every prefix of a valid header is `.incomplete`, and no byte after it is looked at.
 
 extension ProxyHeader {
-  /// What the beginning of a stream is.
+  /// How a stream begins.
   enum Beginning: Equatable {
     /// It may become a header.
     case incomplete
@@ -22,10 +22,10 @@ extension ProxyHeader {
   /// Reads the beginning of a stream.
   ///
   /// - Parameters:
-  ///   - bytes: What has arrived.
+  ///   - bytes: The bytes that have arrived.
   ///   - limit: The most bytes that a header of version 2 may have.
-  /// - Returns: What it is.
-  /// - Throws: What is wrong with the header.
+  /// - Returns: How the stream begins.
+  /// - Throws: The reason why the header is not valid.
   static func beginning(of bytes: [UInt8], limit: Int) throws(Fault) -> Beginning {
     if bytes.starts(with: signature) { return try binary(bytes, limit) }
     if bytes.starts(with: word) { return try text(bytes) }

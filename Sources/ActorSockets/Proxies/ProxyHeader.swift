@@ -41,7 +41,7 @@ public struct ProxyHeader: Hashable, Sendable {
       public static let padding = Kind(rawValue: 0x04)
       /// A number that the balancer gave the connection, for logs: PP2_TYPE_UNIQUE_ID.
       public static let uniqueID = Kind(rawValue: 0x05)
-      /// What the balancer knows of the client's TLS connection: PP2_TYPE_SSL. The value is in the form of the specification.
+      /// Information about the client's TLS connection: PP2_TYPE_SSL. The value has the form of the specification.
       public static let tls = Kind(rawValue: 0x20)
       /// The name of a network namespace: PP2_TYPE_NETNS.
       public static let networkNamespace = Kind(rawValue: 0x30)
@@ -70,9 +70,9 @@ public struct ProxyHeader: Hashable, Sendable {
   public var source: SocketAddress?
   /// The address that the client connected to. `nil` if the header contains none.
   public var destination: SocketAddress?
-  /// The fields, in their order. Version 1 has none. Fields of a received header contain neither its checksum nor padding.
+  /// The fields, in their order. A header of version 1 has no fields. Fields of a received header contain neither its checksum nor padding.
   public var fields: [Field]
-  /// Whether the header has a checksum, which the receiver verifies. Version 1 has none.
+  /// Whether the header has a checksum, which the receiver verifies. A header of version 1 has no checksum.
   public var hasChecksum: Bool
 
   /// Creates a header.

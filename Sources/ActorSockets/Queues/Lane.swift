@@ -1,10 +1,10 @@
-// What the queues of a stream and of a datagram endpoint have in common: how their operations are carried out.
+// How operations are carried out: the code that the queues of a stream and of a datagram endpoint share.
 //
 // A lane is a queue, which decides, and the state of the code that carries out what it says (the pump). The two directions of a
 // stream are lanes, and so are the receives and the sends of a datagram endpoint.
 //
 // Invariants:
-// - A pump runs once at a time. What is admitted from within it, by a closure of the user's, is carried out by the pump that runs.
+// - A pump runs once at a time. If a closure of the user's, called by the pump, admits an operation, that pump carries it out.
 // - In one iteration of the loop a direction of a stream carries out one share; sends of datagrams have one for each pump. A lane
 //   that has used its share up asks for another one, behind the others. Reads and writes that only fail use nothing of a share.
 // - `isImmediate` and `hasProgress` are those of the first operation.

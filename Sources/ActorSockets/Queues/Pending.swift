@@ -13,6 +13,8 @@ public struct Pending<Value: Sendable>: Sendable {
   ///
   /// *Cancellation*: cancelling a task that waits here cancels the operation, like ``cancel()``, and throws
   /// `CancellationError`. A cancelled read leaves its bytes for the next one.
+  ///
+  /// *Ordering*: waiting has no place among the operations.
   public var value: Value {
     get async throws { try await outcome.value() }
   }

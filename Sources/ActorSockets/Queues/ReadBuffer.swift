@@ -213,12 +213,12 @@ extension ReadBuffer {
   /// The number of bytes in which frames are looked for. More would keep much memory twice.
   static var farthestAhead: Int { 65_536 }
 
-  /// Finds the frames at the front of the buffer, and takes none. Parsers are not called here.
+  /// Finds the frames at the front of the buffer, and leaves them there. Parsers are not called here.
   ///
   /// - Parameters:
   ///   - kind: The kind of the frames.
   ///   - limit: The largest number of frames.
-  /// - Returns: The frames; `nil` if there are none.
+  /// - Returns: The frames; `nil` if no whole frame is there.
   func frames(_ kind: ReadKind, atMost limit: Int) -> Ahead? {
     switch kind {
     case .line: frames(kind, atMost: limit, ReadOutcome.lines) { $0.text($1) }
@@ -259,7 +259,7 @@ extension ReadBuffer {
 // MARK: - Frames
 
 extension ReadBuffer {
-  /// What is at the front of the buffer, for a read of something that has an end.
+  /// The front of the buffer, for a read of something that has an end.
   private enum Front {
     /// A complete frame: its length, and the bytes of it that the reader gets.
     case frame(length: Int, content: Range<Int>)
@@ -295,7 +295,7 @@ extension ReadBuffer {
     }
   }
 
-  /// Says what becomes of a read that lacks bytes: it waits, or it hears of the end of the stream.
+  /// Decides about a read that lacks bytes: it waits, or it gets the end of the stream.
   ///
   /// - Parameters:
   ///   - count: The number of bytes that are missing.

@@ -44,7 +44,7 @@ extension ReadQueue {
   ///   - consumed: The number of bytes that it used up, from the front of the buffer.
   ///   - seen: If it is not done: the number of bytes that it has seen. It borrows again when there are more.
   ///   - failed: Whether it failed. Then the enqueued reads behind it fail too.
-  /// - Returns: What the owner keeps with it, if it is done.
+  /// - Returns: The tag of the read if it is done; otherwise `nil`.
   mutating func endBorrow(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
     guard firstRead == .borrowing, let entry = entries.first, entry.id == id else { return nil }
     arrived.drop(consumed)

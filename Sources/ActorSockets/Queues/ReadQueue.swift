@@ -1,8 +1,8 @@
 internal import EpollReactor
 
 // The read queue, a pure machine. It serves TCP, TLS and in-memory streams. It never calls the kernel, reads a clock or suspends.
-// Bytes and reads go in. `step()` says what to do next; the owner calls it until it says `.idle`, or asks for bytes and there are
-// none to receive.
+// Bytes and reads go in. `step()` says what to do next; the owner calls it until it says `.idle`, or asks for bytes and
+// nothing can be received.
 //
 // State: the bytes that arrived (`arrived`), the reads in the order of their calls (`entries`), whether reads get outcomes at all
 // (`phase`), and how far the first read has come (`firstRead`).
@@ -37,7 +37,7 @@ internal import EpollReactor
 
 /// How far the first read of a queue has come. The reads behind it have not begun.
 enum FirstRead: CaseIterable {
-  /// It has not begun, or there is none.
+  /// It has not begun, or no read waits.
   case notBegun
   /// It has begun, and waits for bytes.
   case waiting
@@ -125,7 +125,7 @@ struct ReadQueue<Tag> {
   private var nextID: ID = 0
   /// An entry that has left, with its tag, for the next read: most streams have one read at a time.
   private var spare: Entry?
-  /// The elements at the front of the buffer that a loop may take; `nil` if there are none.
+  /// The elements at the front of the buffer that a loop may take; `nil` if a loop may take no element.
   var lookahead: Lookahead?
 
   /// The bytes that no read has taken.

@@ -1,6 +1,6 @@
 public import SocketSystem
 
-/// The signals that come to this process, as a sequence: signal(7), sigaction(2).
+/// The signals that this process gets, as a sequence: signal(7), sigaction(2).
 ///
 /// ```swift
 /// for await _ in try ProcessSignals([.hangup]) {
@@ -12,10 +12,9 @@ public import SocketSystem
 /// last of them is released, the previous handling is restored, unless other code has replaced it since. Several sequences and
 /// servers may name the same signal; each of them gets it.
 ///
-/// The signals are taken over with a handler, and not with signalfd(2). So it does not matter which threads exist already and
-/// which signals they block, if at least one thread does not block the signal. The main thread of a Swift program blocks none. A
-/// process that this program starts does not inherit the handler. A thread of its own delivers the signals, so they arrive however
-/// busy the reactors are.
+/// The signals are taken over with a handler, and not with signalfd(2). So threads that exist already may block a signal, as long as
+/// one thread does not block it. The main thread of a Swift program blocks no signals. A process that this program starts does not
+/// inherit the handler. A separate thread delivers the signals, so they arrive however busy the reactors are.
 ///
 /// To stop a server on a signal, use ``TCPListener/serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``.
 public struct ProcessSignals: AsyncSequence, Sendable {
@@ -32,8 +31,8 @@ public struct ProcessSignals: AsyncSequence, Sendable {
   /// At most 64 signals wait for the program to take them. Further ones are dropped, as the kernel drops a signal that arrives while
   /// the same signal is pending: signal(7).
   ///
-  /// *Ordering*: signals that arrive one after the other are delivered in that order, unless they
-  /// arrive so quickly that they are found together.
+  /// *Ordering*: signals are delivered in the order in which they arrive. Those that arrive within a moment may be delivered in another
+  /// order.
   ///
   /// - Parameter signals: The signals.
   /// - Throws: ``SocketError``: `.tooManyOpenFiles` if no descriptor is free for the first call in the process.
@@ -69,10 +68,14 @@ public struct ProcessSignals: AsyncSequence, Sendable {
     ///
     /// *Cancellation* ends the sequence, for all of its iterators. The signals stay taken over until all of them are released.
     ///
+    /// *Ordering* is that of ``ProcessSignals/init(_:)``.
+    ///
     /// - Returns: The signal; `nil` if the task is cancelled.
     public mutating func next() async -> ProcessSignal? { await next(isolation: #isolation) }
 
     /// Waits for the next signal, in the isolation of the caller.
+    ///
+    /// *Cancellation* and *Ordering* are those of ``next()``.
     ///
     /// - Parameter actor: The isolation.
     /// - Returns: The signal; `nil` if the task is cancelled.

@@ -3,7 +3,8 @@ internal import EpollReactor
 extension ByteStream {
   /// Waits until the peer has finished writing, whether or not everything has been read. Writing to the peer may continue.
   ///
-  /// Over TLS the end comes behind the bytes before it. The stream finds it as long as at most 64 KiB of them wait to be read.
+  /// Over TLS, the stream has to decrypt the bytes before the end to find it. It does so while at most 64 KiB wait to be read. So if
+  /// the peer has sent more, read the stream meanwhile.
   ///
   /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
   ///

@@ -1,11 +1,11 @@
-// Moving bytes out of a stream that nobody wants, and into a stream from an asynchronous sequence. Each is a loop of plain reads or
+// Dropping unwanted bytes of a stream, and writing bytes into a stream from an asynchronous sequence. Each is a loop of plain reads or
 // writes, one at a time: no bytes are collected beyond one chunk.
 
 extension ByteStream {
   /// Reads a number of bytes and drops them, without holding them in memory.
   ///
-  /// *Errors*: if the stream ends before, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` of it, and of a timeout, is
-  /// the number of bytes that were dropped.
+  /// *Errors*: if the stream ends first, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` of this error, and of a
+  /// timeout, is the number of bytes that were dropped.
   ///
   /// *Cancellation* ends the call. The bytes that were dropped before are lost, and the others stay.
   ///
@@ -36,7 +36,7 @@ extension ByteStream {
 
   /// Writes the chunks of an asynchronous sequence, each as one write.
   ///
-  /// The next chunk is requested when the last one has been sent, so a slow peer slows down the sequence. The writing side stays open.
+  /// The next chunk is requested when the previous one has been sent, so a slow peer slows down the sequence. The writing side stays open.
   ///
   /// *Cancellation* and timeouts end the call, and leave the write under way as ``write(_:timeout:progress:)`` describes.
   ///
@@ -56,6 +56,8 @@ extension ByteStream {
 
   /// Writes the texts of an asynchronous sequence as UTF-8, each as one write: see ``write(from:timeout:)-(Chunks,_)``. Nothing is
   /// written between two texts.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of that method.
   ///
   /// - Parameters:
   ///   - texts: The texts.
@@ -85,7 +87,7 @@ extension ByteStream {
 
   /// Writes the bytes of an asynchronous sequence, such as the bytes of a file, in chunks of 16 KiB.
   ///
-  /// The call waits until a chunk is full, or the sequence has ended. So for a sequence that pauses, use one of chunks:
+  /// The call waits until a chunk is full, or the sequence has ended. So if the sequence pauses, write a sequence of chunks instead:
   /// ``write(from:timeout:)-(Chunks,_)``. *Cancellation*, timeouts and *Ordering* are those of that method.
   ///
   /// - Parameters:

@@ -13,7 +13,7 @@ extension ByteStream {
   /// *Ordering*: the read takes its place in the queue of reads.
   ///
   /// - Parameters:
-  ///   - request: What to read.
+  ///   - request: The description of the read.
   ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   ///   - progress: Called as the bytes of a read of fixed length arrive.
   /// - Returns: The value that the request makes of the bytes.
@@ -29,7 +29,7 @@ extension ByteStream {
     return try request.convert(core.end(operation))
   }
 
-  /// Reads the bytes that have arrived, and waits for the first one if there are none: recv(2).
+  /// Reads the bytes that have arrived: recv(2). If no byte has arrived, waits for the first one.
   ///
   /// *Cancellation* and timeouts leave the bytes for the next read.
   ///
@@ -50,8 +50,12 @@ extension ByteStream {
 
   /// Reads a number of bytes.
   ///
-  /// The buffer grows as bytes arrive, so a large `length` takes no memory in advance. *Cancellation*, timeouts and `.endOfStream`,
-  /// which is thrown if the peer finishes too early, leave the bytes that had arrived for the next read.
+  /// The buffer grows as bytes arrive, so a large `length` takes no memory in advance.
+  ///
+  /// *Cancellation*, timeouts and `.endOfStream` leave the bytes that had arrived for the next read. `.endOfStream` is thrown if the
+  /// peer finishes before all bytes have arrived.
+  ///
+  /// *Ordering*: the read takes its place in the queue of reads.
   ///
   /// - Parameters:
   ///   - length: The number of bytes, at least 0. A read of 0 bytes succeeds when it is at the front of the queue.
@@ -70,6 +74,8 @@ extension ByteStream {
   /// *Cancellation*, timeouts, `.endOfStream` and `.limitExceeded` leave the bytes that had arrived for the next read.
   /// `.limitExceeded` is thrown if no delimiter ends within `maximumLength` bytes.
   ///
+  /// *Ordering*: the read takes its place in the queue of reads.
+  ///
   /// - Parameters:
   ///   - delimiter: The bytes that end the read.
   ///   - maximumLength: The largest number of bytes, including the delimiter. The default is 64 KiB.
@@ -84,6 +90,8 @@ extension ByteStream {
 
   /// Reads an integer that has the width of its type.
   ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``read(exactly:timeout:progress:)``.
+  ///
   /// - Parameters:
   ///   - type: The type of the integer.
   ///   - endianness: The order of its bytes.
@@ -96,7 +104,9 @@ extension ByteStream {
     try await read(.integer(type, endianness: endianness), timeout: timeout)
   }
 
-  /// Returns the bytes that have arrived and leaves them for the next read. Waits for the first byte if there are none.
+  /// Returns the bytes that have arrived, and leaves them for the next read. If no byte has arrived, waits for the first one.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``read(upTo:timeout:)``.
   ///
   /// - Parameters:
   ///   - limit: The largest number of bytes to return, at least 1. The default is 64 KiB.
@@ -109,9 +119,9 @@ extension ByteStream {
 
   /// Calls a closure with the bytes that have arrived, without copying them.
   ///
-  /// The closure runs in the stream's isolation as soon as there is at least one byte. It counts the bytes that it consumes. The
-  /// others stay for the next read. If the closure consumes nothing, its result is discarded, and it runs again once more bytes
-  /// have arrived.
+  /// The closure runs in the stream's isolation as soon as there is at least one byte. It sets `consumed` to the number of bytes that
+  /// it has used. The others stay for the next read. If the closure consumes nothing, its result is discarded, and it runs again once
+  /// more bytes have arrived.
   ///
   /// *Cancellation* and timeouts end the wait for more bytes, and leave all bytes for the next read.
   ///
@@ -135,8 +145,10 @@ extension ByteStream {
   /// Calls a closure with a parser's state and the bytes that have arrived, without copying them: see
   /// ``withBytes(upTo:timeout:_:)``.
   ///
-  /// The state moves to the stream for the call. It comes back with the closure's changes, also if the call throws. If the parser
+  /// The state moves to the stream for the call. It comes back with the closure's changes, even if the call throws. If the parser
   /// is a property of an actor, take it out of the property before the call and put it back afterwards.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of that method.
   ///
   /// - Parameters:
   ///   - state: The parser.
@@ -165,13 +177,13 @@ extension ByteStream {
 
   /// Puts a read in the queue without waiting for it.
   ///
-  /// *Ordering*: reads are carried out in the order of the calls, from any thread. If a read fails or is cancelled, the reads that
-  /// were enqueued behind it before then fail with `.precedingReadFailed`.
+  /// *Ordering*: reads are carried out in the order of the calls, from any thread. If a read fails or is cancelled, the enqueued reads
+  /// that wait behind it at that time fail with `.precedingReadFailed`.
   ///
   /// *Cancellation*: ``Pending/cancel()`` takes the read out of the queue.
   ///
   /// - Parameters:
-  ///   - request: What to read.
+  ///   - request: The description of the read.
   ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   public nonisolated func enqueueRead<Value: Sendable>(
@@ -205,6 +217,8 @@ extension ByteStream {
   /// If the read fails, the array does not change. If the array is a property of an actor, take it out of the property before the
   /// call and put it back afterwards.
   ///
+  /// *Cancellation*, timeouts and *Ordering* are those of that method.
+  ///
   /// - Parameters:
   ///   - bytes: The array to append to.
   ///   - limit: The largest number of bytes to read, at least 1. The default is 64 KiB.
@@ -222,7 +236,7 @@ extension ByteStream {
 
   /// Reads a number of bytes and appends them to an array: see ``read(exactly:timeout:progress:)``.
   ///
-  /// If the read fails, the array does not change.
+  /// If the read fails, the array does not change. *Cancellation*, timeouts and *Ordering* are those of that method.
   ///
   /// - Parameters:
   ///   - bytes: The array to append to.
@@ -238,7 +252,7 @@ extension ByteStream {
 
   /// Reads all bytes through a delimiter and appends them to an array: see ``read(until:maximumLength:timeout:)``.
   ///
-  /// If the read fails, the array does not change.
+  /// If the read fails, the array does not change. *Cancellation*, timeouts and *Ordering* are those of that method.
   ///
   /// - Parameters:
   ///   - bytes: The array to append to.

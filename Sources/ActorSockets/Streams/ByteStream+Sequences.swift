@@ -11,7 +11,7 @@ extension ByteStream {
   /// The lines of a text, without their endings: see ``lines(ending:maximumLength:timeout:)``.
   public nonisolated var lines: StreamSequence<String> { lines() }
 
-  /// The bytes in the order of their arrival, in arrays that are never empty. The sequence ends at the end of the stream.
+  /// Returns the bytes in the order of their arrival, in arrays that are never empty. The sequence ends at the end of the stream.
   ///
   /// - Parameter timeout: The longest time that each read may take; see ``Timeout``. `nil` means no limit.
   /// - Returns: The arrays.
@@ -19,7 +19,7 @@ extension ByteStream {
     StreamSequence(self, .upTo(65_536), timeout)
   }
 
-  /// The lines of a text, without their endings. The sequence ends at the end of the stream.
+  /// Returns the lines of a text, without their endings. The sequence ends at the end of the stream.
   ///
   /// A line that is not UTF-8 throws `.invalidUTF8` with its bytes, and a new iteration continues after it. A line that is too long
   /// throws `.limitExceeded`, and a last line without an ending throws `.endOfStream`. Both stay in the stream.
@@ -35,7 +35,7 @@ extension ByteStream {
     StreamSequence(self, .line(ending: ending, maximumLength: maximumLength), timeout)
   }
 
-  /// The messages that a delimiter ends. The sequence ends at the end of the stream.
+  /// Returns the messages that a delimiter ends. The sequence ends at the end of the stream.
   ///
   /// - Parameters:
   ///   - delimiter: The bytes that end a message.
@@ -48,7 +48,7 @@ extension ByteStream {
     StreamSequence(self, .message(until: delimiter, maximumLength: maximumLength), timeout)
   }
 
-  /// Messages of a fixed length. The sequence ends at the end of the stream.
+  /// Returns the messages of a fixed length. The sequence ends at the end of the stream.
   ///
   /// - Parameters:
   ///   - length: The number of bytes of each message, at least 1.
@@ -58,7 +58,7 @@ extension ByteStream {
     StreamSequence(self, .message(ofLength: length), timeout)
   }
 
-  /// The messages with a length prefix. The sequence ends at the end of the stream.
+  /// Returns the messages with a length prefix. The sequence ends at the end of the stream.
   ///
   /// - Parameters:
   ///   - prefix: The form of the prefix.
@@ -72,7 +72,7 @@ extension ByteStream {
     StreamSequence(self, .message(lengthPrefix: prefix, maximumLength: maximumLength), timeout)
   }
 
-  /// The messages that a request describes, for example a request with your own parser.
+  /// Returns the messages that a request describes, for example a request with your own parser.
   ///
   /// ```swift
   /// for try await frame in connection.messages(of: .parsing(FrameParser())) { … }
@@ -88,8 +88,8 @@ extension ByteStream {
     StreamSequence(self, request, timeout)
   }
 
-  /// Lines or messages in batches: every one already received, at least one. The fastest way to read small ones. The sequence
-  /// ends at the end of the stream.
+  /// Returns the lines or messages in batches. A batch has every line or message already received, at least one. This is the fastest
+  /// way to read small ones. The sequence ends at the end of the stream.
   ///
   /// ```swift
   /// for try await lines in connection.batches(of: .line()) {
@@ -137,7 +137,7 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     @usableFromInline let stream: any ByteStream
     @usableFromInline let request: ReadRequest<Element?>
     @usableFromInline let timeout: Timeout?
-    /// The elements behind the one that the last read returned; `nil` if there were none.
+    /// The elements behind the one that the last read returned; `nil` if that read found no others.
     @usableFromInline var ahead: ElementsAhead<Element>?
 
     fileprivate init(stream: any ByteStream, request: ReadRequest<Element?>, timeout: Timeout?) {
@@ -151,7 +151,10 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
 
     /// Reads the next element.
     ///
+    /// *Cancellation* leaves the bytes of the element for the next read. *Ordering*: the read takes its place in the queue of reads.
+    ///
     /// - Returns: The element, or `nil` at the end of the stream.
+    /// - Throws: ``SocketError``, and `CancellationError` when the task is cancelled.
     @inlinable
     public mutating func next() async throws -> Element? {
       if let element = takeAhead() { return element }
@@ -161,6 +164,8 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     }
 
     /// Reads the next element from any isolation.
+    ///
+    /// *Cancellation* and *Ordering* are those of ``next()``.
     ///
     /// - Parameter actor: The caller's isolation.
     /// - Returns: The element, or `nil` at the end of the stream.

@@ -5,7 +5,7 @@ extension ByteStream {
   ///
   /// It returns when the kernel has taken the last byte; over TLS, when the kernel has taken the last byte of the ciphertext.
   ///
-  /// *Cancellation* and timeouts remove the write if none of its bytes were sent. If some were sent, the rest is sent in the
+  /// *Cancellation* and timeouts remove the write if no byte of it was sent. Otherwise the rest is sent in the
   /// background, and ``SocketError/bytesTransferred`` of a timeout says how many were sent until then.
   ///
   /// *Ordering*: the write takes its place in the queue of writes.
@@ -118,7 +118,7 @@ extension ByteStream {
   /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
-  ///   - messages: The messages, in order. If one of them throws, none is written, and the call throws its error.
+  ///   - messages: The messages, in order. If one of them throws, no message is written, and the call throws its error.
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Throws: ``SocketError``, the error of a message, and `CancellationError` if the task is cancelled.
   public nonisolated(nonsending) func write(
@@ -143,7 +143,7 @@ extension ByteStream {
   /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
   ///
   /// - Parameters:
-  ///   - file: The file. It stays open until it is sent, also if the caller drops its reference.
+  ///   - file: The file. It stays open until it is sent, even if the caller drops its reference.
   ///   - range: The bytes to send, counted from the beginning of the file. `nil` means all; an empty range is a write, too. If the
   ///     file does not contain the range, the call throws `.invalidArgument` and sends nothing.
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
@@ -167,7 +167,7 @@ extension ByteStream {
   ///
   /// *Ordering*: writes are carried out in the order of the calls, from any thread.
   ///
-  /// *Cancellation*: ``Pending/cancel()`` takes the write out of the queue if none of its bytes were sent.
+  /// *Cancellation*: ``Pending/cancel()`` takes the write out of the queue if no byte of it was sent.
   ///
   /// - Parameters:
   ///   - bytes: The bytes.
@@ -193,12 +193,12 @@ extension ByteStream {
     return enqueueWrite(bytes, timeout: timeout)
   }
 
-  /// Waits until everything that was written before has gone as far as `target` says: ioctl(2) with SIOCOUTQ, tcp(7).
+  /// Waits until everything that was written before has reached `target`: ioctl(2) with SIOCOUTQ, tcp(7).
   ///
-  /// It says nothing about the program at the other end, which may not have read the bytes yet. The kernel has no event for
-  /// acknowledgements. So the stream asks the kernel again after an eighth of the time waited, between 1 ms and 1 s, as long as a
-  /// call waits. Behind ``finishWriting()`` the end of the stream must be acknowledged, too. In memory and on unix sockets, bytes
-  /// that were sent are already in the peer's buffer.
+  /// The program at the other end may not have read the bytes yet. The kernel has no event for acknowledgements. So the stream asks
+  /// the kernel again after an eighth of the time waited, between 1 ms and 1 s, as long as a call waits. Behind ``finishWriting()``
+  /// the end of the stream must be acknowledged, too. In memory and on unix sockets, bytes that were sent are already in the peer's
+  /// buffer.
   ///
   /// *Ordering*: the flush takes a place among the writes. Later writes do not wait for the acknowledgement, and the flush does not
   /// wait for them.
@@ -207,7 +207,7 @@ extension ByteStream {
   /// throws `.closed`. ``close(after:)`` with `.pendingWrites` waits for the flush.
   ///
   /// - Parameters:
-  ///   - target: How far the bytes must have gone.
+  ///   - target: The point that the bytes must reach.
   ///   - timeout: The longest time that the call may take. `nil` means no limit.
   /// - Throws: ``SocketError``, for example why the connection broke, and `CancellationError` if the task is cancelled.
   public func flush(until target: FlushTarget = .acknowledged, timeout: Timeout? = nil) async throws {
@@ -238,7 +238,7 @@ extension ByteStream {
   }
 }
 
-/// How far ``ByteStream/flush(until:timeout:)`` waits for bytes to go.
+/// The point that bytes must reach before ``ByteStream/flush(until:timeout:)`` returns.
 public enum FlushTarget: Hashable, Sendable {
   /// This side's kernel has taken them.
   case sent

@@ -24,7 +24,7 @@ public final class FileSource: Sendable {
 
   /// Takes ownership of an open file.
   ///
-  /// - Parameter descriptor: The file, open for reading. It is closed with this object, also if this initializer throws.
+  /// - Parameter descriptor: The file, open for reading. It is closed with this object, even if this initializer throws.
   /// - Throws: ``SocketError``: `.invalidArgument` if it is not a regular file.
   public init(_ descriptor: consuming OwnedDescriptor) throws {
     self.descriptor = descriptor

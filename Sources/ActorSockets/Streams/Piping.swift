@@ -165,8 +165,8 @@ extension ByteStream {
   ///
   /// At most one chunk is held in memory. The destination's writing side stays open, and bytes behind the last one stay in this stream.
   ///
-  /// *Errors*: if this stream ends before, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` is the number of bytes that
-  /// were moved. The destination's peer has then received a part.
+  /// *Errors*: if this stream ends first, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` is the number of bytes that
+  /// were moved. The destination's peer has then received only a part.
   ///
   /// *Cancellation* throws `CancellationError` and loses nothing. The chunk that was read is in the destination's queue and is still
   /// sent.

@@ -45,7 +45,7 @@ extension StreamCore {
     if CurrentTask.isCancelled { cancel(call) }
   }
 
-  /// What a call returns or throws for an outcome, `nil` if there is none.
+  /// Returns or throws the outcome of a call; returns `nil` if the call has no outcome yet.
   func outcomeOfCall(_ outcome: consuming Result<OperationOutcome, any Error>?) throws -> OperationOutcome? {
     switch outcome {
     case .success(let outcome): return outcome
@@ -54,8 +54,8 @@ extension StreamCore {
     }
   }
 
-  /// What a call throws for an error of the stream: `CancellationError` if the stream was closed and the call is made by the
-  /// handler task after that task was cancelled.
+  /// Returns the error that a call throws for an error of the stream: `CancellationError` if the stream was closed, and the handler
+  /// task makes the call after it was cancelled; otherwise the error itself.
   func errorOfCall(_ error: any Error) -> any Error {
     guard let closed = error as? SocketError, closed.code == .closed, CurrentTask.isCancelled,
       owner?.executor.isCalledByHandlerTask == true

@@ -32,8 +32,8 @@ extension StreamCore {
   /// Ends the stream now: waiting operations fail with `error`, and the peer sees a reset.
   ///
   /// - Parameters:
-  ///   - error: What the operations throw.
-  ///   - reason: What the report says, unless there is one already; `.local` if it is `nil`.
+  ///   - error: The error that the operations throw.
+  ///   - reason: The reason for the report, if it is not made yet; `nil` stands for `.local`.
   ///   - givingUp: The stream was not up, and the peer need not see a reset.
   package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false) {
     carryOut(lifecycle.end(error, reason, givingUp: givingUp, currentTraffic))
@@ -67,7 +67,7 @@ extension StreamCore {
     pumpReads()
   }
 
-  // MARK: What is known
+  // MARK: State
 
   /// The numbers of bytes moved so far.
   var currentTraffic: StreamTraffic {

@@ -9,7 +9,7 @@ extension StreamCore {
   /// - Parameters:
   ///   - kind: The kind of the read that has got its element.
   ///   - executor: The isolation domain of the stream.
-  /// - Returns: Copies of the elements, and what decides which of them the loop may take; `nil` if there are none.
+  /// - Returns: Copies of the elements, and what decides which of them the loop may take; `nil` without elements.
   @inline(never)
   func lookAhead(_ kind: ReadKind, _ executor: ReactorExecutor) -> (elements: ReadOutcome, Lookahead)? {
     if !mayLookAhead { return nil }

@@ -80,7 +80,7 @@ extension StreamCore {
     return (count, count == bytes.count && transport.heldBackBytes == 0)
   }
 
-  /// A write leaves the bytes alone that a loop looks ahead at. Each write says so, so that a loop that answers need not read again.
+  /// Notes that a write does not touch the bytes that a loop looks ahead at. So a loop that answers need not read again.
   @inline(__always)
   func writeLeavesElements() { reads.queue.lookahead?.callLeavesElements() }
 

@@ -41,7 +41,7 @@ extension StreamCore {
     return true
   }
 
-  /// Times the first write out if its deadline has passed and none of its bytes were sent. Deadlines come after the events of an
+  /// Times the first write out if its deadline has passed and no byte of it was sent. Deadlines come after the events of an
   /// iteration, so it would be sent otherwise.
   ///
   /// - Returns: Whether it timed out. Then the writes behind it may begin.

@@ -191,7 +191,7 @@ extension StreamCore {
 
   /// Resets the connection. The layer hears no more of the stream.
   ///
-  /// - Parameter reason: What the report says, `.local` if it is `nil`.
+  /// - Parameter reason: The reason for the report; `nil` stands for `.local`.
   package func abort(_ reason: CloseReport.Reason? = nil) {
     upgrade = nil
     terminate(SocketError(.closed, operation: ""), reason)

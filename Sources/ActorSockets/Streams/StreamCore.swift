@@ -63,7 +63,7 @@ public final class _StreamCore {
   private(set) weak var owner: (any ByteStream)?
   /// The close deadline, or that of an abandoned tail.
   var deadline: DeadlineKey?
-  /// The calls that wait for a condition; `nil` as long as there was none.
+  /// The calls that wait for a condition; `nil` until the first of them.
   private(set) var waiters: StreamWaiters?
   /// Reports the beginning and the end of the stream to the observer, if there is one.
   package var observation: Observation?
@@ -137,7 +137,7 @@ public final class _StreamCore {
     pumpWrites()
   }
 
-  /// The transport is done: its descriptor is closed, or it has none.
+  /// The transport is done: its descriptor is closed, if it had one.
   package func transportIsGone() { carryOut(lifecycle.transportGone(currentTraffic)) }
 
   func broke(_ error: SocketError) {

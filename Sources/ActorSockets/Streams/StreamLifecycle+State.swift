@@ -80,7 +80,7 @@ extension StreamLifecycle {
     return writesAreQueued
   }
 
-  /// What the report says if the stream is dropped before it ends.
+  /// Returns the outcome of a stream that is dropped before it ends: its report, or the error of connecting.
   func outcomeIfDropped(_ traffic: StreamTraffic) -> Result<CloseReport, SocketError> {
     isUp ? .success(makeReport(.local, traffic)) : .failure(SocketError(.closed, operation: "connect"))
   }

@@ -74,8 +74,8 @@ struct StreamLifecycle {
     case ended(SocketError, CloseReport.Reason)
   }
 
-  /// The rest of writes that their callers abandoned. It is still sent, but a peer that takes none of it must not keep a connection
-  /// that nothing else uses.
+  /// The rest of writes that their callers abandoned. It is still sent. But if nothing else uses the connection, a peer that takes no
+  /// byte of the tail must not keep the connection.
   enum Tail {
     case none
     /// It keeps the connection until the deadline.
@@ -112,7 +112,7 @@ struct StreamLifecycle {
 
   /// How the stream ended, once it has.
   var report: CloseReport? { ending.value }
-  /// What broke the connection after the peer's end, and the bytes that were not sent then.
+  /// The error that broke the connection after the peer's end, and the number of bytes that were not sent then.
   var lost: (error: SocketError, unsent: Int)? { loss.value }
 
   // MARK: Events
@@ -141,10 +141,10 @@ struct StreamLifecycle {
   /// The connection broke. Bytes that arrived before can still be read.
   ///
   /// - Parameters:
-  ///   - error: What broke it.
+  ///   - error: The error that broke it.
   ///   - endWasFound: Whether the peer had said before that it sends no more. Then only writes fail, and reads find the end.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
     if isBroken { return [] }
     if endWasFound {
@@ -205,7 +205,7 @@ struct StreamLifecycle {
   ///   - writes: Whether no write waits.
   ///   - flushes: Whether no flush waits for the peer's acknowledgement.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func drained(reads: Bool, writes: Bool, flushes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .finishing(let condition):
@@ -239,10 +239,10 @@ struct StreamLifecycle {
   /// No byte moved for too long.
   ///
   /// - Parameters:
-  ///   - error: What operations throw.
+  ///   - error: The error that operations throw.
   ///   - writes: Whether no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func idle(_ error: SocketError, writes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .lingering, .released: return []
@@ -274,11 +274,11 @@ struct StreamLifecycle {
   /// The stream ends now: waiting operations fail with `error`, and the peer sees a reset.
   ///
   /// - Parameters:
-  ///   - error: What operations throw.
-  ///   - reason: What the report says, unless there is one already; `.local` if it is `nil`.
+  ///   - error: The error that operations throw.
+  ///   - reason: The reason for the report, if it is not made yet; `nil` stands for `.local`.
   ///   - givingUp: Whether the connection was not up, and the peer need not see a reset.
   ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func end(
     _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
   ) -> Actions {
@@ -304,7 +304,7 @@ struct StreamLifecycle {
   /// Begins or ends the abandoned tail.
   ///
   /// - Parameter isAlone: Whether bytes are queued that their callers abandoned, and nothing else.
-  /// - Returns: What to do.
+  /// - Returns: The actions to carry out.
   mutating func tailRemains(isAlone: Bool) -> Actions {
     guard isAlone, handles == 0, phase == .open, report == nil else { return tailMoved() }
     guard case .none = tail else { return [] }
@@ -322,7 +322,7 @@ struct StreamLifecycle {
     }
   }
 
-  /// The peer took none of the tail until the deadline. The user's references keep the connection, but the tail does not.
+  /// The peer took no byte of the tail until the deadline. The user's references keep the connection, but the tail does not.
   mutating func tailDeadlineReached() -> Actions {
     guard case .timed = tail else { return [] }
     tail = .released

@@ -21,7 +21,7 @@ package protocol StreamTransport: AnyObject {
   /// - Parameters:
   ///   - buffer: The buffer.
   ///   - wanted: The number of bytes that the first read still lacks. The transport may receive more, up to one receive buffer.
-  /// - Returns: The number of bytes received, or why none were received.
+  /// - Returns: The number of bytes received, or why no byte was received.
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer
   /// Lends received bytes to a closure without copying them. `body` returns the number of bytes that it used; the others are
   /// moved into the buffer.
@@ -30,7 +30,7 @@ package protocol StreamTransport: AnyObject {
   ///   - limit: The largest number of bytes to receive. At most one receive buffer is received in any case.
   ///   - buffer: The buffer for the unused bytes.
   ///   - body: Called with the bytes.
-  /// - Returns: The number of bytes received, or why none were received.
+  /// - Returns: The number of bytes received, or why no byte was received.
   func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer
   /// Sends bytes.
   func send(_ bytes: Span<UInt8>) -> Transfer

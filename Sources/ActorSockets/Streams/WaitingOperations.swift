@@ -1,6 +1,6 @@
 package import EpollReactor
 
-// What a simulation reports when nothing is left to run: the operations that wait, and for how long.
+// The operations that wait, and for how long, as text: a simulation reports them when nothing is left to run.
 
 extension EventHandler where Self: ByteStream {
   /// The contents of the queues, if a read or a write waits.

@@ -3,7 +3,7 @@ internal import SocketSystem
 /// An open stream socket that was checked and can be adopted. The check does not change the socket, so a socket that is refused
 /// is as it was before.
 struct AdoptableSocket {
-  /// What the socket is adopted as.
+  /// The purpose for which a socket is adopted.
   enum Role { case connection, listener }
 
   /// A listener's own address, or a connection's remote address.
@@ -15,7 +15,7 @@ struct AdoptableSocket {
   ///
   /// - Parameters:
   ///   - number: The descriptor.
-  ///   - role: What the socket is adopted as.
+  ///   - role: The purpose for which the socket is adopted.
   /// - Throws: `.notASocket` or `.invalidArgument`. The description says what the descriptor is instead.
   init(_ number: Int32, as role: Role) throws(SocketError) {
     socket = BorrowedDescriptor(number)

@@ -85,7 +85,7 @@ final class ConnectTry {
   var timer: DeadlineKey?
   /// The deadline for this try.
   var deadline: DeadlineKey?
-  /// What has still to be said to a proxy, and ahead of the stream.
+  /// The conversations that remain: with a proxy, and ahead of the stream.
   var preambles: [any Preamble] = []
   var negotiation = Negotiation()
   /// The socket that is connected, while the preambles are under way.

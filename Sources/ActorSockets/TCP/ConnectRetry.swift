@@ -8,19 +8,19 @@
 extension TCPConnection {
   /// How connecting is repeated after it has failed: ``Configuration/retry``.
   ///
-  /// A try is all of what connecting consists of: the look-up of the name, the attempts to all addresses, and the conversation with a
-  /// proxy. All tries together, and the delays between them, are limited by ``Configuration/connectTimeout``, or by the timeout of
-  /// ``TCPConnection/connect(to:configuration:timeout:reactor:)``; so set that to more than its 30 seconds where it is worth waiting.
+  /// A try includes the look-up of the name, the attempts to all addresses, and the conversation with a proxy. All tries and the delays
+  /// between them together are limited by ``Configuration/connectTimeout``, 30 seconds by default, or by the timeout of
+  /// ``TCPConnection/connect(to:configuration:timeout:reactor:)``. Set a longer time if it is worth waiting for the server.
   ///
   /// Some failures are final, because another try would only repeat them: invalid arguments, missing permissions, refusals by
   /// ``Configuration/prepare``, and credentials that a proxy rejects. Other refusals of a proxy are tried again.
   public struct Retry: Hashable, Sendable {
-    /// How often connecting is tried, at least 1. 5 by default.
+    /// The largest number of tries, at least 1. 5 by default.
     public var maximumTries = 5
-    /// The longest delay before the first repetition. It doubles with each further one. 100 milliseconds by default. Negative
+    /// The longest delay before the first repetition. It doubles with each further repetition. 100 milliseconds by default. Negative
     /// durations count as zero.
     ///
-    /// The delay itself is random, between 0 and this, so that many clients do not return at the same time.
+    /// The delay itself is random, between 0 and this value, so that many clients do not return at the same time.
     public var firstDelay: Duration = .milliseconds(100)
     /// The longest delay before any repetition. 10 seconds by default.
     public var maximumDelay: Duration = .seconds(10)
@@ -56,7 +56,7 @@ struct RetrySchedule {
   /// - Parameters:
   ///   - error: Why.
   ///   - random: Where the delay is taken from.
-  /// - Returns: The delay before the next try, in nanoseconds; `nil` if there is none.
+  /// - Returns: The delay before the next try, in nanoseconds; `nil` if there is no next try.
   mutating func delay(after error: SocketError, _ random: inout some RandomNumberGenerator) -> Int64? {
     guard tries < policy.maximumTries, error.mayPass else { return nil }
     let delay = Int64.random(in: 0...longestDelay, using: &random)

@@ -1,7 +1,7 @@
 package import SocketSystem
 internal import Synchronization
 
-/// What any code can read of a connection at any time, without awaiting its actor.
+/// The properties of a connection that any code can read at any time, without awaiting its actor.
 package struct ConnectionIdentity {
   package var label: String?
   package var localAddress: SocketAddress?

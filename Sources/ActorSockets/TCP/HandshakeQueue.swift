@@ -61,7 +61,7 @@ struct HandshakeQueue<Connection> {
 
   /// The listener has ended.
   ///
-  /// - Parameter error: What broke it; `nil` if it was closed.
+  /// - Parameter error: The error that broke it; `nil` if it was closed.
   mutating func listenerEnded(_ error: (any Error)?) { if end == nil { end = .some(error) } }
 
   /// A handshake is done.

@@ -13,7 +13,7 @@ internal import SocketSystem
 //   passes on.
 // - Each descriptor is given out once. A descriptor that cannot be used, for example a datagram socket, is not changed further.
 
-/// What the environment says about the sockets that were passed to this process.
+/// The sockets that were passed to this process, as the environment describes them.
 struct SocketActivation: Equatable {
   struct Passed: Equatable {
     let number: Int32

@@ -183,7 +183,7 @@ final class SocketTransport: StreamTransport {
 
   var tcpInfo: TCPInfo? { try? registration.socket?.tcpInfo() }
 
-  /// A unix socket puts bytes directly into the peer's buffer, so none are in transit. The kernel's count would be of bytes
+  /// A unix socket puts bytes directly into the peer's buffer, so no bytes are in transit. The kernel's count would be of bytes
   /// that the peer has not read.
   var unacknowledgedBytes: Int { isUnix ? 0 : registration.socket?.unacknowledgedBytes() ?? 0 }
 

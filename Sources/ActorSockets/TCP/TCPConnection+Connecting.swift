@@ -2,9 +2,9 @@ internal import EpollReactor
 internal import SocketSystem
 
 // Connecting: the resolver looks the name up, `HappyEyeballs` decides which address to try, and each attempt has its own socket
-// and registration. The first socket that connects is used; the others are closed. What has to be said to a proxy is said on that
-// socket. Then it hands its descriptor to the connection's registration. If any of this fails, the next try begins anew, if there is
-// one.
+// and registration. The first socket that connects is used; the others are closed. The conversation with a proxy
+// takes place on that socket. Then the socket's descriptor moves to the connection's registration. If any of this fails, the next try
+// begins anew, if there is one.
 
 extension TCPConnection {
   func begin() {
@@ -45,7 +45,7 @@ extension TCPConnection {
     }
   }
 
-  /// The try that still searches for an address that answers; `nil` if there is none.
+  /// The try that still searches for an address that answers; `nil` if no try does.
   private var search: ConnectTry? {
     guard let current = transport.attempt?.current, current.negotiating == nil else { return nil }
     return current

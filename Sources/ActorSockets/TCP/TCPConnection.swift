@@ -15,7 +15,7 @@ internal import Synchronization
 public actor TCPConnection: ByteStream {
   /// The settings of a connection.
   public struct Configuration: Sendable {
-    /// What happens to the connection when an operation times out.
+    /// The effect of an operation's timeout on the connection.
     public enum TimeoutAction: Hashable, Sendable {
       /// The operation fails. The connection stays usable, and no byte is lost.
       case keepOpen
@@ -24,7 +24,7 @@ public actor TCPConnection: ByteStream {
       case close
     }
 
-    /// What happens when an enqueued write would exceed the write budget.
+    /// The effect of an enqueued write that would exceed the write budget.
     public enum WriteOverflowAction: Hashable, Sendable {
       /// The write fails with `.limitExceeded`, and the connection stays usable. The program must check the handle, because the message
       /// was not queued.
@@ -62,7 +62,7 @@ public actor TCPConnection: ByteStream {
     /// The rest of a write that was cancelled or timed out counts; bytes of files do not. If no bytes in memory wait, a write of any size
     /// is accepted.
     public var writeBudget = 1 << 20
-    /// What happens when an enqueued write would exceed the write budget. The write fails by default.
+    /// The effect of an enqueued write that would exceed the write budget. The write fails by default.
     public var onWriteOverflow = WriteOverflowAction.fail
     /// Whether small writes are sent without delay: TCP_NODELAY. On by default.
     public var noDelay = true
@@ -88,9 +88,9 @@ public actor TCPConnection: ByteStream {
     /// default, the connection receives no descriptors, and the kernel closes those that arrive. If the peer passes too many,
     /// the excess ones are closed, and reads after the bytes that they came with throw `.limitExceeded`.
     public var pendingDescriptorLimit = 0
-    /// Where to record what the connection carries, for Wireshark. Not set by default.
+    /// The capture that records the bytes of the connection, for Wireshark. Not set by default.
     public var capture: PacketCapture?
-    /// What happens to the connection when an operation times out. It stays open by default.
+    /// The effect of an operation's timeout on the connection. It stays open by default.
     public var onTimeout = TimeoutAction.keepOpen
 
     /// Creates a configuration with the defaults.
@@ -147,7 +147,7 @@ public actor TCPConnection: ByteStream {
   /// The addresses of a name are tried as in "Happy Eyeballs", RFC 8305: IPv6 and IPv4 alternate, and the next address is tried
   /// when one fails or does not answer within ``Configuration/attemptDelay``. The first that connects is used.
   ///
-  /// *Cancellation* stops connecting and throws `CancellationError`.
+  /// *Cancellation* stops connecting and throws `CancellationError`. *Ordering*: concurrent calls connect in no particular order.
   ///
   /// - Parameters:
   ///   - endpoint: Where to connect.
@@ -275,7 +275,7 @@ public actor TCPConnection: ByteStream {
   /// neither.
   public nonisolated var proxyAddress: SocketAddress? { identity.withLock { $0.route?.proxyAddress } }
 
-  /// The header that a load balancer sent ahead of the accepted connection; `nil` if there was none. See
+  /// The header that a load balancer sent ahead of the accepted connection; `nil` without such a header. See
   /// ``TCPListener/Configuration/proxyProtocol``.
   public nonisolated var proxyHeader: ProxyHeader? { identity.withLock { $0.route?.header } }
 
@@ -306,7 +306,7 @@ public actor TCPConnection: ByteStream {
   ///
   /// - Parameter body: Called with the descriptor, which is valid until the closure returns.
   /// - Returns: The closure's result.
-  /// - Throws: ``SocketError``: `.closed` if the connection has no descriptor; whatever the closure throws.
+  /// - Throws: ``SocketError``: `.closed` if the connection has no descriptor; the error of the closure.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     try body(openSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
   }

@@ -6,11 +6,11 @@ extension TCPListener {
   /// not affected. Errors that no peer caused are printed in one line on standard error, unless `handlerFailed` is given, or the reactor
   /// was shut down.
   ///
-  /// *Signals*: while the server runs, the signals of `stopOn` have no other effect. The first one that arrives begins the drain. The
-  /// second one, also if it is another one of them, ends the drain at once, as ``Drain/immediately`` does, and restores the previous
-  /// handling. So a third one has the effect that it had before, which by default ends a process whose handlers do not react to
-  /// cancellation. When `serve` returns, the previous handling is restored too. Several servers may name the same signal: all of
-  /// them stop, and the handling is restored after the last of them.
+  /// *Signals*: while the server runs, the signals of `stopOn` have no other effect. They are counted together. The first one that
+  /// arrives begins the drain. The second one ends the drain at once, as ``Drain/immediately`` does, and restores the previous handling
+  /// of the signals. So a third one has the effect that it had before `serve`: by default it ends the process, even if handlers do not
+  /// react to cancellation. The previous handling is also restored when `serve` returns. Several servers may name the same signal: all
+  /// of them stop, and the handling is restored after the last of them.
   ///
   /// *Cancellation* begins the drain. ``TCPConnection/isDraining`` becomes true, and the handlers continue, shielded from the
   /// cancellation. Connections that wait in the kernel when the drain begins are also served, as room becomes available. When
@@ -56,8 +56,8 @@ extension TCPListener {
   ///
   /// - Parameters:
   ///   - executor: Called on the reactor's thread for each accepted connection. Its addresses are known, except behind a load balancer
-  ///     (``Configuration/proxyProtocol``), whose header may not have arrived. Returns the executor
-  ///     that the handler prefers, for example `connection.executor.reactor` or ``WorkerPool/shared``; `nil` for Swift's pool.
+  ///     (``Configuration/proxyProtocol``), whose header may not have arrived. Returns the executor that the handler prefers,
+  ///     for example `connection.executor.reactor` or ``WorkerPool/shared``; `nil` for Swift's pool.
   ///   - limits: How many connections to handle at a time.
   ///   - drain: How long handlers may continue when the server stops.
   ///   - reactors: The number of reactors that share the connections, 1 to 256.
@@ -89,8 +89,8 @@ extension TCPListener {
   /// ```
   ///
   /// The handler's calls on its connection change neither thread nor isolation, so this is the fastest place for handlers that are
-  /// short between their calls. A handler that blocks stalls every socket of the reactor. It may use the synchronous members of
-  /// its connection. These, such as ``ByteStream/abort()``, take effect at once.
+  /// short between their calls. A handler that blocks stalls every socket of the reactor. The handler may use the synchronous members
+  /// of its connection, such as ``ByteStream/abort()``, which take effect at once.
   ///
   /// *Cancellation* and *ordering* are those of ``serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``.
   ///

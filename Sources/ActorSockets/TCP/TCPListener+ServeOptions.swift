@@ -19,15 +19,16 @@ extension TCPListener {
     /// The largest number of connections at a time. Further ones wait in the kernel's backlog.
     ///
     /// The default is 10,000, or fewer if the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)): then it
-    /// is RLIMIT_NOFILE minus 64, or half of RLIMIT_NOFILE if that is more. Half of the remaining descriptors are for what the
-    /// program opens; the other half is the reserve that ``TCPListener/accept(timeout:)`` describes. A larger number of connections does
-    /// not use up the reserve.
+    /// is RLIMIT_NOFILE minus 64, or half of RLIMIT_NOFILE if that is more. Half of the other descriptors are for files and sockets that
+    /// the program opens; the other half is the reserve that ``TCPListener/accept(timeout:)`` describes. If you set a larger number,
+    /// connections still do not use up the reserve.
     public var connections: Int
     /// The largest number of connections of one peer at a time. Further ones are reset. A peer is an IPv4 address, or the /64
     /// network of an IPv6 address. `nil`, the default, for no limit: many people, or a proxy, may share one address.
     ///
-    /// Behind a load balancer, the peer is the client that its header names (``TCPListener/Configuration/proxyProtocol``). Connections
-    /// that exceed the limit then have been accepted: they count as failed by the peer, with the error `.limitExceeded`.
+    /// Behind a load balancer, the peer is the client that the header names (``TCPListener/Configuration/proxyProtocol``). When the header
+    /// arrives, the connection has already been accepted. So a connection that exceeds the limit fails with `.limitExceeded`, and counts
+    /// in ``TCPListener/ServeReport/failedByPeer``.
     public var connectionsPerPeer: Int?
 
     /// Creates limits.
@@ -98,7 +99,7 @@ extension TCPListener {
     /// The accepted connections whose handler threw an error that no peer caused.
     public var failed = 0
     /// The accepted connections whose handler threw an error that a peer caused, and the handshakes that failed because of the peer:
-    /// see ``SocketError/isCausedByPeer``. The error may be one of another connection that the handler made.
+    /// see ``SocketError/isCausedByPeer``. That peer may be the one of another connection, which the handler has opened.
     public var failedByPeer = 0
     /// The accepted connections that were aborted because their handlers had not ended when the drain was over.
     public var aborted = 0

@@ -31,9 +31,9 @@ public actor TCPListener: StreamListener {
     /// Whether connections begin with a header that says whose connection a load balancer forwards: the PROXY protocol. Not expected by
     /// default.
     ///
-    /// An accepted connection is up, and its ``TCPConnection/remoteAddress`` is that of the client, when the header has arrived. `serve`
-    /// calls the handler then. ``TCPListener/accept(timeout:)`` returns before, so that a slow connection holds up no other: its
-    /// operations wait, or throw why the header was not accepted; see ``ByteStream/waitUntilOpen()``.
+    /// When the header has arrived, the accepted connection is up, its ``TCPConnection/remoteAddress`` is that of the client, and `serve`
+    /// calls the handler. ``TCPListener/accept(timeout:)`` returns the connection before its header has arrived, so that a slow one holds
+    /// up no other. Its operations wait for the header, or throw why it was not accepted; see ``ByteStream/waitUntilOpen()``.
     public var proxyProtocol: ProxyProtocol?
     /// The settings of accepted connections.
     public var connection = TCPConnection.Configuration()
@@ -83,7 +83,7 @@ public actor TCPListener: StreamListener {
   /// read the directory can prevent a stale socket from being replaced, so give a service its own directory.
   ///
   /// - Parameters:
-  ///   - endpoint: What to listen on; port 0 for a free one.
+  ///   - endpoint: The endpoint to listen on; port 0 for a free port.
   ///   - configuration: The settings.
   ///   - reactor: The reactor that runs the listener and its connections.
   /// - Returns: The listener.

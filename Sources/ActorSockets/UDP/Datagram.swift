@@ -60,7 +60,7 @@ public struct Datagram: Sendable {
     }
   }
 
-  /// The metadata; `nil` if there is none.
+  /// The metadata; `nil` if the datagram has no metadata.
   var metadata: DatagramMetadata? { box?.metadata }
 
   /// Whether it has nothing to be sent but its bytes.
@@ -155,7 +155,7 @@ public struct Datagram: Sendable {
 }
 
 extension Datagram {
-  /// What is known about a datagram whose bytes are borrowed.
+  /// The sender and the state of a datagram whose bytes are borrowed.
   public struct Header: Hashable, Sendable {
     /// The address that it came from; `nil` if the sender is a unix socket without a name.
     public let remoteAddress: SocketAddress?

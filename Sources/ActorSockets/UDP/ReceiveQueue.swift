@@ -45,7 +45,7 @@ struct ReceiveQueue<Tag> {
   private var fetched = FIFO<Datagram>()
   private var nextID: UInt64 = 0
   private var isBorrowed = false
-  /// The datagrams at the front of the fetched ones that a loop may take; `nil` if there are none.
+  /// The datagrams at the front of the fetched ones that a loop may take; `nil` if a loop may take no datagram.
   private(set) var lookahead: Lookahead?
   private var lookaheadLimit = LookaheadLimit(LookaheadLimit.most)
 
@@ -103,7 +103,7 @@ struct ReceiveQueue<Tag> {
   /// Lets a loop take fetched datagrams, if no call waits.
   ///
   /// - Parameter executor: The isolation domain of the endpoint.
-  /// - Returns: The datagrams; `nil` if there are none.
+  /// - Returns: The datagrams; `nil` if a loop may take no datagram.
   mutating func lookAhead(_ executor: ReactorExecutor) -> ElementsAhead<Datagram>? {
     guard isFree, lookahead == nil, !fetched.isEmpty, let limit = lookaheadLimit.next() else { return nil }
     let datagrams = Array(fetched.all.prefix(limit).prefix { $0.descriptors == nil })

@@ -29,7 +29,7 @@ extension UDPEndpoint {
     /// The largest number of bytes of a datagram to be sent; a longer one is refused. 65,535 by default, which no datagram over
     /// IP reaches: the kernel refuses a datagram that is too long for its path.
     public var maximumSendSize = 65_535
-    /// What else to receive with each datagram. Nothing by default, because each item has a cost.
+    /// The metadata to receive with each datagram. No metadata by default, because each item has a cost.
     public var metadata: Metadata = []
     /// The largest number of descriptors received with each datagram of a unix socket, 0 to 253; 0 by default. See
     /// ``Datagram/takeDescriptor()``. Further descriptors are closed, and ``Datagram/lacksDescriptors`` is then true. Up to 32
@@ -48,7 +48,7 @@ extension UDPEndpoint {
     /// Whether consecutive datagrams with the same length and destination are passed to the kernel as one message, which the kernel
     /// divides: UDP_SEGMENT, udp(7), also called generic segmentation offload (GSO). On by default.
     ///
-    /// It makes ``UDPEndpoint/send(_:timeout:)-([Datagram],_)`` faster, and sends that had to wait. Receivers see separate datagrams. Two
+    /// It speeds up ``UDPEndpoint/send(_:timeout:)-([Datagram],_)``, and sends that had to wait. Receivers see separate datagrams. Two
     /// things change on the way: a full queue may drop the whole message, and `errors` may have one report for all of its datagrams. The
     /// datagrams are sent one by one if they are longer than a packet of their path, or if the kernel or the interface cannot divide
     /// messages.
@@ -57,8 +57,8 @@ extension UDPEndpoint {
     /// offload (GRO). Off by default.
     ///
     /// Each datagram is still received separately. Turn it on for an endpoint that receives many datagrams from few peers. One system call
-    /// then fetches up to 8 messages with up to 64 datagrams each; without it, up to 32 datagrams. So it makes endpoints slower that
-    /// receive from many peers. Joined datagrams have the metadata of the first one. Kernels before Linux 5.0 ignore it.
+    /// then fetches up to 8 messages with up to 64 datagrams each; without it, up to 32 datagrams. So it slows down an endpoint that
+    /// receives from many peers. Joined datagrams have the metadata of the first one. Kernels before Linux 5.0 ignore it.
     public var receiveOffload = false
     /// The permission bits of a unix socket's file, for example `0o660`. Sending to it requires write permission. With `nil`,
     /// the default, the umask decides.
@@ -74,7 +74,7 @@ extension UDPEndpoint {
     public init() {}
   }
 
-  /// What the kernel can report with each datagram: ip(7), ipv6(7), socket(7).
+  /// The metadata that the kernel can report with each datagram: ip(7), ipv6(7), socket(7).
   public struct Metadata: OptionSet, Sendable {
     /// The set as a bit mask.
     public let rawValue: Int
@@ -103,7 +103,7 @@ extension UDPEndpoint {
   /// that is dropped before it is sent counts as sent.
   public typealias Filter = @Sendable (inout Datagram) -> FilterVerdict
 
-  /// What happens to a datagram after a filter has seen it.
+  /// The decision of a filter about a datagram.
   public enum FilterVerdict: Hashable, Sendable {
     /// It is passed on as the filter left it.
     case pass

@@ -17,7 +17,7 @@ extension UDPEndpoint {
   ///   - body: Called with the bytes and the header of one datagram. If it throws, the datagrams after that one go to the next
   ///     call.
   /// - Returns: The number of datagrams that the closure was called with, at least one.
-  /// - Throws: Whatever the closure throws; the errors of ``receive(timeout:)``; `.invalidArgument` for a limit below 1.
+  /// - Throws: The error of the closure; the errors of ``receive(timeout:)``; `.invalidArgument` for a limit below 1.
   @discardableResult
   public func withDatagrams(
     upTo limit: Int = 32, timeout: Timeout? = nil,
@@ -101,7 +101,7 @@ extension UDPEndpoint {
     }
   }
 
-  /// Calls the closure with each available datagram; returns `nil` if there is none.
+  /// Calls the closure with each available datagram; returns `nil` if no datagram is available.
   private func borrow(
     upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Int? {

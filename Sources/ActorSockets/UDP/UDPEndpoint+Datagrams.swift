@@ -10,11 +10,11 @@ extension UDPEndpoint {
   ///
   /// Each iteration of the loop receives one datagram. If one system call has fetched several, the next iterations take them without
   /// suspending. A program pauses receiving by not asking for the next one; datagrams that arrive meanwhile wait in the kernel's
-  /// buffer as long as there is room. Errors reported about a peer do not end the
-  /// loop. They go to the next ``send(_:timeout:)-([UInt8],_)`` and to ``errors``. Several loops share the datagrams.
+  /// buffer as long as there is room. Errors reported about the peer do not end the loop: the next ``send(_:timeout:)-([UInt8],_)`` throws
+  /// them, and ``errors`` reports them. If several loops run, each datagram goes to one of them.
   public nonisolated var datagrams: Datagrams { datagrams() }
 
-  /// The datagrams that arrive, until the endpoint is closed: see ``datagrams``.
+  /// Returns the datagrams that arrive, until the endpoint is closed: see ``datagrams``.
   ///
   /// - Parameter timeout: The longest time to wait for each datagram. When it expires, the loop throws `.timedOut`. A new loop
   ///   continues with the next datagram. `nil` means no limit.
@@ -27,7 +27,7 @@ extension UDPEndpoint {
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
     @usableFromInline let endpoint: UDPEndpoint
     @usableFromInline let timeout: Timeout?
-    /// The datagrams behind the one that the last call returned; `nil` if there were none.
+    /// The datagrams behind the one that the last call returned; `nil` if that call found no others.
     @usableFromInline var ahead: ElementsAhead<Datagram>?
 
     fileprivate init(_ endpoint: UDPEndpoint, _ timeout: Timeout?) {
@@ -71,7 +71,7 @@ extension UDPEndpoint {
 
   // MARK: Metrics
 
-  /// What an endpoint has counted since it was created, and the lengths of its queues.
+  /// The counters of an endpoint since it was created, and the lengths of its queues.
   public struct Metrics: Hashable, Sendable {
     /// The datagrams received, including those that a filter dropped.
     public var datagramsReceived: UInt64 = 0

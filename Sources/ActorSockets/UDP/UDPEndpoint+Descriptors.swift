@@ -67,8 +67,8 @@ extension UDPEndpoint {
     if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
   }
 
-  /// Returns the descriptors of a datagram to be sent through one of the sockets; `nil` if it has none. Throws if the socket
-  /// cannot pass them.
+  /// Returns the descriptors of a datagram to be sent through one of the sockets; `nil` if it has no descriptors. Throws if
+  /// the socket cannot pass them.
   func checked(_ descriptors: DescriptorBundle?, through index: Int) throws(SocketError) -> DescriptorBundle? {
     guard let descriptors else { return nil }
     let count = descriptors.numbers.count

@@ -138,7 +138,7 @@ extension UDPEndpoint {
     return (found, .ipv6(IPv6Address(mapped: ipv4), port: port))
   }
 
-  /// Returns the first address that one of the sockets can reach; if there is none, the first address.
+  /// Returns the first address that one of the sockets can reach; if no socket can reach any, the first address.
   func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
     addresses.first { address in kinds.contains { $0.reaches(address.unmapped) } } ?? addresses.first
   }

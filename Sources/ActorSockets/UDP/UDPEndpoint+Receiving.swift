@@ -88,7 +88,7 @@ extension UDPEndpoint {
     return true
   }
 
-  /// Returns further datagrams that are available, if no call waits for them; `nil` if there are none.
+  /// Returns further datagrams that are available, if no call waits for them; `nil` if no datagram is available.
   private func takeMore(upTo limit: Int) -> [Datagram]? {
     guard receives.queue.isFree else { return nil }
     let datagrams =

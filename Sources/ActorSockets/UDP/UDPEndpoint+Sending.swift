@@ -131,7 +131,8 @@ extension UDPEndpoint {
 
   /// Enqueues a datagram behind all earlier sends, and returns without waiting for it.
   ///
-  /// *Cancellation*: dropping the handle only drops the outcome; the datagram is still sent. *Ordering*: datagrams leave in the
+  /// *Cancellation*: ``Pending/cancel()`` takes back the datagram, unless the kernel already has it. Dropping the handle only drops the
+  /// outcome; the datagram is still sent. *Ordering*: datagrams leave in the
   /// order of the calls, also when the calls come from code outside of the endpoint's isolation.
   ///
   /// - Parameters:
@@ -175,7 +176,7 @@ extension UDPEndpoint {
   // MARK: At once
 
   private func checkSendable() throws {
-    // A send leaves the datagrams alone that a loop looks ahead at.
+    // A send does not touch the datagrams that a loop looks ahead at.
     receives.queue.lookahead?.callLeavesElements()
     if let refusal { throw refusal.during("send") }
     if let error = reportedError.take() { throw error.during("send") }
@@ -353,7 +354,7 @@ extension UDPEndpoint {
     }
   }
 
-  /// Times the first entry out if its deadline has passed and none of its datagrams were sent. Deadlines come after the events of an
+  /// Times the first entry out if its deadline has passed and no datagram of it was sent. Deadlines come after the events of an
   /// iteration, so it would be sent otherwise.
   ///
   /// - Returns: Whether it timed out.

@@ -3,7 +3,7 @@ public import SocketSystem
 // The sockets of an endpoint: their descriptors, their options and their filters.
 
 extension UDPEndpoint {
-  /// Returns the connected socket, or the first one. Throws why there is none.
+  /// Returns the connected socket, or the first one. Throws why no socket is open.
   func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     if let failure = lifecycle.failure { throw failure.during(operation) }
     guard let socket = sockets[connectedSocket ?? 0].socket else {
@@ -38,7 +38,7 @@ extension UDPEndpoint {
   ///
   /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed.
   /// - Returns: The closure's result.
-  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; whatever the closure throws.
+  /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; the error of the closure.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     try body(openSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
   }

@@ -125,7 +125,7 @@ extension UDPEndpoint {
 
   /// Puts the first datagrams of the queue that use the same socket into a batch.
   ///
-  /// - Returns: What is in the batch; `nil` if the queue is empty.
+  /// - Returns: The contents of the batch; `nil` if the queue is empty.
   /// - Throws: Why the first datagram cannot be sent.
   private func gather(into batch: DatagramBatch) throws(SocketError) -> Gathered? {
     batch.clear()

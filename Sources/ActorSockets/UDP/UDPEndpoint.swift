@@ -125,7 +125,7 @@ public actor UDPEndpoint: ReactorActor {
 
   /// Creates an endpoint on a free port, and connects it.
   ///
-  /// *Cancellation* stops the look-up and closes the endpoint.
+  /// *Cancellation* stops the look-up and closes the endpoint. *Ordering*: concurrent calls connect in no particular order.
   ///
   /// - Parameters:
   ///   - endpoint: The peer.
@@ -192,13 +192,13 @@ public actor UDPEndpoint: ReactorActor {
     }
   }
 
-  // MARK: What is known of it
+  // MARK: Identity and state
 
   /// A name for logs.
   public nonisolated var label: String? { identity.withLock { $0.label } }
   /// The local address: the first of ``localAddresses``; when connected, the address that datagrams are sent from.
   public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
-  /// The address of the connected peer; `nil` if there is none.
+  /// The address of the connected peer; `nil` if the endpoint is not connected.
   public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
   /// Whether the endpoint is connected to a peer.
   public nonisolated var isConnected: Bool { remoteAddress != nil }

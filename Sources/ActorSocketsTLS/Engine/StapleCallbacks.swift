@@ -3,9 +3,9 @@ internal import COpenSSL
 // How the response of OCSP is stapled by servers, and verified by clients (`SSL_CTX_set_tlsext_status_cb`).
 //
 // A client verifies the response after the certificate, and after the program's closure if there is one: with TLS 1.2
-// the response arrives later than the certificate. What the response says is final. A certificate that failed the
-// checks and was accepted all the same has no verified issuer that could have signed a response, so its response is not
-// looked at.
+// the response arrives later than the certificate. The verdict of the response is final. If a certificate failed
+// the checks and the closure accepted it, it has no verified issuer that could have signed a response, so its response
+// is not looked at.
 //
 // SAFETY (in this file): OpenSSL passes the connection, which lives during the callback.
 

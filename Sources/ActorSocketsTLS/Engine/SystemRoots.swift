@@ -3,7 +3,7 @@ internal import SocketSystem
 
 /// Where OpenSSL looks for the certificates that the system's administrator maintains.
 ///
-/// OpenSSL does not report that there are none: it then trusts no certificate.
+/// If there are no certificates, OpenSSL does not report that. It then trusts no certificate.
 enum SystemRoots {
   /// Whether the system has at least one root.
   static var exist: Bool {

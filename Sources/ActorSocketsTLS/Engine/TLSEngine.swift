@@ -105,7 +105,7 @@ internal import COpenSSL
   // SAFETY: `ssl` is this value's.
   var isHandshakeComplete: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
 
-  /// What the handshake negotiated; valid once it is complete.
+  /// The result of the handshake; valid once the handshake is complete.
   // SAFETY: `ssl` is this value's.
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
 

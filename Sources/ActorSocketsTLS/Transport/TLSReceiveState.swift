@@ -22,7 +22,7 @@ enum TLSReceiveState: Hashable {
     case failed
   }
 
-  /// What to do with ciphertext that is left after all waiting reads were served.
+  /// The action for ciphertext that is left after all waiting reads were served.
   enum Leftover {
     /// Ask for a rescheduled run and receive nothing before it, because a reader is likely to read again.
     case leaveToReaders
@@ -90,7 +90,7 @@ enum TLSReceiveState: Hashable {
   /// Decides what follows an event.
   ///
   /// - Parameter hasMore: Whether there may be something to receive.
-  /// - Returns: What to do with what is left.
+  /// - Returns: The action for ciphertext that is left.
   func leftoverAfterEvent(hasMore: Bool) -> Leftover {
     if ending != nil { return .receive }
     return hasMore ? .leaveToReaders : .none
@@ -101,7 +101,7 @@ enum TLSReceiveState: Hashable {
   /// - Parameters:
   ///   - wasRead: What `beginRescheduledRun()` returned.
   ///   - hasMore: Whether there may be something to receive.
-  /// - Returns: What to do with what is left.
+  /// - Returns: The action for ciphertext that is left.
   func leftoverAfterRescheduledRun(wasRead: Bool, hasMore: Bool) -> Leftover {
     switch self {
     case .open(let isRead), .paused(let isRead): (wasRead || isRead) && hasMore ? .leaveToReaders : .receive

@@ -119,7 +119,7 @@ extension TLSTransport {
   /// - Parameters:
   ///   - limit: The most bytes that one receive from the carrier brings.
   ///   - buffer: Where the plaintext goes.
-  /// - Returns: The number of bytes, or why there are none.
+  /// - Returns: The number of bytes, or why nothing was received.
   private func receive(atMost limit: Int, into buffer: inout ByteQueue) -> Transfer {
     let before = buffer.count
     var share = Self.share

@@ -58,7 +58,7 @@ extension TLSTransport {
     case .bytes(let count): return count
     case .wouldBlock, nil: return 0
     case .failed(let error):
-      // What the carrier can never send is dropped.
+      // The carrier can never send these bytes, so they are dropped.
       carrierError = error
       sending.carrierFailed(dropping: output.count)
       // The stream is told in a rescheduled run, because this may be in the middle of a receive.

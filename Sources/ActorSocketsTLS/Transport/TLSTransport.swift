@@ -98,7 +98,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   var handshake = Handshake()
   /// The carrier while it closes by itself.
   var closingCarrier: StreamCore?
-  /// What the handshake negotiated. Made on first use, because making it takes a twentieth of the time of a handshake.
+  /// The result of the handshake. Made on first use, because making it takes a twentieth of the time of a handshake.
   private(set) lazy var session = engine?.session
 
   init(_ setup: Setup, _ registration: Registration) {

@@ -53,7 +53,7 @@ public struct CallFault: Hashable, Sendable {
   let kind: Kind
   let probability: Double
 
-  /// A call fails, and does nothing.
+  /// Lets a call fail without any effect.
   ///
   /// - Parameters:
   ///   - call: The call.
@@ -64,7 +64,7 @@ public struct CallFault: Hashable, Sendable {
     CallFault(kind: .fail(call, error), probability: probability)
   }
 
-  /// A receive brings a part of the bytes that are there, as if the others had arrived right behind it.
+  /// Lets a receive return only a part of the bytes that have arrived, as if the others arrived just after it.
   ///
   /// - Parameter probability: The share of the receives that are cut short, 0 to 1.
   /// - Returns: The fault.
@@ -72,7 +72,7 @@ public struct CallFault: Hashable, Sendable {
     CallFault(kind: .shortReads, probability: probability)
   }
 
-  /// A send takes a part of the bytes for which there is room, as if room for the others was made right behind it.
+  /// Lets a send take only a part of the bytes for which there is room, as if the room for the others came just after it.
   ///
   /// - Parameter probability: The share of the sends that are cut short, 0 to 1.
   /// - Returns: The fault.
@@ -80,17 +80,17 @@ public struct CallFault: Hashable, Sendable {
     CallFault(kind: .shortWrites, probability: probability)
   }
 
-  /// A look for events also reports that a socket is readable and writable that is not: epoll(7) allows that.
+  /// Lets a poll for events also report a socket as readable and writable that is neither: epoll(7) allows that.
   ///
-  /// - Parameter probability: The share of the looks with such an event, 0 to 1.
+  /// - Parameter probability: The share of the polls with such an event, 0 to 1.
   /// - Returns: The fault.
   public static func spuriousReadiness(probability: Double) -> CallFault {
     CallFault(kind: .spuriousReadiness, probability: probability)
   }
 
-  /// The descriptors of the process run out. The first `count` calls of socket(2) and accept4(2) that make a descriptor succeed. From
-  /// then on both calls fail with EMFILE, until faults are set anew. Closing a socket does not end the shortage, because something else
-  /// in the process takes each descriptor that becomes free.
+  /// Lets the descriptors of the process run out. The first `count` calls of socket(2) and accept4(2) that make a descriptor succeed.
+  /// From then on both calls fail with EMFILE, until faults are set anew. Closing a socket does not end the shortage, because
+  /// something else in the process takes each descriptor that becomes free.
   ///
   /// - Parameter count: The number of descriptors that are still made, at least 0. Those that the process has already do not count.
   /// - Returns: The fault.

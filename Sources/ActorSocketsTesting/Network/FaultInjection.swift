@@ -12,7 +12,7 @@ internal import SocketSystem
 /// has the same faults.
 ///
 /// The faults hit the sockets that connections, listeners and datagram endpoints of ``reactor`` make and accept: TCP, TLS included, UDP,
-/// and unix sockets for streams and datagrams. They do not hit sockets that were adopted, and connections that a listener hands to other
+/// and unix sockets for streams and datagrams. They hit neither sockets that were adopted, nor connections that a listener hands to other
 /// reactors. Names are looked up as always.
 ///
 /// - A call that sends or receives several datagrams is one call. If a fault hits it, no datagram moves. The transfers of datagrams are
@@ -32,8 +32,8 @@ public final class FaultInjection: Sendable {
   /// Creates a reactor with its own thread, and with faults.
   ///
   /// - Parameters:
-  ///   - faults: The faults. With an empty array there are none.
-  ///   - seed: What decides which calls are hit.
+  ///   - faults: The faults. With an empty array, no call fails.
+  ///   - seed: The seed that decides which calls the faults hit.
   /// - Throws: `SystemError` if the process has no descriptor left.
   public init(_ faults: [CallFault] = [], seed: UInt64 = 0) throws {
     var random = SplitMix(seed: seed)
@@ -45,7 +45,7 @@ public final class FaultInjection: Sendable {
 
   /// Lets system calls fail from now on. Safe to call from any thread.
   ///
-  /// - Parameter faults: The faults, which replace earlier ones. With an empty array there are none.
+  /// - Parameter faults: The faults, which replace earlier ones. With an empty array, no call fails any more.
   public func setFaults(_ faults: [CallFault]) {
     system.setPlan(FaultPlan(faults, seed: seeds.withLock { $0.next() }))
   }

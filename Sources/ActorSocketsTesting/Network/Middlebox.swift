@@ -9,7 +9,7 @@ internal import SocketSystem
 ///
 /// It lets datagrams pass.
 public struct Middlebox: Hashable, Sendable {
-  /// What a middlebox does with a packet of a connection that it does not know.
+  /// The treatment of packets of a connection that a middlebox does not know.
   public enum Unknown: Hashable, Sendable {
     /// Drops it. Its sender hears nothing.
     case drop
@@ -24,20 +24,20 @@ public struct Middlebox: Hashable, Sendable {
 
   let kind: Kind
 
-  /// A middlebox that knows a connection from its first packet on, and forgets it when nothing has passed for a time, in either direction.
-  /// It does not know connections that are older than itself, as one that was restarted.
+  /// Returns a middlebox that knows a connection from its first packet on, and forgets it when no packet has passed for a time, in either
+  /// direction. Like a device that was restarted, it does not know connections that are older than itself.
   ///
-  /// Keep-alive prevents the forgetting, if it is more frequent: ``TCPConnection/Liveness``.
+  /// If keep-alive sends probes more often, the connection is not forgotten: ``TCPConnection/Liveness``.
   ///
   /// - Parameters:
   ///   - time: The time without a packet after which it forgets a connection.
-  ///   - unknown: What it does with packets of connections that it does not know, or not any longer.
+  ///   - unknown: The treatment of packets of connections that it never knew, or has forgotten.
   /// - Returns: The middlebox.
   public static func forgetsIdle(after time: Duration, then unknown: Unknown = .drop) -> Middlebox {
     Middlebox(kind: .forgetsIdle(after: time.clampedNanoseconds, unknown))
   }
 
-  /// A middlebox that lets connections be made, and drops everything that they carry. So a peer seems to accept, and never answers.
+  /// A middlebox that lets connections be made, and drops everything that they carry. So a peer seems to accept, but never answers.
   public static let dropsData = Middlebox(kind: .dropsData)
 }
 

@@ -1,8 +1,8 @@
 internal import SocketSystem
 
-/// What a link has carried so far, from one host to another, or all links together.
+/// The packets that one link, or all links together, have carried so far.
 ///
-/// What a host sends to itself does not pass a link, and does not count.
+/// Packets that a host sends to itself do not pass a link, and do not count.
 public struct NetworkCounters: Hashable, Sendable, CustomStringConvertible {
   /// The packets that were sent, also those that were lost.
   public var packets = 0
@@ -12,7 +12,7 @@ public struct NetworkCounters: Hashable, Sendable, CustomStringConvertible {
   public var lostPackets = 0
   /// The packets that arrived twice.
   public var duplicatedPackets = 0
-  /// The segments of TCP that were sent again, because no acknowledgement has come in time or the receiver has missed them.
+  /// The segments of TCP that were sent again, because no acknowledgement came in time, or the receiver reported that they are missing.
   public var retransmittedSegments = 0
   /// The connections that the sender has begun to open.
   public var openedConnections = 0
@@ -24,7 +24,7 @@ public struct NetworkCounters: Hashable, Sendable, CustomStringConvertible {
   /// Creates counters that are zero.
   public init() {}
 
-  /// For example `12 packets (840 bytes), 1 lost, 1 retransmitted, 1 connection opened`. What is zero is left out.
+  /// For example `12 packets (840 bytes), 1 lost, 1 retransmitted, 1 connection opened`. Counters that are zero are left out.
   public var description: String {
     var parts = ["\(packets) packets (\(bytes) bytes)"]
     for (count, name) in [
@@ -63,10 +63,10 @@ public struct NetworkCounters: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Simulation {
-  /// What all links have carried so far. Within the simulated program only.
+  /// The counters of all links together. Within the simulated program only.
   public var counters: NetworkCounters { VirtualThread.required.network.counters }
 
-  /// What the link from one host to another has carried so far. Within the simulated program only.
+  /// Returns the counters of the link from one host to another. Within the simulated program only.
   ///
   /// - Parameters:
   ///   - sender: The host that sends.

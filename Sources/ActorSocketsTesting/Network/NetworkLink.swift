@@ -4,8 +4,8 @@
 /// simulation.setLink(NetworkLink(latency: .uniform(.milliseconds(20), .milliseconds(60)), loss: 0.01), between: client, and: server)
 /// ```
 ///
-/// Streams survive the loss of packets, as TCP does: what is lost arrives later. They keep the order of their packets. Datagrams are lost,
-/// doubled and reordered, as UDP does not prevent it.
+/// Streams survive the loss of packets: TCP sends lost bytes again, and they arrive later. The packets of a stream keep their order.
+/// Datagrams are lost, doubled and reordered, because UDP does not prevent it.
 public struct NetworkLink: Hashable, Sendable {
   /// How long a packet travels.
   public enum Latency: Hashable, Sendable {
@@ -36,7 +36,7 @@ public struct NetworkLink: Hashable, Sendable {
   public var mtu: Int
   /// Whether nothing arrives: the packets of a link that is cut are lost.
   public var isCut = false
-  /// What a router halfway reports instead of passing packets on; `nil`, the default, if it passes them on.
+  /// The report that a router halfway sends in place of passing packets on; `nil`, the default, if it passes them on.
   ///
   /// ```swift
   /// var link = simulation.link(from: client, to: server)
@@ -44,12 +44,12 @@ public struct NetworkLink: Hashable, Sendable {
   /// simulation.setLink(link, from: client, to: server)
   /// ```
   ///
-  /// The report reaches the sender when the packet would have arrived. As on Linux, a connection that is being opened fails at once. One
-  /// that is open tries again until it times out, and then has the error of the last report: tcp(7). Datagrams and their sockets: ip(7),
-  /// IP_RECVERR. A packet that the link loses, or that a cut link gets, is not reported, and neither is one for several hosts.
+  /// The report reaches the sender when the packet would have arrived. As on Linux, a connection that is being opened fails at once. An
+  /// open connection tries again until it times out, and then fails with the error of the last report: tcp(7). For datagrams see ip(7),
+  /// IP_RECVERR. Packets that the link loses, packets on a cut link, and packets for several hosts are not reported.
   public var rejection: Rejection?
 
-  /// What a router reports that does not pass a packet on: "destination unreachable" of ICMP, RFC 792 and RFC 4443.
+  /// The report of a router that does not pass a packet on: "destination unreachable" of ICMP, RFC 792 and RFC 4443.
   public enum Rejection: Hashable, Sendable {
     /// No route leads to the network: ENETUNREACH.
     case networkUnreachable

@@ -76,7 +76,7 @@ final class PacketRecorder: Sendable {
     var bytes = source.bigEndianBytes + destination.bigEndianBytes + UInt16(8 + payload.count).bigEndianBytes + [0, 0]
     bytes += payload
     let checksum = header.checksum(of: bytes.span)
-    // A checksum of zero would mean that there is none.
+    // Zero would mean that the datagram has no checksum.
     bytes.replaceSubrange(6..<8, with: (checksum == 0 ? .max : checksum).bigEndianBytes)
     return header.encoded(bytes.count) + bytes
   }

@@ -7,7 +7,7 @@ struct Segment: Hashable, Sendable {
   var isSyn = false
   var isFin = false
   var isReset = false
-  /// The number of the first byte, or of the SYN or FIN if there is none.
+  /// The number of the first byte; without bytes, that of the SYN or FIN.
   var sequence = 0
   /// The next number that the sender expects; `nil` only in the first segment of a connection, and in some resets.
   var acknowledged: Int?

@@ -115,7 +115,7 @@ extension SimulatedKernel {
 
   // MARK: Addresses
 
-  /// Gives a socket a port if it has none: what the kernel calls autobind.
+  /// Gives a port to a socket that has no port. Linux calls that autobind.
   ///
   /// - Returns: Whether it has a port.
   private func bindIfNeeded(_ socket: UDPSocket) -> Bool {

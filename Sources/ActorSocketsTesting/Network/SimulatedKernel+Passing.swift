@@ -13,7 +13,7 @@
 internal import ActorSockets
 internal import SocketSystem
 
-/// What a kernel knows about sockets that are passed.
+/// The sockets of one kernel that are being passed.
 struct PassingState {
   fileprivate(set) var inFlight: [SimulatedSocket] = []
   /// How many of them are unix sockets. Only these can make a circle.

@@ -77,7 +77,7 @@ struct PortUses {
 
   /// Removes the use of a socket.
   ///
-  /// - Returns: The use; `nil` if there is none.
+  /// - Returns: The use; `nil` if the socket uses no port.
   @discardableResult
   mutating func remove(_ socket: SimulatedSocket) -> PortUse? {
     if let use = connected.removeValue(forKey: ObjectIdentifier(socket)) { return use }
@@ -136,7 +136,7 @@ extension SimulatedKernel {
   /// Forgets a port that has no uses any more.
   func dropPort(_ port: PortKey) { if ports[port]?.isEmpty == true { ports[port] = nil } }
 
-  /// A port that no socket of the protocol uses, or with `remote` one that no connection to there uses; `nil` if there is none.
+  /// A port that no socket of the protocol uses, or with `remote` one that no connection to there uses; `nil` if all are taken.
   func freePort(for socket: SimulatedSocket, _ address: SocketAddress, to remote: SocketAddress? = nil) -> UInt16? {
     let range = limits.ports
     let start = UInt16(network?.random(below: UInt64(range.count)) ?? 0)

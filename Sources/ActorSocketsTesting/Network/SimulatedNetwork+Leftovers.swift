@@ -32,9 +32,9 @@ extension SimulatedKernel {
 }
 
 extension SimulatedSocket {
-  /// What this socket is, for a person who forgot to close it.
+  /// Describes this socket to a person who forgot to close it.
   ///
-  /// - Parameter state: What is wrong with it if it is open.
+  /// - Parameter state: The clause about a socket that is still open, for example "is not closed".
   /// - Returns: The line.
   fileprivate func leftover(_ state: String) -> String {
     let place = local.map { "\($0)" } ?? "no address"

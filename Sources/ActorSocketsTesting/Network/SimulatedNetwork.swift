@@ -50,7 +50,7 @@ final class SimulatedNetwork {
   /// The number of packets that arrive later.
   private(set) var packetsOnTheirWay = 0
   private var random: SplitMix
-  /// The link of all pairs of hosts that have none of their own.
+  /// The link between all pairs of hosts for which no other one was set.
   var defaultLink = NetworkLink()
   private var links: [Way: Link] = [:]
   /// The middleboxes on the ways between two hosts, the lower number first.
@@ -234,7 +234,7 @@ final class SimulatedNetwork {
 
   // MARK: Packets
 
-  /// The host that has an address; the sender for its own addresses; `nil` if there is none.
+  /// The host that has an address; the sender for its own addresses; `nil` if no host has the address.
   private func destination(_ address: SocketAddress, from host: Int) -> Int? {
     if address.isLoopback { return host }
     return hosts[address.with(port: 0)]
@@ -328,7 +328,7 @@ final class SimulatedNetwork {
 
   // MARK: Events
 
-  /// When the next event happens; `nil` if there is none.
+  /// When the next event happens; `nil` if no event is planned.
   var nextTime: Int64? { events.earliest }
 
   @discardableResult

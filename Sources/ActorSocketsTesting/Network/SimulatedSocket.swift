@@ -37,7 +37,7 @@ class SimulatedSocket {
   var isListening: Bool { false }
   /// Whether the socket neither listens nor has a peer: TCP_CLOSE of Linux.
   var isIdle: Bool { true }
-  /// The peer that getpeername(2) reports; `nil` if there is none.
+  /// The peer that getpeername(2) reports; `nil` without a peer.
   var peer: SocketAddress? { nil }
   /// The events that are ready now.
   var readiness: Readiness { .none }
@@ -49,7 +49,7 @@ class SimulatedSocket {
   /// The sockets that a program can get from this one: those in its messages, and the connections that wait to be accepted.
   var offered: [SimulatedSocket] { [] }
 
-  /// A program asked whether there is room to send, and there was none. It is told when there is.
+  /// A program asked for room to send, and the buffer was full. It is told when there is room.
   func wantsRoom() {}
   /// Reads and clears the pending error: SO_ERROR.
   func takeError() -> Int32 { 0 }
@@ -96,10 +96,10 @@ final class SimulatedWatch {
     self.interest = interest
   }
 
-  /// What is reported: errors and hang-ups always are.
+  /// The events that are reported. Errors and hang-ups are always among them.
   fileprivate var mask: Readiness { interest.union(.error).union(.hangUp) }
 
-  /// What is ready and is reported. A socket without room tells when there is some.
+  /// Returns the events that are ready and are reported. Asks a socket without room to tell when there is room.
   func look() -> Readiness {
     let ready = socket.readiness
     if !ready.contains(.writable) { socket.wantsRoom() }

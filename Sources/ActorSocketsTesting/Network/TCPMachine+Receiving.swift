@@ -45,7 +45,7 @@ extension TCPMachine {
     if segment.isReset {
       // Only a reset that fits exactly counts: RFC 5961.
       if segment.sequence == expected || state == .synReceived { return receiveReset() }
-      // What is missing may have been lost. If the peer has forgotten the connection, its answer fits.
+      // The segments before this one may have been lost. If the peer has forgotten the connection, it answers with a reset that fits.
       if segment.sequence > expected { acknowledge() }
       return
     }

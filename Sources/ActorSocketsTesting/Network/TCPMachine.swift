@@ -44,7 +44,7 @@ struct TCPMachine {
   struct Effects {
     /// To send, in this order.
     var segments: [Segment] = []
-    /// What waiting programs are told: the events for which they must be interested to hear of it. `everyEvent` concerns all.
+    /// The events that waiting programs are told of. A program hears of one if it is interested in it; `everyEvent` concerns all.
     var wakes: [Readiness] = []
   }
 

@@ -3,7 +3,7 @@ internal import SocketSystem
 
 /// A simulated TCP socket. Its calls are in `SimulatedKernel+Streams.swift`.
 final class TCPSocket: SimulatedSocket {
-  /// What a socket is for.
+  /// The use that a program makes of a socket.
   enum Role {
     /// Nothing yet.
     case fresh

@@ -2,9 +2,10 @@
 //
 // Invariants:
 // - A datagram is received whole or not at all, and once for each time that it arrived.
-// - `queuedBytes` is the memory of what waits to be received. What arrives when it is at least the size of the receive buffer is dropped
-//   and counted.
-// - `unsentBytes` is the memory of what was sent and has not left the host. No room is left when it is at least the size of the send buffer.
+// - `queuedBytes` is the memory of the datagrams that wait to be received. When it is at least the size of the receive buffer, datagrams
+//   that arrive are dropped and counted.
+// - `unsentBytes` is the memory of the datagrams that were sent and have not left the host. When it is at least the size of the send
+//   buffer, there is no room.
 // - The pending error is told once, by the next call.
 
 internal import ActorSockets

@@ -220,6 +220,6 @@ extension UnixSocket {
 }
 
 extension PeerCredentials {
-  /// What the kernel says of a message that was sent before anything asked for the sender.
+  /// The credentials that the kernel reports for a message that was sent before the receiver asked for credentials.
   fileprivate static var unknown: PeerCredentials { PeerCredentials(processID: 0, userID: 65_534, groupID: 65_534) }
 }

@@ -3,7 +3,7 @@ internal import SocketSystem
 
 /// A simulated unix stream socket.
 final class UnixStreamSocket: UnixSocket {
-  /// What a socket is for.
+  /// The use that a program makes of a socket.
   enum Role {
     /// Nothing yet.
     case fresh

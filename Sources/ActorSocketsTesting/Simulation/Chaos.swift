@@ -6,7 +6,7 @@
 /// try await simulation.withChaos(chaos) { try await runClients() }
 /// ```
 public struct Chaos: Hashable, Sendable {
-  /// What goes wrong.
+  /// The kinds of faults.
   public enum Fault: Hashable, Sendable, CaseIterable {
     /// Packets take much longer.
     case latency
@@ -30,14 +30,14 @@ public struct Chaos: Hashable, Sendable {
   public var interval: ClosedRange<Duration>
   /// How long a fault lasts. It is repaired after the longer time at the latest.
   public var duration: ClosedRange<Duration>
-  /// How likely each fault is, as a share of the sum of all weights. What has no weight does not happen.
+  /// How likely each fault is, as a share of the sum of all weights. A fault without a weight does not happen.
   public var weights: [Fault: Double]
   /// The longest time that a packet takes while a link has the fault `.latency`; half of it at least.
   public var latency: Duration
   /// The share of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
   public var share: Double
 
-  /// Creates chaos with all faults but crashes, because a program must be made to survive these.
+  /// Creates chaos. By default it has all faults except crashes, which only a program that stores its state survives.
   ///
   /// - Parameters:
   ///   - interval: How long it takes from one fault to the next, from zero on.

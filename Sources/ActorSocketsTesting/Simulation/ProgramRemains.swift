@@ -71,7 +71,7 @@ struct ProgramRemains {
   /// A task is ready to run.
   mutating func wakes(_ task: UInt64) { if !sleeping.isEmpty { sleeping[task] = nil } }
 
-  // MARK: What is left
+  // MARK: Leftovers
 
   /// A program that is left.
   struct Left {

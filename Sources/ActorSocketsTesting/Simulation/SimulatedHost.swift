@@ -21,8 +21,8 @@ internal import SocketSystem
 ///
 /// Use hosts within the simulated program only; elsewhere their methods stop the program, because they would race with it.
 ///
-/// A host does not hide the memory of the process. Programs of several hosts that use the same objects do what no real ones could. If a
-/// host crashes, calls on its connections never return, also those of other hosts' programs. So let each program use its own connections.
+/// All hosts share the memory of the process. Programs of several hosts can use the same object, which real ones could not. If a host
+/// crashes, calls on its connections never return, even if another host's program has called. So let each program use its own connections.
 ///
 /// A host belongs to the simulation that made it.
 public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
@@ -55,11 +55,11 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   ///
   /// *Cancellation* of the caller cancels the program.
   ///
-  /// *Ordering*: the program begins behind what is ready, unless the order of the simulation is random.
+  /// *Ordering*: the program begins after the tasks that are ready, unless the order of the simulation is random.
   ///
   /// - Parameter program: The program.
-  /// - Returns: What the program returns.
-  /// - Throws: What the program throws; ``SimulationError`` with the code `.crashed` if the host is down or crashes meanwhile.
+  /// - Returns: The result of the program.
+  /// - Throws: The error of the program; ``SimulationError`` with the code `.crashed` if the host is down or crashes meanwhile.
   public func run<Result: Sendable>(_ program: @escaping @Sendable () async throws -> Result) async throws -> Result {
     let outcome = HostOutcome<Result>()
     let error = SimulationError(.crashed, "\(name) has crashed")
@@ -148,7 +148,7 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
 
   /// Lets system calls of this host's programs fail from now on. A restart after `.power` ends the faults.
   ///
-  /// - Parameter faults: The faults, which replace earlier ones. With an empty array there are none.
+  /// - Parameter faults: The faults, which replace earlier ones. With an empty array, no call fails any more.
   public func setFaults(_ faults: [CallFault]) {
     let thread = thread
     let seed = thread.network.random(below: .max)

@@ -19,7 +19,7 @@ extension Simulation {
   ///   - one: A host. Its packets are outbound in the file.
   ///   - other: The other host.
   ///   - path: The path of the file. A file that exists is replaced. Only its owner may read it.
-  /// - Returns: What stops the recording.
+  /// - Returns: The recording. Its ``SimulatedCapture/stop()`` ends it.
   /// - Throws: ``SocketError``: the error of open(2).
   @discardableResult
   public func capture(

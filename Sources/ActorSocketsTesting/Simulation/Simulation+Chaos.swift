@@ -24,8 +24,8 @@ extension Simulation {
   ///   - hosts: The hosts that fail, and whose links to each other fail; by default all that exist when a fault begins. The host of the
   ///     caller and the host `main` neither pause nor crash.
   ///   - body: The part of the program.
-  /// - Returns: What the body returns.
-  /// - Throws: What the body throws.
+  /// - Returns: The result of the body.
+  /// - Throws: The error of the body.
   public func withChaos<Result>(
     _ chaos: Chaos = Chaos(), among hosts: [SimulatedHost]? = nil, _ body: () async throws -> Result
   ) async throws -> Result {
@@ -135,7 +135,7 @@ private actor ChaosMaker {
     }
   }
 
-  /// A host that runs and may stop; `nil` if there is none.
+  /// A host that runs and may stop; `nil` if no host may.
   private func host(on thread: VirtualThread, _ random: inout SplitMix) -> Int? {
     let own = thread.currentOwner.host
     let running = (chosen ?? Array(thread.hosts.indices)).filter {

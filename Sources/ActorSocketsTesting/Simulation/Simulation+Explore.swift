@@ -9,10 +9,10 @@ extension Simulation {
   /// }
   /// ```
   ///
-  /// Let the body throw an error for what it finds, because a failed `#expect` stops nothing. A failed `#require` stops the run, too, but
-  /// the testing library reports it a second time. If the environment has `ACTORSOCKETS_SEED`, only that seed runs.
+  /// Let the body throw an error when it finds a failure, because a failed `#expect` does not stop the run. A failed `#require` stops the
+  /// run, too, but the testing library reports it a second time. If the environment has `ACTORSOCKETS_SEED`, only that seed runs.
   ///
-  /// *Cancellation* of the caller cancels the body, and no further seed runs.
+  /// *Cancellation* of the caller cancels the body, and no further seed runs. *Ordering*: the seeds run one after the other.
   ///
   /// - Parameters:
   ///   - seeds: The seeds, in this order.

@@ -1,6 +1,6 @@
 extension Simulation {
-  /// The host with a name. A new name adds a host: its addresses are 10.0.0.2 and fd00::2 for the first, and so on. The simulation's own
-  /// program runs on the host `main`, which has 10.0.0.1 and fd00::1.
+  /// Returns the host with a name. A new name adds a host: the first one gets the addresses 10.0.0.2 and fd00::2, and so on. The
+  /// simulation's own program runs on the host `main`, which has 10.0.0.1 and fd00::1.
   ///
   /// Call it within the simulated program; elsewhere it stops the program.
   ///
@@ -10,14 +10,14 @@ extension Simulation {
     SimulatedHost(number: VirtualThread.required.host(named: name), name: name)
   }
 
-  /// The link between all hosts that were given no other one. Within the simulated program only.
+  /// The link between all pairs of hosts for which no other one was set. Within the simulated program only.
   public var defaultLink: NetworkLink {
     get { VirtualThread.required.network.defaultLink }
     set { VirtualThread.required.network.defaultLink = newValue }
   }
 
-  /// Changes the link from one host to another. What is on its way already arrives when it would have arrived before. Within the simulated
-  /// program only.
+  /// Changes the link from one host to another. Packets that are on their way arrive when they would have arrived without the change.
+  /// Within the simulated program only.
   ///
   /// - Parameters:
   ///   - link: The link.
@@ -38,7 +38,7 @@ extension Simulation {
     setLink(link, from: other, to: one)
   }
 
-  /// The link from one host to another. Within the simulated program only.
+  /// Returns the link from one host to another. Within the simulated program only.
   ///
   /// - Parameters:
   ///   - sender: The host that sends.
@@ -48,7 +48,8 @@ extension Simulation {
     VirtualThread.required.network.link(from: sender.number, to: receiver.number)
   }
 
-  /// Cuts all links between two groups of hosts, in both directions. What is on its way still arrives. Within the simulated program only.
+  /// Cuts all links between two groups of hosts, in both directions. Packets that are on their way still arrive. Within the simulated
+  /// program only.
   ///
   /// - Parameters:
   ///   - group: Hosts.

@@ -12,14 +12,14 @@ extension Simulation {
   /// try await simulation.assertQuiet()
   /// ```
   ///
-  /// Ends of connections travel, and peers answer them. So it waits in virtual time until nothing is left, and fails if that takes too
-  /// long. What ends by itself until then is not left over.
+  /// It takes time until the end of a connection has travelled to the peer, and the peer has answered. So this waits in virtual time until
+  /// nothing is left, and fails if that takes too long. Tasks and sockets that end by themselves until then do not count.
   ///
   /// These do not count: the program that calls it, an idle ``Reactor``, a connection in TIME_WAIT, what a crash has stopped, and tasks of
   /// `Task.detached` that wait for something else than time or a socket. A server that a host was given with ``SimulatedHost/start(_:)`` and
   /// that still runs does count: end it first.
   ///
-  /// *Cancellation* ends the wait with `CancellationError`.
+  /// *Cancellation* ends the wait with `CancellationError`. *Ordering*: the other tasks of the simulation run while it waits.
   ///
   /// - Parameter time: How long it waits in virtual time, from zero on; five seconds by default.
   /// - Throws: ``SimulationError`` with the code `.leftovers`, which lists what is left; `CancellationError`.
@@ -28,7 +28,7 @@ extension Simulation {
     let end = thread.elapsed + max(0, time.clampedNanoseconds)
     var step: Int64 = 1_000_000
     while true {
-      // What is ready now runs first: a task that was cancelled ends.
+      // Tasks that are ready run first: one that was cancelled ends.
       for _ in 0..<Self.yields { await Task.yield() }
       let leftovers = thread.leftovers
       if leftovers.isEmpty { return }
@@ -55,7 +55,7 @@ extension VirtualThread {
     return ProgramMark.$current.withValue(mark) { make(mark) }
   }
 
-  /// What waits when nothing is left to run; a line for each socket, and for the tasks of each program.
+  /// The sockets and tasks that wait when nothing is left to run: a line for each socket, and for the tasks of each program.
   var waiting: [String] {
     drivers.flatMap { driver in
       let name = driver.owner.host == 0 ? "" : "\(hosts[driver.owner.host].name): "
@@ -79,7 +79,7 @@ extension VirtualThread {
     return lines
   }
 
-  /// What is left, apart from the program that asks; a line for each thing.
+  /// Everything that is left, apart from the program that asks; a line for each thing.
   var leftovers: [String] {
     var lines = unfinished(besides: ProgramMark.currentID)
     let sleeps = remains.sleeps.filter { isAlive($0.owner) }.map {

@@ -29,15 +29,15 @@ internal import SocketSystem
 ///
 /// Two runs with the same seed do the same things in the same order, unless the program uses something that is not simulated: threads of
 /// its own, Dispatch, other networks than the simulation's, random numbers of the system (as OpenSSL does), the order of a `Set` or a
-/// `Dictionary`. A simulation does not wait for other threads: if all of its tasks do, it is in a deadlock. ``ManualTime`` has a thread of
-/// its own.
+/// `Dictionary`. A simulation does not wait for other threads: if all of its tasks wait for them, it fails with `.deadlock`.
+/// ``ManualTime`` has a thread of its own.
 ///
 /// Jobs of the main actor run on the simulation's thread, while the main thread runs those of other code. Do not let a simulated program
 /// and other tests use the same state of the main actor.
 ///
 /// TCP and UDP work as on Linux, between the hosts of a simulated network (``host(_:)``): connections, listeners, TLS, names. Unix sockets
-/// connect the programs of one host; passing descriptors through them fails with `.system`. Within the body ``Reactor/shared`` is the
-/// reactor of the host whose program runs.
+/// connect the programs of one host, and pass descriptors of sockets; passing any other descriptor fails with `.invalidArgument`. Within
+/// the body ``Reactor/shared`` is the reactor of the host whose program runs.
 public final class Simulation: Sendable {
   /// The order in which tasks run that are ready at the same time.
   public enum Order: Hashable, Sendable {
@@ -47,7 +47,7 @@ public final class Simulation: Sendable {
     case random
   }
 
-  /// What decides the order of tasks, if that is random.
+  /// The seed, which decides the order of tasks if that is random.
   public let seed: UInt64
   private let thread: VirtualThread
   private let hasRun = Locked(false)
@@ -61,12 +61,12 @@ public final class Simulation: Sendable {
   /// Creates a simulation.
   ///
   /// - Parameters:
-  ///   - seed: What decides the order of tasks, if that is random.
+  ///   - seed: The seed, which decides the order of tasks if that is random.
   ///   - order: The order in which tasks run that are ready at the same time.
   ///   - timeLimit: The virtual time after which the simulation fails; a day by default.
   ///   - timeOfDay: The time of day at the beginning, since 1970-01-01 00:00 UTC. By default, the next midnight (UTC): certificates
-  ///     that were made today are valid then, and the same seed shows the same times for the rest of the day. If what the program does
-  ///     depends on the date, give a time, so that it does the same on another day.
+  ///     that were made today are valid then, and the same seed shows the same times for the rest of the day. If the program depends
+  ///     on the date, pass a time, so that the same seed gives the same run on another day.
   public init(
     seed: UInt64 = 0, order: Order = .fifo, timeLimit: Duration = .seconds(86_400), timeOfDay: Duration? = nil
   ) {
@@ -89,8 +89,8 @@ public final class Simulation: Sendable {
   /// *Ordering*: the simulations of a process run one after the other, in the order of their calls.
   ///
   /// - Parameter body: The program.
-  /// - Returns: What the body returns.
-  /// - Throws: What the body throws, or ``SimulationError``. After a deadlock, a livelock and the time limit the body is cancelled.
+  /// - Returns: The result of the body.
+  /// - Throws: The error of the body, or ``SimulationError``. After a deadlock, a livelock and the time limit the body is cancelled.
   public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
     let program = try prepare(body)
     return try await withTaskCancellationHandler {
@@ -111,8 +111,8 @@ public final class Simulation: Sendable {
   /// Runs a program in this simulation, and blocks the calling thread until it ends. For tests that are not asynchronous.
   ///
   /// - Parameter body: The program.
-  /// - Returns: What the body returns.
-  /// - Throws: As the asynchronous form.
+  /// - Returns: The result of the body.
+  /// - Throws: The errors of the asynchronous form.
   public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) throws -> Result {
     let program = try prepare(body)
     let isDone = Locked(false)

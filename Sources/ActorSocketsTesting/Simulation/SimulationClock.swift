@@ -16,11 +16,11 @@ public struct SimulationClock: Clock {
     /// - Parameter elapsed: The distance.
     public init(elapsed: Duration) { self.elapsed = elapsed }
 
-    /// The time at a distance from this one.
+    /// Returns the time at a distance from this one.
     public func advanced(by duration: Duration) -> Instant { Instant(elapsed: elapsed + duration) }
-    /// The distance to another time.
+    /// Returns the distance to another time.
     public func duration(to other: Instant) -> Duration { other.elapsed - elapsed }
-    /// Whether a time comes before another one.
+    /// Returns whether a time comes before another one.
     public static func < (one: Instant, other: Instant) -> Bool { one.elapsed < other.elapsed }
     /// The distance as text.
     public var description: String { "\(elapsed)" }
@@ -33,7 +33,7 @@ public struct SimulationClock: Clock {
   /// The difference between two times that the clock can tell apart: a nanosecond.
   public var minimumResolution: Duration { .nanoseconds(1) }
 
-  /// Waits for a time of the simulation. Call it from the simulated program; elsewhere it waits in real time.
+  /// Waits until a time of the simulation. Call it from the simulated program; elsewhere it waits in real time.
   ///
   /// *Cancellation* ends the wait with `CancellationError`.
   ///

@@ -5,9 +5,9 @@ public struct SimulationError: Error, CustomStringConvertible {
     /// The body waits, and nothing is left that could let it continue: no task is ready, and no timer runs. The timer of a sleep that
     /// was cancelled still runs, so the time can be later than that of the last thing that the program did.
     case deadlock
-    /// Tasks continue to run, but time does not move: 10 million jobs ran at one virtual time.
+    /// Tasks continue to run, but time does not move: 2 million jobs ran at one virtual time.
     case livelock
-    /// The body waits, and the next timer is behind the time limit of the simulation.
+    /// The body waits, and the next timer is due after the time limit of the simulation.
     case timeLimit
     /// The host of the program has crashed, or was down.
     case crashed
@@ -25,8 +25,8 @@ public struct SimulationError: Error, CustomStringConvertible {
   public let code: Code
   /// When it happened, since the beginning of the simulation.
   public let time: Duration
-  /// What waited then: a line for each socket with its operations and for how long they had waited, and a line for the tasks of each
-  /// program that had not ended. With `.leftovers`, what was left. The numbers of connections differ from run to run.
+  /// The operations and tasks that waited then: a line for each socket, with the time for which each operation had waited, and a line for
+  /// the tasks of each program. With `.leftovers`, everything that was left. The numbers of connections differ from run to run.
   public let waiting: [String]
   private let reason: String
 

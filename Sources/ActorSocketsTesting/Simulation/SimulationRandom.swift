@@ -9,7 +9,7 @@ internal import EpollReactor
 /// Its numbers are independent of those that decide the order of tasks and what links do. Use it within the simulated program only;
 /// elsewhere it stops the program.
 public struct SimulationRandom: RandomNumberGenerator {
-  /// A random number.
+  /// Returns a random number.
   public func next() -> UInt64 { VirtualThread.required.streams.program.next() }
 }
 

@@ -1,6 +1,6 @@
 internal import EpollReactor
 
-/// What happens later, in the order of its times. What has one time comes in the order in which it was added.
+/// Payloads that are due later, in the order of their times. Those with the same time are in the order in which they were added.
 struct TimerQueue<Payload> {
   typealias Key = DeadlineNumbers.Key
 
@@ -9,12 +9,12 @@ struct TimerQueue<Payload> {
   private var payloads: [Payload?] = []
   private var free: [Int] = []
 
-  /// The number of things that happen later.
+  /// The number of payloads.
   var count: Int { deadlines.count }
-  /// The earliest time; `nil` if there is none.
+  /// The earliest time; `nil` if the queue is empty.
   var earliest: Int64? { deadlines.earliest }
 
-  /// Adds something, and returns its key.
+  /// Adds a payload, and returns its key.
   mutating func insert(at time: Int64, _ payload: Payload) -> Key {
     let place: Int
     if let free = free.popLast() {

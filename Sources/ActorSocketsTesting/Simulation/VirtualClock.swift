@@ -74,7 +74,7 @@ internal import CVirtualTime
     unsafe cvirtualtime_task_number(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
   }
 
-  /// The number of the task that runs on the calling thread; `nil` if there is none.
+  /// The number of the task that runs on the calling thread; `nil` if no task does.
   static var currentTask: UInt64? {
     let number = cvirtualtime_current_task_number()
     return number == 0 ? nil : number

@@ -22,10 +22,10 @@ struct VirtualHost {
   var state = State.running
   /// How often the host has crashed. Work of an earlier life does not run.
   var life = 0
-  /// What became ready while the host was paused.
+  /// The work that became ready while the host was paused.
   var held: [VirtualThread.Work] = []
   var reactor: Reactor?
-  /// What runs again when the host restarts.
+  /// The program that runs again when the host restarts.
   var program: (@Sendable () async throws -> Void)?
   /// Ends the wait for each program that runs, because the host has crashed.
   var crashHandlers: [Int: () -> Void] = [:]

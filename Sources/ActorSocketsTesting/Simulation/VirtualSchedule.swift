@@ -71,7 +71,7 @@ struct VirtualSchedule<Work> {
   /// Takes what runs next. If nothing is ready, moves time to the earliest timer.
   ///
   /// - Parameter limit: The time beyond which time does not move.
-  /// - Returns: The work; `nil` if there is none until then.
+  /// - Returns: The work; `nil` if no work is due until then.
   mutating func next(until limit: Int64 = .max) -> Work? {
     if readyCount == 0 {
       guard let time = timers.earliest, max(now, time) <= limit else { return nil }

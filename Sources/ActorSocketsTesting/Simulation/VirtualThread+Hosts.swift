@@ -4,7 +4,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension VirtualThread {
-  /// The number of the host with a name. Adds the host if there is none.
+  /// The number of the host with a name. Adds the host if the name is new.
   func host(named name: String) -> Int {
     if let number = hosts.firstIndex(where: { $0.name == name }) { return number }
     clocks.append(HostClock(timeOfDayAtZero: clocks[0].timeOfDayAtZero))

@@ -99,9 +99,9 @@ void clinux_name_thread(const char *_Nonnull name);
 /// The number of processors that the calling thread may use, sched_getaffinity(2); 1 if it is not known
 int clinux_usable_processors(void);
 
-/// The Swift task that runs on the calling thread; NULL if there is none
+/// The Swift task that runs on the calling thread; NULL if no task does
 void *_Nullable clinux_current_task(void);
-/// Whether that task is cancelled; false if there is none
+/// Whether that task is cancelled; false without a task
 bool clinux_current_task_is_cancelled(void);
 
 /// The object in slot 0, 1 or 2 of the calling thread; NULL at first

@@ -41,7 +41,7 @@ void *_Nullable cvirtualtime_owner(void);
 
 /// The number of the Swift task to which a job belongs. No other task of the process has it
 uint64_t cvirtualtime_task_number(void *_Nonnull job);
-/// The number of the Swift task that runs on the calling thread; 0 if there is none
+/// The number of the Swift task that runs on the calling thread; 0 if no task does
 uint64_t cvirtualtime_current_task_number(void);
 
 #endif

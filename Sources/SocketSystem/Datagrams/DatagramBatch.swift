@@ -65,7 +65,7 @@ import Glibc
 
   /// Returns the most messages of `size` bytes that a batch can receive.
   package static func capacity(forSize size: Int) -> Int { min(capacity, room / max(1, size)) }
-  /// The size of messages that may be joined datagrams, in bytes: none is longer.
+  /// The largest size of a message of joined datagrams, in bytes.
   package static var joinedSize: Int { 65_536 }
 
   /// Creates an empty batch. Returns `nil` if there is not enough memory.
@@ -187,7 +187,7 @@ import Glibc
   /// - Parameters:
   ///   - index: The index of the datagram.
   ///   - limit: The most descriptors to keep open.
-  /// - Returns: The descriptors, or `nil` if there are none; and whether some were lost because this function or the
+  /// - Returns: The descriptors, or `nil` if no descriptor came; and whether some were lost because this function or the
   ///   kernel closed them.
   package func takeDescriptors(_ index: Int, atMost limit: Int) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     guard index < count else { return (nil, false) }
@@ -393,7 +393,7 @@ extension DatagramBatch {
     // SAFETY: as above.
     unsafe clinux_batch_metadata(headers, message, &metadata)
     var result = DatagramMetadata(metadata)
-    // What a sender names as its IPv4 address is where a receiver finds the address to answer from.
+    // The field with the source address of a sent IPv4 message has, in a received one, the address to answer from.
     if metadata.is_ipv6 == 0 { result.localAddress = result.answerAddress }
     return result
   }

@@ -8,7 +8,7 @@
 // - All datagrams of a run have the length of the first, except the last, which may be shorter. So the kernel divides the message
 //   exactly where the datagrams end.
 // - A run has at most `mostDatagrams` datagrams and `mostBytes` bytes.
-// - No datagram of a run is empty, and none is longer than the limit that `init` was given.
+// - No datagram of a run is empty, or longer than the limit that `init` was given.
 
 /// Consecutive datagrams that the kernel takes as one message.
 package struct SegmentRun {

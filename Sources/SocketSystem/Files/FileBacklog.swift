@@ -1,4 +1,4 @@
-// What waits to be written to a file, and what was dropped: the decisions of `BackgroundFile`, as a value.
+// The bytes that wait to be written to a file, and the number of those that were dropped: the decisions of `BackgroundFile`, as a value.
 //
 //    open ──close()──▶ closing ──the trailer was taken──▶ closed
 //

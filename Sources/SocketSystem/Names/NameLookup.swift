@@ -4,11 +4,11 @@ import Glibc
 package struct NameLookupError: Error, Hashable, Sendable {
   /// The cause of the error.
   package enum Cause: Hashable, Sendable {
-    /// The name has no address, or none of the requested family.
+    /// The name has no address, or no address of the requested family.
     case noAddress
     /// The name server did not answer.
     case noAnswer
-    /// The look-up could not be made. The value is the errno, or 0 if there is none.
+    /// The look-up could not be made. The value is the errno, or 0 if no errno was set.
     case system(Int32)
   }
 

@@ -1,8 +1,8 @@
 /// Delivers the signals that the program has taken over. There is one, because the handling of a signal is a property of the process.
 ///
-/// The signal's handler counts and writes to an eventfd. A thread waits for the eventfd and delivers. It is started by the first
-/// subscription, and runs none of the user's code, so it delivers however busy the program is. `SignalSubscriptions` says who hears
-/// of what.
+/// The signal's handler counts and writes to an eventfd. A thread waits for the eventfd and delivers. The first subscription
+/// starts it. It does not run code of the user, so it delivers however busy the program is. `SignalSubscriptions` says who hears of which
+/// signal.
 package final class SignalHub: Sendable {
   package static let shared = SignalHub()
 
@@ -49,7 +49,7 @@ package final class SignalHub: Sendable {
     return SignalSubscription(id)
   }
 
-  /// Ends a subscription, once. What arrived before is delivered.
+  /// Ends a subscription, once. Signals that arrived before are delivered.
   fileprivate func remove(_ id: UInt64) {
     let arrivals = state.withLock { state in
       let arrivals = deliver(&state)
@@ -76,7 +76,7 @@ package final class SignalHub: Sendable {
     }
   }
 
-  /// Finds out what has arrived, and restores the signals that nobody names any more.
+  /// Finds out what has arrived, and restores the signals that no subscription names any more.
   ///
   /// - Returns: The calls to make without the lock.
   private func deliver(_ state: inout State) -> [@Sendable () -> Void] {

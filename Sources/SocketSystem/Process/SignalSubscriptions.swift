@@ -107,6 +107,6 @@ struct SignalSubscriptions<Receiver> {
     }
   }
 
-  /// The most arrivals of one signal that are delivered together. Nobody needs more, and a flood of signals must not take memory.
+  /// The most arrivals of one signal that are delivered together. No program needs more, and a flood of signals must not take memory.
   static var mostAtOnce: UInt64 { 64 }
 }

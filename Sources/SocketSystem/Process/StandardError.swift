@@ -2,7 +2,7 @@ import Glibc
 
 /// The program's standard error: stderr(3). No caller ever waits for its reader.
 ///
-/// A thread writes the lines and ends when there are none left. It blocks all signals, so that a pipe without a reader does not end
+/// A thread writes the lines, and ends when no line is left. It blocks all signals, so that a pipe without a reader does not end
 /// the process by SIGPIPE.
 package enum StandardError {
   private struct Queue {
@@ -36,7 +36,7 @@ package enum StandardError {
     }
   }
 
-  /// Takes the next line out; `nil` if there is none, and then the thread ends.
+  /// Takes the next line out; `nil` if no line is left, and then the thread ends.
   private static func next() -> [UInt8]? {
     queue.withLock { queue in
       if !queue.lines.isEmpty { return queue.lines.removeFirst() }

@@ -67,12 +67,12 @@ package protocol SimulatedSystem: AnyObject {
   func changeMembership(
     _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
   ) -> Int32
-  /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if there is none.
+  /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if the queue is empty.
   func takeReportedError(_ number: Int32) -> ReportedError?
 
   /// Whether the two calls below answer for the files of unix sockets; otherwise they are those of Linux.
   var hasSocketFiles: Bool { get }
-  /// The inode number of the file that bind(2) made for a unix socket, on the host whose code runs; `nil` if there is none.
+  /// The inode number of the file that bind(2) made for a unix socket, on the host whose code runs; `nil` if there is no such file.
   func inode(of path: UnixPath) -> UInt64?
   /// unlink(2) of such a file.
   func unlink(_ path: UnixPath) -> Int32
@@ -160,7 +160,7 @@ package enum SimulatedDescriptors {
 
   private static let place = ThreadLocal<Place>(.simulation)
 
-  /// The simulation of the calling thread; `nil` if it has none.
+  /// The simulation that the calling thread belongs to; `nil` outside of simulations.
   package static var system: (any SimulatedSystem)? { place.object?.system }
 
   /// Runs `body` on the calling thread in a simulation, or outside of any if it is `nil`.

@@ -35,7 +35,7 @@ extension Locked {
   /// Blocks the calling thread until `take` returns a value.
   ///
   /// - Parameters:
-  ///   - condition: What is signalled when the value changes. Only one thread may wait for it at a time.
+  ///   - condition: The condition that is signalled when the value changes. Only one thread may wait for it at a time.
   ///   - take: Called with the value while the lock is held: at once, and after each signal. `nil` continues the wait.
   /// - Returns: What `take` returned.
   package func wait<Result>(for condition: Condition, until take: (inout Value) -> Result?) -> Result {

@@ -29,7 +29,7 @@ struct OptionText: Equatable {
 
   /// The name with its hyphens: `--capture`.
   let name: String
-  /// Its value; `nil` if it has none.
+  /// Its value; `nil` for an option without a value.
   let value: Value?
   /// What it does, in one paragraph that begins with a verb in lower case and ends without a period.
   let text: String
@@ -47,12 +47,12 @@ struct OptionText: Equatable {
   }
 }
 
-/// What a command does, as it is documented.
+/// The documentation of a command, without its options.
 struct CommandText {
   let name: String
   /// The names of the endpoints.
   let operands: [String]
-  /// What is missing if an endpoint is missing, with an example.
+  /// Names the missing endpoint, with an example, for the error.
   let missingOperand: String
   /// What the command does, in a few words.
   let summary: String

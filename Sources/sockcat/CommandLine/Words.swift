@@ -93,7 +93,7 @@ extension [String] {
 }
 
 extension Endpoint {
-  /// Returns the endpoint of a text. If there is none, the failure is one of usage.
+  /// Returns the endpoint of a text. If the text is not an endpoint, throws a failure of usage.
   static func parsed(_ text: String) throws(Failure) -> Endpoint {
     do {
       return try Endpoint(parsing: text)

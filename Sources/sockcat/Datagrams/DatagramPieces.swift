@@ -27,7 +27,7 @@ struct DatagramPieces {
   }
 
   /// Returns the last datagram at the end of the input: a line without a newline, or the whole input, which may be
-  /// empty. Returns `nil` if there is none.
+  /// empty. Returns `nil` if nothing is left.
   func finish() -> [UInt8]? { rest.isEmpty && !isWhole ? nil : rest }
 
   private mutating func append(_ more: ArraySlice<UInt8>) throws(Failure) {

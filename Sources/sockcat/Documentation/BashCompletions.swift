@@ -34,7 +34,7 @@ enum BashCompletions {
   private static let firstWords = (Manual.commands.map(\.text.name) + ["demo", "--help", "--version"])
     .joined(separator: " ")
 
-  /// What is offered after an option with a value.
+  /// The words to offer after an option with a value.
   private static var values: String {
     Manual.commands.flatMap { command in
       command.options.compactMap { option in
@@ -57,7 +57,7 @@ enum BashCompletions {
     "mapfile -t COMPREPLY < <(compgen \(words) -- \"$word\")"
   }
 
-  /// What is offered for a word that begins with a hyphen.
+  /// The options to offer for a word that begins with a hyphen.
   private static var options: String {
     Manual.commands.map { command in
       let names = command.options.map(\.name) + ["--help"]

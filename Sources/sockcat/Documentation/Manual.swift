@@ -1,4 +1,4 @@
-/// What the help, the man page and the completions are made of, apart from their forms.
+/// The contents of the help, the man page and the completions, without their forms.
 enum Manual {
   /// Some paragraphs about something that several commands have in common.
   struct Section {

@@ -4,8 +4,8 @@ extension StandardError {
   /// Prints what `-v` asks for: a line about a connection.
   ///
   /// - Parameters:
-  ///   - peer: The address of the peer; `nil` if it has none.
-  ///   - state: What is known of the connection.
+  ///   - peer: The address of the peer; `nil` if it has no address.
+  ///   - state: The state of the connection, in words.
   ///   - proxy: The address of the proxy or load balancer between the two.
   static func describe(_ peer: String?, _ state: String, through proxy: SocketAddress?) {
     let name = peer.map { "\($0): " } ?? ""

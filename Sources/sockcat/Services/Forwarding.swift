@@ -46,7 +46,7 @@ struct Forwarding: Service, Equatable {
       throw error
     }
   }
-  /// Returns the header that names a client, without addresses if this form has none for them.
+  /// Returns the header that names a client, without addresses if this version cannot contain them.
   private func header(_ version: ProxyHeader.Version, for client: some ByteStream) -> ProxyHeader {
     // Of a client that a load balancer forwards, the balancer says what it connected to.
     let destination = (client as? TCPConnection)?.proxyHeader?.destination ?? client.localAddress

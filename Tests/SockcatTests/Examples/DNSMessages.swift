@@ -70,12 +70,12 @@ struct DNSAnswer {
     return Int(message[offset]) << 8 | Int(message[offset + 1])
   }
 
-  /// A name, which may go on at an earlier place: section 4.1.4. `nil` if it is none.
+  /// Reads a name, which may continue at an earlier place: section 4.1.4. Returns `nil` if it is not valid.
   private mutating func name() -> [[UInt8]]? {
     var labels: [[UInt8]] = []
     var length = 1
     var place = offset
-    // A pointer leads to what lies before everything that was read of the name, so that the way has an end.
+    // A pointer must lead to a place before the part of the name that contains it. So the loop ends.
     var limit = offset
     var isBehindPointer = false
     while place < message.count {

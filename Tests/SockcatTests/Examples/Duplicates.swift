@@ -1,18 +1,18 @@
 import ActorSockets
 import Synchronization
 
-/// What the filter notes about a datagram, as its annotation.
+/// The annotation that the filter gives a datagram.
 struct Arrival: Hashable {
-  /// The number of those that were passed, from 1.
+  /// The number of this datagram among those that were passed, from 1.
   let number: Int
   /// The duplicates that were dropped before it.
   let duplicatesBefore: Int
 }
 
-/// Drops what has come from the same peer with the same bytes among the last few, and numbers what is left.
+/// Drops a datagram if one of the last few had the same sender and the same bytes. Numbers the others.
 ///
-/// It remembers `memory` datagrams by their hashes, whatever peers send. Hashing differs in every process, so that
-/// nobody can make two that are taken for one.
+/// It remembers the hashes of the last `memory` datagrams, whatever peers send. Hashes differ from process to process, so a peer cannot
+/// construct two datagrams with the same hash.
 func removingDuplicates(among memory: Int) -> UDPEndpoint.Filter {
   let recent = Recent(limit: memory)
   return { datagram in

@@ -2,9 +2,9 @@ import ActorSockets
 import ActorSocketsTLS
 import Synchronization
 
-/// Trusts the certificate that a server shows at the first meeting, as ssh does, and no other one with its name afterwards.
+/// Trusts the public key that a server shows at the first connection, and refuses another key of that server later, as ssh does.
 ///
-/// A certificate that the system trusts is taken as it is.
+/// A certificate that the system trusts is accepted without this check.
 final class KnownServers: Sendable {
   struct Changed: Error {
     let server: String
@@ -12,13 +12,13 @@ final class KnownServers: Sendable {
 
   private let keys: Mutex<[String: [UInt8]]>
 
-  /// - Parameter keys: The hashes of the public keys, by name, as ``keysByName`` had them.
+  /// - Parameter keys: The hashes of the public keys, by name: the ``keysByName`` of an earlier run.
   init(_ keys: [String: [UInt8]] = [:]) { self.keys = Mutex(keys) }
 
-  /// What to keep for the next time.
+  /// The keys to store for the next run.
   var keysByName: [String: [UInt8]] { keys.withLock { $0 } }
 
-  /// What connections are made with.
+  /// Makes a context whose connections check their servers in this way.
   func makeContext() throws -> TLSContext {
     var configuration = TLSConfiguration()
     configuration.verification = .custom { [self] peer in try isKnown(peer) }
@@ -28,7 +28,7 @@ final class KnownServers: Sendable {
   private func isKnown(_ peer: TLSPeer) throws -> Bool {
     if peer.verdict.isTrusted { return true }
     guard case .client(let name) = peer.role, let key = peer.certificate?.publicKeySHA256 else { return false }
-    // This place could also ask a person, who may take their time: it is an async closure.
+    // The verification closure is async, so it could also ask a person here.
     let known = keys.withLock { keys in
       if keys[name] == nil { keys[name] = key }
       return keys[name]

@@ -8,7 +8,7 @@ actor LeaseKeeper {
 
   init(for duration: Duration) { self.duration = duration }
 
-  /// Gives the lease to a client, unless another one has it. Then it returns for how long.
+  /// Gives the lease to a client and returns `nil`. If another client has it, returns for how long.
   func give(to client: String) -> Duration? {
     let now = ContinuousClock.now
     if now < end, client != holder { return now.duration(to: end) }

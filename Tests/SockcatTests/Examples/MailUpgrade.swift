@@ -1,7 +1,7 @@
 import ActorSockets
 import ActorSocketsTLS
 
-/// Serves a mail client as far as STARTTLS, and says hello again behind it: RFC 3207.
+/// Serves a mail client until STARTTLS, and then greets it again on the encrypted connection: RFC 3207.
 func greet(_ connection: TCPConnection, _ context: TLSContext) async throws {
   try await connection.write(utf8: "220 mail.example.org\r\n")
   while let command = try await connection.read(.line(ending: .crlf, maximumLength: 512)) {
@@ -9,7 +9,7 @@ func greet(_ connection: TCPConnection, _ context: TLSContext) async throws {
     case "EHLO": try await connection.write(utf8: "250-mail.example.org\r\n250 STARTTLS\r\n")
     case "STARTTLS":
       try await connection.write(utf8: "220 go ahead\r\n")
-      // Whatever was said before counts no longer: it was in plain text, perhaps from somebody else.
+      // Forget what was said before: it was plain text, perhaps from an attacker.
       return try await greetAgain(connection.startTLS(context, as: .server))
     case "QUIT": return try await connection.write(utf8: "221 good bye\r\n")
     default: try await connection.write(utf8: "530 say STARTTLS first\r\n")
@@ -28,12 +28,12 @@ private func greetAgain(_ connection: TLSConnection) async throws {
   await connection.close()
 }
 
-/// What a mail server can do once it is encrypted.
+/// Asks a mail server, encrypted, for its abilities.
 ///
 /// - Parameters:
 ///   - server: The server.
 ///   - name: The name that its certificate must be for.
-///   - context: Whom to trust.
+///   - context: The trust roots and other settings.
 /// - Returns: The lines of its answer.
 /// - Throws: `MailError.refused`, `TLSError` and `SocketError`.
 func abilities(of server: Endpoint, named name: String, _ context: TLSContext) async throws -> [String] {
@@ -41,7 +41,7 @@ func abilities(of server: Endpoint, named name: String, _ context: TLSContext) a
   _ = try await answer("220", on: connection)
   try await connection.write(utf8: "EHLO client.example.org\r\n")
   let offers = try await answer("250", on: connection)
-  // Whoever is in between may have taken it out of the answer: without it there is nothing more to say.
+  // An attacker in between may have removed it from the answer. Do not continue without it.
   guard offers.contains("STARTTLS") else { throw MailError.refused("there is no STARTTLS") }
   try await connection.write(utf8: "STARTTLS\r\n")
   _ = try await answer("220", on: connection)

@@ -1,6 +1,6 @@
 import ActorSockets
 
-/// How long what is sent has to wait so that no more than `rate` bytes leave in a second, but for bursts.
+/// Limits the number of bytes that leave in a second to `rate`, except for a burst after a pause.
 struct TokenBucket {
   /// Bytes a second.
   let rate: Double
@@ -13,7 +13,7 @@ struct TokenBucket {
     (self.rate, self.burst, tokens, last) = (rate, burst, burst, now)
   }
 
-  /// Takes so many bytes out of the bucket, which may become less than empty.
+  /// Takes this number of bytes out of the bucket. Its contents may become negative.
   ///
   /// - Returns: How long to wait before they are sent.
   mutating func take(_ count: Int, now: ContinuousClock.Instant = .now) -> Duration {
@@ -23,9 +23,9 @@ struct TokenBucket {
   }
 }
 
-/// Passes datagrams on at the pace of a bucket: a filter that may take its time, as a loop.
+/// Forwards datagrams at the pace of a bucket.
 ///
-/// While it waits nothing is received: more than fits into the socket's buffer is dropped there, as on a slow line.
+/// While the loop sleeps, it receives nothing. The kernel drops the datagrams that do not fit into the socket's buffer, as on a slow line.
 func shape(
   _ source: UDPEndpoint, to target: SocketAddress, through exit: UDPEndpoint, by bucket: TokenBucket
 ) async throws {

@@ -1,20 +1,20 @@
 import ActorSockets
 
-/// A server for reading files over TFTP: RFC 1350. Every file is sent from an endpoint of its own.
+/// A server for reading files over TFTP: RFC 1350. Each file is sent from a separate endpoint.
 struct TFTPServer {
-  /// What there is to read, by name.
+  /// The contents of the files, by name.
   let files: [String: [UInt8]]
   /// How long to wait for an acknowledgement before sending again, and how often.
   var patience = Duration.seconds(1)
   var attempts = 5
-  /// What the endpoints that send files are like.
+  /// The settings of the endpoints that send files.
   var configuration = UDPEndpoint.Configuration()
 
   /// Serves until the endpoint is closed or the task is cancelled.
   func serve(_ endpoint: UDPEndpoint) async throws {
     try await withThrowingDiscardingTaskGroup { group in
       for try await request in endpoint.datagrams {
-        // A client that vanishes is no reason to stop.
+        // A client that vanishes does not stop the server.
         group.addTask { try? await answer(request) }
       }
       group.cancelAll()
@@ -23,7 +23,7 @@ struct TFTPServer {
 
   private func answer(_ request: Datagram) async throws {
     guard let client = request.remoteAddress else { return }
-    // A port of its own tells the transfer from others: section 4.
+    // A separate port identifies the transfer: section 4.
     let here: Endpoint = .address(client.isIPv4 ? .ipv4(.any, port: 0) : .ipv6(.any, port: 0))
     let endpoint = try UDPEndpoint.bind(to: here, configuration: configuration)
     try await endpoint.connect(to: .address(client))
@@ -45,7 +45,7 @@ struct TFTPServer {
     try await endpoint.send([0, 5, 0, code] + reason.utf8 + [0])
   }
 
-  /// Sends a block until it is acknowledged. An acknowledgement of an earlier one is no reason to send again.
+  /// Sends a block until it is acknowledged. Ignores acknowledgements of earlier blocks.
   private func send(_ block: ArraySlice<UInt8>, number: UInt16, on endpoint: UDPEndpoint) async throws {
     let digits = [UInt8(number >> 8), UInt8(number & 0xFF)]
     for attempt in 1...attempts {
