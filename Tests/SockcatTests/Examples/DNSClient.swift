@@ -6,13 +6,13 @@ import ActorSockets
 ///   - name: The name, of labels with dots between them.
 ///   - server: The name server, with its port, 53.
 ///   - patience: How long to wait for the first answer; twice as long for each further one.
-/// - Returns: The addresses; none if the name has none.
+/// - Returns: The addresses; empty if the name has no addresses.
 /// - Throws: `DNSError`, and `SocketError` if the server cannot be reached.
 func lookUp(
   _ name: String, at server: Endpoint, patience: Duration = .seconds(1)
 ) async throws -> [IPv4Address] {
   let question = try DNSQuestion(name: name, id: .random(in: 0 ... .max))
-  // Connected, it hears of nobody but the server, and at once if none is there.
+  // A connected endpoint receives only from the server, and reports at once if no server is there.
   let endpoint = try await UDPEndpoint.connect(to: server)
   var wait = patience
   for _ in 1...3 {
@@ -21,7 +21,7 @@ func lookUp(
     do {
       while true {
         let datagram = try await endpoint.receive(timeout: .until(end))
-        // What is no answer to this question does not end the waiting, nor prolong it.
+        // A datagram that does not answer this question neither ends nor prolongs the wait.
         if let answer = DNSAnswer(datagram.bytes, to: question) { return try answer.addresses() }
       }
     } catch let error as SocketError where error.code == .timedOut {

@@ -70,7 +70,7 @@ struct DNSAnswer {
     return Int(message[offset]) << 8 | Int(message[offset + 1])
   }
 
-  /// A name, which may go on at an earlier place: section 4.1.4. `nil` if it is none.
+  /// Reads a name, which may continue at an earlier offset: section 4.1.4. Returns `nil` if it is invalid.
   private mutating func name() -> [[UInt8]]? {
     var labels: [[UInt8]] = []
     var length = 1

@@ -11,8 +11,8 @@ struct Arrival: Hashable {
 
 /// Drops what has come from the same peer with the same bytes among the last few, and numbers what is left.
 ///
-/// It remembers `memory` datagrams by their hashes, whatever peers send. Hashing differs in every process, so that
-/// nobody can make two that are taken for one.
+/// It remembers the hashes of `memory` datagrams, however many peers send. Hashing differs in every process, so a peer cannot
+/// make two datagrams that are taken for one.
 func removingDuplicates(among memory: Int) -> UDPEndpoint.Filter {
   let recent = Recent(limit: memory)
   return { datagram in

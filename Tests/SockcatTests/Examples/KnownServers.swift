@@ -18,7 +18,7 @@ final class KnownServers: Sendable {
   /// What to keep for the next time.
   var keysByName: [String: [UInt8]] { keys.withLock { $0 } }
 
-  /// What connections are made with.
+  /// Makes the context for connections to these servers.
   func makeContext() throws -> TLSContext {
     var configuration = TLSConfiguration()
     configuration.verification = .custom { [self] peer in try isKnown(peer) }

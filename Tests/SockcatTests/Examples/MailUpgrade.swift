@@ -28,7 +28,7 @@ private func greetAgain(_ connection: TLSConnection) async throws {
   await connection.close()
 }
 
-/// What a mail server can do once it is encrypted.
+/// Asks a mail server for its abilities, after encrypting the connection.
 ///
 /// - Parameters:
 ///   - server: The server.

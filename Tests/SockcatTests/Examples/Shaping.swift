@@ -13,7 +13,7 @@ struct TokenBucket {
     (self.rate, self.burst, tokens, last) = (rate, burst, burst, now)
   }
 
-  /// Takes so many bytes out of the bucket, which may become less than empty.
+  /// Takes `count` bytes out of the bucket, which may become less than empty.
   ///
   /// - Returns: How long to wait before they are sent.
   mutating func take(_ count: Int, now: ContinuousClock.Instant = .now) -> Duration {

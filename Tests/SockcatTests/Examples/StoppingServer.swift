@@ -39,7 +39,7 @@ func serve(
 ) async throws -> TCPListener.ServeReport {
   try await listener.serve(
     handlerFailed: { connection, error in
-      // A peer that went away or sent too much needs no log entry.
+      // A peer that disconnected or sent too much needs no log entry.
       if (error as? SocketError)?.isCausedByPeer != true { log("\(connection): \(error)") }
     },
     handler: { connection in

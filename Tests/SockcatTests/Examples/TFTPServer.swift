@@ -2,12 +2,12 @@ import ActorSockets
 
 /// A server for reading files over TFTP: RFC 1350. Every file is sent from an endpoint of its own.
 struct TFTPServer {
-  /// What there is to read, by name.
+  /// The files that clients can read, by name.
   let files: [String: [UInt8]]
   /// How long to wait for an acknowledgement before sending again, and how often.
   var patience = Duration.seconds(1)
   var attempts = 5
-  /// What the endpoints that send files are like.
+  /// The configuration of the endpoints that send files.
   var configuration = UDPEndpoint.Configuration()
 
   /// Serves until the endpoint is closed or the task is cancelled.
