@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// What is wrong with a configuration is said when the context is made, with the file and the cause.
+/// Making a context reports a mistake in its configuration, with the file and the cause.
 @Suite struct ContextTests {
   private func error(_ change: (inout TLSConfiguration) throws -> Void) throws -> TLSError? {
     var configuration = TLSConfiguration(trustRoots: [.certificates([try Made.identity.get().certificate])])
@@ -150,7 +150,7 @@ import Testing
     #expect(other.handshake().client == nil)
   }
 
-  @Test func `What cannot be read, or is too much, is named`() throws {
+  @Test func `A file that cannot be read or is too large is named`() throws {
     let memory = try error { $0.trustRoots = [.file("/proc/self/mem")] }
     #expect(memory?.detail == "\"/proc/self/mem\" cannot be read: Input/output error")
     let folder = try CertificateFolder()
@@ -172,7 +172,7 @@ import Testing
 
   // MARK: Trust
 
-  @Test func `Without roots nobody could be trusted, and a closure could decide`() throws {
+  @Test func `Trust roots are required, unless a closure verifies the peer`() throws {
     #expect(try error { $0.trustRoots = [] }?.code == .noTrustRoots)
     #expect(try error { $0.trustRoots = [.certificates([])] }?.code == .noTrustRoots)
     let chosen = try error {
@@ -180,14 +180,14 @@ import Testing
       $0.verification = .custom { _ in true }
     }
     #expect(chosen == nil)
-    // A server that asks no client for certificates needs none; as a client it would.
+    // A server that asks its clients for no certificates needs no trust roots; as a client it needs them.
     let server = try Made.server { $0.trustRoots = [] }
     let error = #expect(throws: TLSError.self) { try TwoEnds(client: server, server: server) }
     #expect(error?.code == .noTrustRoots)
   }
 
   @Test func `A system without roots says where they should be and how they get there`() async {
-    // In a process of its own, whose environment nobody else reads.
+    // In a process of its own, so that no other test reads the changed environment.
     // SAFETY (here and below): the texts are valid for the calls, and no other thread of that process reads them.
     await #expect(processExitsWith: .success) {
       unsafe setenv("SSL_CERT_FILE", "/nowhere/file", 1)
@@ -197,7 +197,7 @@ import Testing
       #expect(
         error?.detail == "the system has no trust roots in \"/nowhere/one\" and \"/tmp\" and \"/nowhere/file\""
           + "; install the package ca-certificates")
-      // A server that asks no client for certificates needs none.
+      // A server that asks its clients for no certificates needs no trust roots.
       _ = try TLSContext(TLSConfiguration(identity: TLSIdentity.selfSigned(for: ["example.org"])))
     }
   }
@@ -221,13 +221,13 @@ import Testing
   }
 
   @Test(arguments: [0, 20, 31, 33])
-  func `A pin of another length is none`(count: Int) throws {
+  func `A pin of another length is refused`(count: Int) throws {
     let error = try error { $0.trustRoots = [.publicKeys([[UInt8](repeating: 1, count: count)])] }
     #expect(error?.code == .invalidConfiguration)
     #expect(error?.description.contains("32 bytes, and one of those given has \(count)") ?? false)
   }
 
-  @Test func `A list of no pins is none`() throws {
+  @Test func `An empty list of pins is refused`() throws {
     #expect(try error { $0.trustRoots = [.publicKeys([])] }?.code == .invalidConfiguration)
   }
 
@@ -290,7 +290,7 @@ import Testing
     for change in changes { #expect(try error(change)?.code == .invalidConfiguration) }
   }
 
-  @Test func `A name of the table that is none is refused`() throws {
+  @Test func `An invalid name in the table of identities is refused`() throws {
     for name in ["", "*", "*.*.example", "www.*.example", ".example", "a..b", "b\u{fc}cher.example"] {
       #expect(try error { $0.identities = [name: try Made.identity.get()] }?.code == .invalidServerName, "\(name)")
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// Messages besides data, of which a peer may send only so many.
+/// Messages other than data, of which a peer may send only a limited number.
 @Suite struct FloodTests {
   private func up(_ version: TLSVersion) throws -> TwoEnds {
     let ends = try TwoEnds(

@@ -139,7 +139,7 @@ enum Made {
     #expect(lines.withLock { $0 }.allSatisfy { $0.split(separator: " ").count == 3 })
   }
 
-  @Test func `What is no TLS is said to be none`() throws {
+  @Test func `Input that is not TLS is reported as such`() throws {
     let ends = try TwoEnds(client: Made.client(), server: Made.server())
     let http = Array("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".utf8)
     unsafe BIO_write(SSL_get_wbio(ends.client.ssl), http, Int32(http.count))

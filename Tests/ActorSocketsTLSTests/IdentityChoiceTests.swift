@@ -87,7 +87,7 @@ import Testing
     #expect(before.client.session.peerCertificate?.subject == "CN=example.org")
   }
 
-  @Test func `A name that is none is refused, and nothing is replaced`() throws {
+  @Test func `An invalid name is refused, and nothing is replaced`() throws {
     let server = try Made.server()
     let error = #expect(throws: TLSError.self) {
       try server.replaceIdentities(identity: Self.one.get(), identities: ["*.": Self.one.get()])

@@ -79,7 +79,7 @@ import Testing
     #expect(nothing?.code == .wrongPassphrase)
   }
 
-  @Test func `A key that is not encrypted asks nobody`() throws {
+  @Test func `A key that is not encrypted asks for no passphrase`() throws {
     let files = try Self.files.get()
     _ = try TLSIdentity(certificateFile: files("ec.pem"), keyFile: files("ec.key")) {
       Issue.record("nobody has to be asked")
@@ -88,7 +88,7 @@ import Testing
   }
 
   @Test(arguments: ["ec", "rsa", "ed"])
-  func `PKCS 12 is read with its passphrase, and without where there is none`(name: String) throws {
+  func `PKCS 12 is read with its passphrase, or without one if its passphrase is empty`(name: String) throws {
     let files = try Self.files.get()
     #expect(try serves(TLSIdentity(pkcs12File: files("\(name).p12")) { "open" }))
     #expect(try serves(TLSIdentity(pkcs12: files.read("\(name).p12")) { "open" }))
@@ -131,7 +131,7 @@ import Testing
   }
 
   @Test(arguments: [TLSIdentity.KeyKind.ecdsaP256, .rsa2048])
-  func `What is made here is what OpenSSL's command takes for good`(kind: TLSIdentity.KeyKind) throws {
+  func `OpenSSL's command accepts the certificates that are made here`(kind: TLSIdentity.KeyKind) throws {
     let names = ["example.org", "*.example.org", "192.0.2.1", "2001:db8::1"]
     let identity = try TLSIdentity.selfSigned(for: names, key: kind)
     #expect(identity.certificate.dnsNames == ["example.org", "*.example.org"])
@@ -159,7 +159,7 @@ import Testing
   }
 
   @Test(arguments: ["", "a..b", "*.", "*", "a b", "a,DNS:b", "a\0b"])
-  func `A name that is none is refused`(name: String) throws {
+  func `An invalid name is refused`(name: String) throws {
     let error = #expect(throws: TLSError.self) { try TLSIdentity.selfSigned(for: [name]) }
     #expect(error?.code == .invalidServerName)
   }

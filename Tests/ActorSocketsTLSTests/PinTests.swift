@@ -2,7 +2,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// Public keys that are pinned, alone and beside roots.
+/// Pinned public keys, with roots and without.
 @Suite struct PinTests {
   /// root → middle → leaf, which is for www.example.org; and another leaf for the same key that is too old.
   private static let files = Result {
@@ -34,7 +34,7 @@ import Testing
     return try server.verdict(of: TLSContext(TLSConfiguration(trustRoots: trust)), asking: asked).error
   }
 
-  @Test func `A pinned key alone is enough, of the server's own or of one between`() throws {
+  @Test func `A pinned key needs no roots, whether it is the server's own or an intermediate's`() throws {
     #expect(try error(pins: ["leaf"]) == nil)
     #expect(try error(pins: ["leaf"], sent: ["leaf"]) == nil)
     #expect(try error(pins: ["middle"]) == nil)
@@ -46,7 +46,7 @@ import Testing
     #expect(refused?.code == .publicKeyNotPinned)
     #expect(refused?.alert == "bad_certificate")
     #expect(refused?.certificate == "CN=leaf")
-    // The root's key is pinned, but nobody showed it.
+    // The root's key is pinned, but the server did not send the root's certificate.
     #expect(try error(pins: ["root"])?.code == .publicKeyNotPinned)
   }
 

@@ -89,7 +89,7 @@ import Testing
     #expect(questions == 1)
   }
 
-  @Test func `What a program accepted against the checks is still said to be so after a resumption`() throws {
+  @Test func `A failed check that a program overrode is still reported after a resumption`() throws {
     let server = try Made.server()
     let client = try Made.client { $0.verification = .custom { _ in false } }
     for isResumed in [false, true] {

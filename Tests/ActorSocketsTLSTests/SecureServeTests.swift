@@ -56,7 +56,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both)
-  func `A handler that waits for the next line comes to its end, and the client gets close_notify`(
+  func `A handler that waits for the next line returns, and the client gets close_notify`(
     version: TLSVersion
   ) async throws {
     try await within("the drain ends") {

@@ -29,7 +29,7 @@ import Testing
     (String(repeating: "a.", count: 128), "more than 253 bytes"),
     (String(repeating: "a", count: 64), "more than 63 bytes"),
   ])
-  func `What is no name is refused with the reason`(text: String, clause: String) throws {
+  func `An invalid name is refused with the reason`(text: String, clause: String) throws {
     let error = #expect(throws: TLSError.self) { try ServerName(parsing: text) }
     #expect(error?.code == .invalidServerName)
     #expect(error?.description.contains(clause) ?? false, "\(String(describing: error))")

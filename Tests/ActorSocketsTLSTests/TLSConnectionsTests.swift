@@ -120,7 +120,7 @@ import Testing
     }
   }
 
-  @Test func `Cancelling the loop ends the handshakes that run, and fails none of them`() async throws {
+  @Test func `Cancelling the loop ends the running handshakes, and reports no failures`() async throws {
     try await within("the peers see the end") {
       let (listener, address) = try bind()
       let failures = Notes<any Error>()

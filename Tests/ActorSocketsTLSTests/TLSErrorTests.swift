@@ -18,7 +18,7 @@ import Testing
     #expect(TLSError.Code.nameMismatch.description == "nameMismatch")
   }
 
-  @Test func `What came from a peer is escaped and cut`() throws {
+  @Test func `Text that came from a peer is escaped and cut`() throws {
     let folder = try CertificateFolder()
     let name = String(repeating: "\u{1b}[31m", count: 30)
     let authority = try Authority(in: folder, "root")
@@ -29,7 +29,7 @@ import Testing
     let client = try TLSContext(TLSConfiguration(trustRoots: [.file(folder("root.pem"))]))
     let error = try #require(try server.verdict(of: client, asking: "www.example.org").error)
     #expect(error.code == .nameMismatch)
-    // The cut is shown by one character that is none of ASCII.
+    // One character that is not ASCII shows the cut.
     #expect(error.description.replacing("…", with: "").utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f })
     #expect(error.description.contains("\\u{1B}[31m"))
     #expect(error.description.utf8.count < 600)
@@ -43,7 +43,7 @@ import Testing
         + "\"example.com\" (certificate \"CN=example.org\", alert bad_certificate, OpenSSL: hostname mismatch)")
   }
 
-  @Test func `What is too old says since when`() throws {
+  @Test func `An expired certificate's error says until when it was valid`() throws {
     let folder = try CertificateFolder()
     let authority = try Authority(in: folder, "root")
     try authority.issue("leaf", by: "root", extensions: MatrixCase.name, dates: MatrixCase.past)

@@ -18,7 +18,7 @@ import Testing
     #expect(taken == (3, 10))
   }
 
-  @Test func `What is taken back is taken no more, and the end is that of the last element that was`() {
+  @Test func `After taking back no element is taken, and the end is that of the last element that was taken`() {
     _ = lookahead.take()
     _ = lookahead.take()
     let taken = lookahead.takeBack()
@@ -40,7 +40,7 @@ import Testing
     #expect(lookahead.take() == 0)
   }
 
-  @Test func `A call that leaves the elements alone says nothing of a later one that waits`() {
+  @Test func `A call that leaves the elements in place says nothing about a later one that waits`() {
     executor.admission.callWasQueued()
     executor.admission.callWasQueued()
     executor.admission.queuedCallBegins()

@@ -22,7 +22,7 @@ import Testing
     far.close()
     try await eventually("it has ended") { probe.events.all.count == 6 }
     #expect(probe.events.all.last.map { Readiness(rawValue: $0).contains(.ended) } == true)
-    // Nobody reads, and nothing comes again.
+    // No call reads the bytes, and no event comes again.
     try await reactor.sleeps()
     #expect(probe.events.all.count == 6)
   }

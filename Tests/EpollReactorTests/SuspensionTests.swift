@@ -5,7 +5,7 @@ import Testing
 @testable import EpollReactor
 
 /// One test for each statement at the top of Suspension.swift, with its number: what the code relies on in Swift's runtime, beyond what
-/// the language promises. If a test fails, build with -D ACTORSOCKETS_PLAIN, which relies on none of the statements.
+/// the language promises. If a test fails, build with -D ACTORSOCKETS_PLAIN, which does not rely on any of the statements.
 @Suite struct SuspensionTests {
   private actor Caller: ReactorActor {
     nonisolated let executor: ReactorExecutor

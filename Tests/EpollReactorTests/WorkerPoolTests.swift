@@ -8,7 +8,7 @@ import Testing
 @Suite(.serialized) struct WorkerPoolTests {
   private actor Counter: ReactorActor {
     nonisolated let executor: ReactorExecutor
-    /// What was told, by each caller.
+    /// How many numbers each caller has told.
     private(set) var told: [Int: Int] = [:]
     init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }
 
@@ -120,7 +120,7 @@ import Testing
     #expect(await blocking.value.value)
   }
 
-  @Test func `A job that an observer makes when the reactor comes to rest is run`() async throws {
+  @Test func `A job that an observer makes when the reactor becomes idle is run`() async throws {
     let reactor = Reactor()
     for _ in 0..<50 {
       let (lags, lagged) = AsyncStream.makeStream(of: Void.self)

@@ -56,7 +56,7 @@ import Testing
   }
 
   @Test
-  func `One name is served alone`() async throws {
+  func `Only the socket with the given name is served`() async throws {
     let server = try await start(["LISTEN_FDNAMES=web:admin", "tcp", "tcp"], ["systemd:admin", "--echo", "--once"])
     let addresses = try await addresses(of: server, 1)
     #expect(addresses.count == 1)
@@ -72,7 +72,9 @@ import Testing
     (["LISTEN_FDS=100", "tcp"], "systemd:", "LISTEN_FDS is 100, but fewer descriptors are open"),
     (["LISTEN_FDS=-1", "tcp"], "systemd:", "LISTEN_FDS is \"-1\""), (["tcp", "tcp"], "systemd:", "name one of them"),
   ])
-  func `What cannot be served is one line and status 2`(sockets: [String], origin: String, part: String) async throws {
+  func `Sockets that cannot be served end in one line and status 2`(sockets: [String], origin: String, part: String)
+    async throws
+  {
     let server = try await start(sockets, [origin])
     #expect(try await server.exitStatus() == 2)
     let lines = await server.errors.lines

@@ -40,7 +40,7 @@ struct ChatTests {
   }
 
   @Test
-  func `A reader that stops reading is dropped and holds nobody up`() async throws {
+  func `A reader that stops reading is dropped and holds up no other client`() async throws {
     let folder = try Folder()
     let (server, address) = try await Program.listening([Family.unix.freeEndpoint(in: folder), "--chat"])
     let slow = try await Program(.socat, ["-", Family.unix.socat(address)], input: .pipe)

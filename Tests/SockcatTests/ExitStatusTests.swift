@@ -27,7 +27,7 @@ struct ExitStatusTests {
   }
 
   @Test(arguments: [Family.ipv4, .ipv6])
-  func `A port that nobody listens on is refused with status 1`(family: Family) async throws {
+  func `A port on which no socket listens is refused with status 1`(family: Family) async throws {
     let (server, address) = try await Program.listening([family.freeEndpoint(in: Folder()), "--echo"])
     await server.kill(SIGTERM)
     #expect(try await server.exitStatus() == 0)
@@ -47,7 +47,7 @@ struct ExitStatusTests {
 
   @Test(.needs(.socat))
   func `Connecting that takes too long ends with status 4`() async throws {
-    // A stopped server with a full backlog answers nobody.
+    // A stopped server with a full backlog does not answer.
     let (server, endpoint) = try await Program.socatListening(.ipv4, in: Folder(), options: ",backlog=0", "-")
     await server.kill(SIGSTOP)
     let filler = try await Program(.socat, ["-d", "-d", "-u", Family.ipv4.socat(endpoint), "-"])
@@ -95,7 +95,7 @@ struct ExitStatusTests {
   }
 
   @Test(.needs(.bash))
-  func `Output that nobody reads any more ends with status 1`() async throws {
+  func `Output that no program reads any more ends with status 1`() async throws {
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo"])
     let script = "yes 2>/dev/null | '\(Tool.sockcat.url.path)' connect \(address) | head -n 1; exit ${PIPESTATUS[1]}"
     let pipeline = try await Program(.bash, ["-c", script])

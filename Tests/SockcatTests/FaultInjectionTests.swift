@@ -120,7 +120,7 @@ import Testing
       let folder = try Folder()
       let (server, address, log) = try await listening(
         ["udp-listen", "127.0.0.1:0", "--echo"], in: folder,
-        // Between an interrupted call and the next one nobody looks for errors that were reported.
+        // Between an interrupted call and the next one, the endpoint does not ask for reported errors.
         "trace=epoll_wait,recvmsg,\(call)", "inject=\(call):error=EINTR:when=1+2")
       let client = try await UDPEndpoint.connect(to: address)
       for number in 0..<50 as Range<UInt8> {

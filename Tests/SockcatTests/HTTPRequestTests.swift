@@ -17,7 +17,7 @@ struct HTTPRequestTests {
   }
 
   @Test
-  func `Lines may end with a line feed alone, and empty lines may come first`() {
+  func `Lines may end with only a line feed, and empty lines may come first`() {
     let text = "\r\n\nHEAD / HTTP/1.1\nhost:a\n\n"
     #expect(parse(text) == .request(HTTPRequest(method: .head), length: text.utf8.count))
   }
@@ -68,7 +68,7 @@ struct HTTPRequestTests {
     "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2",
     "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999",
   ])
-  func `What is no request is refused as soon as the line is there`(line: String) {
+  func `An invalid line is refused as soon as it is there`(line: String) {
     #expect(parse(line + "\r\n") == .refused(.badRequest))
   }
 

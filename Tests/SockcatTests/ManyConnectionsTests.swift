@@ -43,7 +43,7 @@ import Testing
     }
     for client in clients { await client.abort() }
     await server.kill(SIGTERM)
-    // What was aborted counts as failed, and is no reason for another status.
+    // A connection that its client aborts counts as failed, but does not change the exit status.
     _ = try await server.exitStatus()
   }
 }

@@ -8,7 +8,7 @@ struct NameServerTests {
   enum Server: String, CaseIterable {
     /// It takes questions and never answers.
     case silent
-    /// Nobody is at its port.
+    /// No socket receives at its port.
     case absent
     /// No route leads to it.
     case unreachable

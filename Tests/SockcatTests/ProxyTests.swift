@@ -49,7 +49,7 @@ struct ProxyTests {
     /// How socat is told of them.
     let socat: String
 
-    /// Sends so many samples.
+    /// Sends the sample `samples` times.
     init(_ folder: Folder, _ name: String, _ sample: URL, samples: Int) async throws {
       let (input, output) = (folder.file(name + "-in").path, folder.file(name + "-out").path)
       for path in [input, output] {
@@ -147,7 +147,7 @@ struct ProxyTests {
       for _ in 0..<200 { try await client.write(piece, timeout: .seconds(20)) }
       try await client.finishWriting()
     }
-    // What is on the way, in the buffers of two connections, is all there is.
+    // The client can send only as much as the buffers of two connections hold.
     var before = -1
     var quietLooks = 0
     while quietLooks < 10 {

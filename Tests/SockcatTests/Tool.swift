@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension Tool {
-  /// What was built beside these tests.
+  /// The sockcat that was built beside these tests.
   static let sockcat: Tool = {
     let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
     let folder = URL(fileURLWithPath: own).deletingLastPathComponent()

@@ -97,7 +97,7 @@ struct TransferTests {
   }
 
   @Test
-  func `What is discarded leaves no answer`() async throws {
+  func `A server that discards its input sends no answer`() async throws {
     let sample = try #require(sample)
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--discard", "--once"])
     let client = try await Program(

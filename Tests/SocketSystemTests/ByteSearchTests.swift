@@ -15,7 +15,7 @@ import Testing
     #expect(bytes.span.firstIndex(of: Array("bca".utf8), from: start) == expected)
   }
 
-  @Test func `Bytes that do not occur are not found, and an empty span has none`() {
+  @Test func `Bytes that do not occur are not found, and nothing is found in an empty span`() {
     #expect(bytes.span.firstIndex(of: 0) == nil)
     #expect(bytes.span.firstIndex(of: Array("cc".utf8)) == nil)
     #expect([UInt8]().span.firstIndex(of: 0) == nil)

@@ -2,7 +2,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What the runtime says when it is asked directly is what the standard library says.
+/// Direct calls of the runtime return the same as the standard library.
 @Suite struct CurrentTaskTests {
   /// In a synchronous function, so that no part of it runs in another job.
   private static func agrees() -> Bool {

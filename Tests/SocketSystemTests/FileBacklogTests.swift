@@ -11,7 +11,7 @@ import Testing
 
   private func unit(_ count: Int, _ byte: UInt8 = 9) -> [UInt8] { [UInt8](repeating: byte, count: count) }
 
-  /// The bytes that are to be written now; `nil` if there are none.
+  /// The bytes to write now; `nil` if there is nothing to write.
   private func written(_ backlog: inout FileBacklog) -> [UInt8]? {
     if case .write(let batch)? = backlog.next() { batch.bytes } else { nil }
   }
@@ -48,7 +48,7 @@ import Testing
     #expect(written(&backlog)?.count == 10)
   }
 
-  @Test func `After the first unit that is too large for the file, none is kept`() {
+  @Test func `After the first unit that is too large for the file, no unit is kept`() {
     var backlog = backlog(file: 10)
     backlog.append(unit(6))
     #expect(!backlog.report.hasReachedFileSize)

@@ -24,7 +24,7 @@ import Testing
     "::ffff:10.0.0.0/104",
     "10.0.0.0/8/8", "", "/8", "host/8", "10.0.0.0/ 8", "10.0.0.0/256", "fe80::1%lo", "fe80::%lo/10",
   ])
-  func `What is not a network is refused`(text: String) {
+  func `Text that is not a network is refused`(text: String) {
     #expect(throws: AddressError.self) { try IPNetwork(parsing: text) }
     #expect(IPNetwork(text) == nil)
   }

@@ -54,7 +54,7 @@ import Testing
     #expect(message(long) == "\"\(long.prefix(100))…\" is not an IPv4 address: it has 1 part where 4 are needed")
   }
 
-  @Test func `Each kind of address is told by its range alone`() {
+  @Test func `Each kind of address is told only by its range`() {
     struct Kind {
       let name: String
       let has: (IPv4Address) -> Bool

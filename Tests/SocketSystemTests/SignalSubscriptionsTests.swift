@@ -19,7 +19,7 @@ import Testing
 
     mutating func arrive(_ signal: ProcessSignal, _ times: UInt64 = 1) { counts[signal, default: 0] += times }
 
-    /// What everybody hears, as "SIGHUP a b", and what is restored then, with how many arrivals nobody has heard of.
+    /// The delivered signals with their receivers, as "SIGHUP a b", and the restored signals with the number of undelivered arrivals.
     mutating func deliver() -> [String] {
       let (arrivals, toRestore) = machine.deliver { [counts] in counts[$0] ?? 0 }
       return arrivals.map { arrival in ([arrival.signal.description] + arrival.receivers).joined(separator: " ") }
@@ -59,7 +59,7 @@ import Testing
     #expect(scene.deliver() == ["SIGHUP a", "SIGINT a", "SIGTERM a"])
   }
 
-  @Test func `Nobody hears of what came before the signal was taken over, or after its end`() {
+  @Test func `A signal that arrives before it is taken over, or after its end, is not delivered`() {
     var scene = Scene()
     scene.arrive(.hangup, 3)
     let first = scene.add([.hangup], "a")
@@ -98,7 +98,7 @@ import Testing
     #expect(scene.machine.taken == [])
   }
 
-  @Test func `Arrivals that nobody hears of are left for the previous handling`() {
+  @Test func `Arrivals that are not delivered are left for the previous handling`() {
     var scene = Scene()
     _ = scene.add([.terminate, .interrupt], endingAfter: 2, "a")
     scene.arrive(.interrupt, 2)

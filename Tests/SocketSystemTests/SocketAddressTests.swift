@@ -135,7 +135,7 @@ import Testing
 }
 
 @Suite struct KernelAddressTests {
-  /// What is in the kernel's form, without the padding.
+  /// The bytes of the kernel's form, without the padding.
   private func bytes(_ address: SocketAddress) -> [UInt8] {
     // SAFETY: the pointer is good for the length inside the closure.
     unsafe address.withKernelAddress { pointer, length in
@@ -143,7 +143,7 @@ import Testing
     }
   }
 
-  /// What the kernel's form says, as if the kernel had filled it in.
+  /// The address that the kernel's form contains, as if the kernel had filled it in.
   private func address(_ bytes: [UInt8], length: Int? = nil) -> SocketAddress? {
     var storage = sockaddr_storage()
     unsafe withUnsafeMutableBytes(of: &storage) { unsafe $0.copyBytes(from: bytes) }

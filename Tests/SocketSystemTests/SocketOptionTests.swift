@@ -40,7 +40,7 @@ import Testing
   ]
 
   @Test(arguments: cases, [SocketAddress.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)])
-  func `What is set is read`(option: Case, address: SocketAddress) throws {
+  func `A value that was set is read`(option: Case, address: SocketAddress) throws {
     let descriptor = try OwnedDescriptor.streamSocket(family: address.family)
     try option.check(descriptor.socket)
   }
@@ -90,7 +90,7 @@ import Testing
   }
 
   @Test(arguments: ["", "sixteen-bytes-xx", "l\0o"])
-  func `A name that is none is refused`(name: String) throws {
+  func `An invalid name is refused`(name: String) throws {
     let descriptor = try OwnedDescriptor.streamSocket(family: AF_INET)
     #expect(throws: SocketOptionError.self) { try SocketOption.bindToDevice.set(name, on: descriptor.socket) }
     #expect(throws: SocketOptionError.self) { try SocketOption.congestionControl.set(name, on: descriptor.socket) }

@@ -59,7 +59,7 @@ import Testing
       "Car", "drive", "drive(to:)", "drive(_:)", "Car.drive", "Car.drive(to:)", ".spokes", "@Car", "Car<Wheel>",
       "Car.swift", "A/Car.swift", "Sources/A/Same.swift", "Docs/Page.md",
     ])
-  func `What the sources have is found`(text: String) {
+  func `Names that the sources have are found`(text: String) {
     #expect(violations("`\(text)`").isEmpty)
   }
 
@@ -68,7 +68,7 @@ import Testing
       "Boat", "Ca", "drive(by:)", "Car.spokes", "Wheel.drive(to:)", "Car.Boat", "Car<Boat>", "Boat.swift", "Same.swift",
       "B/Car.swift", "Docs/Gone.md", "epoll_wait", "make check", "-D", "…",
     ])
-  func `What the sources do not have is found out`(text: String) {
+  func `Names that the sources do not have are reported`(text: String) {
     #expect(violations("first\n`\(text)`").map(\.line) == [2])
     #expect(violations("first\n`\(text)`", allowed: [text]).isEmpty)
   }

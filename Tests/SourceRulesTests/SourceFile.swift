@@ -133,7 +133,7 @@ extension SourceFile {
 }
 
 extension DocumentationPage {
-  /// A page of this repository; `nil` if there is none.
+  /// A page of this repository; `nil` if there is no such file.
   init?(ofRepository path: String) {
     guard let text = try? String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8) else { return nil }
     self.init(path: path, text: text)

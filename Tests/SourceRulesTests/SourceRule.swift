@@ -10,7 +10,7 @@ struct SourceRule: Sendable {
   let violations: @Sendable (SourceFile) -> [Violation]
 }
 
-/// What a file may do so many times, although others may not, and why.
+/// Words that a file may contain a number of times, although other files may not, and why.
 struct Allowance: Sendable {
   let path: String
   let words: String
@@ -37,7 +37,7 @@ extension SourceRule {
     }
   }
 
-  /// What the compiler is told to believe about a type or a property: within three lines a comment says who guarantees it.
+  /// A promise to the compiler about a type or a property has a comment within three lines that says who guarantees it.
   static let promisesAreExplained = SourceRule { file in
     file.lines.indices.compactMap { index in
       guard promises.contains(where: file.lines[index].has) else { return nil }
@@ -155,7 +155,7 @@ extension SourceFile.Line {
 }
 
 extension SourceFile {
-  /// Whether the function that begins at a line has a body: a requirement of a protocol has none.
+  /// Whether the function that begins at a line has a body: a requirement of a protocol has no body.
   fileprivate func hasBody(at index: Int) -> Bool {
     let signature = lines[index...].prefix {
       $0.indentation > lines[index].indentation || $0.isContinuation || $0.code == lines[index].code

@@ -19,7 +19,7 @@ import Testing
     ("fatalErrors()", []), ("try await Task.sleep(for: .zero)", ["sleep("]), ("usleep(1)", []), ("sleepy(1)", []),
     ("_ = poll(nil, 0, 1)", ["poll(nil"]), ("@Test(.enabled(if: true))", [".enabled("]),
   ])
-  func `A word is found as a whole word alone`(line: String, found: [String]) {
+  func `A word is found only as a whole word`(line: String, found: [String]) {
     let file = SourceFile(path: "A.swift", text: line)
     #expect(["try!", "as!", "fatalError", "sleep(", "poll(nil", ".enabled("].filter(file.lines[0].has) == found)
   }

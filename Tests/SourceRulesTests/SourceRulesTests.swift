@@ -97,7 +97,7 @@ import Testing
   }
 }
 
-/// What is allowed although the rules forbid it.
+/// The exceptions to the rules.
 enum Exceptions {
   static let promises = [
     Allowance(

@@ -97,7 +97,7 @@ package final class Namespace: Sendable {
         "address add 192.0.2.\(own)/24 dev cable", "link set cable up",
         "neighbour replace 192.0.2.\(other) lladdr 02:00:00:00:00:0\(other) dev cable nud permanent")
     }
-    // The kernel brings the link up some time after the command. What is sent before is lost.
+    // The kernel brings the link up some time after the command. Packets that are sent before are lost.
     for namespace in [near, far] {
       try await eventually("the cable carries") {
         try await namespace.run { Self.succeeds("ip -o link show dev cable | grep --quiet 'state UP'") }
@@ -116,7 +116,7 @@ package final class Namespace: Sendable {
     return count
   }
 
-  /// Pulls the cable: from now on nothing arrives, and nobody is told.
+  /// Pulls the cable. From now on no packet arrives, and no program is told.
   package func pullCable() async throws { try await ip("link set cable down") }
 
   /// Why no namespaces can be made here; `nil` if they can. It tries what the tests do with them.

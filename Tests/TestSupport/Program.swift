@@ -35,8 +35,8 @@ package actor Program: CustomStringConvertible {
   /// Starts a program.
   ///
   /// - Parameters:
-  ///   - tool: Which one.
-  ///   - arguments: What it is given.
+  ///   - tool: The program.
+  ///   - arguments: The arguments that it is given.
   ///   - input: Where its standard input comes from.
   ///   - file: Where its standard output goes to, if not to ``output``.
   ///   - folder: Where it runs.

@@ -3,8 +3,8 @@ package import SocketSystem
 
 /// A blocking socket of the plain kind: the peer of what is tested, or a descriptor to adopt.
 ///
-/// It is closed by `close`, `reset` or `release`, at the latest by `deinit`. Its calls give up after 20 seconds. What may
-/// wait is async and waits on a thread of its own, for the pool has few.
+/// It is closed by `close`, `reset` or `release`, at the latest by `deinit`. Its calls give up after 20 seconds.
+/// Calls that may wait are async and wait on a thread of their own, because the pool has few threads.
 package final class RawSocket: Sendable {
   private let descriptor: Locked<Int32>
 
@@ -86,12 +86,12 @@ package final class RawSocket: Sendable {
     if count < 0 { throw SystemError(call: "send", errno: errno) }
   }
 
-  /// Receives what there is; none at the end of the stream.
+  /// Receives the next bytes; an empty array at the end of the stream.
   package func receive(atMost limit: Int = 65_536) async throws -> [UInt8] {
     try await onThread { try self.receiveNow(atMost: limit) }
   }
 
-  /// Receives so many bytes; fewer at the end of the stream.
+  /// Receives `length` bytes, or fewer at the end of the stream.
   package func receive(exactly length: Int) async throws -> [UInt8] {
     try await onThread {
       var bytes: [UInt8] = []

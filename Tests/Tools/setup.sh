@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, and does nothing, without the network, if none is.
+# Installs the Debian packages that are missing. If no package is missing, it does nothing and needs no network.
 #
 #   setup.sh PROBE:PACKAGE...
 #

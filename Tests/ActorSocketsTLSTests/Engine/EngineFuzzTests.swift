@@ -14,7 +14,7 @@ import Testing
   func `Changed bytes end a connection or change nothing`(version: TLSVersion, scenario: Scenario) async throws {
     let share = Self.rounds / (TLSVersion.both.count * Scenario.allCases.count)
     try await within("all are tried", seconds: 120 + share / 50) {
-      // Two lanes: so many processors the machine has at least.
+      // Two lanes, because the machine has at least two processors.
       try await withThrowingTaskGroup(of: Tally.self) { group in
         for lane in 0..<2 as Range<UInt64> {
           group.addTask {
@@ -30,15 +30,15 @@ import Testing
   }
 }
 
-/// What kind of a connection is disturbed.
+/// The kind of connection that is disturbed.
 enum Scenario: CaseIterable {
-  /// With the server's certificate alone.
+  /// Only the server shows a certificate.
   case handshake
-  /// With the certificates of both.
+  /// Both sides show a certificate.
   case clientCertificate
-  /// Of a client that resumes a session.
+  /// The client resumes a session.
   case resumption
-  /// With the handshake left alone, the data after it.
+  /// The handshake is left unchanged; only the data after it is disturbed.
   case data
 }
 
@@ -90,7 +90,7 @@ struct Fuzzer {
     let pair = try EnginePair(client: client, server: server)
     if scenario == .data { pair.exchange() }
     var changes = Int.random(in: 1...2, using: &random)
-    // What is changed: one flight among the first, or each of them in turn.
+    // The first flight to change is one of the first three; a second change hits the flight after it.
     var untilNext = Int.random(in: 0..<3, using: &random)
     var mutator = Mutator(random: random)
     var flights = 0
@@ -119,7 +119,7 @@ struct Fuzzer {
       if end.isStuck { Issue.record("\(what): it is stuck") }
       let isRight = end.received.isEmpty || end.received == pattern(300)
       if !isRight { Issue.record("\(what): \(end.received.count) bytes were shown that were never sent so") }
-      // What was cut off is missed at the latest now.
+      // If bytes were cut off, the end of the stream reveals it at the latest.
       if end.failure == nil, !end.hasEnded { end.takeEnd() }
       if end.failure == nil, !end.hasEnded { Issue.record("\(what): the end was not found") }
     }

@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `What is no TLS is called so`() throws {
+  @Test func `Input that is not TLS is reported as such`() throws {
     for garbage in [Garbage.text, .http] {
       let server = try EngineEnd(Contexts.server(), .server)
       server.take(garbage.bytes)
@@ -95,7 +95,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both)
-  func `A record that was changed on the way ends the connection, and none of its bytes is shown`(
+  func `A record that was changed on the way ends the connection, and no byte of it is shown`(
     version: TLSVersion
   ) throws {
     let client = try Contexts.client(version)

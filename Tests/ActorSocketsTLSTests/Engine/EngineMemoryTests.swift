@@ -13,7 +13,7 @@ import Testing
       do {
         try Self.shakeHands()
       } catch {
-        // What this process prints nobody reads.
+        // The exit test reports only the exit status, so print the error.
         FileHandle.standardError.write(Data("\(error)\n".utf8))
         throw error
       }

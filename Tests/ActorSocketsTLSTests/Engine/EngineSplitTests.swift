@@ -5,7 +5,7 @@ import Testing
 
 /// However the stream of bytes is cut, the same comes of it.
 @Suite struct EngineSplitTests {
-  /// What is said in a connection, and in what order.
+  /// Connects, sends each message both ways, and ends both ways. Checks that all of it arrives, in this order.
   private func talk(
     _ client: TLSContext, _ server: TLSContext, messages: [Int] = [1, 700], _ what: @autoclosure () -> String,
     _ wire: (EnginePair.Direction, [UInt8]) -> [[UInt8]]

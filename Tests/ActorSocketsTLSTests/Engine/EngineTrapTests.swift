@@ -39,7 +39,7 @@ import Testing
   }
 
   @Test(arguments: TLSVersion.both)
-  func `What other code left in the thread's queue is no reason of a failure`(version: TLSVersion) throws {
+  func `Errors that other code left in the thread's queue do not explain a failure`(version: TLSVersion) throws {
     let writing = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
     writing.exchange()
     writing.client.finish()

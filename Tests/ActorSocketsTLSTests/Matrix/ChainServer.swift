@@ -12,13 +12,13 @@ import TestSupport
 
   // SAFETY (@unchecked Sendable): nothing changes the context after `init`.
   private let context: OpaquePointer
-  /// What it staples, whether or not that is a response of OCSP.
+  /// The bytes that it staples, whether or not they are an OCSP response.
   fileprivate let staple: [UInt8]?
 
   /// - Parameters:
   ///   - chain: A file in PEM form, the server's own certificate first.
   ///   - key: The file with its key.
-  ///   - staple: What it staples; nil if nothing.
+  ///   - staple: The bytes that it staples; nil if it staples nothing.
   /// - Throws: Why they cannot be used.
   init(chain: String, key: String, staple: [UInt8]? = nil) throws {
     self.staple = staple
@@ -37,7 +37,7 @@ import TestSupport
 
   deinit { unsafe SSL_CTX_free(context) }
 
-  /// What a client of ours comes to with this server, without a socket.
+  /// The outcome of a handshake between a client of ours and this server, without a socket.
   func verdict(
     of client: TLSContext, asking serverName: String,
     decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .success(()) }

@@ -18,7 +18,7 @@ struct MatrixCase: Sendable, CustomTestStringConvertible {
   let make: @Sendable (Authority) throws -> Void
   /// The server's certificate, without the ending of its file.
   var leaf = "leaf"
-  /// What is sent behind it.
+  /// The certificates that the server sends after its own.
   var between: [String] = []
   /// What the client trusts.
   var roots = ["root"]

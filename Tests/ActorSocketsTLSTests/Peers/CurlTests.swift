@@ -7,7 +7,7 @@ import Testing
 /// curl, and a server of ours that answers HTTP.
 extension Peers {
   @Suite(.needs(.curl)) struct CurlTests {
-    /// Answers one request with its own length and with so many bytes.
+    /// Reads one request with its body, and answers with `count` bytes.
     private func serving(_ context: TLSContext, _ count: Int = 100_000) throws -> OurServer {
       try OurServer.serving(context) { connection in
         let end = Delimiter(Array("\r\n\r\n".utf8))

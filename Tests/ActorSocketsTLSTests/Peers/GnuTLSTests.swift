@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 extension TLSVersion {
-  /// As GnuTLS is told to speak this one alone.
+  /// The priority string that restricts GnuTLS to this version.
   fileprivate var priority: String { "NORMAL:-VERS-ALL:+VERS-TLS1.\(self == .v12 ? 2 : 3)" }
 }
 

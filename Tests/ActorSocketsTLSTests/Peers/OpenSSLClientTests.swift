@@ -55,7 +55,7 @@ extension Peers {
           _ = try await connection.readToEnd()
         }
         for (option, round) in zip(["-sess_out", "-sess_in"], 0...) {
-          // Its end of input is a close_notify. What it was sent before that it has read, the ticket included.
+          // On Q the client sends a close_notify. It has then read all that was sent to it, including the ticket.
           let client = try await SClient.start(server, version, [option, folder("session")])
           try await client.waitForOutput("welcome\n")
           try await client.send("Q\n")
@@ -95,7 +95,7 @@ extension Peers {
       }
     }
 
-    @Test func `A server that only asks serves clients without a certificate, but none with a bad one`() async throws {
+    @Test func `A server that only asks serves clients without a certificate, but not with a bad one`() async throws {
       try await within("all are done") {
         let files = try PeerFiles.shared
         let server = try OurServer.serving(files.server(clients: .optional)) { try await $0.echo() }
@@ -165,7 +165,7 @@ extension Peers {
         for round in 0..<5 {
           try await client.send("line \(round)\n")
           try await client.waitForOutput("line \(round)\n")
-          // A command has to come alone.
+          // A command has to arrive by itself, not together with other input.
           try await client.send("\(command)\n")
           try await eventually("the key is changed", seconds: 20) {
             await client.errors.text.components(separatedBy: "KEYUPDATE").count == round + 2

@@ -188,7 +188,7 @@ extension Peers {
         let server = try await SServer([], .v13)
         let connection = try await server.connect(PeerFiles.shared.client())
         for round in 0..<5 {
-          // A command has to come alone.
+          // A command has to arrive by itself, not together with other input.
           try await server.program.send("\(command)\n")
           try await connection.write(utf8: "from us \(round)\n")
           try await server.program.waitForOutput("from us \(round)")
@@ -207,7 +207,7 @@ extension Peers {
         try await connection.write(utf8: "before\n")
         try await server.program.waitForOutput("before")
         try await server.program.send("r\n")
-        // What is refused is told by a warning, which OpenSSL's server takes for the end.
+        // Our side refuses with a warning alert, which OpenSSL's server takes for the end.
         try await server.program.waitForError("no renegotiation")
         await server.stop()
       }

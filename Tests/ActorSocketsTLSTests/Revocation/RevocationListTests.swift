@@ -99,7 +99,7 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
     }
   }
 
-  @Test func `What is no list is an error that names the file`() throws {
+  @Test func `A source without a valid list is an error that names the source`() throws {
     let files = try RevocationFiles.shared
     let der = try files.folder.read("middle-leaf.crl.der")
     let pem = try files.folder.text("middle-leaf.crl")
@@ -121,7 +121,7 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
     #expect(error.code == .invalidConfiguration)
   }
 
-  // MARK: What is trusted
+  // MARK: Trust
 
   @Test(arguments: VerifyingSide.allCases)
   func `A trust root needs no list, also if it is not self-signed`(side: VerifyingSide) throws {
@@ -197,7 +197,7 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
       let (ends, failure, _) = try side.connect(verifier, shower)
       #expect(failure == nil && side.session(ends).isResumed == (round > 0))
     }
-    // What is wrong with the new file leaves the old lists and the sessions.
+    // A mistake in the new file leaves the old lists and the sessions in place.
     try folder.write("now.crl", "nothing")
     #expect(throws: TLSError.self) { try verifier.reloadRevocationLists() }
     #expect(try side.session(side.connect(verifier, shower).ends).isResumed)

@@ -98,7 +98,7 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
     let careless = try files.client(version) { $0.verification = .dangerouslyNone }
     let (error, session) = try server.verdict(of: careless, asking: RevocationFiles.name)
     #expect(error == nil && session?.verdict.error?.code == .revoked)
-    // Resumption would forget it, so there is none.
+    // A resumed session would forget this verdict, so the session is not resumed.
     let identity = try files.files.identity()
     try identity.replaceStaple(files.response("leaf", "revoked"))
     let ours = try TLSContext(TLSConfiguration(identity: identity))
@@ -185,7 +185,7 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test(arguments: TLSVersion.both)
-  func `Each identity has its own response, and a resumed session needs none`(version: TLSVersion) throws {
+  func `Each identity has its own response, and a resumed session needs no response`(version: TLSVersion) throws {
     let files = try StapleFiles.shared
     let (leaf, other) = (try files.files.identity(), try files.files.identity("other"))
     try leaf.replaceStaple(files.response())

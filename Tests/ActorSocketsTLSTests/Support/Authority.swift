@@ -40,7 +40,7 @@ struct Authority {
     try folder.openssl("req -new \(source) -subj \(subject) -out \(name).csr")
   }
 
-  /// `openssl ca` is the one command that takes any dates. What it keeps account in is made anew each time.
+  /// `openssl ca` is the only command that takes any dates. The files that it keeps its records in are made anew each time.
   private func sign(
     _ name: String, by signer: String, _ extensions: String, _ dates: (from: String, to: String)?, _ digest: String
   ) throws {

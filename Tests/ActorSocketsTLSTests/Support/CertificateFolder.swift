@@ -56,7 +56,7 @@ final class CertificateFolder: Sendable {
   ///
   /// By popen(3), because Foundation's `Process` leaks.
   ///
-  /// - Parameter arguments: What it is given.
+  /// - Parameter arguments: The command's arguments.
   /// - Returns: Its exit status, and what it wrote to both of its outputs.
   /// - Throws: Why it does not start.
   func run(_ arguments: [String]) throws -> (status: Int32, output: String) {

@@ -44,7 +44,7 @@ enum Contexts {
 }
 
 extension TLSConfiguration {
-  /// Speaks this version alone.
+  /// Speaks only this version; `nil` changes nothing.
   mutating func limit(to version: TLSVersion?) {
     guard let version else { return }
     minimumVersion = version

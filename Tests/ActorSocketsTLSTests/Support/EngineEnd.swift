@@ -5,13 +5,13 @@ import ActorSockets
 /// One side of a connection without sockets: an engine, and what has become of it.
 final class EngineEnd {
   var engine: TLSEngine
-  /// What was decrypted.
+  /// The decrypted bytes.
   var received: [UInt8] = []
   private(set) var isUp = false
   /// The peer said that no more comes.
   private(set) var hasEnded = false
   private(set) var failure: TLSError?
-  /// What the program says about the peer, when it is asked.
+  /// The program's decision about the peer, when it is asked.
   var answer: Result<Void, TLSError> = .success(())
   /// The engine asked for input while it took none, or for room while there was room: it would never go on.
   private(set) var isStuck = false
@@ -103,7 +103,7 @@ final class EngineEnd {
     drain()
   }
 
-  /// What is to go to the peer.
+  /// Takes out the bytes to send to the peer.
   func takeOutput() -> [UInt8] {
     drain()
     defer { output = [] }

@@ -16,7 +16,9 @@ import Testing
   }
 
   @Test(arguments: [(7, 10), (10, 10), (0, 0)], [false, true])
-  func `What the engine took is sent, an empty write at once`(counts: (taken: Int, of: Int), isBlocked: Bool) {
+  func `A write makes progress if the engine takes bytes, and an empty write always`(
+    counts: (taken: Int, of: Int), isBlocked: Bool
+  ) {
     var state = TLSSendState()
     #expect(state.wrote(counts.taken, of: counts.of, isBlocked: isBlocked) == true)
     #expect(state.stage == .open)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ActorSockets
 
-/// What an upgrade is made on.
+/// The kind of stream that an upgrade is made on.
 enum CarrierKind: String, CaseIterable, CustomTestStringConvertible {
   case tcp, unix
   case inMemory = "in memory"

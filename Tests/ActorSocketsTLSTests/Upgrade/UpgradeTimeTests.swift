@@ -67,7 +67,7 @@ import Testing
       let server = pair.server.startTLS(try Contexts.server(), as: .server)
       try await client.handshake()
       try await server.handshake()
-      // What is up has all the time in the world.
+      // After the handshake, its timeout no longer applies.
       await time.advance(by: .seconds(3_600))
       try await client.write([7])
       #expect(try await server.read(exactly: 1) == [7])
@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test func `Cancelling whoever awaits the handshake stops the waiting alone`() async throws {
+  @Test func `Cancelling a task that awaits the handshake only stops the wait`() async throws {
     try await within("the handshake is done") {
       let pair = try await CarrierKind.tcp.pair()
       let client = pair.client.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))

@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What each operation does in a task that was cancelled before the call. Its documentation says the same.
+/// The outcome of each operation in a task that was cancelled before the call. Its documentation says the same.
 @Suite(.conformance) struct CancelledBeforeTests {
   /// Runs `body` in a task that is cancelled already.
   private static func cancelled<Value: Sendable>(

@@ -97,7 +97,7 @@ import Testing
       case .abort: await stream.abort()
       case .peerAborts: await pair.server.abort()
       case .peerCloses:
-        // What is sent to it from now on is answered with a reset.
+        // From now on the peer answers everything that is sent to it with a reset.
         Task.immediate { await pair.server.close() }
         try await stream.peerFinishedWriting()
         await stream.abort()
@@ -313,7 +313,7 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
-  func `Cancelling a close stops the waiting alone`(transport: Transport) async throws {
+  func `Cancelling a close only stops the wait`(transport: Transport) async throws {
     try await within("it closes") {
       let pair = try await transport.pair { $0.isNarrow = true }
       _ = pair.client.enqueueWrite(pattern(tooMuch))
@@ -427,7 +427,7 @@ import Testing
       #expect(try await pair.server.read() == nil)
       await pair.client.abort()
       await closing.value
-      // The descriptor is gone, too: nobody takes what the peer still sends.
+      // The descriptor is closed, too, so the peer's writes fail.
       await #expect(throws: (any Error).self) { while true { try await pair.server.write([1]) } }
       await pair.server.abort()
     }

@@ -4,15 +4,15 @@ import EpollReactor
 import TestSupport
 import Testing
 
-// A stream does a limited share of its work in one turn of the reactor. Here several times that many operations wait, and
-// once the stream has let go of its place at the reactor nobody gives the rest another turn.
+// A stream does a limited share of its work in one iteration of the reactor. Here several times that many operations wait.
+// Once the stream has left the reactor, no later iteration serves the rest.
 
 @Suite(.conformance) struct CrowdTests {
   private static let crowd = 200
 
   enum Ending: CaseIterable { case close, abort, peerAborts, shutdown }
 
-  /// How so many calls end: without an error, or with which.
+  /// The different outcomes of these calls: `nil` for success, or the code of the error.
   private func outcomes(_ calls: [Task<Void, any Error>]) async throws -> Set<SocketError.Code?> {
     var outcomes: Set<SocketError.Code?> = []
     for call in calls {
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  /// A crowd of writes, likewise, behind one that is stuck.
+  /// A crowd of writes behind one that is stuck, half of them as calls and half as handles.
   private func writes(_ stream: any ByteStream) -> [Task<Void, any Error>] {
     [Task.immediate { try await stream.write(pattern(tooMuch)) }]
       + (0..<Self.crowd).map { number in

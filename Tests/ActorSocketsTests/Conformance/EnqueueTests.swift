@@ -122,7 +122,7 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
-  func `A dropped handle drops the outcome alone`(transport: Transport) async throws {
+  func `Dropping a handle drops only the outcome`(transport: Transport) async throws {
     try await within("the read returns") {
       let pair = try await transport.pair()
       _ = pair.server.enqueueRead(.until(.lf))

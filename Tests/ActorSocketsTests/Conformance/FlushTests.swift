@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `What is sent but not acknowledged is waited for, and later writes go on meanwhile`()
+  @Test(.inRealTime) func `Flushing waits for bytes that are not acknowledged, and later writes go on meanwhile`()
     async throws
   {
     try await within("the flush returns") {
@@ -135,7 +135,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `Nobody asks the kernel when nobody waits`() async throws {
+  @Test(.inRealTime) func `The kernel is not asked while no call waits`() async throws {
     try await within("the reactor sleeps") {
       let reactor = Reactor()
       let (connection, peer) = try await RawSocket.stuckPeerOfConnection(on: reactor)

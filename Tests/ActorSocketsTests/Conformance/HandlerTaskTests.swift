@@ -195,7 +195,7 @@ import Testing
     }
   }
 
-  @Test func `Cancellation races with the bytes that the handler task waits for, and none is lost`() async throws {
+  @Test func `Cancellation races with the bytes that the handler task waits for, and no byte is lost`() async throws {
     try await within("all rounds end", seconds: secondsForRounds) {
       var random = SeededRandom(seed: 11)
       for round in 0..<rounds {

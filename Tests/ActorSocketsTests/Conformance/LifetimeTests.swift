@@ -144,7 +144,7 @@ import Testing
         await time.advance(by: .seconds(20))
         return stream.isGone
       }
-      // What was sent arrives, but not as if it were all.
+      // The bytes that were sent arrive. A reset follows them, so that they are not taken for all.
       await expectError(.connectionReset) { _ = try await kept.readToEnd() }
     }
   }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ActorSockets
 
-// Loops take elements that have arrived without a read for each. Nobody may see a difference, but for the time it takes.
+// Loops take elements that have arrived without a read for each. A program may see no difference except in speed.
 
 @Suite(.conformance) struct LookaheadConformanceTests {
   /// A stream on which the lines "0", "1", … have arrived, and a loop over them that has got the first.
@@ -60,7 +60,7 @@ import Testing
   enum Write: CaseIterable, Sendable { case write, withTimeout, gathered, enqueued }
 
   @Test(.inRealTime, arguments: Transport.allCases, Write.allCases)
-  func `A write between two elements leaves the others alone`(transport: Transport, write: Write) async throws {
+  func `A write between two elements leaves the others in place`(transport: Transport, write: Write) async throws {
     try await within("they are taken") {
       var scene = try await Scene(transport)
       switch write {
@@ -348,7 +348,7 @@ extension ByteStream {
   /// Has the next loop look ahead at this number of elements.
   fileprivate func assumeLookahead(of limit: Int) { core.reads.queue.lookaheadLimit = LookaheadLimit(limit) }
 
-  /// Looks ahead with a whole share, with a share of one operation, and with none.
+  /// Looks ahead with a whole share, with a share of one operation, and with a share that is used up.
   ///
   /// - Returns: How many operations of the share each look has used; `nil` if it found nothing.
   fileprivate func lookAheadCosts() -> [Int?] {
@@ -363,7 +363,7 @@ extension ByteStream {
     }
   }
 
-  /// Begins to close. Then says, as a write does, that this call leaves the elements of a loop alone.
+  /// Begins to close. Then says, as a write does, that this call leaves the elements of a loop in place.
   fileprivate func beginToClose() {
     core.userCloses()
     core.beginClose(after: .pendingReadsAndWrites)

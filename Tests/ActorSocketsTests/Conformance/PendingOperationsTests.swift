@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.conformance) struct PendingOperationsTests {
   @Test(.inRealTime, arguments: Transport.allCases)
-  func `What waits is listed in order, with its age and how far it is`(transport: Transport) async throws {
+  func `Waiting operations are listed in order, with their age and progress`(transport: Transport) async throws {
     try await within("all calls return") {
       let time = ManualTime()
       let pair = try await transport.pair(on: time.reactor) { $0.isNarrow = true }

@@ -115,7 +115,7 @@ private struct Chain: Sendable {
       let chain = try await Chain(transport, isNarrow: true)
       let moving = Task { try await pipe(from: chain.inner, to: chain.outer) }
       try await eventually("the pipe waits for a chunk") { await chain.inner.status.queuedReads == 1 }
-      // What is in front of it waits, so no byte of the chunk can be sent.
+      // A write in front of the chunk waits, so no byte of the chunk can be sent.
       let first = Task.immediate { try await chain.outer.write(pattern(tooMuch)) }
       try await eventually("the way is full") { await chain.outer.status.unsentBytes > 0 }
       try await chain.near.write(utf8: "kept")

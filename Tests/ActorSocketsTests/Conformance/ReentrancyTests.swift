@@ -16,7 +16,7 @@ import Testing
   // MARK: Looks
 
   @Test(arguments: Transport.allCases)
-  func `A look that makes another stream read sees its own bytes alone, and so does the other`(
+  func `A look that makes another stream read sees only its own bytes, and so does the other`(
     transport: Transport
   ) async throws {
     try await within("all calls return") {
@@ -41,7 +41,7 @@ import Testing
       }
       #expect(seen == [UInt8](repeating: 1, count: 100))
       #expect(try await read.all.first?.value == [UInt8](repeating: 2, count: 100))
-      // What was not used up was not written over either.
+      // The bytes that were not consumed were not overwritten either.
       #expect(try await stream.read(exactly: 60) == [UInt8](repeating: 1, count: 60))
     }
   }
@@ -118,7 +118,7 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
-  func `A look that takes the bytes out and uses none is shown whatever comes next`(transport: Transport) async throws {
+  func `A look that takes the bytes out itself is shown the bytes that come next`(transport: Transport) async throws {
     try await within("the look returns") {
       let pair = try await transport.pair()
       let stream = pair.server

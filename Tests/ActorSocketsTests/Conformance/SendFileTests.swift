@@ -25,7 +25,7 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
-  func `What the file does not have is refused before anything is sent`(transport: Transport) async throws {
+  func `A range that the file does not have is refused before anything is sent`(transport: Transport) async throws {
     try await within("the sends throw") {
       let pair = try await transport.pair()
       let source = try TemporaryFile(pattern(10)).source
@@ -177,7 +177,7 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
-  func `A file that became shorter before its turn fails alone`(transport: Transport) async throws {
+  func `If a file became shorter before its turn, only its send fails`(transport: Transport) async throws {
     try await within("the connection goes on") {
       let pair = try await transport.pair { $0.isNarrow = true }
       let file = try TemporaryFile(pattern(1000))
@@ -209,7 +209,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `A file that is sent to nobody does not end the process`() async {
+  @Test(.inRealTime) func `Sending a file on a broken connection does not end the process`() async {
     await #expect(processExitsWith: .success) {
       signal(SIGPIPE, SIG_DFL)
       try await within("the sends throw") {

@@ -84,7 +84,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `What is enqueued behind a share does not make a peer slow`() async throws {
+  @Test(.inRealTime) func `Writes that are enqueued behind a share do not make a peer slow`() async throws {
     try await within("everything arrives") {
       var configuration = InMemoryConnection.Configuration()
       configuration.writeBudget = 1_000

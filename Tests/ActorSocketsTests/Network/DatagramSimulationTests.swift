@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `What arrives while a program is paused is kept up to the receive buffer, and the rest is counted`()
+  @Test func `While a program is paused, its receive buffer keeps what fits, and the rest is counted`()
     async throws
   {
     try await within("the simulation is over") {

@@ -29,7 +29,7 @@ import Testing
     #expect(plan.makeDescriptor(.socket) { 8 } == -Errno.processDescriptors)
   }
 
-  @Test func `The scarcest of several shortages counts, and none is too small`() {
+  @Test func `The scarcest of several shortages counts, and a negative one counts as zero`() {
     var plan = FaultPlan([.emfile(after: 5), .emfile(after: -1)])
     #expect(plan.makeDescriptor(.socket) { 7 } == -Errno.processDescriptors)
   }

@@ -46,7 +46,7 @@ struct MachinePair {
     take(0)
   }
 
-  /// What is wrong with a state that must never be; `nil` if nothing is.
+  /// A description of the first state that must never be; `nil` if there was no such state.
   private(set) var flaw: String?
   /// Whether neither machine has anything left to do.
   var hasEnded: Bool { ends.allSatisfy { $0.hasEnded } }

@@ -39,7 +39,7 @@ import Testing
     }
   }
 
-  @Test func `What a link loses is sent again`() async throws {
+  @Test func `Segments that a link loses are sent again`() async throws {
     try await run { simulation in
       let (server, client) = (simulation.host("server"), simulation.host("client"))
       simulation.setLink(NetworkLink(loss: 0.2), from: client, to: server)

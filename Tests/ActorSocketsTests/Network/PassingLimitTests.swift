@@ -5,7 +5,7 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// What a receiver gets whose process may not have as many descriptors as it is passed.
+/// Receiving in a process that may not have as many descriptors as it is passed.
 @Suite struct PassingLimitTests {
   @Test func `A receiver with few free descriptors gets the same as on Linux`() async {
     // The limit is that of a whole process.

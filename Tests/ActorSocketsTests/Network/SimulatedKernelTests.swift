@@ -131,7 +131,7 @@ import Testing
     }
   }
 
-  @Test func `What a killed program has left ends, and its port is free a minute later`() throws {
+  @Test func `The connections of a killed program end, and its port is free a minute later`() throws {
     try withHosts { network in
       let listener = try makeListener(network)
       let client = try connect(network)

@@ -258,7 +258,7 @@ extension ByteStream {
     try await writing.value
   }
 
-  /// Isolated to the stream, so that none of its calls needs to come through the queue.
+  /// Isolated to the stream, so that its calls need not come through the queue.
   fileprivate func writeTwice(_ first: UInt64) async throws {
     _ = enqueueWrite(first.record)
     try await write((first + 1).record, timeout: nil, progress: nil)

@@ -3,13 +3,13 @@ import Testing
 
 @testable import ActorSockets
 
-/// Plays the other side of a preamble: what it sends is scripted, and arrives in pieces.
+/// Plays the other side of a preamble. Its answers are scripted, and arrive in pieces.
 struct PreambleDriver {
-  /// What a conversation came to.
+  /// The outcome of a conversation.
   struct Outcome: Equatable {
     /// All that the preamble sent.
     var sent: [UInt8] = []
-    /// What is left for the stream; `nil` if the preamble still waits.
+    /// The bytes left for the stream; `nil` if the preamble still waits.
     var rest: [UInt8]?
     var error: SocketError.Code?
     var detail = ""
@@ -23,7 +23,7 @@ struct PreambleDriver {
   ///     does not take belong to the stream.
   ///   - thenEnds: Whether the other side ends after its last answer.
   ///   - pieces: Returns how many bytes arrive next, at least 1.
-  /// - Returns: What it came to.
+  /// - Returns: The outcome of the conversation.
   static func run<Machine: Preamble>(
     _ preamble: inout Machine, answers: [[UInt8]], thenEnds: Bool = false, pieces: () -> Int = { .max }
   ) -> Outcome {

@@ -76,7 +76,7 @@ import Testing
     #expect(crc32c([UInt8](repeating: 0, count: 32)) == 0x8a91_36aa && crc32c(0..<32) == 0x46dd_794e)
     let tooShort = hex(Self.signature + "21 11 0011 01020304 01020304 0001 0002 03 0002 0000")
     #expect(throws: ProxyHeader.Fault.self) { try read(tooShort) }
-    // The checksum of a header with two of them: the first one is right if the second one is zero, so it alone is accepted.
+    // A header with two checksums. The first is right, so the header is refused only because of the second.
     var twice = try header.encoded() + [3, 0, 4, 0, 0, 0, 0]
     twice[15] += 7
     let (first, end) = (twice.count - 11, twice.count)

@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test func `A proxy that wants a password is not given any if there is none`() throws {
+  @Test func `A proxy that wants a password is sent nothing if the program gave no password`() throws {
     var machine = try preamble()
     #expect(PreambleDriver.run(&machine, answers: [[5, 2]]).error == .proxyFailed)
     machine = try preamble()
@@ -95,7 +95,7 @@ import Testing
     .host("x:y@z", port: 1), .host("h", port: 0), .host(String(repeating: "a", count: 254), port: 1),
     .address(.ipv6(IPv6Address(bytes: hex("fe80000000000000 0000000000000001"), scopeID: 1) ?? .any, port: 1)),
   ])
-  func `What a proxy cannot be asked for is refused`(endpoint: Endpoint) {
+  func `A target that a proxy cannot be asked for is refused`(endpoint: Endpoint) {
     #expect { try ProxyTarget(endpoint) } throws: { ($0 as? SocketError)?.code == .invalidArgument }
   }
 

@@ -101,7 +101,7 @@ import Testing
     #expect(queue.firstIndex(of: [9], from: 0, before: .max) == nil)
   }
 
-  @Test func `What arrived and is taken as a whole is handed out without another copy`() {
+  @Test func `Bytes that arrived at once and are taken as a whole are not copied again`() {
     var queue = ByteQueue()
     let large = [UInt8](repeating: 1, count: 100_000)
     queue.append(large.span)
@@ -147,7 +147,7 @@ import Testing
       queue.drop(1)
     }
     #expect(queue.count == 1 << 19)
-    // What was taken does not pile up in front.
+    // Bytes that were taken do not pile up in front.
     #expect(queue.append { $0.count } <= 1 << 20)
   }
 }

@@ -57,7 +57,7 @@ import Testing
     #expect(asked == 1 && lane.share.isSpent)
     #expect(!mustWait(ifAnotherComes: false))
     #expect(asked == 2 && !lane.share.isSpent)
-    // Failures use nothing of a share, and an empty queue needs none.
+    // Failures use nothing of a share, and an empty queue needs no share.
     lane.share.use(operations: 2)
     lane.queue.isRefusing = true
     #expect(!mustWait(ifAnotherComes: true))

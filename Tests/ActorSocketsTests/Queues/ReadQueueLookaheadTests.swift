@@ -174,7 +174,7 @@ extension ReadDriver {
     #expect(driver.buffered.count == 1_000 - 5 - (8 + 3 + 3))
   }
 
-  @Test func `While a read waits, or all fail, nobody looks ahead`() {
+  @Test func `While a read waits, or all reads fail, no loop looks ahead`() {
     var driver = ReadDriver()
     #expect(driver.queue.mayLookAhead() == nil)
     driver.receive([1, 2])

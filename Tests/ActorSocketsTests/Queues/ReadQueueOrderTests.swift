@@ -169,7 +169,7 @@ import Testing
     #expect(ReadResult(result) == .text("abc"))
   }
 
-  /// What keeps a read that is admitted again from waiting for the first byte.
+  /// The reason why a read that is admitted again does not wait for the first byte.
   enum Obstacle: CaseIterable {
     case none, isNotOpen, bytes, end, refusal, kind, readBefore, doomedRead, lineFeed
   }

@@ -132,7 +132,7 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
     ReadScript("all kinds", kinds, Array("x\r\ny".utf8) + [2, 8, 8] + Array("\r\naab".utf8)).checkAllSplits()
   }
 
-  @Test func `What there is comes as it arrives, never empty and never more than asked for`() {
+  @Test func `Reads of any bytes return them as they arrive, never empty and never more than asked for`() {
     let stream: [UInt8] = Array(0..<9)
     for limit in [1, 2, 3, 100] {
       for cuts in 0..<256 {

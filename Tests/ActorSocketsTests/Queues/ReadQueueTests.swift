@@ -191,7 +191,7 @@ import Testing
     #expect(driver.queue.takeBuffered() == [98])
   }
 
-  // MARK: What is asked for
+  // MARK: Bytes asked for
 
   @Test func `Bytes are asked for only while a read wants some, and no more than it lacks`() {
     var driver = ReadDriver(isOpen: false)
@@ -219,7 +219,7 @@ import Testing
   ]
 
   @Test(arguments: invalid)
-  func `What can never succeed is refused`(kind: ReadKind) {
+  func `A read that can never succeed is refused`(kind: ReadKind) {
     let error = #expect(throws: SocketError.self) { try kind.validate() }
     #expect(error?.code == .invalidArgument)
     #expect(error?.description.hasPrefix("read: ") == true)

@@ -36,8 +36,8 @@ import Testing
     "released": [.end],
   ]
 
-  /// What each event does in each state: the phase afterwards, the reason of a report that is made, and the actions. The events that
-  /// are not listed change nothing.
+  /// The effect of each event in each state: the phase afterwards, the reason of a report that is made, and the actions. The events
+  /// that are not listed change nothing.
   private static let table: [String: [Event: String]] = [
     "connecting": [
       .up: "open: announce startIdleWatch openQueues",
@@ -348,7 +348,7 @@ import Testing
 
   @Test func `The report says what ended the stream first, and with how many bytes`() {
     let late = StreamTraffic(received: 9, sent: 9, unsent: 9)
-    // What was lost behind the peer's end counts from then on.
+    // If bytes were lost behind the peer's end, the report has the number of bytes that were unsent then.
     var lost = Self.state("open, writes lost")
     _ = lost.closeRequested(late)
     _ = lost.drained(reads: true, writes: true, flushes: true, late)

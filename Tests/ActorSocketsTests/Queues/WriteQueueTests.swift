@@ -302,7 +302,7 @@ struct WriteDriver {
     #expect(driver.abandon(0) == false)
   }
 
-  @Test func `An empty write that is taken back goes, a half-close is carried out though nobody waits for it`() {
+  @Test func `An empty write that is taken back is dropped, a half-close is carried out though no call waits for it`() {
     var driver = WriteDriver(isOpen: false)
     driver.admit([], 1)
     driver.finishWriting(2)
@@ -446,7 +446,7 @@ struct WriteDriver {
     #expect(driver.finished == [.init(1), .init(2), .init(3, failedAfter: 1)])
   }
 
-  @Test func `What has no bytes and is given up behind a write that is stuck leaves nothing`() {
+  @Test func `Writes without bytes that are given up behind a stuck write leave nothing`() {
     var queue = WriteQueue<Int>()
     queue.open()
     _ = queue.admit(.pieces([[1, 2, 3]]), 0)

@@ -51,7 +51,7 @@ import Testing
       tally.count(outcome == .closed && !isEmpty ? .buffered : outcome)
       if report.bytesSent != (wrote ? 20 : 0) { throw fail("\(report)") }
       if !aborts {
-        // What was written before the close arrives.
+        // The bytes that were written before the close arrive.
         let arrived = try await peer.receiveToEnd()
         if arrived != (wrote ? pattern(20) : []) { throw fail("\(arrived) arrived") }
       }
@@ -62,7 +62,7 @@ import Testing
 
   @Test func `Closing races with data, and every call has one outcome`() async throws {
     try await within("all rounds end", seconds: secondsForRounds) {
-      // A read is evaluated when its bytes come, so none of a call that waits is left behind by a close.
+      // A read is evaluated when its bytes arrive, so a close leaves no bytes behind that would complete a waiting read.
       try await race(lanes: 4, seed: 3, until: [.value, .closed, .cancelled], Self.run)
     }
   }

@@ -42,7 +42,7 @@ import Testing
     return tally
   }
 
-  @Test func `Connections race with the cancellation of the calls that accept them, and none is lost`() async throws {
+  @Test func `Connections race with the cancellation of the calls that accept them, without a loss`() async throws {
     try await within("all rounds end", seconds: secondsForRounds) {
       try await race(lanes: 2, seed: 4, until: Outcome.allCases, Self.accept)
     }

@@ -94,7 +94,7 @@ import Testing
         if Int.random(in: 0..<3, using: &random) == 0 { waiting.randomElement(using: &random)?.takeBack() }
         if Int.random(in: 0..<20, using: &random) == 0 { await time.advance(by: .seconds(1)) }
         while waiting.count > Int.random(in: 0...30, using: &random) {
-          // What can no longer come out by itself is helped.
+          // If more than ten reads wait, the oldest is taken back, because it may never complete by itself.
           if waiting.count > 10 { waiting[0].takeBack() } else if read.count > total - 1000 { break }
           if waiting.count > 10 { try await settle(waiting.removeFirst()) } else { break }
         }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 // Operations of all kinds on both ends of a connection, from the pool and from the reactor, are under way when it ends in one
-// of several ways. What each brings is no matter here (see `ManyOperationsTests`), but each ends.
+// of several ways. These tests do not check their results (see `ManyOperationsTests`), only that each operation ends.
 
 @Suite struct RandomEndTests {
   enum Ending: CaseIterable { case bothClose, oneAborts, shutdown, closeAfterwards, cancelledClose }

@@ -127,7 +127,7 @@ import Testing
     }
   }
 
-  @Test func `A server that cannot take over signals serves nobody, and can be served later`() async {
+  @Test func `A server that cannot take over signals serves no connection, and can be served later`() async {
     await #expect(processExitsWith: .success) {
       try await within("the server ends") {
         let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))

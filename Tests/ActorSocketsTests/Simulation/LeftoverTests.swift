@@ -5,7 +5,7 @@ import Testing
 
 /// What `assertQuiet` says about what programs leave.
 @Suite struct LeftoverTests {
-  /// What is left over after a body.
+  /// The leftovers of a body.
   private func leftovers(
     within time: Duration = .seconds(5), _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws -> [String] {

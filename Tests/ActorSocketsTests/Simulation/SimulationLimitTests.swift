@@ -158,7 +158,7 @@ import Testing
     }
   }
 
-  @Test func `What the program leaves behind is closed at its end`() async throws {
+  @Test func `Connections that the program leaves open are closed at its end`() async throws {
     try await within("all have run") {
       for seed in 0..<50 as Range<UInt64> {
         let (events, continuation) = AsyncStream.makeStream(of: String.self)

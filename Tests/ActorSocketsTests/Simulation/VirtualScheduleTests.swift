@@ -8,7 +8,7 @@ import Testing
     VirtualSchedule(now: 100, seed: seed, isRandom: isRandom)
   }
 
-  @Test func `What is ready comes first in, first out, before any timer`() {
+  @Test func `Ready jobs come first in, first out, before any timer`() {
     var schedule = schedule()
     schedule.add(9, at: 100)
     for number in 0..<5 { schedule.add(number) }

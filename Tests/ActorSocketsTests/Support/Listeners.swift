@@ -86,7 +86,7 @@ enum Client: Sendable {
     }
   }
 
-  /// Receives so many bytes; fewer at the end of the stream.
+  /// Receives `length` bytes, or fewer at the end of the stream.
   func receive(exactly length: Int) async throws -> [UInt8] {
     var bytes: [UInt8] = []
     while bytes.count < length {

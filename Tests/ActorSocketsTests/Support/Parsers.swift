@@ -57,7 +57,7 @@ struct ScriptedParser: MessageParser {
     return result
   }
 
-  /// What all copies of a parser were shown.
+  /// The bytes that all copies of a parser were shown.
   final class Shown: Sendable {
     private let calls = Mutex<[[UInt8]]>([])
     func add(_ bytes: [UInt8]) { calls.withLock { $0.append(bytes) } }

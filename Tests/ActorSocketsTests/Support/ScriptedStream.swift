@@ -47,7 +47,7 @@ actor ScriptedStream: ByteStream, EventHandler {
     submit { $0.core.setOwner($0) }
   }
 
-  /// The stream is up. What was enqueued before begins.
+  /// Opens the stream. Operations that were enqueued before begin.
   nonisolated func start() { submit { $0.begin() } }
 
   private func begin() {

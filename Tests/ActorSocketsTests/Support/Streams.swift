@@ -6,7 +6,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What a stream is made of: the conformance tests run on each.
+/// The kinds of stream. The conformance tests run on each.
 enum Transport: String, CaseIterable, CustomTestStringConvertible {
   case tcpOverIPv4 = "TCP over IPv4"
   case tcpOverIPv6 = "TCP over IPv6"
@@ -81,7 +81,7 @@ struct PairOptions: Sendable {
   var isNarrow = false
 }
 
-/// More bytes than a narrow pair takes while nobody reads.
+/// More bytes than a narrow pair takes while its peer does not read.
 let tooMuch = 1 << 20
 
 extension Transport {
@@ -190,7 +190,7 @@ extension ByteStream {
     return bytes
   }
 
-  /// Waits until so many bytes arrived that nobody has taken; a read must be waiting, or nothing is received.
+  /// Waits until this number of received bytes is buffered. A read must be waiting, or nothing is received.
   nonisolated func hasBuffered(_ count: Int) async throws {
     try await eventually("\(count) bytes are buffered") { await status.bufferedBytes == count }
   }

@@ -22,7 +22,7 @@ final class SocketFolder: Sendable {
   /// A path in it.
   func callAsFunction(_ name: String = "socket") -> String { "\(path)/\(name)" }
 
-  /// What is in it.
+  /// The names of the files in it.
   var names: [String] {
     // SAFETY: the directory is used until it is closed, once; the names in entries end with a NUL.
     guard let directory = unsafe opendir(path) else { return [] }

@@ -151,7 +151,7 @@ import Testing
       await time.advance(by: .seconds(5))
       let error = await expectError(.timedOut) { try await receiving.value }
       #expect("\(error)" == "receive: timed out after 5 s")
-      // What arrives later is for the next loop.
+      // The next loop gets the datagrams that arrive later.
       try await sender.send([2], to: address)
       for try await datagram in endpoint.datagrams(timeout: .seconds(5)) {
         #expect(datagram.bytes == [2])

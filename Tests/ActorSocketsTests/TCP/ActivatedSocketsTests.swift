@@ -56,11 +56,11 @@ private final class PassedSockets {
     #expect((0..<3).allSatisfy { !passed.isInherited($0) })
   }
 
-  @Test func `What does not fit is passed over, and refused by name alone, and stays`() throws {
+  @Test func `A socket that does not fit is skipped, is refused only if it is asked for by name, and stays`() throws {
     let listening = try RawSocket.listening()
     let passed = PassedSockets([datagramSocket(), listening.release(), datagramSocket()], from: 710)
     let sockets = passed.activated("dns:web:web")
-    // All of a name or none.
+    // Either all sockets of a name are taken, or the call fails.
     let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: "web") }
     #expect(error.code == .invalidArgument && error.description.contains("descriptor 712"), "\(error)")
     let missing = try #require(throws: SocketError.self) { _ = try sockets.take(named: "ftp") }
@@ -82,7 +82,7 @@ private final class PassedSockets {
     #expect(passed.isInherited(0))
   }
 
-  @Test func `A program that nobody activated gets none`() throws {
+  @Test func `A program that was not activated gets no sockets`() throws {
     #expect(try TCPListener.activated().isEmpty)
     #expect(try TCPListener.activated(named: "web").isEmpty)
   }

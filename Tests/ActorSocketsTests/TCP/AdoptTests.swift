@@ -173,7 +173,7 @@ import Testing
     }
   }
 
-  @Test func `What was adopted is closed with its reactor`() async throws {
+  @Test func `An adopted listener is closed with its reactor`() async throws {
     let reactor = Reactor()
     reactor.shutdown()
     let number = try RawSocket.listening().release()

@@ -10,7 +10,7 @@ import Testing
 struct BrokenNetworkTests {
   private static let port: UInt16 = 7777
 
-  /// What is wrong with a family.
+  /// The way in which the network breaks a family.
   enum Fault: String, CaseIterable, CustomTestStringConvertible {
     case dropped = "everything is dropped"
     case rejected = "everything is rejected"

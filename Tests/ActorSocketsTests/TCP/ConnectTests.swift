@@ -27,10 +27,10 @@ import Testing
     }
   }
 
-  /// A port of the loopback address where nobody listens.
+  /// A port of the loopback address where no socket listens.
   private func deadPort() throws -> SocketAddress { try RawSocket.listening().address }
 
-  @Test func `Where nobody listens, connecting is refused and says where`() async throws {
+  @Test func `Where no socket listens, connecting is refused, and the error says where`() async throws {
     try await within("it fails") {
       let address = try deadPort()
       let error = await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .address(address)) }
@@ -39,7 +39,7 @@ import Testing
     }
   }
 
-  @Test func `What cannot be connected to is refused at once`() async throws {
+  @Test func `An endpoint that cannot be connected to is refused at once`() async throws {
     try await within("all calls return") {
       for endpoint in [
         Endpoint.host("localhost", port: 0), .address(.ipv4(.loopback, port: 0)), .host("a\0b", port: 80),
@@ -169,7 +169,7 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `What waits for a connection that is given up fails`(closes: Bool) async throws {
+  func `Calls that wait for a connection that is given up fail`(closes: Bool) async throws {
     try await within("all calls return") {
       let hole = try BlackHole()
       let connection = TCPConnection(to: hole.endpoint)
@@ -190,7 +190,7 @@ import Testing
     }
   }
 
-  @Test func `What is queued before the connection is up is carried out in its order`() async throws {
+  @Test func `Operations that are queued before the connection is up are carried out in their order`() async throws {
     try await within("everything arrives") {
       let listener = try RawSocket.listening()
       let connection = TCPConnection(to: .address(try listener.address))
@@ -208,7 +208,7 @@ import Testing
     }
   }
 
-  @Test func `What is queued for a connection that is refused hears why`() async throws {
+  @Test func `Operations that are queued for a connection that is refused fail with the reason`() async throws {
     try await within("all calls return") {
       let connection = TCPConnection(to: .address(try deadPort()))
       let pending = connection.enqueueRead(.exactly(1))

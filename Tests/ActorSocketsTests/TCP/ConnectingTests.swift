@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  /// A resolver that never answers, and what it was asked for, and when it was told that nobody waits any more.
+  /// A resolver that never answers, the families that it was asked for, and those whose look-up was cancelled.
   private func unanswered() -> (
     TCPConnection.Configuration, asked: Notes<AddressFamily>, cancelled: Notes<AddressFamily>
   ) {

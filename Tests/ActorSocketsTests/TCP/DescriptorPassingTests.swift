@@ -100,7 +100,7 @@ extension TCPConnection {
       let descriptor = try await server.takenDescriptor()
       #expect(descriptor.readByte() == UInt8(round & 255))
     }
-    // Some that nobody takes.
+    // Some descriptors that the server does not take.
     for _ in 0..<5 {
       let ends = try pipeEnds()
       let reading = OwnedDescriptor(owning: ends.reading)

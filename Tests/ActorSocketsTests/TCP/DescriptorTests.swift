@@ -6,7 +6,7 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-// Each runs in a process of its own, where nobody else opens and closes descriptors.
+// Each runs in a process of its own, where no other test opens and closes descriptors.
 
 @Suite struct DescriptorTests {
   @Test func `A thousand connections leave no descriptor behind`() async {

@@ -6,7 +6,7 @@ import Testing
 @testable import ActorSockets
 @testable import EpollReactor
 
-/// What a reactor does first after it was held up for longer than its deadlines.
+/// The first actions of a reactor after it was held up for longer than its deadlines.
 ///
 /// The job that holds it up sends the bytes itself, and ends when the deadline has passed on the reactor's clock. So the bytes
 /// always come before the deadline, and no test sleeps. No test looks at the connection again after its byte has moved: it may

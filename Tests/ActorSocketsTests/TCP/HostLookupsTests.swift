@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  @Test func `Who is cancelled waits no longer, and a name that nobody waits for is not looked up`() async throws {
+  @Test func `A cancelled call waits no longer, and a name that no call waits for is not looked up`() async throws {
     try await within("the last is answered") {
       let (lookups, names) = make(threads: 1)
       let slow = ask(lookups, "slow")
@@ -152,7 +152,7 @@ import Testing
     (EAI_AGAIN, .resolverFailed), (EAI_FAIL, .resolverFailed), (EAI_MEMORY, .resolverFailed),
     (EAI_SYSTEM, .resolverFailed),
   ])
-  func `What getaddrinfo says is told apart`(code: Int32, expected: SocketError.Code) {
+  func `The errors of getaddrinfo are told apart`(code: Int32, expected: SocketError.Code) {
     let error = NameLookupError(code: code, errno: EMFILE)
     let told = SocketError(error, HostQuery(name: "a\nb.example", family: .ipv6))
     #expect(told.code == expected)

@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(arguments: ListenerKind.allCases, [TCPListener.HandlerExecutor.pool, .reactor])
-  func `A handler that waits for the next message comes to its end, and the client sees a clean one`(
+  func `A handler that waits for the next message returns, and the client sees a clean end`(
     kind: ListenerKind, place: TCPListener.HandlerExecutor
   ) async throws {
     try await within("the drain ends") {

@@ -134,7 +134,7 @@ import Testing
       alone.ipv6Only = true
       let six = try TCPListener.bind(to: .port(0), configuration: alone)
       let sixPort = try #require(six.localAddresses.first?.port)
-      // Nobody is there, or a listener of somebody else's.
+      // Either no socket listens there, or that of another program.
       _ = try? RawSocket.connected(to: .ipv4(.loopback, port: sixPort))
       let client = try RawSocket.connected(to: .ipv6(.loopback, port: sixPort))
       #expect(try await six.accept().remoteAddress == client.address)

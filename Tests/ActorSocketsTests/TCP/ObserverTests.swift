@@ -31,7 +31,7 @@ import Testing
     }
     func lagged(_ lag: Duration) { lags.add(lag) }
 
-    /// What was noted of the connection with this number.
+    /// The notes about the connection with this number.
     func story(of id: UInt64) -> [String] {
       zip(notes.all, connections.all).filter { $0.1.id == id }.map(\.0)
     }
@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  @Test func `What blocks the reactor is told, and what does not is not`() async throws {
+  @Test func `A job that blocks the reactor is told, and short jobs are not`() async throws {
     try await within("the lag is told") {
       let (reactor, observer) = observed()
       let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)

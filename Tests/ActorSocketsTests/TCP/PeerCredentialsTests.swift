@@ -17,7 +17,7 @@ import Testing
       #expect(try await client.peerCredentials() == own)
       let server = try await listener.accept()
       #expect(try await server.peerCredentials() == own)
-      // What the kernel took down stays, also when the peer is gone.
+      // The credentials that the kernel took down stay, also when the peer is gone.
       await client.abort()
       #expect(try await server.read() == nil)
       #expect(try await server.peerCredentials() == own)
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `Over TCP nobody knows`() async throws {
+  @Test func `A TCP connection has no peer credentials`() async throws {
     let (connection, peer) = try RawSocket.peerOfConnection()
     let error = await expectError(.invalidArgument) { _ = try await connection.peerCredentials() }
     #expect(error.description.contains("only a connected unix socket"), "\(error)")

@@ -101,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `Zero finds what is in the kernel though nobody announced it`() async throws {
+  @Test func `A read with timeout zero finds bytes in the kernel that were not announced`() async throws {
     try await within("all calls return") {
       let reactor = Reactor()
       let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
@@ -189,7 +189,7 @@ import Testing
       let pending = connection.enqueueWrite([2])
       let finishing = Task.immediate { try await connection.finishWriting() }
       try await eventually("all wait") { await connection.status.queuedWrites == 4 }
-      // In one turn of the reactor, which has not heard of the reset. What the read makes of it is no matter.
+      // In one iteration of the reactor, which has not heard of the reset. The outcome of the read is not checked.
       await Task(executorPreference: reactor) {
         peer.reset()
         if looks {

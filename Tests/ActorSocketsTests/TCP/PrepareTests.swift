@@ -29,7 +29,7 @@ private struct Refusal: Error, Equatable {
     }
   }
 
-  @Test func `What it throws ends connecting, and comes through as it is`() async throws {
+  @Test func `An error that it throws ends connecting, and reaches the caller unchanged`() async throws {
     try await within("all calls return") {
       let listener = try RawSocket.listening()
       let address = try listener.address

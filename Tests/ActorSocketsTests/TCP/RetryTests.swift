@@ -221,7 +221,7 @@ import Testing
     }
   }
 
-  @Test func `What the program refuses is not tried again`() async throws {
+  @Test func `A connection that the program refuses is not tried again`() async throws {
     try await within("connecting fails") {
       struct Refusal: Error {}
       var scene = Scene()

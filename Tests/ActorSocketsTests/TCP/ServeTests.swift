@@ -98,7 +98,7 @@ import Testing
   }
 
   @Test(arguments: ListenerKind.allCases, [TCPListener.HandlerExecutor.pool, .reactor])
-  func `A handler that throws concerns its own connection alone`(
+  func `A handler that throws ends only its own connection`(
     kind: ListenerKind, place: TCPListener.HandlerExecutor
   ) async throws {
     try await within("all are answered") {
@@ -328,7 +328,7 @@ import Testing
   }
 
   @Test(arguments: ListenerKind.allCases)
-  func `A task that is cancelled already serves nobody`(kind: ListenerKind) async throws {
+  func `A task that is cancelled already serves no connection`(kind: ListenerKind) async throws {
     try await within("it ends") {
       let listener = try kind.listener()
       let serving = Task {

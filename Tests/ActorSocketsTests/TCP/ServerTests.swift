@@ -21,7 +21,7 @@ import Testing
     return configuration
   }
 
-  @Test func `A peer has no more connections than its limit, and is nobody else's concern`() async throws {
+  @Test func `A peer has no more connections than its limit, and other peers are not affected`() async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
       let serving = Task {
@@ -166,7 +166,7 @@ import Testing
       }
       let busy = try RawSocket.connected(to: address)
       await first.wait()
-      // Nobody takes these in before the drain begins: the reactor is held up meanwhile.
+      // The listener accepts these only after the drain has begun, because the reactor is held up until then.
       let held = Gate()
       let isHeld = Gate()
       reactor.submit {

@@ -84,7 +84,7 @@ import Testing
         }
         var parts = Part.allCases
         parts.shuffle(using: &random)
-        // What keeps calls waiting for ever is ended in any case.
+        // Every part is carried out, whatever the order, so no call waits for ever.
         for part in parts {
           for _ in 0..<Int.random(in: 0..<3, using: &random) { await Task.yield() }
           switch part {

@@ -95,10 +95,10 @@ import Testing
     }
   }
 
-  @Test func `A connection to itself is none`() async throws {
+  @Test func `A connection to itself is refused`() async throws {
     try await within("it fails") {
       let before = openDescriptors()
-      // A port of its own that nobody listens on: the only way to connect is to itself.
+      // A port of its own on which no socket listens, so the connection could only be to itself.
       let address = try RawSocket.listening().address
       let error = await expectError(.connectionRefused) {
         _ = try await TCPConnection.connect(

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct TCPInfoTests {
   @Test(arguments: [Transport.tcpOverIPv4, .tcpOverIPv6])
-  func `What the kernel knows fits what was moved`(transport: Transport) async throws {
+  func `The kernel's numbers fit the bytes that were moved`(transport: Transport) async throws {
     try await within("all calls return") {
       let pair = try await transport.pair()
       let writing = Task.immediate { try await pair.client.write(pattern(300_000)) }
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `Streams that are none of TCP have none`() async throws {
+  @Test func `Streams other than TCP have no TCP information`() async throws {
     try await within("all calls return") {
       let (client, _) = InMemoryConnection.pair()
       #expect(await client.metrics.tcp == nil)
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `Bytes that nobody takes show as unsent`() async throws {
+  @Test func `Bytes that the peer does not take show as unsent`() async throws {
     try await within("all calls return") {
       let pair = try await Transport.tcpOverIPv4.pair { $0.isNarrow = true }
       _ = pair.client.enqueueWrite(pattern(tooMuch))

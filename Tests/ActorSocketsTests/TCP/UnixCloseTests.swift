@@ -63,7 +63,7 @@ import Testing
         try await connection.write(pattern(5000))
         if unread > 0 { try peer.send(pattern(unread)) }
         await connection.abort()
-        // What was sent before arrives in either case.
+        // The bytes that were sent before arrive in either case.
         #expect(try await peer.receive(exactly: 5000) == pattern(5000))
         if unread == 0 {
           #expect(try await peer.receive() == [])

@@ -29,10 +29,10 @@ import Testing
     return try #require(listener)
   }
 
-  // MARK: What is in the way
+  // MARK: Obstacles
 
   @Test(arguments: [SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET])
-  func `A socket that nobody has open any more is replaced`(type: __socket_type) async throws {
+  func `A socket that no program has open any more is replaced`(type: __socket_type) async throws {
     try await within("it answers") {
       let path = folder()
       try RawSocket.bound(to: path, type: type).close()
@@ -47,7 +47,7 @@ import Testing
   enum Live: CaseIterable { case listening, full, bound, datagram, sequence }
 
   @Test(arguments: Live.allCases)
-  func `A socket that anybody has open is left alone, and hears nothing of it`(live: Live) async throws {
+  func `A socket that a program has open is left in place, and hears nothing of it`(live: Live) async throws {
     let path = folder()
     let address = SocketAddress.unix(try UnixPath(parsing: path))
     var clients: [RawSocket] = []
@@ -95,7 +95,7 @@ import Testing
   }
 
   @Test(arguments: Obstacle.allCases)
-  func `What is no socket is left alone, and named`(obstacle: Obstacle) async throws {
+  func `A file that is not a socket is left in place, and the error says what it is`(obstacle: Obstacle) async throws {
     let path = folder()
     try obstacle.make(at: path, in: folder)
     let before = FileFacts(path)
@@ -113,7 +113,7 @@ import Testing
     #expect(error.description.contains("there is \(obstacle.rawValue), not a socket"), "\(error)")
   }
 
-  @Test func `What is missing is told from what refuses`() async throws {
+  @Test func `A missing socket is told from one that refuses`() async throws {
     let path = folder()
     var error = await expectError(.pathNotFound) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
     #expect(error.description.contains("the socket does not exist"), "\(error)")
@@ -188,7 +188,7 @@ import Testing
     #expect(flock(directory, LOCK_EX | LOCK_NB) == 0)
   }
 
-  @Test func `A listener removes its own file alone`() async throws {
+  @Test func `A listener removes only its own file`() async throws {
     let path = folder()
     let first = try TCPListener.bind(to: .unix(path: path))
     // As a server does that removes whatever is there.
@@ -290,7 +290,7 @@ import Testing
     }
   }
 
-  @Test func `Permissions that are none are refused, and abstract names need none`() async throws {
+  @Test func `Invalid permissions are refused, and abstract names have no permissions`() async throws {
     var configuration = TCPListener.Configuration()
     configuration.permissions = 0o1777
     let error = await expectError(.invalidArgument) {

@@ -51,7 +51,7 @@ struct VanishedPeerTests {
     }
   }
 
-  @Test func `An accepted connection ends likewise, though nobody set anything on it`() async throws {
+  @Test func `An accepted connection whose peer vanished ends by its listener's configuration`() async throws {
     try await within("the read returns") {
       let (near, far) = try await Namespace.pair()
       var configuration = TCPListener.Configuration()
@@ -69,7 +69,7 @@ struct VanishedPeerTests {
     }
   }
 
-  @Test func `TCP_USER_TIMEOUT ends a connection whose bytes nobody acknowledges`() async throws {
+  @Test func `TCP_USER_TIMEOUT ends a connection whose bytes are not acknowledged`() async throws {
     try await within("the read returns") {
       let (near, far) = try await Namespace.pair()
       let configuration = Self.quick {

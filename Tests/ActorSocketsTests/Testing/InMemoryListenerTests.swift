@@ -6,7 +6,7 @@ import Testing
 
 @testable import ActorSockets
 
-/// What is special about a listener in memory: its backlog, and connecting to it.
+/// The special parts of a listener in memory: its backlog, and connecting to it.
 @Suite struct InMemoryListenerTests {
   private func listener(backlog: Int = 4096, on reactor: Reactor = .shared) -> InMemoryListener {
     var configuration = InMemoryListener.Configuration()
@@ -33,7 +33,7 @@ import Testing
     }
   }
 
-  @Test func `What a client does before it is accepted reaches the server`() async throws {
+  @Test func `A client's calls before it is accepted reach the server`() async throws {
     try await within("all is received") {
       let listener = listener()
       let writing = try await listener.connect()

@@ -49,7 +49,7 @@ import Testing
     let capacity = Int.random(in: 1...50, using: &random)
     var sender = MemoryPipe(capacity: capacity)
     var receiver = MemoryPipe(capacity: capacity)
-    // What is under way: bytes one way, credit the other.
+    // The messages under way: bytes one way, credit the other.
     var bytesUnderWay: [[UInt8]] = []
     var creditUnderWay: [Int] = []
     var sent: [UInt8] = []

@@ -39,7 +39,7 @@ import Testing
       let time = ManualTime()
       let client = try Self.bind(on: time.reactor)
       let looking = Task.immediate { try await client.withDatagrams(timeout: .seconds(1)) { _, _ in } }
-      // What is reported wakes it, and there is nothing to see.
+      // The report of the refusal wakes the look, but no datagram has arrived.
       try await client.send([1], to: nobody)
       await time.advance(by: .seconds(1))
       await expectError(.timedOut) { _ = try await looking.value }
@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  @Test func `What is sent while datagrams are looked at leaves them alone`() async throws {
+  @Test func `Sending while datagrams are looked at leaves them in place`() async throws {
     try await within("all arrive") {
       let server = try Self.bind(on: Reactor())
       let client = try Self.bind()

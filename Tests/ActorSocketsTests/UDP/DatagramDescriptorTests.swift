@@ -74,7 +74,7 @@ import Testing
       var loop = receiver.datagrams
       for (number, ends) in ends.enumerated() {
         #expect(try await loop.next()?.bytes == [UInt8(number)])
-        // The end of the pipe shows that nobody keeps a copy of the datagram.
+        // The end of the pipe shows that no copy of the datagram is left.
         let hasEnded = OwnedDescriptor(owning: ends.reading).readByte() == nil
         #expect(hasEnded)
       }

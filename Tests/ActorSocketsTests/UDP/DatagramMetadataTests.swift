@@ -7,7 +7,7 @@ import Testing
 /// What goes along with datagrams, filters, unix sockets, and binding.
 @Suite(.conformance) struct DatagramMetadataTests {
   @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
-  func `What was asked for comes with each datagram, and can be sent along`(transport: DatagramTransport) async throws {
+  func `Chosen metadata comes with each datagram, and can be sent along`(transport: DatagramTransport) async throws {
     try await within("they arrive") {
       var configuration = UDPEndpoint.Configuration()
       configuration.metadata = [.localAddress, .trafficClass, .hopLimit, .timestamp]
@@ -121,7 +121,7 @@ import Testing
   }
 
   @Test(.inRealTime)
-  func `A unix endpoint has a file, which goes with it, and replaces only one that nobody has open`() async throws {
+  func `A unix endpoint removes its file, and replaces only a file that no program has open`() async throws {
     try await within("they arrive") {
       let folder = try SocketFolder()
       let path = folder()
@@ -158,7 +158,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `Descriptors that nobody asked for are closed`() async {
+  @Test(.inRealTime) func `Descriptors that the program did not ask for are closed`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {
         var configuration = UDPEndpoint.Configuration()

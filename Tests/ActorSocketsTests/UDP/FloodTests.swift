@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite(.conformance) struct FloodTests {
-  /// So many datagrams; five million in a soak.
+  /// The number of datagrams; five million in a soak.
   private static let total = max(50_000, rounds * 5)
 
   @Test func `Of a flood what is received and what was dropped is all that was sent, and memory stays`() async throws {

@@ -249,7 +249,7 @@ struct MulticastTests {
     }
   }
 
-  @Test func `A way that is none is an error of its own datagram`() async throws {
+  @Test func `A missing route is an error of its own datagram`() async throws {
     try await within("all return") {
       let network = try await Network(.ipv4)
       let client = try await network.near.bind()
@@ -260,7 +260,7 @@ struct MulticastTests {
       let server = try await network.far.bind()
       let port = try #require(server.localAddresses[0].port)
       _ = try await Self.arrives(client, server, .ipv4(IPv4Address(192, 0, 2, 2), port: port))
-      // Nobody has the address: the machine itself finds out, after a while.
+      // With the cable down, the sending machine itself reports that no machine can be reached.
       try await network.near.namespace.ip("link set cable down")
       await expectError(.unreachable) { try await client.send([1], to: .ipv4(IPv4Address(192, 0, 2, 2), port: port)) }
       #expect(await !client.isClosed)

@@ -227,7 +227,7 @@ import Testing
   }
 
   @Test(arguments: [DatagramTransport.ipv4, .ipv6])
-  func `Nobody receives a batch: that is reported, and the endpoint stays usable`(
+  func `A batch that no socket receives is reported, and the endpoint stays usable`(
     transport: DatagramTransport
   ) async throws {
     try await within("all return") {

@@ -6,7 +6,7 @@ import Testing
 
 /// Names, peers, and what is reported about datagrams.
 @Suite(.conformance) struct PeerErrorTests {
-  /// An address of this machine that nobody receives at.
+  /// An address of this machine at which no socket receives.
   private static func nobody(_ transport: DatagramTransport) async throws -> SocketAddress {
     let gone = try transport.bind()
     let address = try transport.address(of: gone)

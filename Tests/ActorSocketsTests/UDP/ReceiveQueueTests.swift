@@ -23,7 +23,7 @@ import Testing
     }
   }
 
-  @Test func `Nothing is fetched that nobody asks for, and a batch serves those who come`() {
+  @Test func `Datagrams are fetched only when a call asks for them, and a batch serves later calls, too`() {
     var queue = Queue()
     var kernel: [UInt8] = [1, 2, 3, 4, 5, 6]
     var got: [(tag: Int, bytes: [UInt8])] = []

@@ -49,7 +49,7 @@ import Testing
   }
 
   @Test(arguments: DatagramTransport.allCases)
-  func `What is too long is cut and says so`(transport: DatagramTransport) async throws {
+  func `A datagram that is too long is cut and says so`(transport: DatagramTransport) async throws {
     try await within("all arrive") {
       let (client, server, address) = try Self.pair(transport) {
         $0.maximumReceiveSizeIPv4 = 100

@@ -15,7 +15,7 @@ private struct SendDriver {
 
   static let error = SocketError(.unreachable, operation: "send")
 
-  /// Runs until the queue has nothing to do, sending at most so many at a time; those in `bad` cannot be sent.
+  /// Runs until the queue has nothing to do or `limit` datagrams are sent, at most `batch` at a time. Those in `bad` cannot be sent.
   mutating func run(batch: Int = .max, limit: Int = .max, bad: Set<UInt8> = []) {
     var left = limit
     while true {
@@ -104,7 +104,7 @@ private func datagrams(_ numbers: [UInt8]) -> [Datagram] { numbers.map { Datagra
     let name = driver.queue.admit(.lookingUp(Datagram([1])), 0)
     _ = driver.queue.admit(.datagrams(datagrams([2])), 1)
     driver.queue.resolve(name, .failure(SocketError(.hostNotFound, operation: "look up")))
-    // A second answer is no matter, nor is one for who has left.
+    // A second answer changes nothing, nor does one for a call that has left.
     driver.queue.resolve(name, .success([Self.somewhere]))
     driver.queue.resolve(99, .success([Self.somewhere]))
     driver.run()
@@ -126,7 +126,7 @@ private func datagrams(_ numbers: [UInt8]) -> [Datagram] { numbers.map { Datagra
     #expect(driver.outcomes == [0: "sent", 1: "sent", 2: "sent", 3: "unreachable"])
   }
 
-  @Test func `What is removed takes only what is not sent with it`() {
+  @Test func `A removed call takes only its unsent datagrams with it`() {
     var driver = SendDriver()
     let first = driver.queue.admit(.datagrams(datagrams([1, 2, 3])), 0)
     let second = driver.queue.admit(.datagrams(datagrams([4])), 1)

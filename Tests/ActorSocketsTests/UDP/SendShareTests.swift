@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSockets
 
-/// What a pump of sends leaves when its share is used up.
+/// The rest that a pump of sends leaves when its share is used up.
 @Suite(.conformance) struct SendShareTests {
   @Test(arguments: [511, 512, 513])
   func `A batch that the kernel has taken is over at once, also one of exactly a share`(count: Int) async throws {

@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  @Test func `An endpoint that nobody has any more sends what was enqueued`() async throws {
+  @Test func `An endpoint sends enqueued datagrams even after the program has dropped it`() async throws {
     try await within("it arrives") {
       let server = try DatagramTransport.ipv4.bind()
       func leave() throws {

@@ -38,7 +38,7 @@ import Testing
       }
       for number in 0..<1000 {
         try await client.send(Array("\(number)".utf8), to: target)
-        // What is on its way stays below what the kernel keeps.
+        // The datagrams on their way stay fewer than the kernel keeps.
         if number % 8 == 7 {
           try await eventually("they are received") { await server.metrics.datagramsReceived > number }
         }

@@ -8,7 +8,7 @@ import Testing
     Errno.connectionAborted, Errno.protocolError, Errno.noProtocolOption, Errno.networkDown, Errno.networkUnreachable,
     Errno.hostDown, Errno.hostUnreachable, Errno.timedOut, Errno.connectionReset,
   ])
-  func `A connection that went away before it was accepted is skipped, however often`(errno: Int32) {
+  func `A connection that ended before it was accepted is skipped, however often`(errno: Int32) {
     var policy = AcceptPolicy()
     for _ in 0..<100 { #expect(policy.failed(errno: errno) == .skip) }
     #expect(policy.failed(errno: Errno.processDescriptors) == .backOff(AcceptPolicy.firstDelay))
@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(arguments: [Errno.badDescriptor, Errno.invalidArgument, Errno.notSocket])
-  func `A listener that is none any more fails`(errno: Int32) {
+  func `Accepting fails if the descriptor is no longer a listener`(errno: Int32) {
     var policy = AcceptPolicy()
     #expect(policy.failed(errno: errno) == .fail)
   }

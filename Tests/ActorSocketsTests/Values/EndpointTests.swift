@@ -78,7 +78,7 @@ import Testing
       .address(.ipv6(.loopback, port: 0)), .host("a\0b", port: 80), .host(String(repeating: "x", count: 254), port: 80),
       .unix(path: ""), .unix(path: "a\0b"), .unix(path: String(repeating: "x", count: 108)),
     ] as [Endpoint])
-  func `What nobody can connect to is refused`(endpoint: Endpoint) {
+  func `An endpoint that cannot be connected to is refused`(endpoint: Endpoint) {
     let error = #expect(throws: SocketError.self) { try endpoint.connectTarget() }
     #expect(error?.code == .invalidArgument)
   }
@@ -98,7 +98,7 @@ import Testing
       (.host("loopback", port: 5), ["127.0.0.1:5", "[::1]:5"]), (.unix(path: "/tmp/x"), ["unix:/tmp/x"]),
       (.address(.ipv4(.any, port: 0)), ["0.0.0.0:0"]),
     ] as [(Endpoint, [String])])
-  func `What to listen on is addresses of this machine`(endpoint: Endpoint, addresses: [String]) throws {
+  func `An endpoint to listen on stands for addresses of this machine`(endpoint: Endpoint, addresses: [String]) throws {
     #expect(try endpoint.listenAddresses().map(\.description) == addresses)
   }
 

@@ -6,7 +6,7 @@ import Testing
 @Suite struct FailureCauseTests {
   private static let path = "/run/my/socket"
 
-  /// What is told of a failure, with this in the path's place and no port below 1024 for user 1000.
+  /// The cause of a failure for user 1000, who may not use ports below 1024, if the path is a file of this kind.
   private func cause(_ call: String, _ errno: Int32, at text: String, _ kind: FileKind? = nil) throws -> FailureCause? {
     let surroundings = FailureCause.Surroundings(kind: { _, _ in kind }, lowestPort: { 1024 }, userID: 1000)
     return FailureCause(

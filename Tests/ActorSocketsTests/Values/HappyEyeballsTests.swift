@@ -17,7 +17,7 @@ import Testing
   struct Answer: Sendable {
     let time: Int64
     let family: AddressFamily
-    /// The last parts of the addresses; none if the name has none, and `nil` if nobody answered.
+    /// The last parts of the addresses: empty if the name has no addresses, `nil` if the resolver failed.
     let addresses: [UInt8]?
 
     static func six(_ time: Int64, _ addresses: [UInt8]?) -> Answer {
@@ -35,7 +35,7 @@ import Testing
     let answers: [Answer]
     /// By address: `"6.1"`; what is not named is silent.
     var fates: [String: Fate] = [:]
-    /// What is tried, and when: `"0 6.1"`; at the end `"up"` with the address, or `"failed"` with the code.
+    /// The attempts with their times: `"0 6.1"`; at the end `"up"` with the address, or `"failed"` with the code.
     let expected: [String]
 
     var testDescription: String { name }
@@ -266,7 +266,7 @@ import Testing
     #expect("\(error)".contains("no address answered before the deadline"))
   }
 
-  @Test func `Without an address there is nobody to connect to`() {
+  @Test func `Without an address there is nothing to connect to`() {
     var machine = HappyEyeballs(trying: [], attemptDelay: 0)
     let (count, error) = Self.failAll(&machine, [.system])
     #expect(count == 0 && error?.code == .hostNotFound)

@@ -30,7 +30,7 @@ import Testing
     if prefix.width < 8 { #expect(prefix.encode(largest + 1) == nil && prefix.encode(.max) == nil) }
   }
 
-  @Test func `A length that no message can have is none`() {
+  @Test func `A length that no message can have is refused`() {
     let ones = [UInt8](repeating: 0xff, count: 8)
     #expect(LengthPrefix.uint64(.big).payloadLength(ones) == nil)
     #expect(LengthPrefix.uint64(.little).payloadLength([0, 0, 0, 0, 0, 0, 0, 0x80]) == nil)

@@ -22,7 +22,7 @@ import Testing
     #expect(counts.hasRoom(for: second) && counts.peers == 0)
   }
 
-  @Test func `Without a limit nobody is counted`() throws {
+  @Test func `Without a limit no peer is counted`() throws {
     var counts = PeerCounts(limit: nil)
     for id in 0..<100 { counts.enter(UInt64(id), from: try address("192.0.2.1:1")) }
     #expect(counts.hasRoom(for: try address("192.0.2.1:1")) && counts.peers == 0)

@@ -27,10 +27,10 @@ import Testing
     arguments: [
       (nil, nil, nil), (nil, "2", "a:b"), ("78", "2", "a:b"), ("7", "1", nil), ("4294967295", "1", nil),
       ("77", nil, "a"),
-      // What is another process's may be as wrong as it likes.
+      // Wrong variables for another process are allowed.
       ("78", "nonsense", nil),
     ] as [(String?, String?, String?)])
-  func `What is for nobody or another process is none`(pid: String?, count: String?, names: String?) throws {
+  func `Variables for no process or another one pass no sockets`(pid: String?, count: String?, names: String?) throws {
     #expect(try read(pid, count, names).sockets.isEmpty)
   }
 

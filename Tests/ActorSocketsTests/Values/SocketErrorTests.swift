@@ -76,7 +76,7 @@ import Testing
     #expect(error.description == "read: the text is not UTF-8")
   }
 
-  @Test func `An error is said of another operation, unless it is about that one alone`() {
+  @Test func `An error can be reported for another operation, unless it is only about its own`() {
     #expect(SocketError(.closed, operation: "").during("read").operation == "read")
     #expect(SocketError.invalid("peek", "no").during("read").operation == "peek")
     let connect = SocketError(.connectionRefused, operation: "connect", address: .ipv4(.loopback, port: 80))

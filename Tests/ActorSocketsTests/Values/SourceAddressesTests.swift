@@ -37,7 +37,7 @@ import Testing
   @Test(arguments: [
     ([], "192.0.2.7"), (["192.0.2.1"], "2001:db8::7"), (["2001:db8::1"], "192.0.2.7"), (["fe80::1/2"], "fe80::7/3"),
   ])
-  func `Where there is no source, the error names what has none`(candidates: [String], destination: String) {
+  func `If no source fits, the error names the source that was asked for`(candidates: [String], destination: String) {
     let sources = SourceAddresses(.host("eth7", port: 0), candidates.map(Self.parse))
     let error = #expect(throws: SocketError.self) { try sources.source(for: Self.parse(destination)) }
     #expect(error?.code == .addressNotAvailable && error?.description.contains("eth7") == true)

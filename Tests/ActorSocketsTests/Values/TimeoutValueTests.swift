@@ -18,7 +18,7 @@ import Testing
       (.after(.nanoseconds(Int64.max)), .max), (.within(.seconds(Int64.max)), .max),
       (.seconds(UInt8(200)), 200_000_000_000),
     ] as [(Timeout, Int64)])
-  func `A timeout is so many nanoseconds, at least none and at most never`(timeout: Timeout, nanoseconds: Int64) {
+  func `A timeout is a number of nanoseconds, from zero to never`(timeout: Timeout, nanoseconds: Int64) {
     #expect(timeout.nanoseconds == nanoseconds)
   }
 

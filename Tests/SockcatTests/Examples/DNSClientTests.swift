@@ -39,7 +39,7 @@ struct DNSClientTests {
       // Its answer names b.example, and the address of that.
       #expect(try await lookUp("alias.example", at: server) == [IPv4Address(192, 0, 2, 8)])
       #expect(try await lookUp("nobody.example", at: server) == [])
-      // It has nobody to ask about this one.
+      // It has no other server to ask about this one.
       await #expect(throws: DNSError.refused(5)) { try await lookUp("elsewhere.test", at: server) }
       await program.kill(SIGTERM)
     }
@@ -95,7 +95,7 @@ struct DNSClientTests {
   @Test(arguments: [
     "", ".", "a..b", ".a", "a.", String(repeating: "a", count: 64), String(repeating: "a.", count: 127) + "a",
   ])
-  func `What is no name is not asked for`(name: String) {
+  func `An invalid name is not asked for`(name: String) {
     #expect(throws: DNSError.badName) { try DNSQuestion(name: name, id: 1) }
   }
 

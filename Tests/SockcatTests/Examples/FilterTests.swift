@@ -44,7 +44,7 @@ struct FilterTests {
   }
 
   @Test(arguments: [0, 1, 3, 100])
-  func `What is remembered has a limit`(limit: Int) {
+  func `The number of remembered datagrams has a limit`(limit: Int) {
     let recent = Recent(limit: limit)
     for value in 0..<1000 { #expect(recent.note(value) != nil) }
     let known = (0..<1000).reversed().prefix { recent.note($0) == nil }

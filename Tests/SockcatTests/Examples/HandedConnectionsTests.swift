@@ -16,7 +16,7 @@ import Testing
       }
       let endpoint = try UDPEndpoint.bind(to: .unix(path: ""))
       let address = worker.localAddresses[0]
-      // What is no connection is closed, and so is what comes without a descriptor.
+      // A datagram without a descriptor is skipped, and a descriptor that is not a connection is closed.
       try await endpoint.send([1], to: address)
       try await hand(OwnedDescriptor(owning: dup(2)), to: address, through: endpoint)
       let (near, peer) = try RawSocket.unixPair()

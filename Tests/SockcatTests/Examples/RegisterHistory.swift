@@ -6,7 +6,7 @@ struct Operation: Sendable, CustomStringConvertible {
 
   let client: Int
   let kind: Kind
-  /// What was read or written. Each write has another value.
+  /// The value that was read or written. Each write has another value.
   let value: String
   let start: SimulationClock.Instant
   let end: SimulationClock.Instant
@@ -29,7 +29,7 @@ func isLinearizable(_ history: [Operation], from value: String = "nothing") -> B
   }
 }
 
-/// What the clients saw is not what one register does.
+/// One register could not have given the results that the clients saw.
 struct NotOneRegister: Error, CustomStringConvertible {
   let history: [Operation]
 

@@ -110,7 +110,7 @@ struct UDPCommandTests {
   }
 
   @Test(arguments: [true, false])
-  func `What is longer than any datagram is not kept`(isWhole: Bool) throws {
+  func `Text that is longer than any datagram is not kept`(isWhole: Bool) throws {
     var pieces = DatagramPieces(isWhole: isWhole)
     #expect(try pieces.add(Array(repeating: 65, count: 65_535)) == [])
     let failure = #expect(throws: Failure.self) { try pieces.add([65]) }

@@ -18,7 +18,7 @@ struct UDPToolTests {
   }
 
   @Test(arguments: Family.allCases)
-  func `What is echoed is printed by the sender`(family: Family) async throws {
+  func `The sender prints the datagrams that are echoed`(family: Family) async throws {
     let folder = try Folder()
     let (listener, address) = try await Program.udpListening([family.freeEndpoint(in: folder), "--echo"])
     let sender = try await Program.sockcat(["udp-send", address, "--wait", "0.1"], input: .pipe)

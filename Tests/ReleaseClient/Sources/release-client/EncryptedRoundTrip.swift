@@ -10,7 +10,7 @@ func encryptedRoundTrip(_ place: TCPListener.HandlerExecutor) async throws {
   let server = Task {
     try await listener.serve(on: place, drain: .within(.seconds(5))) { connection in
       try expect(try await connection.read(.line()), "STARTTLS", "a command")
-      // What a client sends before this would be plain text before TLS, and is refused.
+      // Bytes that a client sends before this answer would be plain text before TLS, and are refused.
       try await connection.write(utf8: "go ahead\n")
       let secure = connection.startTLS(serverContext, as: .server)
       for try await line in secure.lines { try await secure.write(utf8: "encrypted \(line)\n") }
