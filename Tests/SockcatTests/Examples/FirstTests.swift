@@ -97,4 +97,25 @@ import Testing
       }
     }
   }
+
+  @Test func `An observer counts connections, and what they received`() async throws {
+    let simulation = Simulation()
+    try await simulation.run {
+      let host = simulation.host("one")
+      let observer = OpenConnections()
+      try await host.run {
+        Reactor.shared.observer = observer
+        let listener = try TCPListener.bind(to: .port(1))
+        let client = try await TCPConnection.connect(to: .host("localhost", port: 1))
+        let server = try await listener.accept()
+        try await client.write([1, 2, 3])
+        #expect(try await server.read(exactly: 3) == [1, 2, 3])
+        #expect(observer.report == "2 open, 0 bytes received")
+        await client.close()
+        #expect(try await server.read() == nil)
+        await server.close()
+        #expect(observer.report == "0 open, 3 bytes received")
+      }
+    }
+  }
 }

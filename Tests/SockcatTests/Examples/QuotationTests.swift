@@ -27,7 +27,7 @@ struct QuotationTests {
     #expect(readme.count { isManifest($0) } == 1 && readme.count { !isManifest($0) } > 3)
   }
 
-  /// What is in the file can have another indentation there, and the imports of a block are anywhere in its file.
+  /// The file can indent the lines further, and can have the imports of a block anywhere.
   @Test(
     arguments: [
       (["a", "  b"], true), (["  b", "c"], true), (["import X", "", "a"], true), (["import Y", "a"], false),

@@ -1,4 +1,5 @@
 import ActorSockets
+import Synchronization
 
 // The code of the article about what a program can see of its connections.
 
@@ -21,4 +22,26 @@ func prepare(_ configuration: inout TCPConnection.Configuration) {
     try socket.set(.typeOfService, to: .expeditedForwarding)
     try socket.set(.bindToDevice, to: "eth1")
   }
+}
+
+final class OpenConnections: ReactorObserver {
+  private let open = Atomic(0)
+  private let received = Atomic(0)
+
+  func connected(_ connection: ObservedConnection) { open.add(1, ordering: .relaxed) }
+  func accepted(_ connection: ObservedConnection) { open.add(1, ordering: .relaxed) }
+
+  func closed(_ connection: ObservedConnection, _ report: CloseReport) {
+    open.subtract(1, ordering: .relaxed)
+    received.add(Int(clamping: report.bytesReceived), ordering: .relaxed)
+  }
+
+  func handlerFailed(_ connection: ObservedConnection, _ error: any Error) { print("\(connection): \(error)") }
+  func lagged(_ lag: Duration) { print("the reactor was held up for \(lag)") }
+
+  var report: String { "\(open.load(ordering: .relaxed)) open, \(received.load(ordering: .relaxed)) bytes received" }
+}
+
+func observe() {
+  Reactor.shared.observer = OpenConnections()
 }
