@@ -3,16 +3,21 @@ import PackageDescription
 
 // A package of its own, so that programs that depend on ActorSockets neither fetch nor build anything of this.
 
+/// `make examples` makes warnings errors.
+let warnings: [SwiftSetting] =
+  Context.environment["WARNINGS_AS_ERRORS"] == nil ? [] : [.treatAllWarnings(as: .error)]
+
 /// The same strictness as in the package ActorSockets.
-let strict: [SwiftSetting] = [
-  .swiftLanguageMode(.v6),
-  .strictMemorySafety(),
-  .enableUpcomingFeature("ExistentialAny"),
-  .enableUpcomingFeature("InternalImportsByDefault"),
-  .enableUpcomingFeature("MemberImportVisibility"),
-  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
-  .enableUpcomingFeature("InferIsolatedConformances"),
-]
+let strict: [SwiftSetting] =
+  warnings + [
+    .swiftLanguageMode(.v6),
+    .strictMemorySafety(),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .enableUpcomingFeature("InferIsolatedConformances"),
+  ]
 
 let sockets: Target.Dependency = .product(name: "ActorSockets", package: "ActorSockets")
 let socketsTLS: Target.Dependency = .product(name: "ActorSocketsTLS", package: "ActorSockets")
@@ -29,17 +34,21 @@ let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 
 let integrations: [Target] = [
   .target(name: "ActorSocketsObservers", dependencies: [sockets], swiftSettings: strict),
-  .target(name: "ActorSocketsLogging", dependencies: ["ActorSocketsObservers", sockets, logging], swiftSettings: strict),
+  .target(
+    name: "ActorSocketsLogging", dependencies: ["ActorSocketsObservers", sockets, logging], swiftSettings: strict),
   .target(name: "ActorSocketsMetrics", dependencies: [sockets, metrics], swiftSettings: strict),
-  .target(name: "ActorSocketsTracing", dependencies: ["ActorSocketsObservers", sockets, tracing], swiftSettings: strict),
+  .target(
+    name: "ActorSocketsTracing", dependencies: ["ActorSocketsObservers", sockets, tracing], swiftSettings: strict),
   .target(name: "ActorSocketsLifecycle", dependencies: [sockets, lifecycle], swiftSettings: strict),
   .target(name: "ActorSocketsConfiguration", dependencies: [sockets, configuration], swiftSettings: strict),
   .target(name: "ActorSocketsNIO", dependencies: [sockets, nio], swiftSettings: strict),
   .testTarget(
     name: "IntegrationTests",
     dependencies: [
-      "ActorSocketsObservers", "ActorSocketsLogging", "ActorSocketsMetrics", "ActorSocketsTracing", "ActorSocketsLifecycle",
-      "ActorSocketsConfiguration", "ActorSocketsNIO", "ExampleSupport", sockets, socketsTLS, socketsTesting, logging, metrics,
+      "ActorSocketsObservers", "ActorSocketsLogging", "ActorSocketsMetrics", "ActorSocketsTracing",
+      "ActorSocketsLifecycle",
+      "ActorSocketsConfiguration", "ActorSocketsNIO", "ExampleSupport", sockets, socketsTLS, socketsTesting, logging,
+      metrics,
       tracing, lifecycle, configuration, nio,
       .product(name: "InMemoryLogging", package: "swift-log"),
       .product(name: "MetricsTestKit", package: "swift-metrics"),

@@ -18,7 +18,9 @@ struct Settings {
     ConfigKey(prefix.components + ConfigKey(name).components, context: prefix.context)
   }
 
-  func error(_ name: String, _ reason: String) -> SettingError { SettingError(key: key(name).description, reason: reason) }
+  func error(_ name: String, _ reason: String) -> SettingError {
+    SettingError(key: key(name).description, reason: reason)
+  }
 
   /// Fetches a value, so that each error names the key.
   private func fetch<Value>(
@@ -46,7 +48,9 @@ struct Settings {
   }
 
   func int(_ name: String, in range: ClosedRange<Int>) async throws -> Int? {
-    guard let value = try await fetch(name, "a whole number", { try await reader.fetchInt(forKey: $0) }) else { return nil }
+    guard let value = try await fetch(name, "a whole number", { try await reader.fetchInt(forKey: $0) }) else {
+      return nil
+    }
     if range.contains(value) { return value }
     let limit = range.upperBound == .max ? "at least \(range.lowerBound)" : "\(range.lowerBound) to \(range.upperBound)"
     throw error(name, "\(value) is out of range: \(limit)")
@@ -58,7 +62,8 @@ struct Settings {
     guard let seconds else { return nil }
     // `contains` is false for a value that is not a number.
     if range.contains(seconds) { return .seconds(seconds) }
-    throw error(name, "\(seconds) is out of range: \(range.lowerBound) to \(range.upperBound) seconds")
+    let lowest = range.lowerBound == Self.shortest ? "more than 0" : "at least \(range.lowerBound)"
+    throw error(name, "\(seconds) is out of range: \(lowest), at most \(range.upperBound) seconds")
   }
 
   func choice<Value>(_ name: String, of values: KeyValuePairs<String, Value>) async throws -> Value? {

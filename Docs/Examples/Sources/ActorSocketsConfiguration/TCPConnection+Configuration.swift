@@ -49,7 +49,8 @@ extension TCPConnection.Configuration {
       to: try await settings.choice(
         "addressPreference",
         of: [
-          "any": .any, "ipv4Only": .ipv4Only, "ipv6Only": .ipv6Only, "preferIPv4": .preferIPv4, "preferIPv6": .preferIPv6,
+          "any": .any, "ipv4Only": .ipv4Only, "ipv6Only": .ipv6Only, "preferIPv4": .preferIPv4,
+          "preferIPv6": .preferIPv6,
         ]))
     set(&attemptDelay, to: try await settings.time("attemptDelay", in: 0.01...Settings.longest))
     if let source = try await settings.endpoint("source") { self.source = source }

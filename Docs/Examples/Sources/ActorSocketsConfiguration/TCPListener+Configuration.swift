@@ -53,7 +53,9 @@ extension TCPListener.Configuration {
       throw settings.error("proxyProtocol.policy", "it is missing, although there are trusted networks")
     }
     var result = ProxyProtocol(policy, from: networks)
-    set(&result.timeLimit, to: try await settings.time("proxyProtocol.timeLimit", in: Settings.shortest...Settings.longest))
+    set(
+      &result.timeLimit,
+      to: try await settings.time("proxyProtocol.timeLimit", in: Settings.shortest...Settings.longest))
     set(&result.maximumLength, to: try await settings.int("proxyProtocol.maximumLength", in: 16...16_384))
     return result
   }

@@ -63,7 +63,8 @@ public final class LoggingObserver: ReactorObserver {
 
   /// Creates the observer with a clock, for tests.
   package init(
-    _ logger: Logger, linesPerSecond: Int, lagThreshold: Duration, now: @escaping @Sendable () -> ContinuousClock.Instant
+    _ logger: Logger, linesPerSecond: Int, lagThreshold: Duration,
+    now: @escaping @Sendable () -> ContinuousClock.Instant
   ) {
     self.logger = logger
     self.lagThreshold = lagThreshold
@@ -128,7 +129,9 @@ public final class LoggingObserver: ReactorObserver {
   public func accepted(_ connection: ObservedConnection) { log(.accepted(connection)) }
 
   /// Logs ``ReactorObserver/connectFailed(_:_:)``.
-  public func connectFailed(_ connection: ObservedConnection, _ error: SocketError) { log(.connectFailed(connection, error)) }
+  public func connectFailed(_ connection: ObservedConnection, _ error: SocketError) {
+    log(.connectFailed(connection, error))
+  }
 
   /// Logs ``ReactorObserver/connectWillRetry(_:_:after:)``.
   public func connectWillRetry(_ connection: ObservedConnection, _ error: SocketError, after delay: Duration) {
@@ -144,13 +147,19 @@ public final class LoggingObserver: ReactorObserver {
   }
 
   /// Logs ``ReactorObserver/handshakeFailed(_:_:)``.
-  public func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) { log(.handshakeFailed(connection, error)) }
+  public func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) {
+    log(.handshakeFailed(connection, error))
+  }
 
   /// Logs ``ReactorObserver/handlerFailed(_:_:)``.
-  public func handlerFailed(_ connection: ObservedConnection, _ error: any Error) { log(.handlerFailed(connection, error)) }
+  public func handlerFailed(_ connection: ObservedConnection, _ error: any Error) {
+    log(.handlerFailed(connection, error))
+  }
 
   /// Logs ``ReactorObserver/datagramsDropped(_:at:)``.
-  public func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) { log(.datagramsDropped(count, endpoint)) }
+  public func datagramsDropped(_ count: UInt64, at endpoint: ObservedConnection) {
+    log(.datagramsDropped(count, endpoint))
+  }
 
   /// Logs ``ReactorObserver/lagged(_:)``.
   public func lagged(_ lag: Duration) { log(.lagged(lag)) }

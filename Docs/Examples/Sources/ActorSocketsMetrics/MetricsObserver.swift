@@ -73,7 +73,9 @@ public final class MetricsObserver: ReactorObserver {
     duration = Timer(label: "\(prefix).connections.duration", dimensions: [], factory: factory)
     lag = Timer(label: "\(prefix).reactor.lag", dimensions: [], factory: factory)
     closings = Dictionary(
-      uniqueKeysWithValues: ClosingReason.allCases.map { ($0, counter("connections.closed", [("reason", $0.rawValue)])) })
+      uniqueKeysWithValues: ClosingReason.allCases.map {
+        ($0, counter("connections.closed", [("reason", $0.rawValue)]))
+      })
     failures = FailureCounters(label: "\(prefix).connections.failed", factory)
   }
 

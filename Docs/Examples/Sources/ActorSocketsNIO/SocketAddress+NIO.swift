@@ -79,7 +79,8 @@ extension ActorSockets.SocketAddress {
   private static func unixPath(_ bytes: [UInt8]) throws(AddressConversionError) -> UnixPath {
     let name = bytes.prefix { $0 != 0 }
     if name.isEmpty, bytes.contains(where: { $0 != 0 }) {
-      throw AddressConversionError(description: "it is an abstract name; NIO has no length for it, so its end is not known")
+      throw AddressConversionError(
+        description: "it is an abstract name; NIO has no length for it, so its end is not known")
     }
     guard let text = String(validating: name, as: UTF8.self) else {
       throw AddressConversionError(description: "the path of the unix socket is not UTF-8")

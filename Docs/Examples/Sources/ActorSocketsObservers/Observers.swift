@@ -21,7 +21,7 @@ public struct Observers: ReactorObserver {
   public init(_ observers: any ReactorObserver...) {
     self.observers = observers
     thresholds = observers.map(\.lagThreshold)
-    lagThreshold = thresholds.min() ?? .seconds(.max)
+    lagThreshold = thresholds.min() ?? Duration.seconds(Int.max)
   }
 
   /// Passes on ``ReactorObserver/connected(_:)``.

@@ -1,6 +1,12 @@
-/// What did not happen in time.
+/// What did not happen, or not in time.
 public struct Overdue: Error, CustomStringConvertible {
+  /// What should have happened.
   public let description: String
+
+  /// Creates the error.
+  ///
+  /// - Parameter description: A sentence.
+  public init(_ description: String) { self.description = description }
 }
 
 /// Runs a body, and fails with a sentence if it has not returned in time.
@@ -23,7 +29,7 @@ public func within<Value: Sendable>(
       return nil
     }
     guard let value = try await group.next() ?? nil else {
-      throw Overdue(description: "after \(seconds) seconds still not: \(what)")
+      throw Overdue("after \(seconds) seconds still not: \(what)")
     }
     return value
   }
