@@ -28,6 +28,8 @@ NIGHTLY_ROUNDS ?= 1000000
 # The seeds with which the conformance suites run in simulations: one, or a range as in 0-9.
 SEEDS ?= 0-9
 STRICT := -Xswiftc -warnings-as-errors
+# What has the format of this project. The packages within keep what they fetch in .build, which is not formatted.
+SWIFT_FILES := Sources Tests Benchmarks Docs/Examples/Package.swift Docs/Examples/Sources Docs/Examples/Tests Package.swift
 # Where `make install` puts sockcat: below DESTDIR, if that is set.
 PREFIX ?= /usr/local
 # A program without symbols that needs no Swift runtime. OpenSSL stays shared, because the system keeps it up to date.
@@ -71,7 +73,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
 
-.PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs setup format clean
+.PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
 .PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation
 .PHONY: simulate nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
@@ -94,11 +96,11 @@ install: build-setup ## sockcat, its man page and its completions, in PREFIX (/u
 check: lint docs other-builds release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
-nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate installation benchmarks quiet ## All tests and checks in their long form, which takes hours
+nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate installation examples benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
-	swift format lint --strict --recursive --parallel Sources Tests Benchmarks Package.swift
+	swift format lint --strict --recursive --parallel $(SWIFT_FILES)
 
 docs: build-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
@@ -119,6 +121,11 @@ address-sanitizer: test-setup ## Everything with manual memory under the address
 
 release-client: build-setup ## A package that depends on this one, built for release and run
 	swift run -c release --package-path Tests/ReleaseClient --scratch-path .build/release-client release-client
+
+# Not with STRICT, which would also concern the packages that are fetched.
+examples: test-setup ## The integrations and examples of Docs/Examples, built and tested
+	WARNINGS_AS_ERRORS=yes swift build --package-path Docs/Examples --build-tests
+	WARNINGS_AS_ERRORS=yes swift test --package-path Docs/Examples --skip-build --no-parallel --disable-xctest
 
 benchmarks: build-setup ## The benchmarks, built but not run
 	swift build -c release --static-swift-stdlib --package-path Benchmarks
@@ -187,7 +194,7 @@ counter-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(COUNTER_NEEDS)
 
 format: ## Formats every Swift file in place
-	swift format --in-place --recursive --parallel Sources Tests Benchmarks Package.swift
+	swift format --in-place --recursive --parallel $(SWIFT_FILES)
 
 clean: ## Removes everything that was built
-	rm -rf .build Benchmarks/.build Tests/ReleaseClient/.build Docs/Site
+	rm -rf .build Benchmarks/.build Docs/Examples/.build Tests/ReleaseClient/.build Docs/Site

@@ -15,6 +15,18 @@ import Testing
     }
   }
 
+  @Test func `Several observers that act as one pass on every call`() throws {
+    let protocols = try #require(SourceFile.libraries.first { $0.path.hasSuffix("/ReactorObserver.swift") })
+    let decorator = try #require(SourceFile.examples.first { $0.path.hasSuffix("/Observers.swift") })
+    let body = protocols.lines.drop { !$0.code.hasPrefix("public protocol ReactorObserver") }.prefix { $0.code != "}" }
+    let requirements = body.filter { $0.indentation == 2 }.map { Self.plain($0.code) }.filter { $0.hasPrefix("func ") }
+    #expect(requirements.count >= 10)
+    let text = Self.plain(decorator.lines.map(\.code).joined(separator: " "))
+    for requirement in requirements {
+      #expect(text.contains("public \(requirement) {"), "\(requirement) is not passed on")
+    }
+  }
+
   /// A declaration without the spaces and lines of its layout.
   private static func plain(_ code: String) -> String {
     code.replacing(" { get }", with: "").split(separator: " ").joined(separator: " ")

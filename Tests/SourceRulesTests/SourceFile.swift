@@ -98,6 +98,8 @@ extension Character {
 extension SourceFile {
   static let sources = all(in: "Sources")
   static let tests = all(in: "Tests")
+  /// Those of the package Docs/Examples. Its folder .build has files of other projects.
+  static let examples = all(in: "Docs/Examples/Sources") + all(in: "Docs/Examples/Tests")
   /// What users build into their programs.
   static let libraries = sources.filter { $0.target != "sockcat" }
 

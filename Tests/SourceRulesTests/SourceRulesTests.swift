@@ -6,6 +6,7 @@ import Testing
   @Test func `There are sources to check`() {
     #expect(SourceFile.libraries.contains { $0.path == "Sources/EpollReactor/Reactor.swift" })
     #expect(SourceFile.tests.contains { $0.absolutePath == #filePath })
+    #expect(SourceFile.examples.contains { $0.path.hasSuffix("/Observers.swift") })
   }
 
   @Test(arguments: SourceFile.sources)
@@ -27,7 +28,7 @@ import Testing
     check(
       file,
       .words(
-        ["try!", "as!", "fatalError", "precondition", "preconditionFailure", "unowned"], allowed: Exceptions.traps,
+        Self.trapping, allowed: Exceptions.traps,
         because: "stops the program; throw instead, or put it into the list of traps with its reason"))
   }
 
@@ -74,7 +75,7 @@ import Testing
     check(
       file,
       .words(
-        ["sleep(", "usleep(", "nanosleep(", "letTimePass(", "poll(nil", "select("], allowed: Exceptions.sleeps,
+        Self.waiting, allowed: Exceptions.sleeps,
         because: "hopes; wait for a condition, use a gate or manual time instead"))
   }
 
@@ -86,6 +87,19 @@ import Testing
         [".enabled(", ".disabled(", "cancel(\"\")", "withKnownIssue", "XCTSkip"], allowed: Exceptions.skips,
         because: "skips without a trace; use .needs or .runs(unless:) of TestSupport, which fail with CI=true"))
   }
+
+  @Test(arguments: SourceFile.examples)
+  func `The package of examples keeps to the rules, too`(file: SourceFile) {
+    check(file, .length(atMost: 400))
+    check(file, .functionLength(atMost: 50))
+    check(file, .words(Self.trapping, because: "stops the program; throw instead"))
+    check(file, .words(Self.waiting, allowed: Exceptions.sleeps, because: "hopes; wait for a condition instead"))
+    check(file, .promisesAreExplained)
+    check(file, .unsafeExpressionsAreExplained)
+  }
+
+  private static let trapping = ["try!", "as!", "fatalError", "precondition", "preconditionFailure", "unowned"]
+  private static let waiting = ["sleep(", "usleep(", "nanosleep(", "letTimePass(", "poll(nil", "select("]
 
   private func check(_ file: SourceFile, _ rule: SourceRule) {
     for violation in rule.violations(file) {
@@ -157,6 +171,9 @@ enum Exceptions {
   ]
 
   static let sleeps = [
+    Allowance(
+      path: "Docs/Examples/Tests/ExampleSupport/Deadline.swift", words: "sleep(", count: 1,
+      reason: "a deadline, which no test that passes waits for"),
     Allowance(
       path: "Tests/SockcatTests/Examples/Register.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it tries again; it is tested in virtual time"),

@@ -1,0 +1,80 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A package of its own, so that programs that depend on ActorSockets neither fetch nor build anything of this.
+
+/// `make examples` makes warnings errors.
+let warnings: [SwiftSetting] =
+  Context.environment["WARNINGS_AS_ERRORS"] == nil ? [] : [.treatAllWarnings(as: .error)]
+
+/// The same strictness as in the package ActorSockets.
+let strict: [SwiftSetting] =
+  warnings + [
+    .swiftLanguageMode(.v6),
+    .strictMemorySafety(),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .enableUpcomingFeature("InferIsolatedConformances"),
+  ]
+
+let sockets: Target.Dependency = .product(name: "ActorSockets", package: "ActorSockets")
+let socketsTLS: Target.Dependency = .product(name: "ActorSocketsTLS", package: "ActorSockets")
+let socketsTesting: Target.Dependency = .product(name: "ActorSocketsTesting", package: "ActorSockets")
+
+// MARK: Integrations: ActorSockets with other libraries
+
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let metrics: Target.Dependency = .product(name: "CoreMetrics", package: "swift-metrics")
+let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
+let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+
+let integrations: [Target] = [
+  .target(name: "ActorSocketsObservers", dependencies: [sockets], swiftSettings: strict),
+  .target(
+    name: "ActorSocketsLogging", dependencies: ["ActorSocketsObservers", sockets, logging], swiftSettings: strict),
+  .target(name: "ActorSocketsMetrics", dependencies: [sockets, metrics], swiftSettings: strict),
+  .target(
+    name: "ActorSocketsTracing", dependencies: ["ActorSocketsObservers", sockets, tracing], swiftSettings: strict),
+  .target(name: "ActorSocketsLifecycle", dependencies: [sockets, lifecycle], swiftSettings: strict),
+  .target(name: "ActorSocketsConfiguration", dependencies: [sockets, configuration], swiftSettings: strict),
+  .target(name: "ActorSocketsNIO", dependencies: [sockets, nio], swiftSettings: strict),
+  .testTarget(
+    name: "IntegrationTests",
+    dependencies: [
+      "ActorSocketsObservers", "ActorSocketsLogging", "ActorSocketsMetrics", "ActorSocketsTracing",
+      "ActorSocketsLifecycle",
+      "ActorSocketsConfiguration", "ActorSocketsNIO", "ExampleSupport", sockets, socketsTLS, socketsTesting, logging,
+      metrics,
+      tracing, lifecycle, configuration, nio,
+      .product(name: "InMemoryLogging", package: "swift-log"),
+      .product(name: "MetricsTestKit", package: "swift-metrics"),
+      .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+    ],
+    swiftSettings: strict),
+]
+
+// MARK: Examples: whole programs
+
+let examples: [Target] = []
+
+let package = Package(
+  name: "ActorSocketsExamples",
+  products: integrations.filter { $0.type == .regular }.map { .library(name: $0.name, targets: [$0.name]) },
+  dependencies: [
+    .package(name: "ActorSockets", path: "../.."),
+    .package(url: "https://github.com/apple/swift-log.git", exact: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-distributed-tracing.git", exact: "1.7.3"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", exact: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-configuration.git", exact: "1.4.0"),
+    .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
+  ],
+  targets: integrations + examples + [
+    // What the tests of integrations and examples share.
+    .target(name: "ExampleSupport", dependencies: [sockets], path: "Tests/ExampleSupport", swiftSettings: strict)
+  ]
+)
