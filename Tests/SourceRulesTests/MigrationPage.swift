@@ -76,11 +76,13 @@ struct MigrationPage {
     return violations + list.symbols.filter(missing.contains).map { .init(line: 1, message: "\($0) has no row") }
   }
 
-  /// Returns a page without what belongs to the other library: the first cells of its tables. Texts in quotation marks are emptied.
+  /// Returns a page for the check of its names: without the first cells of tables, which belong to the other library, and without what is
+  /// no name in an argument: spaces, numbers and texts in quotation marks.
   static func withoutForeignNames(_ text: String) -> String {
     text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
       let rest = line.hasPrefix("|") ? line.dropFirst().drop { $0 != "|" } : line
-      return rest.replacing(/"[^"]*"/, with: "")
+      return rest.replacing(/"[^"]*"/, with: "").replacing(/\b[0-9]+\b/, with: "")
+        .replacing(": ", with: ":").replacing(", ", with: ",")
     }.joined(separator: "\n")
   }
 }

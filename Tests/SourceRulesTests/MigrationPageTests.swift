@@ -7,10 +7,19 @@ import Testing
 
   /// For each page, the quoted texts that are no names of the sources.
   private static let pages: [(name: String, allowed: Set<String>)] = [
-    ("CocoaAsyncSocket", []),
-    ("SwiftNIO", []),
-    ("NetworkFramework", []),
-    ("BSDSockets", []),
+    (
+      "CocoaAsyncSocket",
+      [
+        "GCDAsyncSocketSSLCertificates", "GCDAsyncSocketSSLIsServer", "GCDAsyncSocketSSLPeerName", "IPv4Enabled",
+        "[::]",
+        "beginReceiving", "dispatch_sync", "enableReusePort", "import ActorSocketsTLS", "isIPv4Enabled",
+        "readData(toLength:withTimeout:tag:)", "readDataToLength:withTimeout:tag:", "socket4FD", "socketFD",
+        "some ByteStream",
+      ]
+    ),
+    ("SwiftNIO", ["ByteToMessageHandler", "NIOAsyncChannel", "allowRemoteHalfClosure"]),
+    ("NetworkFramework", ["NWBrowser", "NWPathMonitor", "try TLSContext()"]),
+    ("BSDSockets", ["MSG_ZEROCOPY"]),
   ]
 
   @Test func `Every symbol of CocoaAsyncSocket has its row`() throws {
@@ -90,7 +99,8 @@ import Testing
   }
 
   @Test func `Names of the other library are left out of the check`() {
-    #expect(MigrationPage.withoutForeignNames("`a` b\n| `c` | `d(\"e\")` |\n") == "`a` b\n| `d()` |\n")
+    let text = MigrationPage.withoutForeignNames("`a` b\n| `c` | `d(\"e\", f: 80, on: .g8)` |\n")
+    #expect(text == "`a` b\n| `d(,f:,on:.g8)` |\n")
   }
 
   private static let complete =
