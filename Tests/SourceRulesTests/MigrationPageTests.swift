@@ -93,7 +93,7 @@ import Testing
         == ["Boat: stop has neither a replacement nor a reason"])
   }
 
-  @Test func `Tables in other sections are none of these`() {
+  @Test func `Tables in other sections do not count`() {
     let other = "| `other` | text |\n"
     #expect(violations("## Differences\n" + other + Self.complete + "## Programs\n" + other).isEmpty)
   }
