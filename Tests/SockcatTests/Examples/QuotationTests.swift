@@ -4,7 +4,7 @@ import Testing
 /// The code in the README and in the articles is compiled and tested: it is quoted from the files here.
 ///
 /// A block is quoted if its lines are lines of a file, in the same order and with the same indentation after the first one. The imports at
-/// its beginning are those of the file. Manifests are not quoted: `snippets.sh` builds them.
+/// its beginning are those of the file. Manifests are not quoted: `snippets.sh` builds them. Programs of other libraries do not compile here.
 struct QuotationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
   private static let root = folder.appending(path: "../../..")
@@ -16,7 +16,7 @@ struct QuotationTests {
 
   @Test(arguments: ["README.md"] + articles.map { "Docs/ActorSockets.docc/\($0)" })
   func `Every example is here, word for word`(page: String) throws {
-    for block in quotations(in: lines(of: try text(Self.root.appending(path: page)))) where !isManifest(block) {
+    for block in quotations(in: lines(of: try text(Self.root.appending(path: page)))) where !isManifest(block) && !isOfAnotherLibrary(block) {
       try expectQuoted(block)
     }
   }
@@ -35,6 +35,20 @@ struct QuotationTests {
     ])
   func `A quotation keeps the lines and their indentation`(block: [String], isThere: Bool) {
     #expect(Self.quotes(["import X", "f {", "  a", "    b", "  c", "}"], block) == isThere)
+  }
+
+  @Test(
+    arguments: [
+      ("MigratingFromCocoaAsyncSocket.md", 7), ("MigratingFromSwiftNIO.md", 1), ("MigratingFromNetworkFramework.md", 1),
+      ("MigratingFromBSDSockets.md", 0),
+    ])
+  func `An article about a migration has programs of the other library`(article: String, count: Int) throws {
+    let blocks = quotations(in: lines(of: try text(Self.root.appending(path: "Docs/ActorSockets.docc/\(article)"))))
+    #expect(blocks.count { isOfAnotherLibrary($0) } == count)
+  }
+
+  private func isOfAnotherLibrary(_ block: [String]) -> Bool {
+    block.contains { $0.contains("GCDAsync") || $0.contains("NIOAsyncChannel") || $0.contains("NWConnection") }
   }
 
   private func isManifest(_ block: [String]) -> Bool { block.contains { $0.contains(".product(name:") } }
