@@ -63,7 +63,7 @@ struct TroubleshootingPage {
     return heading == "Simulations" ? "SimulationError" : "SocketError"
   }
 
-  /// Finds the codes that have no row, the rows whose code does not exist, and what else is written as a code and is none.
+  /// Finds the codes that have no row, the rows whose code does not exist, and what is written like a code and does not exist.
   func violations(_ codes: [ErrorCodes]) -> [SourceRule.Violation] {
     var violations: [SourceRule.Violation] = []
     for type in codes {

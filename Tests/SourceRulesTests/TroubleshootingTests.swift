@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test(arguments: ["see `.gone`", " .closed  .gone", "(.gone)"])
-  func `A name that looks like a code and is none is found out`(line: String) {
+  func `A name that is written like a code, and is not one, is found out`(line: String) {
     #expect(violations(in: Self.rows + [line]).map(\.line) == [7])
     #expect(violations(in: Self.rows + ["```swift", line, "```"]).isEmpty)
   }
