@@ -137,6 +137,7 @@ package enum SourceText {
   ///   - pattern: A regular expression whose first group is the number: digits, `_`, `*` and `<<`.
   ///   - path: A file below Sources, or a folder.
   /// - Returns: The number. If there are several places, all have the same one.
+  /// - Throws: ``Problem`` if there is no such place, no number, or places have different numbers.
   package static func number(_ pattern: String, in path: String) throws -> Int {
     let expression = try NSRegularExpression(pattern: pattern)
     var found: [Int] = []
