@@ -35,6 +35,8 @@ actor ConnectionPool<Connection: ByteStream> {
   /// - Parameters:
   ///   - isRepeatable: Whether the request may be carried out twice.
   ///   - exchange: Sends the request, and reads the answer completely.
+  /// - Returns: The answer.
+  /// - Throws: What the exchange throws, or the error of connecting.
   func request<Answer: Sendable>(
     isRepeatable: Bool, _ exchange: @Sendable (Connection) async throws -> Answer
   ) async throws -> Answer {

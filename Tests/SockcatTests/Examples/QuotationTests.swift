@@ -17,6 +17,17 @@ struct QuotationTests {
     try expectQuoted(blocks)
   }
 
+  @Test(
+    arguments: [
+      ("ClosingAConnection.md", 2), ("OrderAndPipelining.md", 2), ("Reconnecting.md", 2), ("SlowConsumers.md", 2),
+      ("TimeoutsAndCancellation.md", 3), ("Troubleshooting.md", 1), ("WhereCodeRuns.md", 5),
+    ])
+  func `Every example in a short guide is here, word for word`(guide: String, count: Int) throws {
+    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: guide))))
+    #expect(blocks.count == count)
+    try expectQuoted(blocks)
+  }
+
   @Test func `The servers and clients in the article about testing are here, word for word, with their tests`() throws {
     let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: "TestingAProtocol.md"))))
     let programs = blocks.filter {
