@@ -62,8 +62,30 @@ import Testing
 
   @Test func `An idle connection that the server has closed is not used again`() async throws {
     try await within("the answers arrive") {
+      let server = try RawSocket.listening()
+      let endpoint = Endpoint.address(try server.address)
+      let connections = Notes<TCPConnection>()
+      let pool = ConnectionPool {
+        let connection = try await TCPConnection.connect(to: endpoint)
+        connections.add(connection)
+        return connection
+      }
+      for number in 1...3 {
+        async let answer = pool.request(isRepeatable: false, Self.ask)
+        let peer = try await server.accept()
+        try await Self.answer("\(number)\n", on: peer)
+        #expect(try await answer == Array("\(number)\n".utf8))
+        peer.close()
+        try await eventually("the client knows of the end") { connections.all.last?.hasPeerFinished == true }
+      }
+      #expect(connections.all.count == 3)
+      server.close()
+    }
+  }
+
+  @Test func `A server may close each connection after its answer`() async throws {
+    try await within("the answers arrive") {
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
-      // It closes each connection after one answer.
       let serving = Task {
         try await listener.serve { connection in
           _ = try await connection.read(until: .lf)
