@@ -60,7 +60,7 @@ package struct LimitsPage: Sendable {
     for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
       if line.hasPrefix("### ") { section = String(line.dropFirst(4)) }
       let cells = line.split(separator: "|").map { String($0.trimmingPrefix(" ")).trimmedAtEnd }
-      guard line.hasPrefix("|"), cells.count == 3, cells[0] != "what", !cells[0].hasPrefix("---") else { continue }
+      guard line.hasPrefix("|"), cells.count >= 2, cells[0] != "what", !cells[0].hasPrefix("---") else { continue }
       rows.append(Row(section: section, what: cells[0], values: Self.values(in: cells[1]), line: index + 1))
     }
     self.rows = rows
