@@ -174,6 +174,11 @@ enum Exceptions {
     Allowance(
       path: "Docs/Examples/Tests/ExampleSupport/Deadline.swift", words: "sleep(", count: 1,
       reason: "a deadline, which no test that passes waits for"),
+      path: "Tests/SockcatTests/Examples/ConnectionPool.swift", words: "sleep(", count: 1,
+      reason: "an example that waits before it connects again; it is tested in virtual time"),
+    Allowance(
+      path: "Tests/SockcatTests/Examples/ConnectionPoolTests.swift", words: "sleep(", count: 4,
+      reason: "sleeps in virtual time, which take no time"),
     Allowance(
       path: "Tests/SockcatTests/Examples/Register.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it tries again; it is tested in virtual time"),

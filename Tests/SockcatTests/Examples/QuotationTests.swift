@@ -4,7 +4,8 @@ import Testing
 /// The code in the README and in the articles is compiled and tested: it is quoted from the files here.
 ///
 /// A block is quoted if its lines are lines of a file, in the same order and with the same indentation after the first one. The imports at
-/// its beginning are those of the file. Manifests are not quoted: `snippets.sh` builds them. Programs of other libraries do not compile here.
+/// its beginning are those of the file. Manifests are not quoted: `snippets.sh` builds them. Programs of other libraries do not compile
+/// here.
 struct QuotationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
   private static let root = folder.appending(path: "../../..")
@@ -16,9 +17,8 @@ struct QuotationTests {
 
   @Test(arguments: ["README.md"] + articles.map { "Docs/ActorSockets.docc/\($0)" })
   func `Every example is here, word for word`(page: String) throws {
-    for block in quotations(in: lines(of: try text(Self.root.appending(path: page)))) where !isManifest(block) && !isOfAnotherLibrary(block) {
-      try expectQuoted(block)
-    }
+    let blocks = quotations(in: lines(of: try text(Self.root.appending(path: page))))
+    for block in blocks where !isManifest(block) && !isOfAnotherLibrary(block) { try expectQuoted(block) }
   }
 
   @Test func `There are articles with examples`() throws {

@@ -1,0 +1,127 @@
+import SocketSystem
+import TestSupport
+
+@testable import ActorSockets
+@testable import ActorSocketsTesting
+@testable import EpollReactor
+
+extension LimitChecks {
+  private static let listener = TCPListener.Configuration()
+  private static let header = ProxyProtocol(.required, from: [])
+
+  static let servers: [LimitCheck] = [
+    LimitCheck("connections of `serve`") {
+      let options = "ActorSockets/TCP/TCPListener+ServeOptions.swift"
+      let most = try SourceText.number(#"connections \?\? min\(([\d_]+),"#, in: options)
+      let reserve = DescriptorReserve(limit: 1_000_000)
+      return [.number(most), .number(reserve.limit - reserve.connections)]
+    },
+    LimitCheck("connections of one peer") {
+      [TCPListener.ServeLimits().connectionsPerPeer.map { .number($0) } ?? "no limit"]
+    },
+    LimitCheck("connections that one listener accepts in one iteration of the loop, refused ones included") {
+      [.number(AcceptPolicy.share)]
+    },
+    LimitCheck("descriptors that accepting and connecting leave free") { [.number(DescriptorReserve.largest)] },
+    LimitCheck("time for a PROXY header to arrive") { [.time(header.timeLimit)] },
+    LimitCheck("bytes of a PROXY header") { [.number(header.maximumLength), 1, .number(ProxyHeader.longestLine)] },
+    LimitCheck("fields of a PROXY header") {
+      [.number(try SourceText.number(#"mostFields = (\d+)"#, in: "ActorSockets/Proxies/ProxyHeader+Parsing.swift"))]
+    },
+    LimitCheck("time for the handlers to end, in a drain") {
+      let pattern = #"drain: (?:TCPListener\.)?Drain = \.within\(\.seconds\((\d+)\)\)"#
+      let places = try ["ActorSockets", "ActorSocketsTLS"].map { try SourceText.number(pattern, in: $0) }
+      return Set(places).map { .seconds($0) }
+    },
+    LimitCheck("bytes of a line on standard error about a handler that failed") {
+      [.number(try SourceText.number(#"longestLine: Int \{ ([\d_]+) \}"#, in: "SocketSystem"))]
+    },
+    LimitCheck("such lines that wait for a slow reader; further ones are dropped") {
+      [.number(try SourceText.number(#"longestQueue: Int \{ ([\d_]+) \}"#, in: "SocketSystem"))]
+    },
+    LimitCheck("signals that wait for a program to take them, in a sequence") {
+      let file = "ActorSockets/Signals/ProcessSignals.swift"
+      return [.number(try SourceText.number(#"\.bufferingOldest\((\d+)\)"#, in: file))]
+    },
+    LimitCheck("reactors of `serve`") {
+      [
+        .number(try SourceText.number(#"reactors: Int = (\d+)"#, in: "ActorSockets")),
+        .number(try SourceText.number(#"\(1\.\.\.(\d+)\)\.contains\(reactors\)"#, in: "ActorSockets/Listeners")),
+      ]
+    },
+    LimitCheck("connections in the kernel's backlog, at most `somaxconn`") { [.number(Int(listener.backlog))] },
+    LimitCheck("connections in the backlog of a listener in memory; further calls that connect wait") {
+      [.number(InMemoryListener.Configuration().backlog)]
+    },
+    LimitCheck("time that connecting to a listener in memory waits for room") {
+      let pattern = #"timeout: Timeout\? = \.within\(\.seconds\((\d+)\)\)"#
+      return [.seconds(try SourceText.number(pattern, in: "ActorSocketsTesting/InMemoryListener.swift"))]
+    },
+    LimitCheck("binding while connections of an earlier listener are in TIME_WAIT") { [.isOn(listener.reuseAddress)] },
+    LimitCheck("pause after a failed accept") {
+      var policy = AcceptPolicy()
+      var pauses: [Int64] = []
+      for _ in 0..<20 {
+        if case .backOff(let pause) = policy.failed(errno: Errno.processDescriptors) { pauses.append(pause) }
+      }
+      return [pauses.first, pauses.last].compactMap { $0 }.map { .nanoseconds($0) }
+    },
+    LimitCheck("attempts to lock the directory of a unix socket") {
+      let file = "SocketSystem/Files/UnixSocketFile.swift"
+      let pause = try SourceText.number(#"poll\(nil, 0, (\d+)\)"#, in: file)
+      return [
+        .number(try SourceText.number(#"lockAttempts: Int \{ (\d+) \}"#, in: file)), .nanoseconds(pause * 1_000_000),
+      ]
+    },
+    LimitCheck("sockets that systemd passes at the start") { [.number(SocketActivation.maximumCount)] },
+  ]
+
+  static let reactor: [LimitCheck] = [
+    LimitCheck("working time of an iteration of the loop; of each kind of work, at least") {
+      [
+        .nanoseconds(try SourceText.number(#"static let iteration: Int64 = ([\d_]+)"#, in: loop)),
+        .nanoseconds(try SourceText.number(#"static let leastShare: Int64 = ([\d_]+)"#, in: loop)),
+      ]
+    },
+    LimitCheck("events fetched with one `epoll_wait`") { [.number(EventBuffer.capacity)] },
+    LimitCheck("scratch memory: bytes of one receive") { [.number(EventLoop.scratchSize)] },
+    LimitCheck("a socket's share of an iteration, for each direction") {
+      [.number(Share.stream.operations), .number(Share.stream.bytes)]
+    },
+    LimitCheck("shares that a socket gets before its deadline fires") { [.number(Deadline.mostShares)] },
+    LimitCheck("pieces of one gathered send; bytes after which no further write is added") {
+      let file = "ActorSockets/Streams/StreamCore+Pumps.swift"
+      return [
+        .number(BorrowedDescriptor.maximumPieces),
+        .number(try SourceText.number(#"maximumBytes: ([\d_]+)"#, in: file)),
+      ]
+    },
+    LimitCheck("bytes of one `sendfile`; of one piece of a file without a socket") {
+      let file = "ActorSockets/Streams/StreamTransport.swift"
+      // The kernel gets as much as the share of an iteration.
+      return [
+        .number(Share.stream.bytes), .number(try SourceText.number(#"atMost: min\(count, ([\d_]+)\)"#, in: file)),
+      ]
+    },
+    LimitCheck("jobs that a reactor hands to the workers together; time for which it collects them") {
+      [
+        .number(try SourceText.number(#"static let most = (\d+)"#, in: "EpollReactor/Handover.swift")),
+        .nanoseconds(try SourceText.number(#"longest: Int64 = ([\d_]+)"#, in: "EpollReactor/Handover.swift")),
+      ]
+    },
+    LimitCheck("workers") {
+      [.number(try SourceText.number(#"mostWorkers = max\((\d+), usableProcessors\(\)\)"#, in: workers))]
+    },
+    LimitCheck("jobs that a worker runs before it gives its thread back; time") {
+      [
+        .number(try SourceText.number(#"static let share = (\d+)"#, in: workers)),
+        .nanoseconds(try SourceText.number(#"shareOfTime: Int64 = ([\d_]+)"#, in: workers)),
+      ]
+    },
+    LimitCheck("iteration from which an observer hears of the lag") { [.time(SilentObserver().lagThreshold)] },
+  ]
+  private static let loop = "EpollReactor/EventLoop.swift"
+  private static let workers = "EpollReactor/WorkerPool.swift"
+
+  private struct SilentObserver: ReactorObserver {}
+}
