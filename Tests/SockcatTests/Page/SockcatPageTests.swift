@@ -41,7 +41,7 @@ struct SockcatPageTests {
   }
 
   @Test func `Two terminals of a chat show what the page says`() async throws {
-    let section = try #require(Self.things.first(where: \.isDialogue))
+    let section = try #require(Self.things.first { $0.isDialogue })
     let network = try await Namespace()
     try await network.ip("link set lo up")
     var terminals: [Program] = []
