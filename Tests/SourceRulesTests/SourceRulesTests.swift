@@ -174,6 +174,7 @@ enum Exceptions {
     Allowance(
       path: "Docs/Examples/Tests/ExampleSupport/Deadline.swift", words: "sleep(", count: 1,
       reason: "a deadline, which no test that passes waits for"),
+    Allowance(
       path: "Tests/SockcatTests/Examples/ConnectionPool.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it connects again; it is tested in virtual time"),
     Allowance(
