@@ -59,9 +59,13 @@ PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/Acto
 # The suites with hosts that crash. The tasks of such a host never end, so their memory is never freed.
 CRASH_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation/ChaosTests.swift \
   Tests/ActorSocketsTests/Simulation/LeftoverTests.swift
-# The suites that use one thread only, besides those in pure-suites.txt.
+# The suites that use one thread only, besides those in pure-suites.txt. A simulated program runs on one thread; the other suites of
+# simulations begin, cancel and end them from other threads.
 SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/CertificateTests.swift \
-  Tests/ActorSocketsTLSTests/IdentityTests.swift
+  Tests/ActorSocketsTLSTests/IdentityTests.swift Tests/ActorSocketsTests/Simulation/ChaosTests.swift \
+  Tests/ActorSocketsTests/Network/KernelComparisonTests.swift Tests/ActorSocketsTests/Network/PassingSimulationTests.swift \
+  Tests/ActorSocketsTests/Network/QueueModelTests.swift Tests/ActorSocketsTests/Network/ReadHistoryTests.swift \
+  Tests/ActorSocketsTests/Network/TCPMachineModelTests.swift Tests/ActorSocketsTests/Network/WriteHistoryTests.swift
 # The suites that reach code with manual memory management.
 MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTests/UDP \
   Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift \
@@ -74,7 +78,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
-.PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation
+.PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
 .PHONY: simulate nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
@@ -96,7 +100,7 @@ install: build-setup ## sockcat, its man page and its completions, in PREFIX (/u
 check: lint docs other-builds release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
-nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate installation examples benchmarks quiet ## All tests and checks in their long form, which takes hours
+nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate installation snippets examples benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
@@ -162,6 +166,9 @@ simulate: test-setup ## The conformance suites in simulations and with faulty ev
 nightly-scripts: test-setup ## Servers whose descriptors run out, 50 of each kind
 	Tests/Tools/descriptors.sh 50
 	Tests/Tools/descriptors.sh 50 $(RELEASE_BUILD)
+
+snippets: build-setup ## What the README shows, in a package of its own that is built and run
+	Tests/Tools/snippets.sh
 
 installation: test-setup ## What `make install` installs, in a folder that is removed again
 	Tests/Tools/installation.sh
