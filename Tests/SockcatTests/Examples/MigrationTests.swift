@@ -146,9 +146,8 @@ import Testing
     try await Simulation.explore(seeds: 0..<10) { simulation in
       let (client, server) = InMemoryConnection.pair()
       async let arrival: Void = {
-        try await Task.sleep(for: .seconds(delay))
-        for _ in 0..<length {
-          try await Task.sleep(for: .seconds(4))
+        for index in 0..<length {
+          try await Task.sleep(for: .seconds(index == 0 ? 4 + delay : 4))
           try await server.write([7])
         }
       }()
