@@ -65,7 +65,7 @@ import Testing
   }
 
   @Test func `Numbers in the sources are found if all places have the same`() throws {
-    #expect(try SourceText.number(#"writeBudget = (.+)"#, in: "ActorSockets/TCP/TCPConnection.swift") == 1 << 20)
+    #expect(try SourceText.number(#"var writeBudget = (.+)"#, in: "ActorSockets/TCP/TCPConnection.swift") == 1 << 20)
     #expect(throws: SourceText.Problem.self) {
       try SourceText.number("no such thing (.+)", in: "ActorSockets/TCP/TCPConnection.swift")
     }
