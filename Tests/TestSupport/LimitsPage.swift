@@ -129,6 +129,8 @@ package struct LimitsPage: Sendable {
 package enum SourceText {
   package struct Problem: Error, CustomStringConvertible {
     package let description: String
+
+    package init(description: String) { self.description = description }
   }
 
   /// Finds a number in the sources.
