@@ -46,7 +46,7 @@ public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
 
   /// Whether this is an abstract name. Such a name is in no file system, and disappears when its last socket is closed.
   public var isAbstract: Bool { description.utf8.first == UInt8(ascii: "@") }
-  /// Whether the socket has no name, as the sockets of most clients.
+  /// Whether the socket has no name. The sockets of most clients have no name.
   public var isUnnamed: Bool { description.isEmpty }
 
   /// The directory of a path: the part before the last slash.
