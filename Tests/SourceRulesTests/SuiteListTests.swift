@@ -30,6 +30,13 @@ import Testing
     }
   }
 
+  @Test func `Each test is in a suite`() {
+    for file in SourceFile.tests {
+      let lines = file.lines.indices.filter { file.lines[$0].indentation == 0 && file.lines[$0].has("@Test") }
+      #expect(lines.isEmpty, "\(file.path):\((lines.first ?? 0) + 1): test.sh cannot select a test without a suite")
+    }
+  }
+
   @Test(arguments: SourceFile.pureSuites)
   func `A suite that runs in parallel shares nothing with others`(name: String) throws {
     let parts = name.split(separator: ".").map(String.init)

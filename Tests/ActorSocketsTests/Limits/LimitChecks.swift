@@ -14,7 +14,7 @@ enum LimitChecks {
     LimitCheck("bytes of a message, a line, or a read through a delimiter") {
       [.number(try SourceText.number(#"maximumLength: Int = ([\d_]+)"#, in: "ActorSockets"))]
     },
-    LimitCheck("bytes of a read of what there is") {
+    LimitCheck("bytes of a read of the available bytes") {
       [.number(try SourceText.number(#"upTo limit: Int = ([\d_]+)"#, in: "ActorSockets/Streams"))]
     },
     LimitCheck("messages of a batch; bytes, without the last message") {

@@ -70,30 +70,30 @@ func breakThings(_ servers: [SimulatedHost], in simulation: Simulation) async th
   }
 }
 
-@Test func `Whatever breaks, the clients see one register`() async throws {
-  try await Simulation.explore(seeds: 0..<200) { simulation in
-    let history = try await useRegister(in: simulation, writesBack: true)
-    try check(history)
-  }
-}
-
-@Test func `A client gets its answer, although the server crashes and packets are lost`() async throws {
-  try await Simulation.explore(seeds: 0..<100) { simulation in
-    simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(40)), loss: 0.05)
-    let server = simulation.host("server")
-    server.start { try await serve(Replica(), on: TCPListener.bind(to: .port(7000))) }
-    async let answer = simulation.host("client").run {
-      try await ReplicaLink(to: .host("server", port: 7000)).ask("get")
-    }
-    try await Task.sleep(for: .milliseconds(Int(simulation.seed)))
-    server.crash()
-    server.restart()
-    try #require(try await answer == "0 0 nothing")
-  }
-}
-
-/// The register of the article about distributed programs, where the article does not show it.
+/// The register of the article about distributed programs.
 @Suite struct RegisterTests {
+  @Test func `Whatever breaks, the clients see one register`() async throws {
+    try await Simulation.explore(seeds: 0..<200) { simulation in
+      let history = try await useRegister(in: simulation, writesBack: true)
+      try check(history)
+    }
+  }
+
+  @Test func `A client gets its answer, although the server crashes and packets are lost`() async throws {
+    try await Simulation.explore(seeds: 0..<100) { simulation in
+      simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(40)), loss: 0.05)
+      let server = simulation.host("server")
+      server.start { try await serve(Replica(), on: TCPListener.bind(to: .port(7000))) }
+      async let answer = simulation.host("client").run {
+        try await ReplicaLink(to: .host("server", port: 7000)).ask("get")
+      }
+      try await Task.sleep(for: .milliseconds(Int(simulation.seed)))
+      server.crash()
+      server.restart()
+      try #require(try await answer == "0 0 nothing")
+    }
+  }
+
   @Test func `A read that does not write back passes a test over loopback`() async throws {
     try await within("the clients are done") {
       let listeners = try (0..<3).map { _ in try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0))) }
