@@ -9,7 +9,7 @@ struct ReliabilityPage: Sendable {
     let shownBy: String
     /// The names of links in that column.
     let labels: [String]
-    /// The text below the table; empty if there is none.
+    /// The text below the table; empty if there is no text about the row.
     var text = ""
   }
 
