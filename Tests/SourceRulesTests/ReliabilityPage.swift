@@ -9,7 +9,7 @@ struct ReliabilityPage: Sendable {
     let shownBy: String
     /// The names of links in that column.
     let labels: [String]
-    /// The text below the table; empty if there is no text.
+    /// The text below the table; empty if there is no text about the row.
     var text = ""
   }
 
@@ -44,7 +44,7 @@ struct ReliabilityPage: Sendable {
 
   /// Says what is wrong with the rows and links.
   ///
-  /// - Parameter contents: Returns the text of the file at a path from the repository's root on; `nil` if there is no such file.
+  /// - Parameter contents: Returns the text of the file at a path from the repository's root on; `nil` if no file is there.
   /// - Returns: A sentence for each mistake.
   func problems(contents: (String) -> String?) -> [String] {
     let used = Set(rows.flatMap(\.labels))

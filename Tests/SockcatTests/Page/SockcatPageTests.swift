@@ -122,7 +122,7 @@ private final class Terminal: Sendable {
   /// Runs commands, and waits for this number of lines.
   ///
   /// - Parameters:
-  ///   - commands: The commands.
+  ///   - commands: The lines to type.
   ///   - count: The number of lines.
   ///   - end: The last line of the output, if the number of lines is not known.
   /// - Returns: The lines.
