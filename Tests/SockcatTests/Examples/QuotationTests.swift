@@ -33,6 +33,21 @@ struct QuotationTests {
     try expectQuoted(simulations)
   }
 
+  /// The programs of the other libraries do not compile here, and are left out.
+  @Test(
+    arguments: [
+      ("MigratingFromCocoaAsyncSocket.md", 7), ("MigratingFromSwiftNIO.md", 1), ("MigratingFromNetworkFramework.md", 1),
+      ("MigratingFromBSDSockets.md", 1),
+    ])
+  func `The programs after a migration are here, word for word`(article: String, count: Int) throws {
+    let blocks = quotations(in: lines(of: try text(Self.articles.appending(path: article))))
+    let programs = blocks.filter { block in
+      !block.contains { $0.contains("GCDAsync") || $0.contains("NIOAsyncChannel") || $0.contains("NWConnection") }
+    }
+    #expect(programs.count == count)
+    try expectQuoted(programs)
+  }
+
   private func expectQuoted(_ blocks: [[String]]) throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path(percentEncoded: false))
     let sources = try names.filter { $0.hasSuffix(".swift") }.map {

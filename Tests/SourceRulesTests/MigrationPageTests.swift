@@ -1,0 +1,112 @@
+import Foundation
+import Testing
+
+/// The pages about migration are complete, and name only what exists.
+@Suite struct MigrationPageTests {
+  private static let names = SourceNames(SourceFile.sources + SourceFile.tests)
+
+  /// For each page, the quoted texts that are no names of the sources.
+  private static let pages: [(name: String, allowed: Set<String>)] = [
+    (
+      "CocoaAsyncSocket",
+      [
+        "GCDAsyncSocketSSLCertificates", "GCDAsyncSocketSSLIsServer", "GCDAsyncSocketSSLPeerName", "IPv4Enabled",
+        "[::]",
+        "beginReceiving", "dispatch_sync", "enableReusePort", "import ActorSocketsTLS", "isIPv4Enabled",
+        "readData(toLength:withTimeout:tag:)", "readDataToLength:withTimeout:tag:", "socket4FD", "socketFD",
+        "some ByteStream",
+      ]
+    ),
+    ("SwiftNIO", ["ByteToMessageHandler", "NIOAsyncChannel", "allowRemoteHalfClosure"]),
+    ("NetworkFramework", ["NWBrowser", "NWPathMonitor", "try TLSContext()"]),
+    ("BSDSockets", ["MSG_ZEROCOPY"]),
+  ]
+
+  @Test func `Every symbol of CocoaAsyncSocket has its row`() throws {
+    let list = SymbolList(try text(of: "Tests/SourceRulesTests/CocoaAsyncSocketSymbols.txt"))
+    #expect(list.classNames == ["GCDAsyncSocket", "GCDAsyncUdpSocket"])
+    #expect(list.symbols.count > 200)
+    let path = Self.path(of: "CocoaAsyncSocket")
+    for violation in MigrationPage(try text(of: path), classNames: list.classNames).violations(list) {
+      record(violation, in: path)
+    }
+  }
+
+  @Test(arguments: pages.indices)
+  func `A page about migration names only what exists`(index: Int) throws {
+    let (name, allowed) = Self.pages[index]
+    let path = Self.path(of: name)
+    let page = DocumentationPage(path: path, text: MigrationPage.withoutForeignNames(try text(of: path)))
+    #expect(page.quotations.count > 5)
+    for violation in page.unknownNames(Self.names, allowed: allowed, exists: SourceFile.exists) {
+      record(violation, in: path)
+    }
+  }
+
+  private static func path(of name: String) -> String { "Docs/ActorSockets.docc/MigratingFrom\(name).md" }
+
+  private func text(of path: String) throws -> String {
+    try String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8)
+  }
+
+  private func record(_ violation: SourceRule.Violation, in path: String) {
+    Issue.record(
+      "\(path):\(violation.line): \(violation.message)",
+      sourceLocation: SourceLocation(
+        fileID: path, filePath: SourceFile.absolutePath(of: path), line: violation.line, column: 1))
+  }
+}
+
+/// The check of the rows finds what it is there to find.
+@Suite struct MigrationPageRowTests {
+  private let list = SymbolList("# Cars\n\n[Car]\ndrive:\nstop\n\n[Boat]\nstop\n")
+
+  @Test func `A list has its symbols by class`() {
+    #expect(list.symbols.map(\.description) == ["Car: drive:", "Car: stop", "Boat: stop"])
+    #expect(list.classNames == ["Car", "Boat"])
+  }
+
+  @Test func `A complete page has no violations`() {
+    #expect(violations(Self.complete).isEmpty)
+  }
+
+  @Test func `A symbol without a row is found`() {
+    #expect(violations(Self.complete.replacing("| `drive:` | walk |\n", with: "")) == ["Car: drive: has no row"])
+    // The row of another class is no row of this one.
+    #expect(violations(Self.complete.replacing("## Boat\n| `stop` | swim |\n", with: "")) == ["Boat: stop has no row"])
+  }
+
+  @Test func `A row without a symbol is found`() {
+    #expect(
+      violations(Self.complete.replacing("## Boat\n", with: "## Boat\n| `sail` | swim |\n"))
+        == ["Boat: sail is not in the list of symbols"])
+  }
+
+  @Test func `A second row of a symbol is found`() {
+    #expect(violations(Self.complete + "| `stop` | sink |\n") == ["Boat: stop has a row already"])
+  }
+
+  @Test(arguments: ["", " ", " – ", " ... "])
+  func `A row without a replacement is found`(cell: String) {
+    #expect(
+      violations(Self.complete.replacing(" swim ", with: cell))
+        == ["Boat: stop has neither a replacement nor a reason"])
+  }
+
+  @Test func `Tables in other sections do not count`() {
+    let other = "| `other` | text |\n"
+    #expect(violations("## Differences\n" + other + Self.complete + "## Programs\n" + other).isEmpty)
+  }
+
+  @Test func `Names of the other library are left out of the check`() {
+    let text = MigrationPage.withoutForeignNames("`a` b\n| `c` | `d(\"e\", f: 80, on: .g8)` |\n")
+    #expect(text == "`a` b\n| `d(,f:,on:.g8)` |\n")
+  }
+
+  private static let complete =
+    "## Car\n### Driving\n| `drive:` | walk |\n| `stop` | stand |\n## Boat\n| `stop` | swim |\n"
+
+  private func violations(_ text: String) -> [String] {
+    MigrationPage(text, classNames: list.classNames).violations(list).map(\.message)
+  }
+}
