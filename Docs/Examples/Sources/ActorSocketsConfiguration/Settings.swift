@@ -69,7 +69,7 @@ struct Settings {
   func choice<Value>(_ name: String, of values: KeyValuePairs<String, Value>) async throws -> Value? {
     guard let text = try await text(name) else { return nil }
     if let found = values.first(where: { $0.key == text }) { return found.value }
-    let known = values.map(\.key).joined(separator: ", ")
+    let known = values.map { $0.key }.joined(separator: ", ")
     throw error(name, "\(text.debugDescription) is none of: \(known)")
   }
 

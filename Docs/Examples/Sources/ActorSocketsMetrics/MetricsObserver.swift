@@ -37,7 +37,7 @@ public final class MetricsObserver: ReactorObserver {
 
   private let accepted, connected, retried, received, sent, unsent, fullHandshakes, resumedHandshakes: Counter
   private let failedHandshakes, failedHandlers, droppedDatagrams: Counter
-  private let open: Meter
+  private let openConnections: Meter
   private let duration, lag: Timer
   private let closings: [ClosingReason: Counter]
   private let failures: FailureCounters
@@ -69,7 +69,7 @@ public final class MetricsObserver: ReactorObserver {
     failedHandshakes = counter("tls.failures")
     failedHandlers = counter("handlers.failed")
     droppedDatagrams = counter("datagrams.dropped")
-    open = Meter(label: "\(prefix).connections.open", dimensions: [], factory: factory)
+    openConnections = Meter(label: "\(prefix).connections.open", dimensions: [], factory: factory)
     duration = Timer(label: "\(prefix).connections.duration", dimensions: [], factory: factory)
     lag = Timer(label: "\(prefix).reactor.lag", dimensions: [], factory: factory)
     closings = Dictionary(
@@ -80,7 +80,7 @@ public final class MetricsObserver: ReactorObserver {
   }
 
   private func isUp(_ connection: ObservedConnection) {
-    open.increment()
+    openConnections.increment()
     beginnings.withLock { $0[connection.id] = .now }
   }
 
@@ -106,13 +106,13 @@ public final class MetricsObserver: ReactorObserver {
 
   /// Counts ``ReactorObserver/closed(_:_:)``, and records the duration and the bytes of the connection.
   public func closed(_ connection: ObservedConnection, _ report: CloseReport) {
-    open.decrement()
+    openConnections.decrement()
     closings[ClosingReason(report.reason)]?.increment()
     received.increment(by: report.bytesReceived)
     sent.increment(by: report.bytesSent)
     unsent.increment(by: report.bytesUnsent)
     let beginning = beginnings.withLock { $0.removeValue(forKey: connection.id) }
-    if let beginning { duration.recordNanoseconds((.now - beginning).nanoseconds) }
+    if let beginning { duration.recordNanoseconds(beginning.duration(to: .now).nanoseconds) }
   }
 
   /// Counts ``ReactorObserver/handshakeDone(_:_:)``.
@@ -138,7 +138,9 @@ public final class MetricsObserver: ReactorObserver {
 extension Duration {
   /// The duration in nanoseconds, or the longest one that a timer can record.
   fileprivate var nanoseconds: Int64 {
-    let (nanoseconds, overflow) = components.seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    return overflow ? .max : nanoseconds + components.attoseconds / 1_000_000_000
+    let (seconds, attoseconds) = components
+    let (whole, isTooLong) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+    let (sum, overflows) = whole.addingReportingOverflow(attoseconds / 1_000_000_000)
+    return isTooLong || overflows ? .max : sum
   }
 }

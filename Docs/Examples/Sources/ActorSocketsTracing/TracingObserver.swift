@@ -12,7 +12,7 @@ public import Tracing
 ///
 /// The span `connection` begins when the connection is up, or before its first repeated try to connect, and ends with the connection. Its
 /// kind is `internal`, because it stands for no request. It begins a trace: a reactor knows neither the task that opened the connection
-/// nor what the peer traces, so there is no parent. ``context(of:)`` makes the spans of a handler its children.
+/// nor what the peer traces, so there is no parent. ``withContext(of:_:)`` makes the spans of a handler its children.
 ///
 /// | attribute | value |
 /// |---|---|
@@ -51,15 +51,30 @@ public final class TracingObserver: ReactorObserver {
     self.lagThreshold = lagThreshold
   }
 
-  /// Returns the context of a connection's span, as the parent of spans that belong to the connection.
+  /// Runs a body whose spans are children of the connection's span, as far as they begin while the connection is up.
   ///
   /// ```swift
   /// try await listener.serve { connection in
-  ///   try await ServiceContext.withValue(tracing.context(of: connection.id)) { try await answer(connection) }
+  ///   try await tracing.withContext(of: connection) { try await answer(connection) }
   /// }
   /// ```
   ///
-  /// With several reactors, call ``ByteStream/waitUntilOpen()`` of the connection first, which returns after the span has begun.
+  /// *Cancellation* ends the wait for the connection; the body sees it like any other code.
+  ///
+  /// - Parameters:
+  ///   - connection: The connection. Of a TLS connection, the span is that of the connection beneath.
+  ///   - body: The body.
+  /// - Returns: The result of the body.
+  /// - Throws: The errors of ``ByteStream/waitUntilOpen()``, and what the body throws.
+  public func withContext<Result>(
+    of connection: some ByteStream, _ body: () async throws -> Result
+  ) async throws -> Result {
+    // The span begins when the connection is up. A handler may begin earlier.
+    try await connection.waitUntilOpen()
+    return try await ServiceContext.withValue(context(of: connection.id), operation: body)
+  }
+
+  /// Returns the context of a connection's span.
   ///
   /// - Parameter id: The number of the connection: ``TCPConnection/id``.
   /// - Returns: The context; `nil` if the connection is not up, or has ended.
@@ -145,8 +160,9 @@ public final class TracingObserver: ReactorObserver {
   /// Records a span that ends now.
   public func lagged(_ lag: Duration) {
     let end = DefaultTracerClock.now
-    let (seconds, attoseconds) = lag.components
-    let nanoseconds = UInt64(max(0, seconds)) &* 1_000_000_000 &+ UInt64(max(0, attoseconds) / 1_000_000_000)
+    // A lag of more than a century is no lag.
+    let (seconds, attoseconds) = min(max(lag, .zero), .seconds(1 << 32)).components
+    let nanoseconds = UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds / 1_000_000_000)
     let start = DefaultTracerClock.Timestamp(
       nanosecondsSinceEpoch: end.nanosecondsSinceEpoch - min(end.nanosecondsSinceEpoch, nanoseconds))
     tracer.startSpan("reactor lag", context: .topLevel, ofKind: .internal, at: start).end(at: end)

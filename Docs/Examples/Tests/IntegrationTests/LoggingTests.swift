@@ -1,7 +1,7 @@
 import ActorSockets
 import ActorSocketsLogging
 import ActorSocketsObservers
-import Dispatch
+import Glibc
 import ExampleSupport
 import InMemoryLogging
 import Logging
@@ -86,13 +86,13 @@ import Testing
     let witness = Witness()
     _ = try await talk(observedBy: witness)
     let connection = try #require(witness.lastConnection)
-    let time = Mutex(ContinuousClock.now)
-    let observer = LoggingObserver(logger, linesPerSecond: 3, lagThreshold: .seconds(60)) { time.withLock { $0 } }
+    let clock = TestClock()
+    let observer = LoggingObserver(logger, linesPerSecond: 3, lagThreshold: .seconds(60)) { clock.now }
     for _ in 0..<10 { observer.accepted(connection) }
     observer.lagged(.seconds(1))
     await observer.flush()
     #expect(handler.entries.map(\.level) == [.debug, .debug, .debug, .warning])
-    time.withLock { $0 += .seconds(1) }
+    clock.advanceOneSecond()
     observer.accepted(connection)
     observer.accepted(connection)
     await observer.flush()
@@ -105,12 +105,10 @@ import Testing
     let witness = Witness()
     _ = try await talk(observedBy: witness)
     let connection = try #require(witness.lastConnection)
-    let time = Mutex(ContinuousClock.now)
+    let clock = TestClock()
     let observer = LoggingObserver(logger, linesPerSecond: 5, lagThreshold: .seconds(60)) {
-      time.withLock {
-        $0 += .seconds(1)
-        return $0
-      }
+      clock.advanceOneSecond()
+      return clock.now
     }
     for _ in 0..<100 { observer.accepted(connection) }
     // The calls above have returned although the handler has not.
@@ -125,10 +123,18 @@ import Testing
   }
 }
 
+/// A clock that goes on when it is told to.
+private final class TestClock: Sendable {
+  private let time = Mutex(ContinuousClock.now)
+
+  var now: ContinuousClock.Instant { time.withLock { $0 } }
+  func advanceOneSecond() { time.withLock { $0 += .seconds(1) } }
+}
+
 /// A log handler whose first line waits until it is opened.
 private final class BlockedHandler: LogHandler {
   private let counts = Mutex<[Int]>([])
-  private let opening = DispatchSemaphore(value: 0)
+  private let isOpen = Atomic(false)
   var metadata: Logger.Metadata {
     get { [:] }
     set {}
@@ -146,12 +152,11 @@ private final class BlockedHandler: LogHandler {
   /// The numbers of lines that each line says were left out.
   var suppressed: [Int] { counts.withLock { $0 } }
 
-  func open() { opening.signal() }
+  func open() { isOpen.store(true, ordering: .releasing) }
 
   func log(event: LogEvent) {
     // It blocks its thread, which is what is tested.
-    opening.wait()
-    opening.signal()
+    while !isOpen.load(ordering: .acquiring) { sched_yield() }
     let text = event.metadata?["suppressed"]?.description
     counts.withLock { $0.append(text.flatMap { Int($0) } ?? 0) }
   }

@@ -10,7 +10,6 @@ import Configuration
 import Logging
 import NIOCore
 import ServiceLifecycle
-import Tracing
 
 // The code that README.md quotes. It is compiled, so that it stays right. `ReadmeTests` compares both.
 
@@ -32,7 +31,7 @@ enum Snippets {
     Reactor.shared.observer = tracing
     try await listener.serve { connection in
       // Spans that begin in here are children of the connection's span.
-      try await ServiceContext.withValue(tracing.context(of: connection.id)) {
+      try await tracing.withContext(of: connection) {
         for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
       }
     }

@@ -85,7 +85,7 @@ import Tracing
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
       let serving = Task {
         try await listener.serve { connection in
-          try await ServiceContext.withValue(observer.context(of: connection.id)) {
+          try await observer.withContext(of: connection) {
             try await tracer.withSpan("request") { _ in try await connection.write(utf8: "answer\n") }
           }
         }
