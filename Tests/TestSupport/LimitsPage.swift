@@ -119,7 +119,7 @@ package struct LimitsPage: Sendable {
       }
     }
     for what in checks.map(\.what) + unchecked.keys.sorted() where !meant.contains(where: { $0.what == what }) {
-      differences.append("Limits.md has no row \"\(what)\", but a check")
+      differences.append("Limits.md has no row \"\(what)\", which a check compares with the code")
     }
     return differences
   }

@@ -19,11 +19,16 @@ import Testing
     try await within("the error is thrown") {
       var configuration = InMemoryConnection.Configuration()
       (configuration.capacity, configuration.writeBudget) = (10, 100)
-      let (client, _) = InMemoryConnection.pair(configuration: configuration)
-      let error = await #expect(throws: SocketError.self) {
+      let (client, server) = InMemoryConnection.pair(configuration: configuration)
+      let asking = Task {
         try await answers(to: [String](repeating: "twenty characters..\n", count: 10), on: client)
       }
+      try await eventually("all questions are queued or refused") { await client.status.queuedReads == 10 }
+      let echo = Task { for try await line in server.lines { try await server.write(utf8: "\(line)\n") } }
+      let error = await #expect(throws: SocketError.self) { try await asking.value }
       #expect(error?.code == .limitExceeded)
+      await client.close()
+      try await echo.value
     }
   }
 

@@ -16,19 +16,21 @@ import Testing
   }
 
   @Test func `A body that arrives too slowly times out, and no byte of it is lost`() async throws {
-    let time = ManualTime()
-    let (client, server) = InMemoryConnection.pair(reactor: time.reactor)
-    let reading = Task { try await readBody(100_000, from: client) }
-    for _ in 1...3 {
-      try await server.write([UInt8](repeating: 1, count: 10_000))
+    try await within("the body times out") {
+      let time = ManualTime()
+      let (client, server) = InMemoryConnection.pair(reactor: time.reactor)
+      let reading = Task { try await readBody(100_000, from: client) }
+      for _ in 1...3 {
+        try await server.write([UInt8](repeating: 1, count: 10_000))
+        try await time.advance(by: .seconds(10), whenWaiting: 1)
+      }
+      // 9,999 bytes in the last ten seconds are too few.
+      try await server.write([UInt8](repeating: 1, count: 9_999))
       try await time.advance(by: .seconds(10), whenWaiting: 1)
+      let error = await #expect(throws: SocketError.self) { try await reading.value }
+      #expect(error?.code == .timedOut && error?.bytesTransferred == 39_999)
+      #expect(try await client.read(exactly: 39_999).count == 39_999)
     }
-    // 9,999 bytes in the last ten seconds are too few.
-    try await server.write([UInt8](repeating: 1, count: 9_999))
-    try await time.advance(by: .seconds(10), whenWaiting: 1)
-    let error = await #expect(throws: SocketError.self) { try await reading.value }
-    #expect(error?.code == .timedOut && error?.bytesTransferred == 39_999)
-    #expect(try await client.read(exactly: 39_999).count == 39_999)
   }
 
   @Test func `A line that is incomplete stays`() async throws {
