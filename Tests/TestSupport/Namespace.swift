@@ -71,6 +71,14 @@ package final class Namespace: Sendable {
   /// Runs ip(8) in this network.
   package func ip(_ commands: String...) async throws { try await shell(commands.map { "ip " + $0 }) }
 
+  /// Waits until an IPv6 address that was added receives packets. The kernel adds its local route some time after the command, also
+  /// without duplicate address detection (nodad), and drops what comes before.
+  package func receives(at address: String) async throws {
+    try await eventually("packets to \(address) are received") {
+      try await run { Self.succeeds("ip -6 route show table local | grep --quiet '^local \(address) '") }
+    }
+  }
+
   /// Runs commands of the shell in this network.
   package func shell(_ commands: [String]) async throws {
     try await run {

@@ -30,6 +30,7 @@ import Testing
         "addr add fd00::1/64 dev eth0 nodad",
         "addr add 10.0.0.1/8 broadcast 10.255.255.255 dev eth0", "link set eth0 up", "route add 224.0.0.0/4 dev eth0",
       ] { try await network.ip(command) }
+      try await network.receives(at: "fd00::1")
       undecided += try await network.run { try compareWithLinux(first..<min(first + 1_000, count), history) }
     }
     #expect(undecided * 100 <= count, "Linux did something else each time in \(undecided) histories")

@@ -93,6 +93,7 @@ import Testing
         try await namespace.ip(
           "address add 2001:db8::\(own)/64 dev cable nodad",
           "neighbour replace 2001:db8::\(other) lladdr 02:00:00:00:00:0\(other) dev cable nud permanent")
+        try await namespace.receives(at: "2001:db8::\(own)")
       }
       let target = try report.target
       listener = try await far.run { try RawSocket.listening(on: target.socketAddress(port: 8)) }

@@ -37,6 +37,7 @@ struct MulticastTests {
         try await namespace.ip(
           "address add 2001:db8::\(number)/64 dev cable nodad", "link set lo up",
           "link add more type veth peer name end", "link set more up", "link set end up")
+        try await namespace.receives(at: "2001:db8::\(number)")
       }
       self.near = Machine(namespace: near)
       self.far = Machine(namespace: far)
@@ -129,6 +130,7 @@ struct MulticastTests {
       }
       try await network.near.namespace.ip(
         isIPv4 ? "address add 192.0.2.3/24 dev cable" : "address add 2001:db8::3/64 dev cable nodad")
+      if !isIPv4 { try await network.near.namespace.receives(at: "2001:db8::3") }
       let stranger = try IPAddress(parsing: isIPv4 ? "192.0.2.3" : "2001:db8::3")
       try await client.setMulticastInterface("cable")
       try await server.join(network.group, on: "cable", source: network.source)

@@ -31,6 +31,8 @@ struct UDPNetworkTests {
     let (near, far) = try await Namespace.pair()
     try await near.ip("address add 2001:db8::1/64 dev cable nodad")
     try await far.ip("address add 2001:db8::2/64 dev cable nodad", "link set lo up")
+    try await near.receives(at: "2001:db8::1")
+    try await far.receives(at: "2001:db8::2")
     let joining = [everywhere, "--join", group, "--interface", "cable"]
     let (first, _) = try await Program.udpListening(joining + ["--echo"], in: far)
     let (second, _) = try await Program.udpListening(joining, in: far)
@@ -60,6 +62,8 @@ struct UDPNetworkTests {
     try await router.shell(["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map { "echo 1 > /proc/sys/net/\($0)" })
     try await near.ip("address add 2001:db8::1/64 dev cable nodad", "route add default via 192.0.2.2")
     try await near.ip("-6 route add default via 2001:db8::2")
+    try await near.receives(at: "2001:db8::1")
+    try await router.receives(at: "2001:db8::2")
     let (host, endpoint) = family == .ipv4 ? ("198.51.100.7", "198.51.100.7:9") : ("2001:db8:1::7", "[2001:db8:1::7]:9")
     try await router.ip("neighbour add \(host) lladdr 02:00:00:00:00:07 dev end nud permanent")
     let short = try await Program.sockcat(["udp-send", endpoint, "--ttl", "1", "--wait", "20"], input: .pipe, in: near)
