@@ -73,7 +73,7 @@ import Testing
   @Test func `Only the user may connect to the control socket`() async throws {
     try await withPublisher { _, socket, _ in
       let attributes = try FileManager.default.attributesOfItem(atPath: socket)
-      #expect(attributes[.posixPermissions] as? Int == 0o600)
+      #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
     }
   }
 }
