@@ -16,7 +16,7 @@ import ActorSockets
   private static func serve(_ endpoint: Endpoint) async throws {
     let listener = try TCPListener.bind(to: endpoint)
     try await listener.serve(stopOn: [.terminate, .interrupt]) { connection in
-      try await serveCalls(of: connection, Arithmetic.answer)
+      try await serveCalls(of: connection) { (call: Arithmetic) in try Arithmetic.answer(call) }
     }
   }
 

@@ -9,7 +9,11 @@ import Testing
   private func withServer(_ body: @escaping @Sendable (TCPConnection) async throws -> Void) async throws -> Int {
     try await within("the calls and the server have ended") {
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-      let serving = Task { try await listener.serve { try await serveCalls(of: $0, Arithmetic.answer) } }
+      let serving = Task {
+        try await listener.serve { connection in
+          try await serveCalls(of: connection) { (call: Arithmetic) in try Arithmetic.answer(call) }
+        }
+      }
       try await body(try await TCPConnection.connect(to: .address(listener.localAddresses[0])))
       await listener.drain(within: .seconds(10))
       return try await serving.value.failedByPeer
