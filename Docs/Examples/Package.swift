@@ -60,7 +60,12 @@ let integrations: [Target] = [
 
 // MARK: Examples: whole programs
 
-let examples: [Target] = []
+let examples: [Target] = [
+  .executableTarget(name: "rpc", dependencies: [sockets], swiftSettings: strict),
+  .executableTarget(name: "control", dependencies: [sockets], swiftSettings: strict),
+  .testTarget(
+    name: "ExampleTests", dependencies: ["rpc", "control", "ExampleSupport", sockets], swiftSettings: strict),
+]
 
 let package = Package(
   name: "ActorSocketsExamples",

@@ -46,7 +46,7 @@ import Testing
     let failed = try await withServer { connection in
       try await connection.write(message: Array("{}".utf8), lengthPrefix: .uint32(.big))
       _ = try? await connection.read()
-      _ = await connection.closed
+      _ = try await connection.closed
     }
     #expect(failed == 1)
   }
@@ -55,7 +55,7 @@ import Testing
     let failed = try await withServer { connection in
       try await connection.write([0xff, 0xff, 0xff, 0xff])
       _ = try? await connection.read()
-      _ = await connection.closed
+      _ = try await connection.closed
     }
     #expect(failed == 1)
   }

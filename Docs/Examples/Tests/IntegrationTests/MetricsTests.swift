@@ -53,7 +53,7 @@ import Testing
     let witness = Witness()
     _ = try await talk(observedBy: witness)
     let metrics = TestMetrics()
-    let observer = await withMetricsFactory(metrics) {
+    let observer = withMetricsFactory(metrics) {
       MetricsObserver(prefix: "server", lagThreshold: .milliseconds(7))
     }
     #expect(observer.lagThreshold == .milliseconds(7))
