@@ -60,12 +60,7 @@ let integrations: [Target] = [
 
 // MARK: Examples: whole programs
 
-let examples: [Target] = [
-  .executableTarget(name: "rpc", dependencies: [sockets], swiftSettings: strict),
-  .executableTarget(name: "control", dependencies: [sockets], swiftSettings: strict),
-  .testTarget(
-    name: "ExampleTests", dependencies: ["rpc", "control", "ExampleSupport", sockets], swiftSettings: strict),
-]
+let examples: [Target] = []
 
 let package = Package(
   name: "ActorSocketsExamples",
