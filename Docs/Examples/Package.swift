@@ -7,17 +7,18 @@ import PackageDescription
 let warnings: [SwiftSetting] =
   Context.environment["WARNINGS_AS_ERRORS"] == nil ? [] : [.treatAllWarnings(as: .error)]
 
-/// The same strictness as in the package ActorSockets.
-let strict: [SwiftSetting] =
+/// The same strictness as in the package ActorSockets, apart from what NIO does not allow: the compiler counts the members of `sockaddr_in`
+/// to a C module that is internal to NIO, so they cannot be imported by name.
+let strictWithNIO: [SwiftSetting] =
   warnings + [
     .swiftLanguageMode(.v6),
     .strictMemorySafety(),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
-    .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .enableUpcomingFeature("InferIsolatedConformances"),
   ]
+let strict = strictWithNIO + [.enableUpcomingFeature("MemberImportVisibility")]
 
 let sockets: Target.Dependency = .product(name: "ActorSockets", package: "ActorSockets")
 let socketsTLS: Target.Dependency = .product(name: "ActorSocketsTLS", package: "ActorSockets")
@@ -41,7 +42,7 @@ let integrations: [Target] = [
     name: "ActorSocketsTracing", dependencies: ["ActorSocketsObservers", sockets, tracing], swiftSettings: strict),
   .target(name: "ActorSocketsLifecycle", dependencies: [sockets, lifecycle], swiftSettings: strict),
   .target(name: "ActorSocketsConfiguration", dependencies: [sockets, configuration], swiftSettings: strict),
-  .target(name: "ActorSocketsNIO", dependencies: [sockets, nio], swiftSettings: strict),
+  .target(name: "ActorSocketsNIO", dependencies: [sockets, nio], swiftSettings: strictWithNIO),
   .testTarget(
     name: "IntegrationTests",
     dependencies: [
@@ -54,7 +55,7 @@ let integrations: [Target] = [
       .product(name: "MetricsTestKit", package: "swift-metrics"),
       .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
     ],
-    swiftSettings: strict),
+    swiftSettings: strictWithNIO),
 ]
 
 // MARK: Examples: whole programs

@@ -53,7 +53,7 @@ public final class MetricsObserver: ReactorObserver {
   public init(
     factory: (any MetricsFactory)? = nil, prefix: String = "sockets", lagThreshold: Duration = .milliseconds(100)
   ) {
-    let factory = factory ?? MetricsSystem.currentFactory
+    let factory = factory ?? MetricsSystem.factory
     func counter(_ name: String, _ dimensions: [(String, String)] = []) -> Counter {
       Counter(label: "\(prefix).\(name)", dimensions: dimensions, factory: factory)
     }

@@ -71,7 +71,7 @@ public final class TracingObserver: ReactorObserver {
   ) async throws -> Result {
     // The span begins when the connection is up. A handler may begin earlier.
     try await connection.waitUntilOpen()
-    return try await ServiceContext.withValue(context(of: connection.id), operation: body)
+    return try await ServiceContext.withValue(context(of: connection.id)) { try await body() }
   }
 
   /// Returns the context of a connection's span.

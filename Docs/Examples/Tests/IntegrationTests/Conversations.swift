@@ -27,7 +27,7 @@ func talk(observedBy observer: any ReactorObserver) async throws -> Conversation
     _ = try await server.read()
     await server.close()
     await closing
-    (_, _) = (await client.closed, await server.closed)
+    (_, _) = (try await client.closed, try await server.closed)
     return Conversation(client: client.id, server: server.id, port: listener.localAddresses[0].port ?? 0)
   }
 }
@@ -40,7 +40,7 @@ func beReset(observedBy observer: any ReactorObserver) async throws -> Conversat
     let server = try await listener.accept()
     await server.abort()
     _ = try? await client.read()
-    (_, _) = (await client.closed, await server.closed)
+    (_, _) = (try await client.closed, try await server.closed)
     return Conversation(client: client.id, server: server.id, port: listener.localAddresses[0].port ?? 0)
   }
 }
@@ -60,7 +60,7 @@ func encrypt(observedBy observer: any ReactorObserver, trusting isTrusted: Bool 
       let client = try await TLSConnection.connect(
         to: .address(listener.localAddresses[0]), context: clientContext, reactor: reactor)
       await client.close()
-      _ = await client.closed
+      _ = try await client.closed
     } catch  where !isTrusted {
       // What the observer is to hear of.
     }
@@ -106,7 +106,7 @@ func fail(with error: any Error, observedBy observer: any ReactorObserver) async
     let client = try await TCPConnection.connect(to: .address(listener.localAddresses[0]), reactor: reactor)
     try await client.write([1])
     _ = try? await client.read()
-    _ = await client.closed
+    _ = try await client.closed
     await listener.drain(within: .seconds(10))
     _ = try await serving.value
   }

@@ -53,7 +53,9 @@ import Testing
     let witness = Witness()
     _ = try await talk(observedBy: witness)
     let metrics = TestMetrics()
-    let observer = withMetricsFactory(metrics) { MetricsObserver(prefix: "server", lagThreshold: .milliseconds(7)) }
+    let observer = withMetricsFactory(metrics) {
+      MetricsObserver(prefix: "server", lagThreshold: .milliseconds(7))
+    }
     #expect(observer.lagThreshold == .milliseconds(7))
     observer.datagramsDropped(3, at: try #require(witness.lastConnection))
     observer.lagged(.milliseconds(1500))

