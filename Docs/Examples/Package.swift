@@ -10,11 +10,20 @@ let package = Package(
   name: "Examples",
   dependencies: [
     .package(name: "ActorSockets", path: "../.."),
+    .package(url: "https://github.com/apple/swift-http-types.git", exact: "1.8.0"),
   ],
   targets: [
     .executableTarget(name: "RedisClient", dependencies: [sockets], exclude: ["README.md"]),
+    .executableTarget(
+      name: "FileServer", dependencies: [sockets, .product(name: "HTTPTypes", package: "swift-http-types")],
+      exclude: ["README.md"]),
     .target(name: "ExampleTestSupport", path: "Tests/Support"),
     .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleTestSupport", sockets]),
+    .testTarget(
+      name: "FileServerTests",
+      dependencies: [
+        "FileServer", "ExampleTestSupport", sockets, .product(name: "HTTPTypes", package: "swift-http-types"),
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )
