@@ -17,6 +17,7 @@ let package = Package(
     .executableTarget(
       name: "FileServer", dependencies: [sockets, .product(name: "HTTPTypes", package: "swift-http-types")],
       exclude: ["README.md"]),
+    .executableTarget(name: "DNSForwarder", dependencies: [sockets], exclude: ["README.md"]),
     .target(name: "ExampleTestSupport", path: "Tests/Support"),
     .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleTestSupport", sockets]),
     .testTarget(
@@ -24,6 +25,7 @@ let package = Package(
       dependencies: [
         "FileServer", "ExampleTestSupport", sockets, .product(name: "HTTPTypes", package: "swift-http-types"),
       ]),
+    .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleTestSupport", sockets]),
   ],
   swiftLanguageModes: [.v6]
 )
