@@ -18,6 +18,7 @@ let package = Package(
       name: "FileServer", dependencies: [sockets, .product(name: "HTTPTypes", package: "swift-http-types")],
       exclude: ["README.md"]),
     .executableTarget(name: "DNSForwarder", dependencies: [sockets], exclude: ["README.md"]),
+    .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
     .target(name: "ExampleTestSupport", path: "Tests/Support"),
     .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleTestSupport", sockets]),
     .testTarget(
@@ -25,6 +26,7 @@ let package = Package(
       dependencies: [
         "FileServer", "ExampleTestSupport", sockets, .product(name: "HTTPTypes", package: "swift-http-types"),
       ]),
+    .testTarget(name: "MQTTBrokerTests", dependencies: ["MQTTBroker", "ExampleTestSupport", sockets]),
     .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleTestSupport", sockets]),
   ],
   swiftLanguageModes: [.v6]
