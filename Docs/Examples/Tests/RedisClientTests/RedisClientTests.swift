@@ -116,4 +116,23 @@ import Testing
       await server.stop()
     }
   }
+
+  @Test(.needs(.redisServer), .needs(.redisCLI), .needs(.redisClient))
+  func `The program sends a command, and prints the messages of a channel`() async throws {
+    try await within("the program prints them") {
+      let server = try await RedisServer()
+      let place = "\(server.endpoint)"
+      #expect(try await Program.run(.redisClient, [place, "SET", "name", "Ada"]) == "OK\n")
+      #expect(try await Program.run(.redisClient, [place, "MGET", "name", "nothing"]) == "- Ada\n- (nil)\n")
+      let refused = try Program(.redisClient, [place, "INCR", "name"])
+      #expect(try await refused.exitStatus() == 1)
+      #expect(await refused.errors.whole == "ERR value is not an integer or out of range\n")
+      let subscriber = try Program(.redisClient, [place, "SUBSCRIBE", "news"])
+      try await subscriber.waitForOutput("subscribed to news\n")
+      #expect(try await server.cli("PUBLISH", "news", "hello") == "1\n")
+      try await subscriber.waitForOutput("news: hello\n")
+      await subscriber.stop()
+      await server.stop()
+    }
+  }
 }

@@ -6,6 +6,7 @@ import Foundation
 
 extension Tool {
   static let redisServer = Tool("redis-server")
+  static let redisClient = Tool(example: "RedisClient")
   static let redisCLI = Tool("redis-cli", package: "redis-tools")
 }
 
