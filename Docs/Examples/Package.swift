@@ -19,6 +19,7 @@ let package = Package(
       exclude: ["README.md"]),
     .executableTarget(name: "DNSForwarder", dependencies: [sockets], exclude: ["README.md"]),
     .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
+    .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
     .target(name: "ExampleTestSupport", path: "Tests/Support"),
     .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleTestSupport", sockets]),
     .testTarget(
@@ -27,6 +28,9 @@ let package = Package(
         "FileServer", "ExampleTestSupport", sockets, .product(name: "HTTPTypes", package: "swift-http-types"),
       ]),
     .testTarget(name: "MQTTBrokerTests", dependencies: ["MQTTBroker", "ExampleTestSupport", sockets]),
+    .testTarget(
+      name: "WebSocketChatTests", dependencies: ["WebSocketChat", "ExampleTestSupport", sockets],
+      exclude: ["conversation.py", "listener.py"]),
     .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleTestSupport", sockets]),
   ],
   swiftLanguageModes: [.v6]

@@ -27,6 +27,14 @@ package struct Tool: Sendable {
       ?? URL(fileURLWithPath: "/nonexistent/\(name)")
   }
 
+  /// A program at a certain place, which needs another file.
+  package init(name: String, package: String, path: String, needing file: String) {
+    self.name = name
+    self.package = package
+    let isThere = FileManager.default.fileExists(atPath: file)
+    url = URL(fileURLWithPath: isThere ? path : "/nonexistent/\(name)")
+  }
+
   /// A program of this package, which is built beside the tests.
   package init(example name: String) {
     self.name = name
