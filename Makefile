@@ -17,6 +17,8 @@ TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-l
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql tshark:tshark \
   microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh
 COUNTER_NEEDS := python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
+EXAMPLE_NEEDS := redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \
+  mosquitto_sub:mosquitto-clients /usr/lib/python3/dist-packages/websockets/__init__.py:python3-websockets
 BENCH_NEEDS := python3:python3 strace:strace openssl:openssl go:golang-go
 
 SETUP := Tests/Tools/setup.sh
@@ -78,7 +80,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
-.PHONY: build-setup test-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
+.PHONY: build-setup test-setup example-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
 .PHONY: simulate nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
@@ -127,7 +129,7 @@ release-client: build-setup ## A package that depends on this one, built for rel
 	swift run -c release --package-path Tests/ReleaseClient --scratch-path .build/release-client release-client
 
 # Not with STRICT, which would also concern the packages that are fetched.
-examples: test-setup ## The integrations and examples of Docs/Examples, built and tested
+examples: example-setup ## The integrations and examples of Docs/Examples, built and tested
 	WARNINGS_AS_ERRORS=yes swift build --package-path Docs/Examples --build-tests
 	WARNINGS_AS_ERRORS=yes swift test --package-path Docs/Examples --skip-build --no-parallel --disable-xctest
 
@@ -193,6 +195,9 @@ build-setup:
 
 test-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS)
+
+example-setup:
+	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS) $(EXAMPLE_NEEDS)
 
 bench-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(BENCH_NEEDS)

@@ -47,8 +47,8 @@ let integrations: [Target] = [
     name: "IntegrationTests",
     dependencies: [
       "ActorSocketsObservers", "ActorSocketsLogging", "ActorSocketsMetrics", "ActorSocketsTracing",
-      "ActorSocketsLifecycle",
-      "ActorSocketsConfiguration", "ActorSocketsNIO", "ExampleSupport", sockets, socketsTLS, socketsTesting, logging,
+      "ActorSocketsLifecycle", "ActorSocketsConfiguration", "ActorSocketsNIO", "ExampleSupport", sockets, socketsTLS,
+      socketsTesting, logging,
       metrics,
       tracing, lifecycle, configuration, nio,
       .product(name: "InMemoryLogging", package: "swift-log"),
@@ -60,7 +60,23 @@ let integrations: [Target] = [
 
 // MARK: Examples: whole programs
 
-let examples: [Target] = []
+let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
+
+// Their settings are those of a new package: Swift 6 mode and nothing else.
+let examples: [Target] = [
+  .executableTarget(name: "RedisClient", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "FileServer", dependencies: [sockets, httpTypes], exclude: ["README.md"]),
+  .executableTarget(name: "DNSForwarder", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
+  .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
+  .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
+  .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
+  .testTarget(name: "MQTTBrokerTests", dependencies: ["MQTTBroker", "ExampleSupport", sockets]),
+  .testTarget(
+    name: "WebSocketChatTests", dependencies: ["WebSocketChat", "ExampleSupport", sockets],
+    exclude: ["conversation.py", "listener.py"]),
+]
 
 let package = Package(
   name: "ActorSocketsExamples",
@@ -73,9 +89,11 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", exact: "2.13.0"),
     .package(url: "https://github.com/apple/swift-configuration.git", exact: "1.4.0"),
     .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-http-types.git", exact: "1.8.0"),
   ],
   targets: integrations + examples + [
     // What the tests of integrations and examples share.
-    .target(name: "ExampleSupport", dependencies: [sockets], path: "Tests/ExampleSupport", swiftSettings: strict)
-  ]
+    .target(name: "ExampleSupport", path: "Tests/ExampleSupport")
+  ],
+  swiftLanguageModes: [.v6]
 )

@@ -3,7 +3,7 @@ import Testing
 
 /// The words of the project are plain: no comment, name of a test or page has a phrase that always hides a better one.
 @Suite struct PlainWordsTests {
-  @Test(arguments: SourceFile.sources + SourceFile.tests)
+  @Test(arguments: SourceFile.sources + SourceFile.tests + SourceFile.examples)
   func `Comments and names of tests are in plain words`(file: SourceFile) {
     for paragraph in file.prose { report(paragraph.unwanted, in: file.path) }
   }

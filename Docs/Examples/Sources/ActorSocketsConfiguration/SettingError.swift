@@ -2,7 +2,7 @@
 public struct SettingError: Error, CustomStringConvertible {
   /// The key, as the reader knows it: without the prefix of a scoped reader.
   public let key: String
-  /// What is wrong with the value.
+  /// The reason why the value is refused.
   public let reason: String
 
   /// The key and what is wrong, in one line.

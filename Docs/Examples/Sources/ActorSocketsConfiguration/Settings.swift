@@ -86,7 +86,7 @@ struct Settings {
 extension Settings {
   /// The longest time that is accepted, more than 30 years.
   static let longest = 1e9
-  /// What has to be more than zero is at least a microsecond.
+  /// The shortest time that a setting can have if zero is not allowed: a microsecond.
   static let shortest = 1e-6
 }
 

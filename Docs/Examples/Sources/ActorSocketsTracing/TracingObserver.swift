@@ -80,7 +80,7 @@ public final class TracingObserver: ReactorObserver {
   /// - Returns: The context; `nil` if the connection is not up, or has ended.
   public func context(of id: UInt64) -> ServiceContext? { spans.withLock { $0[id] }?.context }
 
-  /// Returns the span of a connection, which it begins if there is none.
+  /// Returns the span of a connection. Begins one if the connection has no span yet.
   private func span(of connection: ObservedConnection) -> any Span {
     if let span = spans.withLock({ $0[connection.id] }) { return span }
     let span = tracer.startSpan("connection", context: .topLevel, ofKind: .internal)

@@ -1,36 +1,40 @@
-/// What did not happen, or not in time.
-public struct Overdue: Error, CustomStringConvertible {
-  /// What should have happened.
-  public let description: String
+import Foundation
 
-  /// Creates the error.
-  ///
-  /// - Parameter description: A sentence.
-  public init(_ description: String) { self.description = description }
+/// How many times longer than usual everything may take, for slow machines: `ACTORSOCKETS_PATIENCE`.
+package let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
+
+/// A wait that was in vain.
+package struct Overdue: Error, CustomStringConvertible {
+  package let description: String
+
+  package init(description: String) { self.description = description }
 }
 
-/// Runs a body, and fails with a sentence if it has not returned in time.
+/// Runs `body`, and fails with a sentence if it does not return in time. `what` completes the sentence: what should have happened.
 ///
-/// - Parameters:
-///   - what: The end of the sentence: what should have happened.
-///   - seconds: The time.
-///   - body: What should return. It is cancelled when the time is over.
-/// - Returns: Its result.
-/// - Throws: ``Overdue``, or what the body throws.
+/// When the time is over, the body's task is cancelled. A body that does not react would hang forever, so the process then ends with the
+/// same sentence.
 @discardableResult
-public func within<Value: Sendable>(
-  _ what: String, seconds: Int = 60, _ body: @escaping @concurrent @Sendable () async throws -> Value
+package func within<Value: Sendable>(
+  _ what: String, seconds: Int = 60, file: String = #fileID, line: Int = #line,
+  _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
-  try await withThrowingTaskGroup(of: Value?.self) { group in
-    defer { group.cancelAll() }
-    group.addTask { try await body() }
-    group.addTask {
-      try await Task.sleep(for: .seconds(seconds))
-      return nil
-    }
-    guard let value = try await group.next() ?? nil else {
-      throw Overdue("after \(seconds) seconds still not: \(what)")
-    }
-    return value
+  let limit = seconds * patience
+  let sentence = "\(file):\(line): after \(limit) seconds still not: \(what)"
+  let work = Task { try await body() }
+  let watchdog = Task {
+    try await Task.sleep(for: .seconds(limit))
+    work.cancel()
+    try await Task.sleep(for: .seconds(15))
+    FileHandle.standardError.write(Data("\n\(sentence), nor after being cancelled: the process ends here\n".utf8))
+    exit(70)
+  }
+  let start = ContinuousClock.now
+  defer { watchdog.cancel() }
+  do {
+    return try await work.value
+  } catch {
+    if ContinuousClock.now - start >= .seconds(limit) { throw Overdue(description: "\(sentence) (\(error))") }
+    throw error
   }
 }

@@ -62,7 +62,7 @@ func encrypt(observedBy observer: any ReactorObserver, trusting isTrusted: Bool 
       await client.close()
       _ = try await client.closed
     } catch  where !isTrusted {
-      // What the observer is to hear of.
+      // The observer gets this error.
     }
     await listener.drain(within: .seconds(10))
     _ = try await serving.value
@@ -89,7 +89,7 @@ func beRefused(observedBy observer: any ReactorObserver, tries: Int = 1) async t
     } catch let error as SocketError where error.code == .connectionRefused {
       return
     }
-    throw Overdue("connecting to a port that no socket listens on did not fail")
+    throw Overdue(description: "connecting to a port that no socket listens on did not fail")
   }
 }
 

@@ -73,7 +73,7 @@ import Testing
     #expect(handler.entries.last?.message.description == "the reactor was held up for 2.0 seconds")
   }
 
-  @Test func `What the logger does not want is not logged`() async throws {
+  @Test func `Events below the logger's level are not logged`() async throws {
     let (handler, logger) = makeLogger(.info)
     let observer = LoggingObserver(logger, lagThreshold: .seconds(60))
     _ = try await talk(observedBy: observer)

@@ -23,7 +23,7 @@ import Testing
     #expect(try metrics.expectTimer("sockets.reactor.lag").values.isEmpty)
   }
 
-  @Test func `What goes wrong is counted by its cause`() async throws {
+  @Test func `Failures are counted by their cause`() async throws {
     let metrics = TestMetrics()
     let observer = MetricsObserver(factory: metrics, lagThreshold: .seconds(60))
     _ = try await beReset(observedBy: observer)
