@@ -56,7 +56,7 @@ import Testing
     }
   }
 
-  @Test(.needs(.curl)) func `A file that is missing or forbidden, and a request that is not valid, get their status`() async throws {
+  @Test(.needs(.curl)) func `Missing and forbidden files and invalid requests get their status`() async throws {
     try await within("curl has its statuses") {
       let server = try RunningServer()
       let files = FileManager.default
