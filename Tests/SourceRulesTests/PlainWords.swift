@@ -99,7 +99,7 @@ extension SourceFile {
 
   /// The pages in Markdown, without those of builds.
   static let pages: [(path: String, text: String)] = {
-    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Benchmarks/README.md"]
+    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Benchmarks/README.md"]
     return (names + markdown(in: "Docs")).compactMap { path in
       (try? String(contentsOfFile: absolutePath(of: path), encoding: .utf8)).map { (path, $0) }
     }

@@ -1,0 +1,85 @@
+import Foundation
+import Testing
+
+/// The pages lead to what exists. Links to symbols and between articles are checked by DocC.
+@Suite struct PageLinkTests {
+  @Test(arguments: SourceFile.pages.indices)
+  func `Each link leads to a file, and to a heading in it`(index: Int) throws {
+    let (path, text) = SourceFile.pages[index]
+    for problem in PageLinks(path: path, text: text).problems(exists: SourceFile.exists, text: Self.text) {
+      Issue.record(
+        "\(path): \(problem)",
+        sourceLocation: SourceLocation(
+          fileID: "ActorSockets/\(path)", filePath: SourceFile.absolutePath(of: path), line: 1, column: 1))
+    }
+  }
+
+  @Test(
+    arguments: [
+      ("[a](B.md)", 0), ("[a](C.md)", 1), ("[a](../A.md)", 0), ("[a](../D.md#x)", 1), ("[a]: B.md", 0),
+      ("[a]: C.md", 1),
+      ("[a](https://example.com)", 0), ("```\n[a](C.md)\n```", 0), ("# Two `words`, here\n[a](#two-words-here)", 0),
+      ("[a](#two)", 1), ("[a](B.md#one)", 0), ("[a](B.md#two)", 1),
+    ])
+  func `A dead link is found`(text: String, count: Int) {
+    let links = PageLinks(path: "Docs/Page.md", text: text)
+    #expect(links.problems(exists: ["A.md", "Docs/B.md"].contains, text: { _ in "# One" }).count == count)
+  }
+
+  private static func text(of path: String) -> String? {
+    try? String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8)
+  }
+}
+
+/// The links of a page in Markdown to other files of the repository.
+private struct PageLinks {
+  private let folder: String
+  private let path: String
+  private let text: String
+
+  init(path: String, text: String) {
+    self.path = path
+    folder = path.split(separator: "/").dropLast().joined(separator: "/")
+    self.text = text
+  }
+
+  /// Says which links lead nowhere.
+  ///
+  /// - Parameters:
+  ///   - exists: Returns whether the repository has a file or a folder.
+  ///   - contents: Returns the text of a file.
+  /// - Returns: A sentence for each link.
+  func problems(exists: (String) -> Bool, text contents: (String) -> String?) -> [String] {
+    let prose = Self.withoutCode(text)
+    let targets = prose.matches(of: /\]\(([^)\s]+)\)/).map(\.1) + prose.matches(of: /(?m)^\[[^\]]+\]: (\S+)$/).map(\.1)
+    return targets.compactMap { target in
+      if target.contains(":") { return nil }
+      let parts = target.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
+      let file = parts[0].isEmpty ? path : Self.path(String(parts[0]), from: folder)
+      if !exists(file), !parts[0].isEmpty { return "\(target) leads to no file" }
+      guard parts.count == 2, file.hasSuffix(".md") else { return nil }
+      let page = parts[0].isEmpty ? text : contents(file) ?? ""
+      return Self.anchors(of: page).contains(String(parts[1])) ? nil : "\(target) leads to no heading"
+    }
+  }
+
+  private static func withoutCode(_ text: String) -> String {
+    text.replacing(/(?m)^```[\s\S]*?^```/, with: "").replacing(/`[^`\n]*`/, with: "")
+  }
+
+  private static func path(_ target: String, from folder: String) -> String {
+    var parts = folder.split(separator: "/")
+    for part in target.split(separator: "/") {
+      if part == ".." { _ = parts.popLast() } else if part != "." { parts.append(part) }
+    }
+    return parts.joined(separator: "/")
+  }
+
+  /// The names of a page's headings, as sites for Markdown make them.
+  private static func anchors(of text: String) -> [String] {
+    text.replacing(/(?m)^```[\s\S]*?^```/, with: "").matches(of: /(?m)^#+ (.*)$/).map { heading in
+      let letters = heading.1.lowercased().filter { $0.isLetter || $0.isNumber || " -_".contains($0) }
+      return letters.replacing(" ", with: "-")
+    }
+  }
+}
