@@ -68,7 +68,7 @@ import Testing
   }
 
   @Test func `A sleep that is cancelled at its time has one outcome`() async throws {
-    try await within("every sleep has ended") {
+    try await within("every sleep has ended", seconds: 600) {
       let time = ManualTime()
       for _ in 0..<(wantedRounds ?? 200) {
         let sleeping = Task { try await time.clock.sleep(for: .seconds(1)) }
