@@ -26,10 +26,7 @@ import Testing
     let page = try #require(DocumentationPage(ofRepository: path))
     #expect(page.quotations.count > 10)
     for violation in page.unknownNames(Self.names, allowed: allowed, exists: SourceFile.exists) {
-      Issue.record(
-        "\(path):\(violation.line): \(violation.message)",
-        sourceLocation: SourceLocation(
-          fileID: path, filePath: SourceFile.absolutePath(of: path), line: violation.line, column: 1))
+      violation.record(in: path)
     }
   }
 

@@ -23,12 +23,13 @@ import Testing
   ]
 
   @Test func `Every symbol of CocoaAsyncSocket has its row`() throws {
-    let list = SymbolList(try text(of: "Tests/SourceRulesTests/CocoaAsyncSocketSymbols.txt"))
+    let list = SymbolList(try #require(SourceFile.text(of: "Tests/SourceRulesTests/CocoaAsyncSocketSymbols.txt")))
     #expect(list.classNames == ["GCDAsyncSocket", "GCDAsyncUdpSocket"])
     #expect(list.symbols.count > 200)
     let path = Self.path(of: "CocoaAsyncSocket")
-    for violation in MigrationPage(try text(of: path), classNames: list.classNames).violations(list) {
-      record(violation, in: path)
+    let page = MigrationPage(try #require(SourceFile.text(of: path)), classNames: list.classNames)
+    for violation in page.violations(list) {
+      violation.record(in: path)
     }
   }
 
@@ -36,25 +37,15 @@ import Testing
   func `A page about migration names only what exists`(index: Int) throws {
     let (name, allowed) = Self.pages[index]
     let path = Self.path(of: name)
-    let page = DocumentationPage(path: path, text: MigrationPage.withoutForeignNames(try text(of: path)))
+    let text = MigrationPage.withoutForeignNames(try #require(SourceFile.text(of: path)))
+    let page = DocumentationPage(path: path, text: text)
     #expect(page.quotations.count > 5)
     for violation in page.unknownNames(Self.names, allowed: allowed, exists: SourceFile.exists) {
-      record(violation, in: path)
+      violation.record(in: path)
     }
   }
 
   private static func path(of name: String) -> String { "Docs/ActorSockets.docc/MigratingFrom\(name).md" }
-
-  private func text(of path: String) throws -> String {
-    try String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8)
-  }
-
-  private func record(_ violation: SourceRule.Violation, in path: String) {
-    Issue.record(
-      "\(path):\(violation.line): \(violation.message)",
-      sourceLocation: SourceLocation(
-        fileID: path, filePath: SourceFile.absolutePath(of: path), line: violation.line, column: 1))
-  }
 }
 
 /// The check of the rows finds what it is there to find.

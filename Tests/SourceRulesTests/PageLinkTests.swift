@@ -1,4 +1,3 @@
-import Foundation
 import Testing
 
 /// The pages lead to what exists. Links to symbols and between articles are checked by DocC.
@@ -6,11 +5,8 @@ import Testing
   @Test(arguments: SourceFile.pages.indices)
   func `Each link leads to a file, and to a heading in it`(index: Int) throws {
     let (path, text) = SourceFile.pages[index]
-    for problem in PageLinks(path: path, text: text).problems(exists: SourceFile.exists, text: Self.text) {
-      Issue.record(
-        "\(path): \(problem)",
-        sourceLocation: SourceLocation(
-          fileID: "ActorSockets/\(path)", filePath: SourceFile.absolutePath(of: path), line: 1, column: 1))
+    for problem in PageLinks(path: path, text: text).problems(exists: SourceFile.exists, text: SourceFile.text) {
+      SourceRule.Violation(line: 1, message: problem).record(in: path)
     }
   }
 
@@ -24,10 +20,6 @@ import Testing
   func `A dead link is found`(text: String, count: Int) {
     let links = PageLinks(path: "Docs/Page.md", text: text)
     #expect(links.problems(exists: ["A.md", "Docs/B.md"].contains, text: { _ in "# One" }).count == count)
-  }
-
-  private static func text(of path: String) -> String? {
-    try? String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8)
   }
 }
 
@@ -50,7 +42,7 @@ private struct PageLinks {
   ///   - contents: Returns the text of a file.
   /// - Returns: A sentence for each link.
   func problems(exists: (String) -> Bool, text contents: (String) -> String?) -> [String] {
-    let prose = Self.withoutCode(text)
+    let prose = Self.withoutBlocks(text).replacing(/`[^`\n]*`/, with: "")
     let targets = prose.matches(of: /\]\(([^)\s]+)\)/).map(\.1) + prose.matches(of: /(?m)^\[[^\]]+\]: (\S+)$/).map(\.1)
     return targets.compactMap { target in
       if target.contains(":") { return nil }
@@ -63,8 +55,8 @@ private struct PageLinks {
     }
   }
 
-  private static func withoutCode(_ text: String) -> String {
-    text.replacing(/(?m)^```[\s\S]*?^```/, with: "").replacing(/`[^`\n]*`/, with: "")
+  private static func withoutBlocks(_ text: String) -> String {
+    text.replacing(/(?m)^```[\s\S]*?^```/, with: "")
   }
 
   private static func path(_ target: String, from folder: String) -> String {
@@ -77,7 +69,7 @@ private struct PageLinks {
 
   /// The names of a page's headings, as sites for Markdown make them.
   private static func anchors(of text: String) -> [String] {
-    text.replacing(/(?m)^```[\s\S]*?^```/, with: "").matches(of: /(?m)^#+ (.*)$/).map { heading in
+    withoutBlocks(text).matches(of: /(?m)^#+ (.*)$/).map { heading in
       let letters = heading.1.lowercased().filter { $0.isLetter || $0.isNumber || " -_".contains($0) }
       return letters.replacing(" ", with: "-")
     }

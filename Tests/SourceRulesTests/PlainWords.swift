@@ -8,12 +8,16 @@ import Foundation
 
 /// A phrase that is not used, and what to write instead.
 struct UnwantedPhrase: Sendable {
+  /// `nil` if the pattern is not a regular expression.
+  let expression: NSRegularExpression?
   let pattern: String
   let advice: String
 
   private init(_ pattern: String, _ advice: String) {
     self.pattern = pattern
     self.advice = advice
+    let spaces = pattern.replacing(" (?", with: "\\s(?").replacing(" ", with: "\\s+")
+    expression = try? NSRegularExpression(pattern: spaces, options: .caseInsensitive)
   }
 
   /// A space stands for any space, including the end of a line. Upper and lower case are the same, except within `(?-i:…)`.
@@ -51,8 +55,7 @@ extension Paragraph {
   /// The phrases of this paragraph that are not used, each with its line.
   var unwanted: [SourceRule.Violation] {
     UnwantedPhrase.all.flatMap { phrase -> [SourceRule.Violation] in
-      let pattern = phrase.pattern.replacing(" (?", with: "\\s(?").replacing(" ", with: "\\s+")
-      guard let expression = try? NSRegularExpression(pattern: pattern, options: .caseInsensitive) else {
+      guard let expression = phrase.expression else {
         return [SourceRule.Violation(line: line, message: "\(phrase.pattern) is no regular expression")]
       }
       return expression.matches(in: text, range: NSRange(text.startIndex..., in: text)).map { match in
@@ -95,20 +98,6 @@ extension SourceFile {
       return Paragraph(line: index + 1, text: String(name))
     }
     return Paragraph.all(in: comments) + names
-  }
-
-  /// The pages in Markdown, without those of builds.
-  static let pages: [(path: String, text: String)] = {
-    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Benchmarks/README.md"]
-    return (names + markdown(in: "Docs")).compactMap { path in
-      (try? String(contentsOfFile: absolutePath(of: path), encoding: .utf8)).map { (path, $0) }
-    }
-  }()
-
-  private static func markdown(in folder: String) -> [String] {
-    let paths = FileManager.default.enumerator(atPath: absolutePath(of: folder))?.compactMap { $0 as? String } ?? []
-    return paths.filter { $0.hasSuffix(".md") && !$0.contains(".build/") && !$0.hasPrefix("Site/") }.sorted()
-      .map { "\(folder)/\($0)" }
   }
 }
 

@@ -1,17 +1,16 @@
-import Foundation
 import Testing
 
 /// The words of the project are plain: no comment, name of a test or page has a phrase that always hides a better one.
 @Suite struct PlainWordsTests {
   @Test(arguments: SourceFile.sources + SourceFile.tests + SourceFile.examples)
   func `Comments and names of tests are in plain words`(file: SourceFile) {
-    for paragraph in file.prose { report(paragraph.unwanted, in: file.path) }
+    for violation in file.prose.flatMap(\.unwanted) { violation.record(in: file.path) }
   }
 
   @Test(arguments: SourceFile.pages.indices)
   func `Pages are in plain words`(index: Int) {
     let (path, text) = SourceFile.pages[index]
-    for paragraph in DocumentationPage.prose(of: text) { report(paragraph.unwanted, in: path) }
+    for violation in DocumentationPage.prose(of: text).flatMap(\.unwanted) { violation.record(in: path) }
   }
 
   @Test func `There are pages to check`() {
@@ -46,14 +45,5 @@ import Testing
     #expect(file.prose.flatMap(\.unwanted).map(\.line) == [3, 5])
     let page = "# A page\n\nOne.\n\n```\nnobody\n```\n- Two\n  goes\n  away.\n"
     #expect(DocumentationPage.prose(of: page).flatMap(\.unwanted).map(\.line) == [9])
-  }
-
-  private func report(_ violations: [SourceRule.Violation], in path: String) {
-    for violation in violations {
-      Issue.record(
-        "\(path):\(violation.line): \(violation.message)",
-        sourceLocation: SourceLocation(
-          fileID: "ActorSockets/\(path)", filePath: SourceFile.absolutePath(of: path), line: violation.line, column: 1))
-    }
   }
 }

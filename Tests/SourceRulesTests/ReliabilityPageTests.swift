@@ -3,17 +3,13 @@ import Testing
 
 /// The page about reliability names tests that exist.
 @Suite struct ReliabilityPageTests {
-  private static func contents(_ path: String) -> String? {
-    try? String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8)
-  }
-
   @Test func `Each fault on the page has its tests, or the words not shown`() throws {
-    let text = try #require(Self.contents("Docs/Reliability.md"))
+    let text = try #require(SourceFile.text(of: "Docs/Reliability.md"))
     let page = ReliabilityPage(path: "Docs/Reliability.md", text: text)
     let numbers = (1...57).map { "\($0)" } + (1...18).map { "O\($0)" }
     #expect(page.rows.map(\.number) == numbers)
     #expect(page.rows.flatMap(\.testNames).count > 150)
-    for problem in page.problems(contents: Self.contents) { Issue.record("\(page.path): \(problem)") }
+    for problem in page.problems(contents: SourceFile.text) { Issue.record("\(page.path): \(problem)") }
   }
 
   private static let good = """

@@ -134,10 +134,38 @@ extension SourceFile {
   }
 }
 
+extension SourceFile {
+  /// The text of a file; `nil` if the repository does not have it.
+  static func text(of path: String) -> String? { try? String(contentsOfFile: absolutePath(of: path), encoding: .utf8) }
+
+  /// The pages in Markdown, without those of builds.
+  static let pages: [(path: String, text: String)] = {
+    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Benchmarks/README.md"]
+    return (names + markdown(in: "Docs")).compactMap { path in text(of: path).map { (path, $0) } }
+  }()
+
+  private static func markdown(in folder: String) -> [String] {
+    let paths = FileManager.default.enumerator(atPath: absolutePath(of: folder))?.compactMap { $0 as? String } ?? []
+    return paths.filter { $0.hasSuffix(".md") && !$0.contains(".build/") && !$0.hasPrefix("Site/") }.sorted()
+      .map { "\(folder)/\($0)" }
+  }
+}
+
+extension SourceRule.Violation {
+  /// Records it as an issue at its line of a file.
+  func record(in path: String) {
+    // A file's identifier must have a slash, which the path of a file in the root does not have.
+    Issue.record(
+      "\(path):\(line): \(message)",
+      sourceLocation: SourceLocation(
+        fileID: "ActorSockets/\(path)", filePath: SourceFile.absolutePath(of: path), line: line, column: 1))
+  }
+}
+
 extension DocumentationPage {
   /// A page of this repository; `nil` if there is no such file.
   init?(ofRepository path: String) {
-    guard let text = try? String(contentsOfFile: SourceFile.absolutePath(of: path), encoding: .utf8) else { return nil }
+    guard let text = SourceFile.text(of: path) else { return nil }
     self.init(path: path, text: text)
   }
 }

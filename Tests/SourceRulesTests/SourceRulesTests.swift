@@ -102,12 +102,7 @@ import Testing
   private static let waiting = ["sleep(", "usleep(", "nanosleep(", "letTimePass(", "poll(nil", "select("]
 
   private func check(_ file: SourceFile, _ rule: SourceRule) {
-    for violation in rule.violations(file) {
-      Issue.record(
-        "\(file.path):\(violation.line): \(violation.message)",
-        sourceLocation: SourceLocation(
-          fileID: file.path, filePath: file.absolutePath, line: violation.line, column: 1))
-    }
+    for violation in rule.violations(file) { violation.record(in: file.path) }
   }
 }
 

@@ -9,12 +9,9 @@ import Testing
     let codes = ErrorCodes.all(in: SourceFile.libraries)
     #expect(codes.map(\.type).sorted() == ["SimulationError", "SocketError", "TLSError"])
     for type in codes { #expect(type.names.count >= 8, "only \(type.names) were found in \(type.type)") }
-    let text = try String(contentsOfFile: SourceFile.absolutePath(of: Self.page), encoding: .utf8)
+    let text = try #require(SourceFile.text(of: Self.page))
     for violation in TroubleshootingPage(text: text).violations(codes) {
-      Issue.record(
-        "\(Self.page):\(violation.line): \(violation.message)",
-        sourceLocation: SourceLocation(
-          fileID: Self.page, filePath: SourceFile.absolutePath(of: Self.page), line: violation.line, column: 1))
+      violation.record(in: Self.page)
     }
   }
 

@@ -6,19 +6,6 @@ import Testing
 
 /// The examples about TLS do what the article says.
 struct EncryptionTests {
-  /// Serves on a free port while `body` runs.
-  private func serving(
-    _ serve: @escaping @Sendable (TCPListener) async throws -> Void, _ body: (Endpoint) async throws -> Void
-  ) async throws {
-    try await within("server and clients are done") {
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
-      let server = Task { try await serve(listener) }
-      try await body(.address(listener.localAddresses[0]))
-      server.cancel()
-      try await server.value
-    }
-  }
-
   private func client(trusting identity: TLSIdentity) throws -> TLSContext {
     try TLSContext(TLSConfiguration(trustRoots: [.certificates([identity.certificate])]))
   }
