@@ -16,6 +16,7 @@ TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-l
   strace:strace python3:python3 dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql tshark:tshark \
   microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh
+DOCS_NEEDS := python3:python3
 COUNTER_NEEDS := python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
 EXAMPLE_NEEDS := redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \
   mosquitto_sub:mosquitto-clients /usr/lib/python3/dist-packages/websockets/__init__.py:python3-websockets
@@ -80,7 +81,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
-.PHONY: build-setup test-setup example-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
+.PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
 .PHONY: simulate nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
@@ -108,7 +109,7 @@ nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly
 lint: ## The format of every Swift file
 	swift format lint --strict --recursive --parallel $(SWIFT_FILES)
 
-docs: build-setup ## The documentation, as a site in Docs/Site
+docs: docs-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
 
 # Two targets at a time: the tests of one mostly wait, and meanwhile the other is built.
@@ -188,10 +189,13 @@ counters: counter-setup ## System calls, allocations and instructions of an echo
 	python3 Benchmarks/counters.py --check
 
 setup: ## Installs what all of these need
-	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS) $(COUNTER_NEEDS)
+	@$(SETUP) $(BUILD_NEEDS) $(DOCS_NEEDS) $(TEST_NEEDS) $(COUNTER_NEEDS)
 
 build-setup:
 	@$(SETUP) $(BUILD_NEEDS)
+
+docs-setup:
+	@$(SETUP) $(BUILD_NEEDS) $(DOCS_NEEDS)
 
 test-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS)

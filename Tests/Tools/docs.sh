@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the documentation of the modules ActorSockets, ActorSocketsTLS, ActorSocketsTesting and ActorSocketsTestTraits. A broken
-# link is an error.
+# link is an error, and so is a symbol without a description, or without a topic on a long page.
 #
 #   docs.sh OUTPUT-FOLDER
 #
@@ -16,10 +16,13 @@ symbols=$products/docs-symbols
 rm -rf "$symbols"
 mkdir -p "$symbols"
 
+# Members that a type inherits from a protocol, such as the methods of ByteStream and of AsyncSequence, are documented once: where
+# they are declared.
+#
 # extract MODULE RE-EXPORTED-MODULES
 extract() {
   swift symbolgraph-extract -module-name "$1" -target "$(basename "$(dirname "$products")")" \
-    -I "$products/Modules" -I Sources/CLinux/include -I Sources/CVirtualTime/include -I Sources/COpenSSL -minimum-access-level public \
+    -I "$products/Modules" -I Sources/CLinux/include -I Sources/CVirtualTime/include -I Sources/COpenSSL -minimum-access-level public -skip-synthesized-members \
     -experimental-allowed-reexported-modules="$2" -output-dir "$symbols"
 }
 
@@ -42,5 +45,6 @@ command -v docc >/dev/null || docc=$(dirname "$(realpath "$(command -v swift)")"
 "$docc" convert Docs/ActorSockets.docc --additional-symbol-graph-dir "$symbols" \
   --fallback-display-name ActorSockets --fallback-bundle-identifier ActorSockets --fallback-default-module-kind Module \
   --warnings-as-errors --transform-for-static-hosting --output-path "$output"
+Tests/Tools/reference.py "$output"
 echo "the documentation is at ${output#"$PWD"/}/documentation/actorsockets; to read it:"
 echo "  python3 -m http.server --directory ${output#"$PWD"/} 8000"

@@ -9,9 +9,24 @@ internal import SocketSystem
 ///
 /// The seed of the simulation or of the reactor decides which calls are hit.
 public struct CallFault: Hashable, Sendable {
-  /// The system calls that can fail. Each has the name of its man page.
+  /// The system calls that can fail.
   public enum Call: Hashable, Sendable {
-    case socket, bind, listen, connect, accept, receive, send, shutdown
+    /// Creating a socket: socket(2).
+    case socket
+    /// Giving a socket its address: bind(2).
+    case bind
+    /// Starting to listen: listen(2).
+    case listen
+    /// Connecting: connect(2).
+    case connect
+    /// Accepting a connection: accept4(2).
+    case accept
+    /// Receiving bytes or datagrams: recv(2), recvmsg(2), recvmmsg(2).
+    case receive
+    /// Sending bytes, files or datagrams: send(2), sendmsg(2), sendmmsg(2), sendfile(2).
+    case send
+    /// Ending one direction of a connection: shutdown(2).
+    case shutdown
   }
 
   /// The error numbers of errno(3) that calls can fail with.
