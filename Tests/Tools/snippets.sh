@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Follows the README as a new user would: a package with its manifest beside a copy of this repository, its server, its client, and the
-# first test of the article about testing. Builds them, runs the test, and lets the client talk to the server.
+# first test of the article about testing. Builds them, runs the test, and lets the client talk to the server. Then it follows the article
+# about the first server.
 #
 # The other code of the pages is quoted from Tests/SockcatTests/Examples, which QuotationTests checks.
 set -euo pipefail
@@ -67,3 +68,7 @@ if [ "$answer" != "you said: hello" ]; then
   exit 1
 fi
 echo "snippets.sh: the README's client got its answer from the README's server, and the first test passes"
+
+mkdir "$folder/first"
+ln -s "$root" "$folder/first/ActorSockets"
+Tests/Tools/follow.py "$articles/FirstServer.md" "$folder/first"

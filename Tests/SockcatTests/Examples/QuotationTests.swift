@@ -4,7 +4,7 @@ import Testing
 /// The code in the README and in the articles is compiled and tested: it is quoted from the files here.
 ///
 /// A block is quoted if its lines are lines of a file, in the same order and with the same indentation after the first one. The imports at
-/// its beginning are those of the file. Manifests are not quoted: `snippets.sh` builds them. Programs of other libraries do not compile
+/// its beginning are those of the file, apart from those of a program that the page itself shows (`@testable`). Manifests are not quoted: `snippets.sh` builds them. Programs of other libraries do not compile
 /// here.
 struct QuotationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
@@ -62,8 +62,8 @@ struct QuotationTests {
   }
 
   private static func quotes(_ file: [String], _ block: [String]) -> Bool {
-    let imports = block.prefix { $0.hasPrefix("import ") || $0.isEmpty }
-    guard imports.allSatisfy({ $0.isEmpty || file.contains($0) }) else { return false }
+    let imports = block.prefix { $0.hasPrefix("import ") || $0.hasPrefix("@testable import ") || $0.isEmpty }
+    guard imports.allSatisfy({ !$0.hasPrefix("import ") || file.contains($0) }) else { return false }
     let code = block.dropFirst(imports.count)
     guard let first = code.first else { return false }
     return file.indices.contains { start in
