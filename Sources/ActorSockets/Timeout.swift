@@ -102,8 +102,7 @@ public struct Timeout: Sendable {
     .after(.milliseconds(Int64(clamping: milliseconds)))
   }
 
-  /// A timeout that waits until the earlier operations of the queue are done, and then succeeds only if the
-  /// operation can finish without waiting.
+  /// A timeout that expires as soon as the operation would have to wait. It starts when the earlier operations of the queue are done.
   public static var zero: Timeout { .after(.zero) }
 }
 

@@ -1,6 +1,6 @@
 /// The settings of a ``TLSContext``. The defaults are safe: TLS 1.2 or later, certificates fully verified.
 ///
-/// Setting a property checks nothing: ``TLSContext/init(_:)`` checks the configuration.
+/// ``TLSContext/init(_:)`` checks the configuration; setting a property does not.
 public struct TLSConfiguration: Sendable {
   /// The oldest version of TLS to negotiate.
   public var minimumVersion = TLSVersion.v12
@@ -80,8 +80,8 @@ public struct TLSConfiguration: Sendable {
   /// How long a handshake may take, including the time that a closure of ``TLSVerification/custom(_:)`` takes; more
   /// than zero.
   public var handshakeTimeout: Duration = .seconds(10)
-  /// The most key updates, tickets and requests for another handshake that a peer may send after the handshake, as long as
-  /// no data moves in either direction; at least 8.
+  /// How many messages without data a peer may send in a row after the handshake: key updates, tickets and requests for another
+  /// handshake; at least 8. The count begins again when data moves in either direction.
   public var keyUpdateLimit = 64
   /// Whether a peer may end the connection without close_notify. An attacker can then cut off the end of what the peer
   /// sends.

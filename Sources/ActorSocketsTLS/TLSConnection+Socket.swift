@@ -17,9 +17,11 @@ extension TLSConnection {
   /// - Parameters:
   ///   - option: The option.
   ///   - value: Its new value.
-  /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
-  ///   `.closed` if that connection has no socket yet, or no longer; `.invalidArgument` for a value out of the option's
-  ///   range; otherwise the kernel's error.
+  /// - Throws: ``SocketError``:
+  ///   - `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory
+  ///   - `.closed` if that connection has no socket yet, or no longer
+  ///   - `.invalidArgument` for a value out of the option's range
+  ///   - the kernel's error
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
     try borrowSocket("set \(option.name)", claimPlaceNow()).set(option, to: value)
   }
@@ -28,8 +30,10 @@ extension TLSConnection {
   ///
   /// - Parameter option: The option.
   /// - Returns: Its value.
-  /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
-  ///   `.closed` if that connection has no socket yet, or no longer; otherwise the kernel's error.
+  /// - Throws: ``SocketError``:
+  ///   - `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory
+  ///   - `.closed` if that connection has no socket yet, or no longer
+  ///   - the kernel's error
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try borrowSocket("get \(option.name)", claimPlaceNow()).get(option)
   }
@@ -41,8 +45,9 @@ extension TLSConnection {
   ///
   /// - Parameter body: Gets the descriptor's number, which is valid until the closure returns.
   /// - Returns: The result of the closure.
-  /// - Throws: ``SocketError``: `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory;
-  ///   `.closed` if that connection has no socket yet, or no longer; otherwise the error of the closure.
+  /// - Throws: The error of the closure, or ``SocketError``:
+  ///   - `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory
+  ///   - `.closed` if that connection has no socket yet, or no longer
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     try body(borrowSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
   }

@@ -19,8 +19,8 @@ internal import Synchronization
 ///
 /// *The end*: ``ByteStream/finishWriting()`` sends close_notify and leaves the stream beneath open, so the peer can
 /// continue to send. Peers that speak TLS 1.2 may regard close_notify as the end of both directions and stop sending:
-/// RFC 5246, section 7.2.1. If the stream beneath ends without the peer's close_notify, an attacker may have cut off
-/// the rest: reads get the bytes that arrived before, then the error `.truncated`; see
+/// RFC 5246, section 7.2.1. If the stream beneath ends without the peer's close_notify, reads get the bytes that
+/// arrived before, and then throw `.truncated`: an attacker may have cut off the rest. See
 /// ``TLSConfiguration/allowsTruncation``. ``ByteStream/close()`` sends what was written, then close_notify, and closes
 /// the stream beneath without waiting for the peer's close_notify.
 public actor TLSConnection: ByteStream {

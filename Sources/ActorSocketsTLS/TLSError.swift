@@ -73,8 +73,8 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
   /// The error that a closure of the program threw, with ``Code/rejected``; otherwise `nil`.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
-  /// Whether the error is one that peers cause: with their certificates, with what they send, or because they are gone or
-  /// too slow. Otherwise the cause is in the configuration or on this machine.
+  /// Whether the peer caused the error: its certificates or its messages were refused, it refused this side, it ended the connection, or it
+  /// was too slow. Otherwise the cause is in the configuration or on this machine.
   public var isCausedByPeer: Bool {
     switch code {
     case .revocationUnknown, .revocationListExpired, .noIdentity, .keyMismatch, .badFile, .wrongPassphrase,

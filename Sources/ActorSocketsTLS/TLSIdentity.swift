@@ -5,9 +5,12 @@ internal import SocketSystem
 /// An identity is read once and does not change, except for the response that ``replaceStaple(_:)`` replaces. To use
 /// new certificates, make another one and pass it to ``TLSContext/replaceIdentities(identity:identities:)``.
 ///
-/// The initialisers throw a ``TLSError`` that names the file: `.badFile` if the file cannot be read or contains
-/// something else, `.keyMismatch` if the key does not belong to the certificate, `.wrongPassphrase`, or
-/// `.weakCertificate` if a key or a signature is below OpenSSL's security level 2.
+/// The initialisers throw a ``TLSError`` that names the file:
+///
+/// - `.badFile` if the file cannot be read or contains something else
+/// - `.keyMismatch` if the key does not belong to the certificate
+/// - `.wrongPassphrase`
+/// - `.weakCertificate` if a key or a signature is below OpenSSL's security level 2
 public struct TLSIdentity: Sendable {
   /// The certificates, beginning with this side's own.
   public let certificates: [TLSCertificate]

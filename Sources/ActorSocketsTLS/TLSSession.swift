@@ -11,8 +11,8 @@ public struct TLSSession: Sendable {
   public let group: String?
   /// The application protocol (ALPN, RFC 7301); `nil` if no protocol was chosen.
   public let applicationProtocol: String?
-  /// The server's name: on a client the one that it asked for, on a server the one that the client sent; `nil` if it
-  /// sent none.
+  /// The server's name. On a client, it is the name that the client asked for. On a server, it is the name that the client sent; `nil` if
+  /// the client sent no name.
   ///
   /// A name from a client is unchecked text: escape it before you show it.
   public let serverName: String?
@@ -25,8 +25,8 @@ public struct TLSSession: Sendable {
   /// If the certificate did not pass, the connection is up because of ``TLSVerification/dangerouslyNone`` or because a
   /// closure accepted it.
   public let verdict: TLSVerdict
-  /// A value that only the two ends of this one connection share (`tls-exporter`, RFC 9266): 32 bytes; `nil` if the
-  /// connection uses TLS 1.2 without the extended master secret.
+  /// A value of 32 bytes that only the two ends of this connection share: `tls-exporter`, RFC 9266. `nil` if the connection uses TLS 1.2
+  /// without the extended master secret.
   public let channelBinding: [UInt8]?
 
   /// The peer's own certificate; `nil` if it showed none.

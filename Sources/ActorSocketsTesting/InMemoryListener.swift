@@ -93,7 +93,7 @@ public actor InMemoryListener: StreamListener {
 
   /// Connects to the listener.
   ///
-  /// It returns at once if the backlog has room, before the connection is accepted, as over TCP. It waits while the backlog is full.
+  /// As over TCP, it does not wait until the connection is accepted. It only waits while the backlog is full.
   ///
   /// *Cancellation* takes back a call that waits, and throws `CancellationError`. *Ordering*: connections are accepted in the order in
   /// which the calls were made.

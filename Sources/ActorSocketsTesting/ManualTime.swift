@@ -75,7 +75,7 @@ public final class ManualTime: Sendable {
   /// has nothing left to do.
   ///
   /// - Parameters:
-  ///   - count: The number of deadlines. More than this number may wait.
+  ///   - count: The number of deadlines. The call also returns if more deadlines wait.
   ///   - limit: The longest real time to wait. The default is 10 seconds.
   /// - Throws: ``ManualTimeError`` if fewer deadlines wait after that time; `CancellationError`.
   public func waitForDeadlines(_ count: Int, within limit: Duration = .seconds(10)) async throws {

@@ -3,9 +3,9 @@ internal import Synchronization
 
 /// An isolation domain on a reactor: the serial executor of one actor whose code runs on the reactor's thread.
 ///
-/// Each socket has its own, although all sockets of a reactor share a thread. This preserves the order of calls: a call to
-/// another isolation domain always goes through the reactor's queue, after every call that was made before it, even if the
-/// caller is already on that thread.
+/// Each socket has an executor of its own, although all sockets of a reactor share a thread. So a call to another isolation domain goes
+/// through the reactor's queue, even if the caller is already on that thread. There it waits behind every call that was made before it.
+/// This preserves the order of calls.
 ///
 /// A socket's executor is its `Registration`, so that a connection needs one object less. No other class inherits from this one.
 public class ReactorExecutor: SerialExecutor, @unchecked Sendable {

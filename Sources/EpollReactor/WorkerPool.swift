@@ -26,8 +26,8 @@ internal import Synchronization
 
 /// A task executor that runs jobs on Swift's pool of threads, first in, first out.
 ///
-/// The handlers of a server run here by default. Your own tasks that call many sockets can also prefer it: while many tasks
-/// have work, one change of threads serves several of them.
+/// The handlers of a server run here by default. Your own tasks can also prefer it. That pays if many tasks call sockets: one change of
+/// threads then serves several of them.
 ///
 /// ```swift
 /// Task(executorPreference: WorkerPool.shared) { … }
@@ -36,8 +36,8 @@ internal import Synchronization
 /// The preference also applies to child tasks and to the default actors that the task calls (SE-0417). Each call of such an
 /// actor that is idle, and each return from it, is a job here. A task without a preference would run that job directly.
 ///
-/// The jobs run at high priority, whatever the priority of their tasks, on as many threads as there are processors, at least
-/// two. If jobs block all these threads, the other jobs wait.
+/// The jobs run on as many threads as there are processors, and on two at least. If jobs block all these threads, the other jobs wait. All
+/// jobs run at high priority; the priority of their tasks has no effect.
 public final class WorkerPool: TaskExecutor {
   /// The only worker pool.
   public static let shared = WorkerPool()

@@ -182,9 +182,12 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   /// ``Code/layerFailed``.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
-  /// Whether the error is one that peers cause: the peer reset the connection, ended it within a message, did not answer in time, did
-  /// not read fast enough, sent more than a limit allows, or sent invalid UTF-8, an invalid message or an invalid PROXY header. A
-  /// server need not report such errors, because any peer can cause them at will.
+  /// Whether any peer can cause the error at will. A server need not report such errors. These are the causes:
+  ///
+  /// - The peer reset the connection, or ended it within a message.
+  /// - The peer did not answer in time, or did not read fast enough.
+  /// - The peer sent more than a limit allows.
+  /// - The peer sent invalid UTF-8, an invalid message or an invalid PROXY header.
   public var isCausedByPeer: Bool {
     switch code {
     case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage, .invalidProxyHeader,

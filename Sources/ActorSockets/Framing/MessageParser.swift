@@ -16,9 +16,9 @@
 /// ```
 ///
 /// Each message begins with a copy of the parser as it was when the request was made. The copy keeps its state until the message is
-/// complete. If the read is cancelled or times out before that, the state is discarded, the bytes stay in the stream, and the next read
-/// begins again with the first of them. So a parser never loses bytes. Use a struct: a class would keep its state from one message to
-/// the next. The parser may see the same bytes again in another read, so it must have no side effects.
+/// complete. A read that is cancelled or times out before that discards the copy. Its bytes stay in the stream, and the next read shows
+/// them to a new copy, from the first one on. So a parser never loses bytes, but it may see the same bytes again: it must have no side
+/// effects. Use a struct, because a class would keep its state from one message to the next.
 ///
 /// The parser runs on the reactor's thread. While it runs, the reactor's other connections wait, so it must not block.
 public protocol MessageParser<Message>: Sendable {

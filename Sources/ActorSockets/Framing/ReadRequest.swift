@@ -161,8 +161,9 @@ extension ReadRequest {
 }
 
 extension ReadRequest {
-  /// Requests every line or message already received: at least one, at most 1,024, and no further one after 256 KiB; `nil` if the
-  /// stream ends where one would begin.
+  /// Requests every line or message already received. If the stream ends where one would begin, the result is `nil`.
+  ///
+  /// A batch has at least one element and at most 1,024. It ends with the element that reaches 256 KiB in total.
   ///
   /// For many small messages this is much cheaper than one read for each. If a message would make a read throw, the messages
   /// before it are returned first, and the next read throws. So no message is lost.

@@ -11,9 +11,9 @@ public import SocketSystem
 /// }
 /// ```
 ///
-/// A server that is written for `some StreamListener` listens on a socket in the program, and in memory in its tests, where
-/// `InMemoryListener` of the product `ActorSocketsTesting` takes the place of the socket. All listeners serve alike: with the same
-/// limits, drains, reports, observers and errors.
+/// Write a server for `some StreamListener`. The program passes it a ``TCPListener``, and a test passes it an `InMemoryListener` of the
+/// product `ActorSocketsTesting`, which needs no socket. All listeners serve in the same way: with the same limits, drains, reports,
+/// observers and errors.
 ///
 /// Only this package's types conform to `StreamListener`.
 public protocol StreamListener: ReactorActor {
@@ -85,9 +85,11 @@ extension StreamListener {
   ///   - handlerFailed: Called with each error that a handler throws; `nil` to print those that no peer caused.
   ///   - handler: Serves one connection.
   /// - Returns: The numbers of connections that were accepted and refused, and how the accepted ones ended.
-  /// - Throws: ``SocketError``: `.invalidArgument` if the listener is already being served or a limit is out of range;
-  ///   `.closed` if the listener is closed; `.tooManyOpenFiles` if no descriptor is free to take over signals; otherwise the error
-  ///   that broke the listener, after draining.
+  /// - Throws: ``SocketError``:
+  ///   - `.invalidArgument` if the listener is already being served or a limit is out of range
+  ///   - `.closed` if the listener is closed
+  ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals
+  ///   - the error that broke the listener, after draining
   @discardableResult
   public func serve(
     on place: TCPListener.HandlerExecutor = .pool, limits: TCPListener.ServeLimits = .init(),

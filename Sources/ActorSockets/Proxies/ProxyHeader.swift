@@ -65,8 +65,8 @@ public struct ProxyHeader: Hashable, Sendable {
 
   /// The form of the header.
   public var version: Version
-  /// The address of the client. `nil` if the header contains none: the balancer connects for itself, for example to check whether the
-  /// server is alive (LOCAL in version 2), or it does not know the address (UNKNOWN in version 1).
+  /// The address of the client. `nil` if the header contains no address. Then the balancer connects for itself, for example to check
+  /// whether the server is alive (LOCAL in version 2), or it does not know the address (UNKNOWN in version 1).
   public var source: SocketAddress?
   /// The address that the client connected to. `nil` if the header contains none.
   public var destination: SocketAddress?
@@ -96,9 +96,9 @@ public struct ProxyHeader: Hashable, Sendable {
 
   /// Creates the header for a connection that forwards another one.
   ///
-  /// The source is the peer of the other connection. The destination is the address that the peer connected to: the one in the header that
-  /// came with the connection, if there was one, otherwise the local address. If these are an IP address and a unix socket, the header
-  /// contains no addresses.
+  /// The source is the peer of the other connection. The destination is the address that this peer connected to. If the other connection
+  /// began with a header, that is the destination in it; otherwise it is the local address. If the source is an IP address and the
+  /// destination a unix socket, or the reverse, the header contains no addresses.
   ///
   /// - Parameters:
   ///   - connection: The connection that is forwarded.
@@ -132,9 +132,11 @@ extension ProxyHeader {
   /// Returns the header in the form in which it is sent.
   ///
   /// - Returns: The bytes.
-  /// - Throws: ``SocketError`` `.invalidArgument`: one address is missing, or one is an IP address and the other one a unix socket;
-  ///   version 1 has fields, a checksum or the path of a unix socket; version 2 is longer than 65,551 bytes; a path is longer than 108
-  ///   bytes.
+  /// - Throws: ``SocketError`` `.invalidArgument` in these cases:
+  ///   - One address is missing, or one is an IP address and the other one a unix socket.
+  ///   - A header of version 1 has fields, a checksum or the path of a unix socket.
+  ///   - A header of version 2 is longer than 65,551 bytes.
+  ///   - A path is longer than 108 bytes.
   public func encoded() throws(SocketError) -> [UInt8] {
     switch version {
     case .v1: try encodedAsText()

@@ -13,12 +13,12 @@ public import SocketSystem
 /// *Ordering.* Operations begin in the order in which they are called. Tasks that run concurrently call in no particular order.
 /// ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` queue operations in the order of the calls without waiting. If an
 /// extension adds a method, the first operation of that method has the place of the method's own call. Synchronous members, such as
-/// ``abort()``, take effect at once when code in the stream's isolation calls them: ahead of the calls that wait in the queue.
+/// ``abort()``, can be called in the stream's isolation. There they take effect at once, ahead of the calls that wait in the queue.
 ///
 /// All methods throw ``SocketError``, over TLS also `TLSError`, and `CancellationError` if the task is cancelled.
 ///
-/// Only this package's types conform to `ByteStream`. Write servers, pools and chat rooms for `some ByteStream` or `any ByteStream`:
-/// then they serve plain and encrypted connections alike, and are tested without a network, with an in-memory pair.
+/// Only this package's types conform to `ByteStream`. Write servers, pools and chat rooms for `some ByteStream` or `any ByteStream`. They
+/// then serve plain and encrypted connections, and a test runs them on an in-memory pair, without a network.
 public protocol ByteStream: ReactorActor {
   /// A number that identifies the connection in this process, for logs. Observers get the same number.
   ///

@@ -14,13 +14,13 @@ public enum StreamState: Hashable, Sendable {
 
 /// How a stream ended.
 public struct CloseReport: Sendable {
-  /// Who or what ended it.
+  /// Who or what ended the stream.
   public enum Reason: Sendable {
     /// This side closed or aborted it.
     case local
     /// This side closed it after the peer had finished.
     case remote
-    /// The peer reset it.
+    /// The peer reset the stream.
     case reset
     /// The peer stopped answering, or did not take the last bytes before the close timeout; or an operation timed out and
     /// the configuration says to close the connection in that case.
@@ -32,7 +32,7 @@ public struct CloseReport: Sendable {
     case error(SocketError)
   }
 
-  /// Who or what ended it.
+  /// Who or what ended the stream.
   public let reason: Reason
   /// The bytes that were received from the peer.
   public let bytesReceived: Int

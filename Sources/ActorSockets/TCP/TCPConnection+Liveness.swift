@@ -42,8 +42,8 @@ extension TCPConnection {
     /// times, so that a vanished peer is detected within two minutes.
     public var keepAlive: KeepAlive?
     /// How long sent bytes may stay unacknowledged, or unsent because the peer does not read: TCP_USER_TIMEOUT. With `nil` the
-    /// kernel decides: it ends the connection after about 15 minutes without an acknowledgement, and waits for a peer that does
-    /// not read as long as that peer answers probes.
+    /// kernel decides. It ends the connection after about 15 minutes without an acknowledgement. If the peer does not read but answers
+    /// probes, the kernel waits without a limit.
     ///
     /// Off by default, because it cannot tell a vanished peer from one that reads slowly. If it is set, it replaces
     /// ``KeepAlive/count`` in deciding when unanswered probes end the connection.

@@ -34,9 +34,11 @@ extension TCPListener {
   ///     ``SocketError/isCausedByPeer`` is false are printed. `{ _, _ in }` turns that off.
   ///   - handler: Serves one connection.
   /// - Returns: The numbers of connections that were accepted and refused, and how the accepted ones ended.
-  /// - Throws: ``SocketError``: `.invalidArgument` if the listener is already being served or a limit is out of range;
-  ///   `.closed` if the listener is closed; `.tooManyOpenFiles` if no descriptor is free to take over signals; otherwise the error
-  ///   that broke the listener, after draining.
+  /// - Throws: ``SocketError``:
+  ///   - `.invalidArgument` if the listener is already being served or a limit is out of range
+  ///   - `.closed` if the listener is closed
+  ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals
+  ///   - the error that broke the listener, after draining
   @discardableResult
   public func serve(
     on place: HandlerExecutor = .pool, limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)),

@@ -18,10 +18,10 @@ extension TCPListener {
   public struct ServeLimits: Hashable, Sendable {
     /// The largest number of connections at a time. Further ones wait in the kernel's backlog.
     ///
-    /// The default is 10,000, or fewer if the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)): then it
-    /// is RLIMIT_NOFILE minus 64, or half of RLIMIT_NOFILE if that is more. Half of the other descriptors are for files and sockets that
-    /// the program opens; the other half is the reserve that ``TCPListener/accept(timeout:)`` describes. If you set a larger number,
-    /// connections still do not use up the reserve.
+    /// The default is 10,000. If the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)), it is RLIMIT_NOFILE
+    /// minus 64, or half of RLIMIT_NOFILE if that is more. Of the descriptors that are left, one half is for files and sockets that the
+    /// program opens. The other half is the reserve that ``TCPListener/accept(timeout:)`` describes. Connections do not use up the
+    /// reserve, even if you set a larger number.
     public var connections: Int
     /// The largest number of connections of one peer at a time. Further ones are reset. A peer is an IPv4 address, or the /64
     /// network of an IPv6 address. `nil`, the default, for no limit: many people, or a proxy, may share one address.
@@ -46,11 +46,12 @@ extension TCPListener {
   public struct Drain: Hashable, Sendable {
     /// Which idle reads end during a drain.
     ///
-    /// A read is idle if it may find the end of the stream, and no byte has arrived for it. When a read is idle, the connection's
-    /// reads find the end of the stream, as if the peer had finished: this read returns `nil`, and so do later ones. So a handler that
-    /// serves one message after the other ends its loop, and its connection is closed cleanly at once. A line or message of which a
-    /// byte has arrived is read in full. A connection that was accepted during the drain, or whose TLS handshake was not done when it
-    /// began, is not idle before its first byte.
+    /// A read is idle if it may find the end of the stream, and no byte has arrived for it. An idle read returns `nil`, as if the peer
+    /// had finished. Later reads of the connection return `nil`, too. So a handler that serves one message after the other ends its
+    /// loop, and its connection is closed cleanly at once. A line or message of which a byte has arrived is read in full.
+    ///
+    /// Some connections are not idle before their first byte: those that were accepted during the drain, and those whose TLS handshake
+    /// was not done when the drain began.
     ///
     /// If a request consists of several reads, such as the lines of a header, a pause between two of them counts as idle. Use
     /// ``wait`` then, and check ``TCPConnection/isDraining`` between requests.
@@ -103,9 +104,12 @@ extension TCPListener {
     public var failedByPeer = 0
     /// The accepted connections that were aborted because their handlers had not ended when the drain was over.
     public var aborted = 0
-    /// The connections that were reset at once: their peer had too many, descriptors were short (see ``TCPListener/accept(timeout:)``),
-    /// ``TCPConnection/Configuration/prepare`` refused them, or they did not come from a trusted network
-    /// (``TCPListener/Configuration/proxyProtocol``). They do not count as accepted.
+    /// The connections that were reset at once. They do not count as accepted. A connection is refused in these cases:
+    ///
+    /// - Its peer has too many connections: ``TCPListener/ServeLimits/connectionsPerPeer``.
+    /// - Only the reserved descriptors are free: ``TCPListener/accept(timeout:)``.
+    /// - ``TCPConnection/Configuration/prepare`` threw an error.
+    /// - It does not come from a trusted network: ``TCPListener/Configuration/proxyProtocol``.
     public var refused = 0
 
     /// Creates a report with all counts at 0.

@@ -87,9 +87,10 @@ public actor TCPListener: StreamListener {
   ///   - configuration: The settings.
   ///   - reactor: The reactor that runs the listener and its connections.
   /// - Returns: The listener.
-  /// - Throws: ``SocketError``: `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`, `.hostNotFound` for a name that
-  ///   is not of this machine; for a unix socket `.notASocket` if the path names another kind of file, and `.pathNotFound` if
-  ///   the directory does not exist.
+  /// - Throws: ``SocketError``:
+  ///   - `.addressInUse`, `.permissionDenied`, `.addressNotAvailable`
+  ///   - `.hostNotFound` if the name is not one of this machine's
+  ///   - for a unix socket, `.notASocket` if another kind of file is at the path, and `.pathNotFound` if the directory does not exist
   public static func bind(
     to endpoint: Endpoint, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {

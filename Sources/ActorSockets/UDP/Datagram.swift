@@ -7,7 +7,8 @@ public struct Datagram: Sendable {
   /// The address that it came from, or that it goes to. `nil` for a received datagram whose sender, a unix socket, has no name,
   /// and for a datagram that goes to the connected peer.
   public var remoteAddress: SocketAddress?
-  /// Whether the datagram was longer than the endpoint receives. If so, `bytes` holds only its beginning.
+  /// Whether the datagram was longer than the endpoint's limit (``UDPEndpoint/Configuration/maximumReceiveSizeIPv4``). If so, `bytes` holds
+  /// only its beginning.
   public internal(set) var isTruncated = false
   /// What few datagrams have, kept out of line so that the others stay small.
   private var box: Box?
@@ -138,8 +139,9 @@ public struct Datagram: Sendable {
 
   /// Creates a datagram that replies to this one.
   ///
-  /// The reply goes to the sender of this datagram. It comes from the address that this one was sent to, if that is known
-  /// (``UDPEndpoint/Metadata/localAddress``) and not a multicast group, because the peer expects the reply from that address.
+  /// The reply goes to the sender of this datagram, and comes from the address that this datagram was sent to. The sender expects that.
+  /// The system chooses the reply's source address in two cases: the endpoint does not receive ``UDPEndpoint/Metadata/localAddress``, or
+  /// this datagram was sent to a multicast group.
   ///
   /// - Parameter bytes: The bytes of the reply.
   /// - Returns: The reply.

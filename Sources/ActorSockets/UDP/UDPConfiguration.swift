@@ -26,8 +26,8 @@ extension UDPEndpoint {
     public var maximumReceiveSizeIPv4 = 9216
     /// The largest number of bytes received of an IPv6 datagram, 1 to 65,535. A longer datagram is cut off. 9,216 by default.
     public var maximumReceiveSizeIPv6 = 9216
-    /// The largest number of bytes of a datagram to be sent; a longer one is refused. 65,535 by default, which no datagram over
-    /// IP reaches: the kernel refuses a datagram that is too long for its path.
+    /// The largest number of bytes of a datagram that is sent. A longer one is refused. The default, 65,535, is more than a datagram over
+    /// IP can have. There the kernel's limit applies: it refuses a datagram that is too long for its path.
     public var maximumSendSize = 65_535
     /// The metadata to receive with each datagram. No metadata by default, because each item has a cost.
     public var metadata: Metadata = []

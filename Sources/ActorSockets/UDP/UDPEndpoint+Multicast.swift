@@ -52,9 +52,11 @@ extension UDPEndpoint {
   /// Joins a multicast group. Its datagrams to this endpoint's port arrive from now on: RFC 3678, ip(7), ipv6(7).
   ///
   /// The endpoint must be bound to all addresses or to the group itself. Several programs on a machine can receive the same
-  /// group and port with ``Configuration/reuseAddress``. Groups that only other sockets of the machine have joined are not
-  /// received, because IP_MULTICAST_ALL is off. For an IPv6 group that was joined on one interface, Linux also delivers the
-  /// group's datagrams from another interface if any socket has joined the group there.
+  /// group and port with ``Configuration/reuseAddress``. The endpoint does not receive groups that only other sockets of the machine have
+  /// joined, because IP_MULTICAST_ALL is off.
+  ///
+  /// IPv6 has an exception. If an endpoint joins a group on one interface, and any other socket joins the group on a second interface,
+  /// Linux delivers the datagrams of both interfaces to the endpoint.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///

@@ -13,9 +13,9 @@ extension UDPEndpoint {
   ///
   /// - Parameter timeout: How long to wait; `nil` for no limit.
   /// - Returns: The datagram, which may be empty.
-  /// - Throws: ``SocketError``: `.timedOut`, `.closed`, `.reactorShutDown`; when connected, also an error reported about the
-  ///   peer, for example `.connectionRefused`, after which the endpoint stays usable; `CancellationError` when the task is
-  ///   cancelled.
+  /// - Throws: ``SocketError``: `.timedOut`, `.closed`, `.reactorShutDown`; `CancellationError` when the task is cancelled. If the
+  ///   endpoint has a peer, also an error that was reported about the peer, for example `.connectionRefused`. The endpoint stays usable
+  ///   after such an error.
   public func receive(timeout: Timeout? = nil) async throws -> Datagram {
     let place = if let place = claimPlace() { place } else { await requeue() }
     if let datagram = try takeNow(hearsErrors: true, place) { return datagram }

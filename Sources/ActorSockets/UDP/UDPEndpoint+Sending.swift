@@ -19,9 +19,11 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - bytes: The bytes; an empty array is a valid datagram.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
-  /// - Throws: ``SocketError``: `.notConnected` if there is no peer; `.limitExceeded` if the datagram is too long; an error
-  ///   reported about the peer, for example `.connectionRefused`; `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`;
-  ///   `CancellationError` when the task is cancelled. The endpoint stays usable.
+  /// - Throws: ``SocketError``, after which the endpoint stays usable; `CancellationError` when the task is cancelled.
+  ///   - `.notConnected` if there is no peer
+  ///   - `.limitExceeded` if the datagram is too long
+  ///   - an error that was reported about the peer, for example `.connectionRefused`
+  ///   - `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`
   @inlinable @inline(__always)
   public nonisolated func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
     if try sendWithoutHop(bytes, to: nil, timeout) { return }
@@ -36,10 +38,11 @@ extension UDPEndpoint {
   ///   - bytes: The bytes; an empty array is a valid datagram.
   ///   - address: The destination.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
-  /// - Throws: ``SocketError``: `.invalidArgument` for port 0, and for an address other than the connected peer's;
-  ///   `.limitExceeded` if the datagram is too long; `.familyNotSupported` if the endpoint does not use the address's family;
-  ///   `.scopeMissing`, `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`; `CancellationError` when the task is
-  ///   cancelled. The endpoint stays usable.
+  /// - Throws: ``SocketError``, after which the endpoint stays usable; `CancellationError` when the task is cancelled.
+  ///   - `.invalidArgument` for port 0, and for an address other than the connected peer's
+  ///   - `.limitExceeded` if the datagram is too long
+  ///   - `.familyNotSupported` if the endpoint does not use the address's family
+  ///   - `.scopeMissing`, `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`
   @inlinable @inline(__always)
   public nonisolated func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
     if try sendWithoutHop(bytes, to: address, timeout) { return }

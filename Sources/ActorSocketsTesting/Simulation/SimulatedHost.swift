@@ -91,8 +91,8 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// Stops everything on this host at once. Its tasks never continue, and nothing that they would do at their end happens: no `defer`, no
   /// `catch`. Their memory is not freed. Calls of ``run(_:)`` that wait throw.
   ///
-  /// A task of this host that is in a method of a default actor goes on until it waits, because that actor may have other users. Do not
-  /// call this on the host that runs the simulation's own program.
+  /// There is one exception: a task that is in a method of a default actor at this moment continues until it waits. Tasks of other hosts
+  /// may use the same actor. Do not call this on the host that runs the simulation's own program.
   ///
   /// - Parameter kind: How the host stops.
   public func crash(_ kind: Crash = .power) { thread.crash(number, keepsKernel: kind == .process) }
@@ -124,8 +124,9 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// - Parameters:
   ///   - offset: How far the host's time of day is now ahead of that of the simulation; behind, if it is negative. From then on, a
   ///     drift changes the distance. A time of day before 1970 is shown as the beginning of 1970, and one after 2262 as the end.
-  ///   - drift: How much faster the clocks of the host are, as a fraction from -0.99 to 99: 0.000_1 is 100 millionths too fast, and -0.5 is
-  ///     half as fast. A value outside of this range becomes the nearest one within; NaN counts as zero. It is rounded to billionths.
+  ///   - drift: How much faster the clocks of the host run, as a fraction from -0.99 to 99. With 0.000_1 they gain 100 microseconds in
+  ///     each second. With -0.5 they run at half the speed. A value outside of this range becomes the nearest one within; NaN counts as
+  ///     zero. It is rounded to billionths.
   public func setClock(offset: Duration = .zero, drift: Double = 0) {
     let nanoseconds = offset < .zero ? -(.zero - offset).clampedNanoseconds : offset.clampedNanoseconds
     thread.setClock(of: number, offset: nanoseconds, drift: drift)

@@ -21,8 +21,8 @@ extension Simulation {
   ///
   /// - Parameters:
   ///   - chaos: Which faults happen, and how often; all but crashes by default.
-  ///   - hosts: The hosts that fail, and whose links to each other fail; by default all that exist when a fault begins. The host of the
-  ///     caller and the host `main` neither pause nor crash.
+  ///   - hosts: The hosts that can fail. The links between them can fail, too. By default, these are all hosts that exist when a fault
+  ///     begins. The host of the caller and the host `main` neither pause nor crash, but their links can fail.
   ///   - body: The part of the program.
   /// - Returns: The result of the body.
   /// - Throws: The error of the body.

@@ -18,7 +18,7 @@ extension Simulation {
   ///   - seeds: The seeds, in this order.
   ///   - order: The order of tasks; random by default.
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
-  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC; by default, as for
+  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC. By default, the next midnight (UTC); see
   ///     ``Simulation/init(seed:order:timeLimit:timeOfDay:)``.
   ///   - body: The program. It gets its simulation.
   /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;

@@ -3,8 +3,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension Simulation {
-  /// Checks that the programs have left nothing: no socket that was not closed, no task that waits, no program that runs, no deadline, no
-  /// byte and no packet on its way. Call it at the end of the simulated program, when everything is closed.
+  /// Checks that the programs have left nothing. Call it at the end of the simulated program, when everything is closed.
   ///
   /// ```swift
   /// await connection.close()
@@ -15,9 +14,16 @@ extension Simulation {
   /// It takes time until the end of a connection has travelled to the peer, and the peer has answered. So this waits in virtual time until
   /// nothing is left, and fails if that takes too long. Tasks and sockets that end by themselves until then do not count.
   ///
-  /// These do not count: the program that calls it, an idle ``Reactor``, a connection in TIME_WAIT, what a crash has stopped, and tasks of
-  /// `Task.detached` that wait for something else than time or a socket. A server that a host was given with ``SimulatedHost/start(_:)`` and
-  /// that still runs does count: end it first.
+  /// These count:
+  ///
+  /// - a socket that was not closed, a deadline, and a byte or a packet on its way
+  /// - a task that waits, and a program that runs: end a server that you started with ``SimulatedHost/start(_:)`` first
+  ///
+  /// These do not count:
+  ///
+  /// - the program that calls it, an idle ``Reactor``, and a connection in TIME_WAIT
+  /// - the tasks and sockets that a crash has stopped
+  /// - a task of `Task.detached` that waits for something other than time or a socket
   ///
   /// *Cancellation* ends the wait with `CancellationError`. *Ordering*: the other tasks of the simulation run while it waits.
   ///

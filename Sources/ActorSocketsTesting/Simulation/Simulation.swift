@@ -27,10 +27,15 @@ internal import SocketSystem
 /// `ContinuousClock` and `SuspendingClock` show virtual time. The time of day (`Date`) is virtual, too: it begins at the next midnight, or
 /// where the test says, and moves with virtual time.
 ///
-/// Two runs with the same seed do the same things in the same order, unless the program uses something that is not simulated: threads of
-/// its own, Dispatch, other networks than the simulation's, random numbers of the system (as OpenSSL does), the order of a `Set` or a
-/// `Dictionary`. A simulation does not wait for other threads: if all of its tasks wait for them, it fails with `.deadlock`.
-/// ``ManualTime`` has a thread of its own.
+/// Two runs with the same seed do the same things in the same order. This does not hold if the program uses one of these:
+///
+/// - threads of its own, or Dispatch
+/// - a network that is not the simulation's
+/// - random numbers of the system, which OpenSSL uses
+/// - the order of a `Set` or a `Dictionary`
+///
+/// A simulation does not wait for other threads: if all of its tasks wait for them, it fails with `.deadlock`. ``ManualTime`` has a
+/// thread of its own.
 ///
 /// Jobs of the main actor run on the simulation's thread, while the main thread runs those of other code. Do not let a simulated program
 /// and other tests use the same state of the main actor.
@@ -81,8 +86,8 @@ public final class Simulation: Sendable {
 
   /// Runs a program in this simulation. A simulation runs once.
   ///
-  /// When the body ends, the simulation ends: its sockets are closed and cannot be used any more, and tasks that still wait never
-  /// continue. Their memory is not freed. Let the body wait for the tasks that it starts, or cancel them.
+  /// The simulation ends with its body. Its sockets are then closed. Tasks that still wait never continue, and their memory is not freed.
+  /// So let the body wait for the tasks that it starts, or cancel them.
   ///
   /// *Cancellation* of the caller cancels the body.
   ///
@@ -157,8 +162,8 @@ public final class Simulation: Sendable {
   /// A hash of all events so far. Two runs with the same hash did the same things at the same times. Read it after the run, or from the
   /// simulated program.
   ///
-  /// The same program with the same seed has the same hash again in the same build. In another one, debug or release, it can differ:
-  /// where a task does nothing between two calls of actors, the optimiser can leave out the part of the task that runs between them.
+  /// The same build of a program has the same hash for the same seed. Debug and release builds can have different hashes. The reason is
+  /// the optimiser: if a task does nothing between two calls of actors, a release build may go from one actor to the next directly.
   public var traceHash: UInt64 { thread.trace.hash }
 }
 

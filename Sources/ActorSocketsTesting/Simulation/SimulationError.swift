@@ -25,8 +25,9 @@ public struct SimulationError: Error, CustomStringConvertible {
   public let code: Code
   /// When it happened, since the beginning of the simulation.
   public let time: Duration
-  /// The operations and tasks that waited then: a line for each socket, with the time for which each operation had waited, and a line for
-  /// the tasks of each program. With `.leftovers`, everything that was left. The numbers of connections differ from run to run.
+  /// The operations and tasks that waited at that time. Each socket has a line, which says for how long its operations had waited. The
+  /// tasks of each program have a line, too. With `.leftovers`, the lines list everything that was left. The numbers of connections
+  /// differ from run to run.
   public let waiting: [String]
   private let reason: String
 
