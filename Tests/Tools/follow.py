@@ -10,6 +10,7 @@
 import contextlib
 import os
 import pathlib
+import pty
 import re
 import select
 import signal
@@ -39,26 +40,43 @@ def steps(page):
             yield kind, text
 
 
-def wait_for(lines, shell, printed):
+def line_from(terminal, end, printed):
+    """The next line that the shell prints; None at its end, and after the deadline."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
+            return None
+        try:
+            byte = os.read(terminal, 1)
+        except OSError:  # EIO: no program has the terminal open any more
+            byte = b""
+        if not byte:
+            return None
+        line += byte
+    printed.append(line.decode(errors="replace").replace("\r", ""))
+    return printed[-1]
+
+
+def wait_for(lines, terminal, printed):
     end = time.monotonic() + SECONDS
     for expected in lines:
         while True:
-            if not select.select([shell.stdout], [], [], max(0, end - time.monotonic()))[0]:
-                sys.exit(f"follow.py: after {SECONDS} seconds there is no line with {expected!r} in\n{''.join(printed[-20:])}")
-            line = shell.stdout.readline()
-            if not line:
-                sys.exit(f"follow.py: the shell has ended without a line with {expected!r}:\n{''.join(printed[-20:])}")
-            printed.append(line.decode(errors="replace"))
-            if expected in printed[-1]:
+            line = line_from(terminal, end, printed)
+            if line is None:
+                sys.exit(f"follow.py: there is no line with {expected!r} within {SECONDS} seconds, or before the end:\n{''.join(printed[-20:])}")
+            if expected in line:
                 break
 
 
 def main():
     page, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    # Without a buffer, so that select sees every line that was not read.
-    # A command that fails ends the shell. It has a session of its own, so that the end of this program is also that of the page's programs.
+    # The programs print to a terminal, as a reader's do: otherwise they would keep their lines until they end. A command that fails ends
+    # the shell. The shell has a session of its own, so that the end of this program is also that of the page's programs.
+    terminal, theirs = pty.openpty()
     shell = subprocess.Popen(
-        ["bash", "-e"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0, start_new_session=True)
+        ["bash", "-e"], cwd=folder, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs, bufsize=0, start_new_session=True,
+        env={**os.environ, "TERM": "dumb"})
+    os.close(theirs)
     files = outputs = 0
     printed = []
     try:
@@ -67,7 +85,7 @@ def main():
                 shell.stdin.write(text.encode())
             elif kind == "output":
                 outputs += 1
-                wait_for(text.splitlines(), shell, printed)
+                wait_for(text.splitlines(), terminal, printed)
             else:
                 files += 1
                 (folder / kind).parent.mkdir(parents=True, exist_ok=True)
