@@ -3,7 +3,7 @@ import ActorSockets
 // The server of the article about the first server.
 
 /// The notes that all clients share.
-actor Notes {
+actor Notebook {
   private let limit = 10_000
   private var notes: [String: String] = [:]
 
@@ -24,20 +24,20 @@ actor Notes {
 }
 
 /// Answers one client, line by line, until it ends the connection.
-func answer(_ client: some ByteStream, from notes: Notes) async throws {
+func answer(_ client: some ByteStream, from notebook: Notebook) async throws {
   for try await line in client.lines(maximumLength: 1_024, timeout: .seconds(60)) {
-    try await client.write(utf8: "\(await notes.answer(to: line))\n", timeout: .seconds(10))
+    try await client.write(utf8: "\(await notebook.answer(to: line))\n", timeout: .seconds(10))
   }
 }
 
 func serveNotes() async throws {
-  let notes = Notes()
+  let notebook = Notebook()
   let listener = try TCPListener.bind(to: .port(7777))
   print("listening on", listener.localAddresses)
 
   let limits = TCPListener.ServeLimits(connections: 1_000, connectionsPerPeer: 100)
   let report = try await listener.serve(limits: limits, stopOn: [.terminate, .interrupt]) { connection in
-    try await answer(connection, from: notes)
+    try await answer(connection, from: notebook)
   }
   print("served", report.accepted, "connections")
 }

@@ -6,10 +6,10 @@ import Testing
 /// The tests of the article about the first server.
 @Suite struct FirstServerTests {
   @Test func `A note that one client sets, another client gets`() async throws {
-    let notes = Notes()
+    let notebook = Notebook()
     for (request, reply) in [("set tea at four\n", "ok\n"), ("get tea\n", "at four\n")] {
       let (client, server) = InMemoryConnection.pair()
-      async let conversation: Void = answer(server, from: notes)
+      async let conversation: Void = answer(server, from: notebook)
       try await client.write(utf8: request)
       #expect(try await client.read(until: .lf) == Array(reply.utf8))
       await client.close()
@@ -20,7 +20,7 @@ import Testing
   @Test func `A line that does not end is refused`() async throws {
     let (client, server) = InMemoryConnection.pair()
     try await client.write(Array(repeating: 97, count: 2_000))
-    await #expect(throws: SocketError.self) { try await answer(server, from: Notes()) }
+    await #expect(throws: SocketError.self) { try await answer(server, from: Notebook()) }
   }
 
   /// The article shows the answers.
@@ -45,10 +45,10 @@ import Testing
   }
 
   @Test func `The notes have a limit, and a note that exists can still be changed`() async {
-    let notes = Notes()
-    for number in 1...10_000 { #expect(await notes.answer(to: "set \(number) text") == "ok") }
-    #expect(await notes.answer(to: "set more text") == "there are too many notes")
-    #expect(await notes.answer(to: "set 7 other text") == "ok")
-    #expect(await notes.answer(to: "get 7") == "other text")
+    let notebook = Notebook()
+    for number in 1...10_000 { #expect(await notebook.answer(to: "set \(number) text") == "ok") }
+    #expect(await notebook.answer(to: "set more text") == "there are too many notes")
+    #expect(await notebook.answer(to: "set 7 other text") == "ok")
+    #expect(await notebook.answer(to: "get 7") == "other text")
   }
 }
