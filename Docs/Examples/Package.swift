@@ -70,6 +70,7 @@ let examples: [Target] = [
   .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "SMTPClient", dependencies: [sockets, socketsTLS], exclude: ["README.md"]),
+  .executableTarget(name: "ControlSocket", dependencies: [sockets], exclude: ["README.md"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
@@ -80,6 +81,7 @@ let examples: [Target] = [
   .testTarget(
     name: "SMTPClientTests", dependencies: ["SMTPClient", "ExampleSupport", sockets, socketsTLS],
     exclude: ["server.py"]),
+  .testTarget(name: "ControlSocketTests", dependencies: ["ControlSocket", "ExampleSupport", sockets]),
 ]
 
 let package = Package(
