@@ -19,7 +19,8 @@ TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-l
 DOCS_NEEDS := python3:python3
 COUNTER_NEEDS := python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
 EXAMPLE_NEEDS := redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \
-  mosquitto_sub:mosquitto-clients /usr/lib/python3/dist-packages/websockets/__init__.py:python3-websockets
+  mosquitto_sub:mosquitto-clients /usr/lib/python3/dist-packages/websockets/__init__.py:python3-websockets \
+  /usr/lib/python3/dist-packages/aiosmtpd/smtp.py:python3-aiosmtpd
 BENCH_NEEDS := python3:python3 strace:strace openssl:openssl go:golang-go
 
 SETUP := Tests/Tools/setup.sh

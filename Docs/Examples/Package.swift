@@ -69,6 +69,8 @@ let examples: [Target] = [
   .executableTarget(name: "DNSForwarder", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "SMTPClient", dependencies: [sockets, socketsTLS], exclude: ["README.md"]),
+  .executableTarget(name: "ControlSocket", dependencies: [sockets], exclude: ["README.md"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
@@ -76,6 +78,10 @@ let examples: [Target] = [
   .testTarget(
     name: "WebSocketChatTests", dependencies: ["WebSocketChat", "ExampleSupport", sockets],
     exclude: ["conversation.py", "listener.py"]),
+  .testTarget(
+    name: "SMTPClientTests", dependencies: ["SMTPClient", "ExampleSupport", sockets, socketsTLS],
+    exclude: ["server.py"]),
+  .testTarget(name: "ControlSocketTests", dependencies: ["ControlSocket", "ExampleSupport", sockets]),
 ]
 
 let package = Package(
