@@ -71,6 +71,7 @@ let examples: [Target] = [
   .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "SMTPClient", dependencies: [sockets, socketsTLS], exclude: ["README.md"]),
   .executableTarget(name: "ControlSocket", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "ReverseProxy", dependencies: [socketsTLS], exclude: ["README.md"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
@@ -82,6 +83,8 @@ let examples: [Target] = [
     name: "SMTPClientTests", dependencies: ["SMTPClient", "ExampleSupport", sockets, socketsTLS],
     exclude: ["server.py"]),
   .testTarget(name: "ControlSocketTests", dependencies: ["ControlSocket", "ExampleSupport", sockets]),
+  .testTarget(
+    name: "ReverseProxyTests", dependencies: ["ReverseProxy", "ExampleSupport", socketsTLS], exclude: ["echo.py"]),
 ]
 
 let package = Package(
