@@ -90,9 +90,9 @@ extension TCPListener {
   /// }
   /// ```
   ///
-  /// The handler's calls on its connection change neither thread nor isolation, so this is the fastest place for handlers that are
-  /// short between their calls. A handler that blocks stalls every socket of the reactor. The handler may use the synchronous members
-  /// of its connection, such as ``ByteStream/abort()``, which take effect at once.
+  /// The handler's calls on its connection change neither thread nor isolation, which takes the fewest instructions. It suits handlers
+  /// that are short between their calls: a handler that blocks stalls every socket of the reactor. The handler may use the synchronous
+  /// members of its connection, such as ``ByteStream/abort()``, which take effect at once.
   ///
   /// *Cancellation* and *ordering* are those of ``serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``.
   ///
