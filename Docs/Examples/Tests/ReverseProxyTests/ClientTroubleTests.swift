@@ -27,7 +27,7 @@ import Testing
     ("GET / HTTP/1.1\nHost: one.test\n\n", 400), ("GET / HTTP/1.1\r\nHost: one.test\r\nA: b\nC: d\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: one.test\r\nA: b\rC: d\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: one.test\r\nA: b\r\n c\r\n\r\n", 400),
-    // Two names of the server, or none that can be one.
+    // No name of the server, two names, or a text that cannot be a name.
     ("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/1.1\r\nHost: one.test\r\nHost: one.test\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: one.test/\r\n\r\n", 400), ("GET / HTTP/1.1\r\nHost: a@one.test\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: \"one.test\r\n\r\n", 400), ("GET / HTTP/1.1\r\nHost: one.test:80:80\r\n\r\n", 400),
