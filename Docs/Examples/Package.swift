@@ -69,6 +69,7 @@ let examples: [Target] = [
   .executableTarget(name: "DNSForwarder", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "CodableRPC", dependencies: [sockets], exclude: ["README.md"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
@@ -76,6 +77,9 @@ let examples: [Target] = [
   .testTarget(
     name: "WebSocketChatTests", dependencies: ["WebSocketChat", "ExampleSupport", sockets],
     exclude: ["conversation.py", "listener.py"]),
+  .testTarget(
+    name: "CodableRPCTests", dependencies: ["CodableRPC", "ExampleSupport", sockets],
+    exclude: ["rpc.py", "client.py", "server.py"]),
 ]
 
 let package = Package(

@@ -173,6 +173,12 @@ enum Exceptions {
       path: "Docs/Examples/Tests/ExampleSupport/Program.swift", words: "sleep(", count: 1,
       reason: "a deadline, which no test that passes waits for"),
     Allowance(
+      path: "Docs/Examples/Sources/CodableRPC/RPCClient.swift", words: "sleep(", count: 1,
+      reason: "the deadline of a call"),
+    Allowance(
+      path: "Docs/Examples/Sources/CodableRPC/RPCServer.swift", words: "sleep(", count: 1,
+      reason: "the deadline of a call"),
+    Allowance(
       path: "Tests/SockcatTests/Examples/ConnectionPool.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it connects again; it is tested in virtual time"),
     Allowance(
