@@ -70,6 +70,7 @@ let examples: [Target] = [
   .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "CodableRPC", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "Discovery", dependencies: [sockets], exclude: ["README.md"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
@@ -80,6 +81,8 @@ let examples: [Target] = [
   .testTarget(
     name: "CodableRPCTests", dependencies: ["CodableRPC", "ExampleSupport", sockets],
     exclude: ["rpc.py", "client.py", "server.py"]),
+  .testTarget(
+    name: "DiscoveryTests", dependencies: ["Discovery", "ExampleSupport", sockets], exclude: ["peer.py"]),
 ]
 
 let package = Package(
