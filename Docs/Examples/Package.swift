@@ -23,6 +23,7 @@ let strict = strictWithNIO + [.enableUpcomingFeature("MemberImportVisibility")]
 let sockets: Target.Dependency = .product(name: "ActorSockets", package: "ActorSockets")
 let socketsTLS: Target.Dependency = .product(name: "ActorSocketsTLS", package: "ActorSockets")
 let socketsTesting: Target.Dependency = .product(name: "ActorSocketsTesting", package: "ActorSockets")
+let socketsTestTraits: Target.Dependency = .product(name: "ActorSocketsTestTraits", package: "ActorSockets")
 
 // MARK: Integrations: ActorSockets with other libraries
 
@@ -71,6 +72,7 @@ let examples: [Target] = [
   .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "CodableRPC", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "Discovery", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "ReplicatedRegister", dependencies: [sockets], exclude: ["README.md"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
@@ -83,6 +85,9 @@ let examples: [Target] = [
     exclude: ["rpc.py", "client.py", "server.py"]),
   .testTarget(
     name: "DiscoveryTests", dependencies: ["Discovery", "ExampleSupport", sockets], exclude: ["peer.py"]),
+  .testTarget(
+    name: "ReplicatedRegisterTests",
+    dependencies: ["ReplicatedRegister", "ExampleSupport", sockets, socketsTesting, socketsTestTraits]),
 ]
 
 let package = Package(
