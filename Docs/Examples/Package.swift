@@ -23,6 +23,7 @@ let strict = strictWithNIO + [.enableUpcomingFeature("MemberImportVisibility")]
 let sockets: Target.Dependency = .product(name: "ActorSockets", package: "ActorSockets")
 let socketsTLS: Target.Dependency = .product(name: "ActorSocketsTLS", package: "ActorSockets")
 let socketsTesting: Target.Dependency = .product(name: "ActorSocketsTesting", package: "ActorSockets")
+let socketsTestTraits: Target.Dependency = .product(name: "ActorSocketsTestTraits", package: "ActorSockets")
 
 // MARK: Integrations: ActorSockets with other libraries
 
@@ -72,6 +73,9 @@ let examples: [Target] = [
   .executableTarget(name: "SMTPClient", dependencies: [sockets, socketsTLS], exclude: ["README.md"]),
   .executableTarget(name: "ControlSocket", dependencies: [sockets], exclude: ["README.md"]),
   .executableTarget(name: "ReverseProxy", dependencies: [socketsTLS], exclude: ["README.md"]),
+  .executableTarget(name: "CodableRPC", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "Discovery", dependencies: [sockets], exclude: ["README.md"]),
+  .executableTarget(name: "ReplicatedRegister", dependencies: [sockets], exclude: ["README.md"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
@@ -85,6 +89,14 @@ let examples: [Target] = [
   .testTarget(name: "ControlSocketTests", dependencies: ["ControlSocket", "ExampleSupport", sockets]),
   .testTarget(
     name: "ReverseProxyTests", dependencies: ["ReverseProxy", "ExampleSupport", socketsTLS], exclude: ["echo.py"]),
+  .testTarget(
+    name: "CodableRPCTests", dependencies: ["CodableRPC", "ExampleSupport", sockets],
+    exclude: ["rpc.py", "client.py", "server.py"]),
+  .testTarget(
+    name: "DiscoveryTests", dependencies: ["Discovery", "ExampleSupport", sockets], exclude: ["peer.py"]),
+  .testTarget(
+    name: "ReplicatedRegisterTests",
+    dependencies: ["ReplicatedRegister", "ExampleSupport", sockets, socketsTesting, socketsTestTraits]),
 ]
 
 let package = Package(

@@ -176,6 +176,18 @@ enum Exceptions {
       path: "Docs/Examples/Sources/ReverseProxy/ProxyService.swift", words: "sleep(", count: 1,
       reason: "the pause between two checks of an origin"),
     Allowance(
+      path: "Docs/Examples/Sources/CodableRPC/RPCClient.swift", words: "sleep(", count: 1,
+      reason: "the deadline of a call"),
+    Allowance(
+      path: "Docs/Examples/Sources/CodableRPC/RPCServer.swift", words: "sleep(", count: 1,
+      reason: "the deadline of a call"),
+    Allowance(
+      path: "Docs/Examples/Sources/ReplicatedRegister/ReplicaLink.swift", words: "sleep(", count: 1,
+      reason: "an example that waits before it tries again; it is tested in virtual time"),
+    Allowance(
+      path: "Docs/Examples/Tests/ReplicatedRegisterTests/RegisterSimulationTests.swift", words: "sleep(", count: 1,
+      reason: "a sleep in virtual time, which takes no time"),
+    Allowance(
       path: "Tests/SockcatTests/Examples/ConnectionPool.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it connects again; it is tested in virtual time"),
     Allowance(

@@ -51,8 +51,11 @@ package struct MissingRequirement: Error, CustomStringConvertible {
 
 extension Trait where Self == ConditionTrait {
   /// Runs the test if a tool is installed. Without it the test fails with `CI=true`, and is otherwise skipped.
-  package static func needs(_ tool: Tool) -> Self {
-    guard let reason = tool.obstacle else { return .enabled { true } }
+  package static func needs(_ tool: Tool) -> Self { .runs(unless: tool.obstacle) }
+
+  /// Runs the test unless there is an obstacle. If there is, it fails with `CI=true`, and is otherwise skipped.
+  static func runs(unless obstacle: String?) -> Self {
+    guard let reason = obstacle else { return .enabled { true } }
     return .enabled(Comment(rawValue: reason)) {
       if ["true", "1"].contains(ProcessInfo.processInfo.environment["CI"] ?? "") {
         throw MissingRequirement(description: "with CI=true no test may be skipped: \(reason)")

@@ -1,0 +1,141 @@
+import ActorSockets
+
+/// Announces a service on all networks of this machine, and finds the services that other programs announce there.
+///
+/// ```swift
+/// let discovery = try Discovery(announcing: DiscoveredService(name: "printer", port: 631))
+/// async let running: Void = discovery.run()
+/// for await event in discovery.events { … }
+/// ```
+actor Discovery {
+  struct Configuration: Sendable {
+    var port: UInt16 = 7746
+    /// The groups. The scope of both is the local network.
+    var groups: [IPAddress] = [.ipv4(IPv4Address(239, 255, 77, 46)), IPAddress("ff02::4d2e")].compactMap { $0 }
+    var settings = DiscoveryState.Settings()
+    /// How often to look for interfaces that have come or gone.
+    var interfaceCheck: Duration = .seconds(2)
+  }
+
+  /// The service does not fit into a datagram, or has a control character in a text.
+  struct UnsuitableService: Error {}
+
+  private struct Membership: Hashable {
+    let interface: UInt32
+    let group: IPAddress
+  }
+
+  /// What happens. If no task takes the events, the oldest ones are dropped; ``peers`` is always complete.
+  nonisolated let events: AsyncStream<DiscoveryEvent>
+  private let tell: AsyncStream<DiscoveryEvent>.Continuation
+  private let configuration: Configuration
+  private var state: DiscoveryState
+  private var memberships: Set<Membership> = []
+
+  /// Creates a program of the network.
+  ///
+  /// - Parameters:
+  ///   - service: The service; `nil` to find others only.
+  ///   - configuration: The settings.
+  /// - Throws: `UnsuitableService`.
+  init(announcing service: DiscoveredService?, configuration: Configuration = .init()) throws {
+    self.configuration = configuration
+    state = DiscoveryState(id: .random(in: 1 ... .max), service: service, settings: configuration.settings)
+    (events, tell) = AsyncStream.makeStream(of: DiscoveryEvent.self, bufferingPolicy: .bufferingNewest(1000))
+    if service != nil, state.message(.announcement).bytes == nil { throw UnsuitableService() }
+  }
+
+  /// The programs that are there now.
+  var peers: [DiscoveredPeer] { state.peers }
+
+  /// Takes part until the task is cancelled, and then says goodbye.
+  ///
+  /// - Throws: `SocketError` if the port cannot be used.
+  func run() async throws {
+    defer { tell.finish() }
+    var options = UDPEndpoint.Configuration()
+    // Other programs of this machine use the port, too.
+    options.reuseAddress = true
+    options.metadata = .localAddress
+    options.maximumReceiveSizeIPv4 = DiscoveryMessage.largest
+    options.maximumReceiveSizeIPv6 = DiscoveryMessage.largest
+    let endpoint = try UDPEndpoint.bind(to: .port(configuration.port), configuration: options)
+    do {
+      try await exchange(on: endpoint)
+    } catch is CancellationError {
+      // In a task of its own, which is not cancelled.
+      await Task { await leave(endpoint) }.value
+    }
+  }
+
+  /// One loop does everything: it receives until something else is due.
+  private func exchange(on endpoint: UDPEndpoint) async throws {
+    var check = ContinuousClock.now
+    while true {
+      let now = ContinuousClock.now
+      if check <= now {
+        await join(endpoint)
+        state.use(interfaces: Set(memberships.map(\.interface)), at: now)
+        check = now + configuration.interfaceCheck
+      }
+      for action in state.due(at: now) { perform(action, on: endpoint) }
+      do {
+        let datagram = try await endpoint.receive(timeout: .until(min(check, state.next ?? check)))
+        guard !datagram.isTruncated, let sender = datagram.remoteAddress.flatMap({ IPAddress($0) }) else { continue }
+        let actions = state.receive(datagram.bytes, from: sender, on: datagram.interfaceIndex, at: .now)
+        for action in actions { perform(action, on: endpoint) }
+      } catch let error as SocketError where error.code == .timedOut {
+        // Something is due.
+      }
+    }
+  }
+
+  /// Joins the groups on interfaces that are new. The next check tries again if one fails.
+  private func join(_ endpoint: UDPEndpoint) async {
+    let interfaces = MulticastInterfaces.all()
+    memberships = memberships.filter { interfaces[$0.interface] != nil }
+    for (index, families) in interfaces {
+      for group in configuration.groups where families.contains(group.isIPv4 ? .ipv4 : .ipv6) {
+        let membership = Membership(interface: index, group: group)
+        if memberships.contains(membership) { continue }
+        do {
+          try await endpoint.join(group, on: .index(index))
+          memberships.insert(membership)
+        } catch let error as SocketError where error.code == .alreadyJoined {
+          memberships.insert(membership)
+        } catch {
+          // The interface is gone again, or this machine has no IPv6.
+        }
+      }
+    }
+  }
+
+  private func perform(_ action: DiscoveryState.Action, on endpoint: UDPEndpoint) {
+    switch action {
+    case .tell(let event): tell.yield(event)
+    // If it cannot be sent, there will be another one.
+    case .send(let kind, let interface):
+      for datagram in datagrams(kind, on: interface) { endpoint.enqueueSend(datagram) }
+    }
+  }
+
+  /// Returns the datagrams with a message on an interface: one for each family.
+  private func datagrams(_ kind: DiscoveryMessage.Kind, on interface: UInt32) -> [Datagram] {
+    guard let bytes = state.message(kind).bytes else { return [] }
+    return memberships.filter { $0.interface == interface }.map { membership in
+      var datagram = Datagram(bytes, to: membership.group.socketAddress(port: configuration.port))
+      datagram.interfaceIndex = interface
+      return datagram
+    }
+  }
+
+  /// Says goodbye on all interfaces, and closes the endpoint.
+  private func leave(_ endpoint: UDPEndpoint) async {
+    if state.service != nil {
+      for interface in Set(memberships.map(\.interface)) {
+        for datagram in datagrams(.goodbye, on: interface) { endpoint.enqueueSend(datagram) }
+      }
+    }
+    await endpoint.closeAfterPendingSends(within: .seconds(1))
+  }
+}

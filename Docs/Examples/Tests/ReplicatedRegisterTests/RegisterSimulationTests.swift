@@ -1,0 +1,152 @@
+import ActorSockets
+import ActorSocketsTestTraits
+import ActorSocketsTesting
+import Synchronization
+import Testing
+
+@testable import ReplicatedRegister
+
+/// A disk, which survives the crashes of its host.
+private final class Disk: EntryStore {
+  private let entry = Mutex(Entry.nothing)
+
+  func load() -> Entry { entry.withLock { $0 } }
+  func save(_ entry: Entry) { self.entry.withLock { $0 = entry } }
+}
+
+/// The register on six hosts of a simulated network. To run a seed that fails once more: ACTORSOCKETS_SEED=….
+@Suite struct RegisterSimulationTests {
+  private static let port: UInt16 = 7000
+
+  /// Starts replicas. Each time that one restarts, it has only what is on its disk.
+  private func startReplicas(in simulation: Simulation, store: @escaping @Sendable () -> any EntryStore)
+    -> [SimulatedHost]
+  {
+    (1...3).map { number in
+      let host = simulation.host("replica\(number)")
+      let disk = store()
+      host.start { try await serve(Replica(disk), on: TCPListener.bind(to: .port(Self.port))) }
+      return host
+    }
+  }
+
+  private func client(_ number: UInt64, of replicas: [SimulatedHost]) -> RegisterClient {
+    let links = replicas.map { ReplicaLink(to: .host($0.name, port: Self.port), patience: .milliseconds(500)) }
+    return RegisterClient(number: number, replicas: links, timeout: .seconds(120))
+  }
+
+  /// Runs a client on a host: two tasks read and write at random.
+  private func use(_ number: UInt64, of replicas: [SimulatedHost], in simulation: Simulation, _ history: History)
+    async throws
+  {
+    let host = simulation.host("client\(number)")
+    do {
+      try await host.run {
+        let register = client(number, of: replicas)
+        try await withThrowingTaskGroup { group in
+          for task in 1...2 {
+            group.addTask { try await use(register, "\(host.name).\(task)", in: simulation, history) }
+          }
+          try await group.waitForAll()
+        }
+        await register.close()
+      }
+    } catch let error as SimulationError where error.code == .crashed {
+      // The operations that it had begun have no end in the history.
+    }
+  }
+
+  private func use(_ register: RegisterClient, _ name: String, in simulation: Simulation, _ history: History)
+    async throws
+  {
+    for round in 1...4 {
+      try await Task.sleep(for: .milliseconds(Int.random(in: 0...300, using: &simulation.random)))
+      let isRead = Int.random(in: 1...5, using: &simulation.random) > 2
+      let value = isRead ? nil : "\(name).\(round)"
+      let operation = Operation(
+        client: name, kind: isRead ? .read : .write, value: value, start: simulation.clock.now.elapsed)
+      let index = await history.begin(operation)
+      if let value { try await register.write(value) }
+      let result = isRead ? try await register.read() : value
+      await history.end(index, result, at: simulation.clock.now.elapsed)
+    }
+  }
+
+  /// Uses a register while hosts crash and links fail, and checks what the clients saw.
+  private func useRegister(in simulation: Simulation, store: @escaping @Sendable () -> any EntryStore = { Disk() })
+    async throws
+  {
+    simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(40)), loss: 0.05)
+    let replicas = startReplicas(in: simulation, store: store)
+    let history = History()
+    var chaos = Chaos(interval: .milliseconds(20)...(.milliseconds(400)), duration: .milliseconds(10)...(.seconds(1)))
+    chaos.weights[.crash] = 7
+    try await simulation.withChaos(chaos) {
+      try await withThrowingTaskGroup { group in
+        for number in 1...3 as ClosedRange<UInt64> {
+          group.addTask { try await use(number, of: replicas, in: simulation, history) }
+        }
+        try await group.waitForAll()
+      }
+    }
+    let operations = await history.all
+    if !LinearizabilityCheck.passes(operations) { throw NotOneRegister(history: operations) }
+  }
+
+  @Test(.simulated(seeds: 300)) func `Whatever breaks, the clients see one register`() async throws {
+    try await useRegister(in: try #require(Simulation.current))
+  }
+
+  /// Forgets what it has saved when the program starts again.
+  private final class Memory: EntryStore {
+    func load() -> Entry { .nothing }
+    func save(_ entry: Entry) {}
+  }
+
+  @Test func `A simulation finds replicas that forget`() async throws {
+    let failure = await #expect(throws: SimulationFailure.self) {
+      try await Simulation.explore(seeds: 0..<1000) { try await useRegister(in: $0) { Memory() } }
+    }
+    #expect(failure?.error is NotOneRegister)
+  }
+
+  @Test(.simulated(seeds: 20)) func `Without a majority there is no answer, and with it there is one again`()
+    async throws
+  {
+    let simulation = try #require(Simulation.current)
+    let replicas = startReplicas(in: simulation) { Disk() }
+    try await simulation.host("client1").run {
+      let links = replicas.map { ReplicaLink(to: .host($0.name, port: Self.port)) }
+      let register = RegisterClient(number: 1, replicas: links, timeout: .seconds(5))
+      #expect(try await register.read() == nil)
+      try await register.write("first")
+      replicas[0].crash()
+      try await register.write("second")
+      replicas[1].crash(.process)
+      let start = ContinuousClock.now
+      let error = await #expect(throws: RegisterError.self) { try await register.read() }
+      #expect(error?.description.hasPrefix("no majority") == true)
+      #expect((Duration.seconds(4)...(.seconds(7))).contains(ContinuousClock.now - start))
+      replicas[0].restart()
+      #expect(try await register.read() == "second")
+      await register.close()
+    }
+  }
+
+  @Test func `The check knows what one register can do`() {
+    func operation(_ kind: Operation.Kind, _ value: String?, _ start: Int, _ end: Int?) -> Operation {
+      Operation(client: "a", kind: kind, value: value, start: .seconds(start), end: end.map { .seconds($0) })
+    }
+    let write = operation(.write, "new", 1, 9)
+    #expect(LinearizabilityCheck.passes([]))
+    #expect(LinearizabilityCheck.passes([write, operation(.read, nil, 2, 3), operation(.read, "new", 4, 5)]))
+    #expect(LinearizabilityCheck.passes([write, operation(.read, "new", 2, 4), operation(.read, nil, 3, 5)]))
+    #expect(!LinearizabilityCheck.passes([write, operation(.read, "new", 2, 3), operation(.read, nil, 4, 5)]))
+    #expect(!LinearizabilityCheck.passes([write, operation(.read, nil, 10, 11)]))
+    #expect(!LinearizabilityCheck.passes([write, operation(.read, "other", 2, 3)]))
+    let crashed = operation(.write, "new", 1, nil)
+    #expect(LinearizabilityCheck.passes([crashed, operation(.read, nil, 10, 11), operation(.read, "new", 12, 13)]))
+    #expect(LinearizabilityCheck.passes([crashed, operation(.read, nil, 10, 11)]))
+    #expect(!LinearizabilityCheck.passes([crashed, operation(.read, "new", 10, 11), operation(.read, nil, 12, 13)]))
+  }
+}
