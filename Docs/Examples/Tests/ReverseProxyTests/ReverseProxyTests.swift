@@ -29,7 +29,7 @@ import Testing
       try folder.write("site/hello.txt", "hello\n".utf8)
       let python = try Program(
         .python, ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", folder.file("site")])
-      try await python.waitForOutput("port ")
+      try await python.waitForOutput(") ...")
       let port = try #require(await python.output.text.firstMatch(of: /port (\d+)/)).1
       let unix = try TestOrigin(at: .unix(path: folder.file("socket"))) { connection, _ in
         try await connection.write(utf8: "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nunix")
@@ -210,7 +210,7 @@ import Testing
     try await within("Python has its echo") {
       let script = Tool.script("echo.py")
       let server = try Program(.websockets, ["-u", script, "serve"])
-      try await server.waitForOutput("port ")
+      try await server.waitForOutput("ready")
       let port = try #require(await server.output.text.firstMatch(of: /port (\d+)/)).1
       let proxy = try await RunningProxy(["127.0.0.1:\(port)"])
       let output = try await Program.run(

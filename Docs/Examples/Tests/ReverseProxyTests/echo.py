@@ -18,7 +18,7 @@ async def echo(connection, *_):
 
 async def serve():
     async with websockets.serve(echo, "127.0.0.1", 0) as server:
-        print("port", server.sockets[0].getsockname()[1], flush=True)
+        print(f"port {server.sockets[0].getsockname()[1]}\nready", flush=True)
         await asyncio.Future()
 
 
