@@ -12,6 +12,8 @@ actor MQTTBroker {
     var connect: Duration = .seconds(10)
     /// The largest number of messages that wait for a client.
     var waitingMessages = 1000
+    /// The largest number of subscriptions of a client.
+    var subscriptions = 1000
     /// The largest number of topics with a retained message.
     var retainedMessages = 10_000
     /// The largest number of sessions whose client is not connected.
@@ -59,8 +61,8 @@ actor MQTTBroker {
     guard authorize(request) else { throw MQTTConnect.Refusal.notAuthorized }
     let old = clients[request.clientID]
     var client = Client(
-      session: MQTTSession(limit: limits.waitingMessages), connection: connection, isClean: request.isClean,
-      will: request.will)
+      session: MQTTSession(limit: limits.waitingMessages, subscriptions: limits.subscriptions), connection: connection,
+      isClean: request.isClean, will: request.will)
     let continues = old.map { !$0.isClean && !request.isClean } ?? false
     if continues, let old { client.session = old.session }
     clients[request.clientID] = client

@@ -12,11 +12,16 @@ struct MQTTSession: Sendable {
 
   /// The largest number of messages that wait for a client.
   let limit: Int
+  private let subscriptionLimit: Int
 
-  init(limit: Int) { self.limit = min(limit, 60_000) }
+  init(limit: Int, subscriptions: Int) {
+    self.limit = min(limit, 60_000)
+    subscriptionLimit = subscriptions
+  }
 
-  /// Adds a subscription, or replaces it. Returns the quality of service that the client gets.
-  mutating func subscribe(to filter: String, quality: UInt8) -> UInt8 {
+  /// Adds a subscription, or replaces it. Returns the quality of service that the client gets; `nil` if it has too many subscriptions.
+  mutating func subscribe(to filter: String, quality: UInt8) -> UInt8? {
+    if subscriptions.count >= subscriptionLimit, subscriptions[filter] == nil { return nil }
     // The broker sends messages at least once, not exactly once.
     subscriptions[filter] = min(quality, 1)
     return min(quality, 1)

@@ -26,7 +26,6 @@ enum MQTTTopic {
       guard index < topicLevels.count, level == "+" || level == topicLevels[index] else { return false }
     }
     return filterLevels.count == topicLevels.count
-      || filterLevels.count == topicLevels.count + 1 && filterLevels.last == "#"
   }
 
   private static func levels(of text: String) -> [Substring] {

@@ -130,7 +130,7 @@ import Testing
   func `A text that is not a filter is refused`(filter: String) { #expect(!MQTTTopic.isValid(filter: filter)) }
 
   @Test func `A session keeps what is not acknowledged, up to a limit`() throws {
-    var session = MQTTSession(limit: 2)
+    var session = MQTTSession(limit: 2, subscriptions: 2)
     let granted = [session.subscribe(to: "a/+", quality: 2), session.subscribe(to: "a/b", quality: 0)]
     #expect(granted == [1, 0])
     let message = MQTTMessage(topic: "a/b", payload: [1], quality: 2, isRetained: false)
@@ -147,6 +147,15 @@ import Testing
     session.release(7)
     isNew.append(session.note(received: 7))
     #expect(isNew == [true, false, true])
+  }
+
+  @Test func `A session has a limit of subscriptions, and one that exists can be changed`() {
+    var session = MQTTSession(limit: 2, subscriptions: 2)
+    #expect(session.subscribe(to: "a", quality: 0) == 0 && session.subscribe(to: "b", quality: 1) == 1)
+    #expect(session.subscribe(to: "c", quality: 0) == nil)
+    #expect(session.subscribe(to: "a", quality: 2) == 1)
+    session.unsubscribe(from: "b")
+    #expect(session.subscribe(to: "c", quality: 0) == 0)
   }
 
   @Test func `A packet is the same after it was written and parsed`() throws {
