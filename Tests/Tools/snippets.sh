@@ -69,6 +69,10 @@ if [ "$answer" != "you said: hello" ]; then
 fi
 echo "snippets.sh: the README's client got its answer from the README's server, and the first test passes"
 
+# Both servers listen on the same port.
+kill "$server"
+wait "$server" || true
+server=
 mkdir "$folder/first"
 ln -s "$root" "$folder/first/ActorSockets"
 Tests/Tools/follow.py "$articles/FirstServer.md" "$folder/first"

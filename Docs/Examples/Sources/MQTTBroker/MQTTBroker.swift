@@ -145,7 +145,6 @@ actor MQTTBroker {
 
   private func deliver(_ message: MQTTMessage, to clientID: String) {
     guard let client = clients[clientID], let delivery = client.session.delivery(of: message) else { return }
-    if client.connection == nil, delivery.quality == 0 { return }
     guard let packet = clients[clientID]?.session.packet(for: delivery) else { return }
     if let connection = client.connection { send(packet, to: connection) }
   }

@@ -5,11 +5,12 @@ import Synchronization
 
 // Conversations over loopback, for observers to observe. Each has a reactor of its own.
 
-/// The numbers of the two connections of a conversation.
+/// The numbers of the two connections of a conversation, and how the client's ended.
 struct Conversation: Sendable {
   let client: UInt64
   let server: UInt64
   let port: UInt16
+  let report: CloseReport
 }
 
 /// A client with the label `client` and a server send each other a line, and close. The observer has heard of everything on return.
@@ -27,8 +28,9 @@ func talk(observedBy observer: any ReactorObserver) async throws -> Conversation
     _ = try await server.read()
     await server.close()
     await closing
-    (_, _) = (try await client.closed, try await server.closed)
-    return Conversation(client: client.id, server: server.id, port: listener.localAddresses[0].port ?? 0)
+    let (report, _) = (try await client.closed, try await server.closed)
+    return Conversation(
+      client: client.id, server: server.id, port: listener.localAddresses[0].port ?? 0, report: report)
   }
 }
 
@@ -40,13 +42,15 @@ func beReset(observedBy observer: any ReactorObserver) async throws -> Conversat
     let server = try await listener.accept()
     await server.abort()
     _ = try? await client.read()
-    (_, _) = (try await client.closed, try await server.closed)
-    return Conversation(client: client.id, server: server.id, port: listener.localAddresses[0].port ?? 0)
+    let (report, _) = (try await client.closed, try await server.closed)
+    return Conversation(
+      client: client.id, server: server.id, port: listener.localAddresses[0].port ?? 0, report: report)
   }
 }
 
-/// A client and a server encrypt a connection, and close it. The observer has heard of it on return.
-func encrypt(observedBy observer: any ReactorObserver, trusting isTrusted: Bool = true) async throws {
+/// A client and a server encrypt connections one after the other, and close them. The second one resumes the session of the first. The
+/// observer has heard of them on return.
+func encrypt(_ count: Int = 1, observedBy observer: any ReactorObserver, trusting isTrusted: Bool = true) async throws {
   try await within("the handshake is done or has failed") {
     let (reactor, listener) = try makeListener(observer)
     let identity = try TLSIdentity.selfSigned(for: ["127.0.0.1"])
@@ -54,13 +58,20 @@ func encrypt(observedBy observer: any ReactorObserver, trusting isTrusted: Bool 
     let roots: [TLSTrustRoots] = isTrusted ? [.certificates([identity.certificate])] : [.system]
     let clientContext = try TLSContext(TLSConfiguration(trustRoots: roots, applicationProtocols: ["echo/1"]))
     let serving = Task {
-      try await listener.serve(tls: serverContext, handshakeFailed: { _, _ in }) { _ = try await $0.read() }
+      try await listener.serve(tls: serverContext, handshakeFailed: { _, _ in }) { connection in
+        try await connection.write([1])
+        _ = try await connection.read()
+      }
     }
     do {
-      let client = try await TLSConnection.connect(
-        to: .address(listener.localAddresses[0]), context: clientContext, reactor: reactor)
-      await client.close()
-      _ = try await client.closed
+      for _ in 0..<count {
+        let client = try await TLSConnection.connect(
+          to: .address(listener.localAddresses[0]), context: clientContext, reactor: reactor)
+        // The session arrives before the byte.
+        _ = try await client.read(exactly: 1)
+        await client.close()
+        _ = try await client.closed
+      }
     } catch  where !isTrusted {
       // The observer gets this error.
     }

@@ -23,6 +23,16 @@ import Testing
     #expect(try metrics.expectTimer("sockets.reactor.lag").values.isEmpty)
   }
 
+  @Test func `Each direction has its counter`() async throws {
+    let witness = Witness()
+    let report = try await talk(observedBy: witness).report
+    let metrics = TestMetrics()
+    let observer = MetricsObserver(factory: metrics, lagThreshold: .seconds(60))
+    observer.closed(try #require(witness.lastConnection), report)
+    #expect(try metrics.expectCounter("sockets.bytes.received").totalValue == 4)
+    #expect(try metrics.expectCounter("sockets.bytes.sent").totalValue == 6)
+  }
+
   @Test func `Failures are counted by their cause`() async throws {
     let metrics = TestMetrics()
     let observer = MetricsObserver(factory: metrics, lagThreshold: .seconds(60))
@@ -44,6 +54,9 @@ import Testing
     try await encrypt(observedBy: observer)
     #expect(try metrics.expectCounter("sockets.tls.handshakes", [("resumed", "false")]).totalValue == 2)
     #expect(try metrics.expectCounter("sockets.tls.handshakes", [("resumed", "true")]).totalValue == 0)
+    try await encrypt(2, observedBy: observer)
+    #expect(try metrics.expectCounter("sockets.tls.handshakes", [("resumed", "false")]).totalValue == 4)
+    #expect(try metrics.expectCounter("sockets.tls.handshakes", [("resumed", "true")]).totalValue == 2)
     #expect(try metrics.expectCounter("sockets.tls.failures").totalValue == 0)
     try await encrypt(observedBy: observer, trusting: false)
     #expect(try metrics.expectCounter("sockets.tls.failures").totalValue >= 1)

@@ -6,7 +6,8 @@ import Testing
 
 /// Clients that do not keep to the protocol, or do not read; and the parts of the broker that are values.
 @Suite struct MQTTTroubleTests {
-  private static func connect(_ name: String, flags: UInt8 = 2, keepAlive: UInt16 = 0) -> MQTTPacket {
+  /// CONNECT.
+  static func connect(_ name: String, flags: UInt8 = 2, keepAlive: UInt16 = 0) -> MQTTPacket {
     let head: [UInt8] = [0, 4] + Array("MQTT".utf8) + [4, flags, UInt8(keepAlive >> 8), UInt8(keepAlive & 255)]
     return MQTTPacket(kind: .connect, body: head + [0, UInt8(name.utf8.count)] + Array(name.utf8))
   }
@@ -39,7 +40,8 @@ import Testing
       old.body[6] = 3
       #expect(try await self.answer([old], from: broker) == [0x20, 2, 0, 1])
       let wildcard = MQTTPacket(kind: .publish, body: [0, 1, UInt8(ascii: "#")])
-      for packet in [wildcard, Self.connect("a")] {
+      let unnumbered = MQTTPacket(.publishAcknowledged, identifier: 0)
+      for packet in [wildcard, Self.connect("a"), unnumbered] {
         let connection = try await broker.connect()
         try await connection.write(message: Self.connect("a"))
         #expect(try await connection.read(exactly: 4) == [0x20, 2, 0, 0])
@@ -47,7 +49,7 @@ import Testing
         #expect(try await self.rest(of: connection) == [])
       }
       let report = try await broker.stop()
-      #expect(report.failed == 0 && report.failedByPeer == 4 && report.finished == 2)
+      #expect(report.failed == 0 && report.failedByPeer == 5 && report.finished == 2)
     }
   }
 
@@ -78,6 +80,34 @@ import Testing
       #expect(try await self.rest(of: old) == [])
       try await new.write(messages: [MQTTPacket(kind: .pingRequest, body: []), MQTTPacket(kind: .disconnect, body: [])])
       #expect(try await self.rest(of: new) == [0xD0, 0])
+      _ = try await broker.stop()
+    }
+  }
+
+  @Test func `A message of quality 2 that is sent again is published once`() async throws {
+    try await within("the messages arrive") {
+      let broker = try await RunningBroker()
+      let subscriber = try await broker.connect()
+      let subscribe = MQTTPacket(kind: .subscribe, flags: 2, body: [0, 1, 0, 1, UInt8(ascii: "t"), 0])
+      try await subscriber.write(messages: [Self.connect("subscriber"), subscribe])
+      _ = try await subscriber.read(exactly: 9)
+      let sender = try await broker.connect()
+      try await sender.write(message: Self.connect("sender"))
+      _ = try await sender.read(exactly: 4)
+      let first = MQTTMessage(topic: "t", payload: [1], quality: 2, isRetained: false)
+      let release = MQTTPacket(.publishRelease, identifier: 7)
+      // After the release, the same identifier is another message.
+      let second = MQTTMessage(topic: "t", payload: [2], quality: 2, isRetained: false)
+      try await sender.write(
+        messages: [
+          first.packet(identifier: 7), first.packet(identifier: 7, isRepeated: true), release,
+          second.packet(identifier: 7),
+        ])
+      #expect(try await sender.read(exactly: 16) == [0x50, 2, 0, 7, 0x50, 2, 0, 7, 0x70, 2, 0, 7, 0x50, 2, 0, 7])
+      for number in [1, 2] as [UInt8] {
+        #expect(try await subscriber.read(exactly: 6) == [0x30, 4, 0, 1, UInt8(ascii: "t"), number])
+      }
+      for connection in [subscriber, sender] { await connection.close() }
       _ = try await broker.stop()
     }
   }

@@ -64,6 +64,21 @@ extension TCPConnection {
     return head + (try await read(exactly: Int(head[1])))
   }
 
+  /// Sends a text with less than 65,536 bytes.
+  func say(_ text: String) async throws {
+    let bytes = Array(text.utf8)
+    let length: [UInt8] =
+      bytes.count < 126 ? [0x80 | UInt8(bytes.count)] : [0xFE, UInt8(bytes.count >> 8), UInt8(bytes.count & 255)]
+    try await write([0x81] + length + [0, 0, 0, 0] + bytes)
+  }
+
+  /// Reads a text with less than 65,536 bytes.
+  func readText() async throws -> String {
+    let head = try await read(exactly: 2)
+    let count = head[1] == 126 ? Int(try await readInteger(as: UInt16.self)) : Int(head[1])
+    return String(decoding: try await read(exactly: count), as: UTF8.self)
+  }
+
   /// Reads frames until there is no text.
   func readBeyondText() async throws -> [UInt8] {
     while true {

@@ -82,4 +82,49 @@ import Testing
       #expect(try await chat.stop().failedByPeer == 1)
     }
   }
+
+  @Test func `A member whose connection is reset has left`() async throws {
+    try await within("the other member is told") {
+      let chat = try RunningChat()
+      let ada = try await chat.member("Ada")
+      #expect(try await ada.readText() == "* Ada is here")
+      let eve = try await chat.member("Eve")
+      #expect(try await ada.readText() == "* Eve is here")
+      await eve.abort()
+      #expect(try await ada.readText() == "* Eve has left")
+      await ada.close()
+      #expect(try await chat.stop().failedByPeer == 1)
+    }
+  }
+
+  @Test func `A new member hears the last twenty lines, in order`() async throws {
+    try await within("the lines arrive") {
+      let chat = try RunningChat()
+      let ada = try await chat.member("Ada")
+      for number in 0..<30 { try await ada.say("line \(number)") }
+      while try await ada.readText() != "Ada: line 29" {}
+      let eve = try await chat.member("Eve")
+      for number in 10..<30 { #expect(try await eve.readText() == "Ada: line \(number)") }
+      #expect(try await eve.readText() == "* Eve is here")
+      for member in [ada, eve] { await member.close() }
+      #expect(try await chat.stop().finished == 2)
+    }
+  }
+
+  @Test func `A member that does not read is cut off, and delays no other`() async throws {
+    try await within("the other member has all lines") {
+      let chat = try RunningChat()
+      let slow = try await chat.member("Eve")
+      let ada = try await chat.member("Ada")
+      let line = String(repeating: "x", count: 16_000)
+      // More than the buffers of the kernel and the budget of the connection take.
+      let speaking = Task { while !Task.isCancelled { try await ada.say(line) } }
+      while try await ada.readText() != "* Eve has left" {}
+      speaking.cancel()
+      await ada.abort()
+      await slow.abort()
+      let report = try await chat.stop()
+      #expect(report.accepted == 2 && report.failed == 0)
+    }
+  }
 }
