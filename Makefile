@@ -80,12 +80,12 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTests/Races/CloseRaceTests.swift Tests/ActorSocketsTests/Races/MixedWriteTests.swift \
   Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
-# What the builds for release and for the sanitizers leave out, because they run none of it.
+# What the builds for release and for the address sanitizer leave out, because they run none of it. That for the thread sanitizer compiles
+# everything.
 ORDER_UNBUILT := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests Tests/SourceRulesTests Tests/SockcatTests \
   $(addprefix Tests/ActorSocketsTests/, Limits Network Proxies Queues Signals Simulation TCP Testing UDP Values)
 MEMORY_UNBUILT := Tests/SourceRulesTests Tests/SockcatTests \
   $(addprefix Tests/ActorSocketsTests/, Limits Network Order Proxies Queues Signals Simulation Testing Values)
-THREAD_UNBUILT := Tests/SourceRulesTests Tests/SockcatTests
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
 .PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
@@ -123,12 +123,12 @@ docs: docs-setup ## The documentation, as a site in Docs/Site
 other-builds: test-setup ## The three targets below, two at a time
 	$(MAKE) --jobs=2 --output-sync=target SIDE_BY_SIDE=yes optimised thread-sanitizer address-sanitizer
 
-# Warnings are errors here and under the sanitizers, because these builds compile everything.
+# Warnings are errors here and under the sanitizers, because these builds do not reuse those of `make test`.
 optimised: test-setup ## Order, races and conformance, built for release
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --in "$(ORDER_SUITES)" --unbuilt "$(ORDER_UNBUILT)" $(RELEASE_BUILD)
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) Tests/SourceRulesTests" --unbuilt "$(THREAD_UNBUILT)" $(TSAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES)" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --in "$(MEMORY_SUITES)" --unbuilt "$(MEMORY_UNBUILT)" $(ASAN_BUILD)

@@ -12,15 +12,14 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("InferIsolatedConformances"),
 ]
 
-/// Folders of tests that are not built. The Makefile's builds for release and for sanitizers run a part of the tests, and compiling is
-/// most of their time.
-let leftOut = (Context.environment["ACTORSOCKETS_LEFT_OUT"] ?? "").split(separator: " ")
+/// Folders of tests that are not built. Some builds of the Makefile run a part of the tests, and compiling is most of their time.
+let unbuilt = (Context.environment["ACTORSOCKETS_UNBUILT"] ?? "").split(separator: " ")
 
-/// A target of tests without the folders that are left out; empty if that is the whole target.
+/// A target of tests without these folders; empty if that is the whole target.
 func tests(_ name: String, dependencies: [Target.Dependency] = [], exclude: [String] = []) -> [Target] {
   let folder = "Tests/\(name)"
-  if leftOut.contains(folder[...]) { return [] }
-  let parts = leftOut.filter { $0.hasPrefix("\(folder)/") }.map { String($0.dropFirst(folder.count + 1)) }
+  if unbuilt.contains(folder[...]) { return [] }
+  let parts = unbuilt.filter { $0.hasPrefix("\(folder)/") }.map { String($0.dropFirst(folder.count + 1)) }
   return [
     .testTarget(name: name, dependencies: dependencies, exclude: exclude + parts, swiftSettings: strict)
   ]

@@ -8,7 +8,7 @@
 #   --impure           leaves the suites of pure-suites.txt out
 #   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
 #   --not-in FOLDERS   leaves the suites in these files and folders out
-#   --unbuilt FOLDERS  does not build these folders, in which no suite may be that is to run
+#   --unbuilt FOLDERS  does not build these folders; only with --in, and no suite that is to run may be in them
 #
 # With CI=true a test that cannot run fails; otherwise it is skipped.
 
@@ -35,38 +35,32 @@ pure() {
   either "${names[@]}"
 }
 
-# contains FOLDERS PATH: whether the path is one of these folders, or in one
-contains() {
-  local folder
-  for folder in $1; do case $2/ in "$folder"/*) return 0 ;; esac; done
-  return 1
-}
+# contains FOLDER PATH: whether the path is this folder, or in it
+contains() { [[ $2/ == "$1"/* ]]; }
 
 is_split=false
 selection=()
-chosen='' refused='' unbuilt=''
+chosen='' unbuilt=''
 while true; do
   case ${1-} in
     --split) is_split=true; shift ;;
     --impure) selection+=(--skip "^$(pure)"); shift ;;
     --in) chosen=$2; selection+=(--filter "^$(suites "$2")"); shift 2 ;;
-    --not-in) refused=$2; selection+=(--skip "^$(suites "$2")"); shift 2 ;;
+    --not-in) selection+=(--skip "^$(suites "$2")"); shift 2 ;;
     --unbuilt) unbuilt=$2; shift 2 ;;
     *) break ;;
   esac
 done
 
 for folder in $unbuilt; do
-  for path in $chosen; do
+  # Without --in, all suites are to run.
+  for path in ${chosen:-Tests}; do
     if contains "$folder" "$path" || contains "$path" "$folder"; then
       echo "test.sh: $path is to run, but $folder is not to be built" >&2; exit 1
     fi
   done
-  if [ -z "$chosen" ] && ! contains "$refused" "$folder"; then
-    echo "test.sh: $folder is to run, but is not to be built" >&2; exit 1
-  fi
 done
-[ -z "$unbuilt" ] || export ACTORSOCKETS_LEFT_OUT=$unbuilt
+[ -z "$unbuilt" ] || export ACTORSOCKETS_UNBUILT=$unbuilt
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
