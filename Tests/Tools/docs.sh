@@ -22,8 +22,8 @@ mkdir -p "$symbols"
 # extract MODULE RE-EXPORTED-MODULES
 extract() {
   swift symbolgraph-extract -module-name "$1" -target "$(basename "$(dirname "$products")")" \
-    -I "$products/Modules" -I Sources/CLinux/include -I Sources/CVirtualTime/include -I Sources/COpenSSL -minimum-access-level public -skip-synthesized-members \
-    -experimental-allowed-reexported-modules="$2" -output-dir "$symbols"
+    -I "$products/Modules" -I Sources/CLinux/include -I Sources/CVirtualTime/include -I Sources/COpenSSL -minimum-access-level public \
+    -skip-synthesized-members -experimental-allowed-reexported-modules="$2" -output-dir "$symbols"
 }
 
 # The two re-exported modules are documented as a part of ActorSockets, because that is the module that users import. So are

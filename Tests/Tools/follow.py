@@ -63,7 +63,9 @@ def wait_for(lines, terminal, printed):
         while True:
             line = line_from(terminal, end, printed)
             if line is None:
-                sys.exit(f"follow.py: there is no line with {expected!r} within {SECONDS} seconds, or before the end:\n{''.join(printed[-20:])}")
+                sys.exit(
+                    f"follow.py: there is no line with {expected!r} within {SECONDS} seconds, or before the end:\n"
+                    + "".join(printed[-20:]))
             if expected in line:
                 break
 

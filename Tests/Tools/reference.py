@@ -27,9 +27,9 @@ def name(url):
     return url.partition("/documentation/")[2]
 
 
-def sections(page):
-    """The topics of a page, with those for default implementations, which cannot be sorted by hand."""
-    return page.get("topicSections", []) + page.get("defaultImplementationsSections", [])
+def members(page):
+    """What the topics of a page lead to, and whether a person has chosen the topic."""
+    return [(url, not section.get("generated")) for section in page.get("topicSections", []) for url in section["identifiers"]]
 
 
 def is_type(page):
@@ -40,7 +40,8 @@ def reachable(pages, root):
     seen = {root}
     waiting = [root]
     while waiting:
-        for section in sections(pages[waiting.pop()]):
+        page = pages[waiting.pop()]
+        for section in page.get("topicSections", []) + page.get("defaultImplementationsSections", []):
             for url in section["identifiers"]:
                 if url in pages and url not in seen:
                     seen.add(url)
@@ -58,14 +59,13 @@ def faults(pages):
     for url, page in sorted(pages.items()):
         if page["metadata"].get("symbolKind") and url != roots[0] and not page.get("abstract"):
             yield f"{name(url)}: it has no description"
-        count = sum(len(section["identifiers"]) for section in page.get("topicSections", []))
-        if not is_type(page) or (url != roots[0] and count <= MEMBERS_WITHOUT_TOPICS):
+        if not is_type(page) or (url != roots[0] and len(members(page)) <= MEMBERS_WITHOUT_TOPICS):
             continue
-        for section in page.get("topicSections", []):
-            if section.get("generated"):
-                for member in section["identifiers"]:
-                    if pages.get(member, {}).get("metadata", {}).get("role") != "collectionGroup":
-                        yield f"{name(member)}: it is in no topic of its page, which has more than {MEMBERS_WITHOUT_TOPICS} members"
+        for member, is_chosen in members(page):
+            # DocC collects default implementations, which cannot be sorted by hand.
+            is_collection = pages.get(member, {}).get("metadata", {}).get("role") == "collectionGroup"
+            if not is_chosen and not is_collection:
+                yield f"{name(member)}: it is in no topic of its page, which has more than {MEMBERS_WITHOUT_TOPICS} members"
 
 
 def main():

@@ -24,7 +24,7 @@ import Testing
   }
 
   /// The article shows the answers.
-  @Test func `The server answers over TCP, and says how many connections it has served`() async throws {
+  @Test func `The server answers over TCP`() async throws {
     let simulation = Simulation()
     try await simulation.run {
       let host = simulation.host("one")

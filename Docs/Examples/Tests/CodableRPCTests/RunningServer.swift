@@ -6,12 +6,6 @@ import Foundation
 
 extension Tool {
   static let codableRPC = Tool(example: "CodableRPC")
-  static let python = Tool("python3")
-
-  /// The path of a script beside this file.
-  static func script(_ name: String) -> String {
-    URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(name).path
-  }
 }
 
 /// The methods that only tests have.

@@ -7,7 +7,6 @@ import Testing
 
 extension Tool {
   static let controlSocket = Tool(example: "ControlSocket")
-  static let python = Tool("python3")
 }
 
 /// A process of the program, which serves.

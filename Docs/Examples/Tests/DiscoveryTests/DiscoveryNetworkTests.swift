@@ -4,13 +4,6 @@ import Testing
 
 extension Tool {
   fileprivate static let discovery = Tool(example: "Discovery")
-  fileprivate static let python = Tool("python3")
-
-  /// The path of a script beside this file.
-  fileprivate static let peer = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(
-    "peer.py"
-  )
-  .path
 }
 
 /// The program on hosts of a network, with another program in Python.
@@ -21,7 +14,7 @@ struct DiscoveryNetworkTests {
       let network = try await Host.network(of: 3)
       let printer = try network.hosts[0].start(.discovery, ["announce", "printer", "631", "color=yes"])
       let shop = try network.hosts[0].start(.discovery, ["announce", "shop", "80"])
-      let scanner = try network.hosts[1].start(.python, [Tool.peer, "announce", "scanner", "99"])
+      let scanner = try network.hosts[1].start(.python, [Tool.script("peer.py"), "announce", "scanner", "99"])
       let browser = try network.hosts[2].start(.discovery, ["browse"])
 
       // In both families, and on the same host.
@@ -81,7 +74,7 @@ struct DiscoveryNetworkTests {
     try await within("the programs have found each other") {
       let network = try await Host.network(of: 3)
       let browser = try network.hosts[0].start(.discovery, ["announce", "browser", "1"])
-      let evil = try network.hosts[1].start(.python, [Tool.peer, "flood"])
+      let evil = try network.hosts[1].start(.python, [Tool.script("peer.py"), "flood"])
       try await evil.waitForOutput("done\n")
       let printer = try network.hosts[2].start(.discovery, ["announce", "printer", "631"])
       #expect(await browser.output.wait { $0.contains(/printer at 10\.0\.0\.3:631, \[fe80::3%\w+\]:631\n/) })
@@ -94,7 +87,7 @@ struct DiscoveryNetworkTests {
       _ = await printer.output.whole
 
       // A thousand questions have few answers.
-      let asking = try network.hosts[1].start(.python, [Tool.peer, "ask", "1000"])
+      let asking = try network.hosts[1].start(.python, [Tool.script("peer.py"), "ask", "1000"])
       #expect(try await asking.exitStatus() == 0)
       let answers = try #require(Int(await asking.output.whole.dropLast()))
       #expect((1...6).contains(answers), "\(answers)")

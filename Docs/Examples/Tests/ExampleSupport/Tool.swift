@@ -44,6 +44,24 @@ package struct Tool: Sendable {
   }
 }
 
+/// Those that several examples are tested with.
+extension Tool {
+  package static let curl = Tool("curl")
+  package static let wrk = Tool("wrk")
+  package static let openssl = Tool("openssl")
+  package static let python = Tool("python3")
+
+  /// The system's Python, if it has the library `websockets`.
+  package static let websockets = Tool(
+    name: "python3", package: "python3-websockets", path: "/usr/bin/python3",
+    needing: "/usr/lib/python3/dist-packages/websockets/__init__.py")
+
+  /// The path of a script beside the file of the caller.
+  package static func script(_ name: String, beside file: String = #filePath) -> String {
+    URL(fileURLWithPath: file).deletingLastPathComponent().appendingPathComponent(name).path
+  }
+}
+
 /// Thrown by a test that cannot run because the machine lacks a tool.
 package struct MissingRequirement: Error, CustomStringConvertible {
   package let description: String

@@ -5,8 +5,6 @@ import Foundation
 @testable import FileServer
 
 extension Tool {
-  static let curl = Tool("curl")
-  static let wrk = Tool("wrk")
   static let fileServer = Tool(example: "FileServer")
 }
 

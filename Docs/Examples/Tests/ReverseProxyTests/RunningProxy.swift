@@ -6,22 +6,8 @@ import Synchronization
 @testable import ReverseProxy
 
 extension Tool {
-  static let curl = Tool("curl")
-  static let wrk = Tool("wrk")
-  static let openssl = Tool("openssl")
   static let bash = Tool("bash")
-  static let python = Tool("python3")
   static let reverseProxy = Tool(example: "ReverseProxy")
-
-  /// The system's Python, if it has the library `websockets`.
-  static let websockets = Tool(
-    name: "python3", package: "python3-websockets", path: "/usr/bin/python3",
-    needing: "/usr/lib/python3/dist-packages/websockets/__init__.py")
-
-  /// The path of a script beside this file.
-  static func script(_ name: String) -> String {
-    URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(name).path
-  }
 }
 
 /// A certificate authority, and the certificates that it has issued.

@@ -10,7 +10,6 @@ extension Tool {
   static let aiosmtpd = Tool(
     name: "aiosmtpd", package: "python3-aiosmtpd", path: "/usr/bin/python3",
     needing: "/usr/lib/python3/dist-packages/aiosmtpd/smtp.py")
-  static let openssl = Tool("openssl")
   static let shell = Tool("sh", package: "dash")
   static let smtpClient = Tool(example: "SMTPClient")
 }

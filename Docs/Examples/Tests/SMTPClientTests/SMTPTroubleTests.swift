@@ -51,9 +51,7 @@ import Testing
         try await client.say("220 hello\r\n")
         try await client.answer("250-mail\r\n250 STARTTLS\r\n")
         // The reply to an EHLO that the client has not sent yet.
-        try await client.answer("220 go ahead\r\n250-mail\r\n250 AUTH PLAIN\r\n")
-        let secure = ScriptedServer.Client(
-          stream: client.stream.startTLS(context, as: .server), commands: client.commands)
+        let secure = try await client.encrypt(with: context, reply: "220 go ahead\r\n250-mail\r\n250 AUTH PLAIN\r\n")
         try await secure.hearTheRest()
       }
       let error = await failure(try server.client { $0.credentials = .init(user: "ada", password: "secret") })
@@ -67,9 +65,7 @@ import Testing
       let server = try ScriptedServer { client, context in
         try await client.say("220 hello\r\n")
         try await client.answer("250-mail\r\n250-PIPELINING\r\n250-AUTH PLAIN\r\n250 STARTTLS\r\n")
-        try await client.answer("220 go ahead\r\n")
-        let secure = ScriptedServer.Client(
-          stream: client.stream.startTLS(context, as: .server), commands: client.commands)
+        let secure = try await client.encrypt(with: context)
         try await secure.answer("250-mail\r\n250 AUTH CRAM-MD5\r\n")
         try await secure.hearTheRest()
       }
@@ -85,9 +81,7 @@ import Testing
       let server = try ScriptedServer(certifiedFor: isUnknown ? "localhost" : "mail.example.org") { client, context in
         try await client.say("220 hello\r\n")
         try await client.answer("250-mail\r\n250 STARTTLS\r\n")
-        try await client.answer("220 go ahead\r\n")
-        let secure = ScriptedServer.Client(
-          stream: client.stream.startTLS(context, as: .server), commands: client.commands)
+        let secure = try await client.encrypt(with: context)
         try await secure.hearTheRest()
       }
       let error = await failure(try server.client { if isUnknown { $0.tls = TLSConfiguration() } })

@@ -30,6 +30,12 @@ struct ScriptedServer: Sendable {
       try await say(reply)
     }
 
+    /// Answers the command STARTTLS, and returns the encrypted connection.
+    func encrypt(with context: TLSContext, reply: String = "220 go ahead\r\n") async throws -> Client {
+      try await answer(reply)
+      return Client(stream: stream.startTLS(context, as: .server), commands: commands)
+    }
+
     /// Notes every further command until the client ends the connection, and answers nothing.
     func hearTheRest() async throws { while true { try await hear() } }
   }

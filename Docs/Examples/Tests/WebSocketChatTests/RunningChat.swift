@@ -5,18 +5,7 @@ import Foundation
 @testable import WebSocketChat
 
 extension Tool {
-  static let curl = Tool("curl")
   static let webSocketChat = Tool(example: "WebSocketChat")
-
-  /// The system's Python, if it has the library `websockets`.
-  static let websockets = Tool(
-    name: "python3", package: "python3-websockets", path: "/usr/bin/python3",
-    needing: "/usr/lib/python3/dist-packages/websockets/__init__.py")
-
-  /// The path of a script beside this file.
-  static func script(_ name: String) -> String {
-    URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(name).path
-  }
 }
 
 /// A chat in this process.
