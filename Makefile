@@ -89,7 +89,7 @@ MEMORY_UNBUILT := Tests/SourceRulesTests Tests/SockcatTests \
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
 .PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
-.PHONY: simulate nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
+.PHONY: simulate mutations nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,7 +110,7 @@ install: build-setup ## sockcat, its man page and its completions, in PREFIX (/u
 check: lint docs other-builds release-client counters ## All that has to be right besides the tests
 	@echo "check: everything is right"
 
-nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate installation snippets examples benchmarks quiet ## All tests and checks in their long form, which takes hours
+nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate mutations installation snippets examples benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
 lint: ## The format of every Swift file
@@ -176,6 +176,9 @@ simulate: test-setup ## The conformance suites in simulations and with faulty ev
 nightly-scripts: test-setup ## Servers whose descriptors run out, 50 of each kind
 	Tests/Tools/descriptors.sh 50
 	Tests/Tools/descriptors.sh 50 $(RELEASE_BUILD)
+
+mutations: test-setup ## The tests against one-line faults, of which each must make a test fail
+	python3 Tests/Tools/mutations.py
 
 snippets: build-setup ## What the README shows, in a package of its own that is built and run
 	Tests/Tools/snippets.sh

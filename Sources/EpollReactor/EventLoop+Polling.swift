@@ -21,10 +21,18 @@ extension EventLoop {
       return -1
     }
     guard let next = deadlines.earliest else { return -1 }
-    let left = next - now
-    if left < Self.millisecond { return max(0, left) }
-    let milliseconds = min((left - 1) / Self.millisecond + 1, Int64(Int32.max))
-    return milliseconds * Self.millisecond
+    return Self.wait(for: next - now)
+  }
+
+  /// How long to wait for a deadline: never less than what is left, because the loop would otherwise spin until the deadline.
+  /// From a millisecond on, it is a whole number of milliseconds.
+  ///
+  /// - Parameter left: The time that is left, in nanoseconds.
+  /// - Returns: The time to wait, in nanoseconds, at most Int32.max milliseconds.
+  static func wait(for left: Int64) -> Int64 {
+    if left < millisecond { return max(0, left) }
+    let milliseconds = min((left - 1) / millisecond + 1, Int64(Int32.max))
+    return milliseconds * millisecond
   }
 
   /// Carries out everything that the kernel has ready now.

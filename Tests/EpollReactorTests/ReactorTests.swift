@@ -1,9 +1,10 @@
 import ActorSocketsTesting
-import EpollReactor
 import Glibc
 import SocketSystem
 import TestSupport
 import Testing
+
+@testable import EpollReactor
 
 @Suite struct ReactorTests {
   private actor Counter: ReactorActor {
@@ -46,6 +47,15 @@ import Testing
         #expect(await child)
       }
     }.value
+  }
+
+  @Test(
+    arguments: [
+      (-1, 0), (0, 0), (1, 1), (999_999, 999_999), (1_000_000, 1_000_000), (1_000_001, 2_000_000),
+      (1_999_999, 2_000_000), (2_000_000, 2_000_000), (.max, Int64(Int32.max) * 1_000_000),
+    ] as [(Int64, Int64)])
+  func `The wait for a deadline is not shorter than what is left`(left: Int64, wait: Int64) {
+    #expect(EventLoop.wait(for: left) == wait)
   }
 
   @Test func `Calls of all threads run in the order in which they were made`() async throws {

@@ -76,6 +76,28 @@ import Testing
     #expect(told == Dictionary(uniqueKeysWithValues: (0..<tasks).map { ($0, calls) }))
   }
 
+  /// The jobs spin by the clock, and the test counts how many of them ran before another task.
+  @Test func `A worker gives its thread back after a job of more than a millisecond`() async throws {
+    try await within("the other task runs") {
+      let ran = Locked(0)
+      let isOver = Locked(false)
+      // As many as all workers may run before they give their threads back because of the number of jobs.
+      let jobs = (0..<64 * Self.workers.mostWorkers).map { _ in
+        Task(executorPreference: Self.workers) {
+          if isOver.withLock({ $0 }) { return }
+          spin(for: 2_000_000)
+          ran.withLock { $0 += 1 }
+        }
+      }
+      let before = ran.withLock { $0 }
+      let between = await Task.detached(priority: .high) { ran.withLock { $0 } - before }.value
+      isOver.withLock { $0 = true }
+      for job in jobs { await job.value }
+      // Each worker that gives its thread back has run one job. The limit leaves room.
+      #expect(between < 32, "\(between) jobs ran before another task of Swift's pool")
+    }
+  }
+
   /// The worker that runs what blocks owes the reactor the calls that were made before.
   @Test func `A call is not kept back by a job that blocks behind it`() async {
     let reactor = Reactor()

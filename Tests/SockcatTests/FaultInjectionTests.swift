@@ -178,6 +178,35 @@ import Testing
     }
   }
 
+  /// The server stops behind its probe, which finds that no program has the stale socket open.
+  @Test func `A socket file that has replaced a stale one is left in place`() async throws {
+    try await within("the server gives up") {
+      let folder = try Folder()
+      let path = folder.file("socket").path
+      let address = SocketAddress.unix(try UnixPath(parsing: path))
+      try RawSocket.listening(on: address).close()
+      let log = Log(file: folder.file("log"))
+      let server = try await Program(
+        .strace,
+        [
+          "-D", "-f", "-qq", "-o", log.file.path, "-e", "trace=connect", "-e", "inject=connect:signal=SIGSTOP:when=1",
+          Tool.sockcat.url.path, "listen", "unix:\(path)", "--echo",
+        ])
+      try await eventually("the server has probed the socket") {
+        try FileManager.default.fileExists(atPath: log.file.path) && log.count("stopped by SIGSTOP") > 0
+      }
+      #expect(try log.count("ECONNREFUSED") == 1)
+      #expect(unlink(path) == 0)
+      let live = try RawSocket.listening(on: address)
+      await server.kill(SIGCONT)
+      #expect(try await server.exitStatus() == 1)
+      #expect(server.errors.text.contains("in use"))
+      let client = try RawSocket.connected(to: address)
+      live.close()
+      client.close()
+    }
+  }
+
   @Test(arguments: ["pool", "reactor"])
   func `Stopping and continuing a server again and again loses no byte`(place: String) async throws {
     try await within("all bytes come back") {

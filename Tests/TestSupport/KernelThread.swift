@@ -11,6 +11,32 @@ package struct KernelThread: Sendable {
   /// same as before, the thread did not run in between, so it made no system call.
   package var activity: String { get throws { try contents("schedstat") } }
 
+  /// The numbers of system calls.
+  package enum SystemCall: Int, Sendable {
+    #if arch(x86_64)
+      case sendfile = 40
+      case connect = 42
+      case sendto = 44
+      case recvfrom = 45
+      case sendmsg = 46
+      case recvmsg = 47
+      case accept4 = 288
+    #else
+      case sendfile = 71
+      case connect = 203
+      case sendto = 206
+      case recvfrom = 207
+      case sendmsg = 211
+      case recvmsg = 212
+      case accept4 = 242
+    #endif
+  }
+
+  /// Whether the thread waits in this call.
+  package func waits(in call: SystemCall) throws -> Bool {
+    try contents("syscall").split(separator: " ").first == "\(call.rawValue)"
+  }
+
   /// The timeout in milliseconds of the epoll_wait(2) that the thread waits in, -1 for no timeout; `nil` if it is not in that
   /// call.
   package var pollTimeout: Int32? {

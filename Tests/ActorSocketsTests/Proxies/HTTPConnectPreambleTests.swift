@@ -81,6 +81,13 @@ import Testing
     #expect(try run(String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 9)).error == .proxyFailed)
   }
 
+  @Test(arguments: [0, 1, 8, 9])
+  func `Eight interim answers may come before the answer, and no more`(count: Int) throws {
+    let interim = String(repeating: "HTTP/1.1 102 Processing\r\n\r\n", count: count)
+    let outcome = try run(interim + "HTTP/1.1 200 OK\r\n\r\n")
+    #expect(outcome.error == (count > 8 ? .proxyFailed : nil))
+  }
+
   @Test func `Random answers end in an error, or wait`() throws {
     var random = SeededRandom(seed: 6)
     let words = ["HTTP/1.1 ", "HTTP/1.0 ", "200", "100", "407", " ", "\r\n", "\n", "\r", "A: b", "\u{0}", "é"]

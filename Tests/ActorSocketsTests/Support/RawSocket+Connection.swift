@@ -5,9 +5,10 @@ import TestSupport
 extension RawSocket {
   /// A connection whose peer is a raw socket.
   static func peerOfConnection(
-    configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared
+    configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared,
+    at address: SocketAddress = .ipv4(.loopback, port: 0)
   ) throws -> (TCPConnection, RawSocket) {
-    let (near, far) = try pair()
+    let (near, far) = try pair(on: address)
     let connection = try TCPConnection.adopt(
       fileDescriptor: near.number, configuration: configuration, reactor: reactor)
     _ = near.release()

@@ -24,6 +24,15 @@ import Testing
     }
   }
 
+  @Test(arguments: [SocketAddress.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)])
+  func `An abort resets although nothing waits to be read`(address: SocketAddress) async throws {
+    try await within("the peer is reset") {
+      let (connection, peer) = try RawSocket.peerOfConnection(at: address)
+      await connection.abort()
+      await #expect(throws: SystemError.self) { try await peer.receive() }
+    }
+  }
+
   @Test func `A reset ends a read and a write that wait, each once`() async throws {
     try await within("all calls return") {
       let (connection, peer) = try RawSocket.peerOfConnection()

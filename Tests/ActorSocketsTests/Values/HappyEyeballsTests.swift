@@ -203,12 +203,12 @@ import Testing
     #expect(Self.play(test) == test.expected)
   }
 
-  private static func error(_ code: SocketError.Code, _ address: SocketAddress) -> SocketError {
+  static func error(_ code: SocketError.Code, _ address: SocketAddress) -> SocketError {
     SocketError(code, operation: "connect", address: address)
   }
 
   /// Fails all attempts, with these codes in turn.
-  private static func failAll(_ machine: inout HappyEyeballs, _ codes: [SocketError.Code]) -> (Int, SocketError?) {
+  static func failAll(_ machine: inout HappyEyeballs, _ codes: [SocketError.Code]) -> (Int, SocketError?) {
     var count = 0
     while true {
       switch machine.next(at: 0) {
