@@ -187,14 +187,14 @@ final class SocketTransport: StreamTransport {
   /// that the peer has not read.
   var unacknowledgedBytes: Int { isUnix ? 0 : registration.socket?.unacknowledgedBytes() ?? 0 }
 
-  var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
+  var isAtEnd: Bool { hasEnded || registration.socket?.hasReceivableBytes() == false }
 
   func expectNoMore() { expectsNoMore = true }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {
     // Nothing is left that closing could discard unread. Bytes may have arrived that no event has announced yet, so ask the
     // kernel.
-    let isDone = hasEnded || expectsNoMore && !isReadable && registration.socket?.receivableBytes() == 0
+    let isDone = hasEnded || expectsNoMore && !isReadable && registration.socket?.hasReceivableBytes() == false
     if isDone || registration.socket == nil {
       registration.leave()
       return true
