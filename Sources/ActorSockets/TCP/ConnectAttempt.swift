@@ -1,7 +1,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The tags of the deadlines that exist while connecting.
+/// The tags of the deadlines of a connection's socket, most of which exist only while connecting.
 package enum ConnectDeadline: UInt64, Sendable {
   /// The whole of connecting has timed out.
   case connect
@@ -13,6 +13,8 @@ package enum ConnectDeadline: UInt64, Sendable {
   case nextTry
   /// The header of an accepted connection has not arrived in time.
   case header
+  /// A full unix socket is tried once more.
+  case probe
 
   var tag: UInt64 { ConnectionDeadline.own(self).rawValue }
 }

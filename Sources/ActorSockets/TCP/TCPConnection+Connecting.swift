@@ -81,8 +81,10 @@ extension TCPConnection {
 
   private func begin(_ next: HappyEyeballs.Attempt, in search: ConnectTry, _ configuration: Configuration) {
     do throws(SocketError) {
-      let source = try search.sources?.source(for: next.address)
-      let destination = try next.address.scoped(by: source, isOnDevice: configuration.device != nil)
+      // A resolver may return an IPv4-mapped address.
+      let address = next.address.unmapped
+      let source = try search.sources?.source(for: address)
+      let destination = try address.scoped(by: source, isOnDevice: configuration.device != nil)
       let descriptor = try makeSocket(for: destination, from: source, configuration)
       do throws(SocketError) {
         try configuration.prepare(connecting: descriptor.socket, to: destination)
