@@ -27,7 +27,7 @@ public struct Timeout: Sendable {
 
   let nanoseconds: Int64
   let start: Start
-  let extend: Extension?
+  package let extend: Extension?
 
   private init(_ duration: Duration, _ start: Start, _ extend: Extension? = nil) {
     nanoseconds = duration.clampedNanoseconds
@@ -108,10 +108,16 @@ public struct Timeout: Sendable {
 
 extension Timeout {
   /// Returns when the time of an operation is over, if it starts at `time`.
-  func end(startingAt time: Int64) -> Int64 { start == .clock ? nanoseconds : instant(time, plus: nanoseconds) }
+  package func end(startingAt time: Int64) -> Int64 { start == .clock ? nanoseconds : instant(time, plus: nanoseconds) }
 
   /// Returns whether the timeout is an instant that has passed at `time`.
   func hasPassed(at time: @autoclosure () -> Int64) -> Bool { start == .clock && nanoseconds <= time() }
+
+  /// Returns the error of a call to connect that has no time: its deadline has passed at `time`. `nil` if it has some.
+  package func refusal(toConnectAt time: Int64, _ address: SocketAddress?) -> SocketError? {
+    guard hasPassed(at: time) || start == .call && nanoseconds == 0 else { return nil }
+    return SocketError(.timedOut, operation: "connect", detail: "not connected \(limit)", address: address)
+  }
 
   /// Whether it is a duration of zero. An instant at the zero of the clock is not.
   var hasNoTime: Bool { start != .clock && nanoseconds == 0 }
@@ -120,7 +126,7 @@ extension Timeout {
   var isImmediate: Bool { start == .operation && nanoseconds == 0 }
 
   /// The limit, for error messages: "within 30 s".
-  var limit: String {
+  package var limit: String {
     start == .clock ? "before the deadline" : "within \(Duration.nanoseconds(nanoseconds).brief)"
   }
 }

@@ -51,22 +51,25 @@ extension TLSConnection {
   ///   - serverName: The name or IP address that the server's certificate must be for; `nil` for the name in the
   ///     endpoint. A unix endpoint contains no name.
   ///   - configuration: The settings of the TCP connection.
-  ///   - timeout: How long connecting may take; `nil` for the configuration's timeout, 30 seconds by default. The
-  ///     handshake has its own limit, ``TLSConfiguration/handshakeTimeout``.
+  ///   - timeout: How long connecting may take in total: the look-up of the name, the proxy, all tries, and the handshake. `nil` for the
+  ///     configuration's timeout, 30 seconds by default. The handshake also has its own limit,
+  ///     ``TLSConfiguration/handshakeTimeout``.
   ///   - reactor: The reactor that runs the connection.
   /// - Returns: The connection, after the handshake.
-  /// - Throws: ``TLSError`` if the handshake fails; ``SocketError`` as
+  /// - Throws: ``TLSError`` if the handshake fails; ``SocketError`` with `.timedOut` if the time is over, and as
   ///   ``TCPConnection/connect(to:configuration:timeout:reactor:)``; `CancellationError`.
   public static func connect(
     to endpoint: Endpoint, context: TLSContext, serverName: String? = nil,
     configuration: TCPConnection.Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TLSConnection {
     let name = serverName ?? endpoint.serverName
+    let timeout = timeout ?? .within(configuration.connectTimeout)
+    let started = reactor.now
     let plain = try await TCPConnection.connect(
       to: endpoint, configuration: configuration, timeout: timeout, reactor: reactor)
     let connection = plain.startTLS(context, as: .client(serverName: name))
     do {
-      try await connection.handshake()
+      try await connection.handshake(within: timeout, startedAt: started)
       return connection
     } catch is CancellationError {
       await connection.abort()

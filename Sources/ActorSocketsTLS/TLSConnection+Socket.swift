@@ -48,15 +48,19 @@ extension TLSConnection {
   /// - Throws: The error of the closure, or ``SocketError``:
   ///   - `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory
   ///   - `.closed` if that connection has no socket yet, or no longer
+  ///   - `.invalidArgument` if the closure set SO_LINGER to a time above 0, which is turned off
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
-    try body(borrowSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
+    _ = claimPlaceNow()
+    return try socketBeneath("withFileDescriptor").lendDescriptor(body)
   }
 
   private func borrowSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
-    guard let tcpConnection else {
-      throw SocketError(.notASocket, operation: operation, detail: "the connection is not over a socket")
-    }
-    return try tcpConnection.borrowSocket(operation)
+    try socketBeneath(operation).borrowSocket(operation)
+  }
+
+  private func socketBeneath(_ operation: String) throws -> TCPConnection {
+    if let tcpConnection { return tcpConnection }
+    throw SocketError(.notASocket, operation: operation, detail: "the connection is not over a socket")
   }
 }
 

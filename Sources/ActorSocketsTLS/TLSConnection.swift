@@ -96,6 +96,21 @@ public actor TLSConnection: ByteStream {
     try await waitUntilOpen(place)
   }
 
+  /// Waits until the handshake is done. The connection is reset if the time for connecting as a whole passes before.
+  ///
+  /// - Parameters:
+  ///   - timeout: The time for connecting as a whole.
+  ///   - started: When connecting began, on the reactor's clock.
+  /// - Throws: `.timedOut`, and the errors of `handshake()`.
+  func handshake(within timeout: Timeout, startedAt started: Int64) async throws {
+    let place = claimPlaceNow()
+    switch transport.phase {
+    case .waiting, .handshaking, .verifying: transport.limit(TLSTransport.ConnectLimit(timeout, started: started))
+    case .up, .detached: break
+    }
+    try await waitForHandshake(place)
+  }
+
   /// The result of the handshake, and the identity of the peer. Waits until the handshake is done.
   ///
   /// It can be read while the connection is open. It throws the errors of ``handshake()``, and ``SocketError`` with the
@@ -157,6 +172,7 @@ extension TLSConnection: EventHandler {
   package func deadlineReached(_ deadline: ConnectionDeadline<HandshakeDeadline>) {
     switch deadline {
     case .own(.handshake): transport.deadlineReached()
+    case .own(.connect): transport.connectTimedOut()
     case .stream(let deadline): core.deadlineReached(deadline)
     }
   }

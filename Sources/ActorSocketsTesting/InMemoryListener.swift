@@ -111,6 +111,7 @@ public actor InMemoryListener: StreamListener {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     if let failure { throw refusal(failure) }
+    if let error = timeout?.refusal(toConnectAt: executor.reactor.now, localAddresses.first) { throw error }
     if connecting.isEmpty, hasRoom { return makeConnection(from: source) }
     let waiter = connecting.add(place)
     let id = waiter.id

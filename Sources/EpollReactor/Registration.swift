@@ -27,8 +27,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// The actor's state is gone by then, so the registration keeps this.
   package var resetsWhenDropped = false
   /// Whether another process, or another part of this one, may have a duplicate of the descriptor. Then close(2) does not remove it
-  /// from epoll.
-  private let mayBeShared: Bool
+  /// from epoll, and sends nothing to the peer.
+  package private(set) var mayBeShared: Bool
 
   // Its events.
   private weak var handler: (any EventHandler)?
@@ -140,6 +140,12 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     try eventLoop.epoll.setToken(token, of: number)
     storedDescriptor = other.storedDescriptor.take()
     other.leave()
+  }
+
+  /// Notes that code of the program gets the descriptor, and may duplicate it.
+  package func isLent() {
+    eventLoop.assertCurrent()
+    mayBeShared = true
   }
 
   /// Closes the descriptor. Events of it that were fetched before are dropped.

@@ -1,6 +1,8 @@
 public import SocketSystem
 
 /// An address or name to connect to, to send to, or to listen on.
+///
+/// An IPv4-mapped IPv6 address, as in `[::ffff:192.0.2.1]:80`, means the IPv4 address in it.
 public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
   /// A name, or an address as text, and a port.
   ///
@@ -85,7 +87,7 @@ extension Endpoint {
       throw .invalid(operation, "the path of a unix socket is empty")
     case .address(let address):
       if address.port == 0 { throw .invalid(operation, "port 0 cannot be connected to: \(address)") }
-      return .addresses([address])
+      return .addresses([address.unmapped])
     case .host(let name, let port):
       if port == 0 { throw .invalid(operation, "port 0 cannot be connected to") }
       if let numeric = Self.numeric(name, port) { return .addresses([numeric]) }
@@ -113,7 +115,7 @@ extension Endpoint {
     case .address(.unix(let path)) where path.isUnnamed:
       throw .invalid(operation, "the path of a unix socket is empty")
     case .address(let address):
-      return [address]
+      return [address.unmapped]
     case .host("", let port):
       return [.ipv6(.any, port: port)]
     case .host(let name, let port):
@@ -145,9 +147,12 @@ extension Endpoint {
   }
 
   /// Returns the address that a text denotes; `nil` if the text is not an address.
+  ///
+  /// An IPv4-mapped address is the IPv4 address in it, as in all addresses to connect to or to bind to: an IPv6 socket that serves no IPv4
+  /// could not use it, and with `net.ipv6.bindv6only` no IPv6 socket serves IPv4.
   static func numeric(_ name: String, _ port: UInt16) -> SocketAddress? {
     if let address = IPv4Address(name) { return .ipv4(address, port: port) }
-    if let address = IPv6Address(name) { return .ipv6(address, port: port) }
+    if let address = IPv6Address(name) { return SocketAddress.ipv6(address, port: port).unmapped }
     return nil
   }
 }

@@ -11,8 +11,9 @@ public struct Pending<Value: Sendable>: Sendable {
   ///
   /// Throws the error of the operation.
   ///
-  /// *Cancellation*: cancelling a task that waits here cancels the operation, like ``cancel()``, and throws
-  /// `CancellationError`. A cancelled read leaves its bytes for the next one.
+  /// *Cancellation*: cancelling a task that waits here throws `CancellationError` in that task. While other tasks wait, the operation
+  /// goes on for them. If no other task waits, the operation is cancelled, as by ``cancel()``. So it is cancelled when the last task
+  /// that waits is cancelled, and a task that asks later gets `CancellationError`, too. A cancelled read leaves its bytes for the next one.
   ///
   /// *Ordering*: waiting has no place among the operations.
   public var value: Value {
@@ -55,7 +56,13 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
     let place = claimPlaceNow()
     if let result { return try result.get() }
     let waiter = waiters.add(place)
-    await wait(for: waiter.suspension) { submit { $0.cancel() } }
+    let id = waiter.id
+    await wait(for: waiter.suspension) { submit { $0.stopWaiting(id) } }
     return try waiter.result()
+  }
+
+  /// A task that waits was cancelled. Its wait ends; the operation ends only if no other task waits for it.
+  private func stopWaiting(_ id: UInt64) {
+    if waiters.isOnly(id) { cancel() } else { waiters.remove(id)?.resume(.failure(CancellationError())) }
   }
 }

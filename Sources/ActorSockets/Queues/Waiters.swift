@@ -43,6 +43,9 @@ package struct Waiters<Value: Sendable> {
   /// Whether a call waits.
   package func contains(_ id: UInt64) -> Bool { waiting.index(of: id) != nil }
 
+  /// Whether this call waits, and no other.
+  func isOnly(_ id: UInt64) -> Bool { waiting.count == 1 && contains(id) }
+
   /// Adds a call, which waits from now on. `now` is the time of the call, if that is of interest.
   package mutating func add(_ place: Place, at now: Int64 = 0) -> Waiter {
     nextID += 1

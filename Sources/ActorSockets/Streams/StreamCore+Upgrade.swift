@@ -157,10 +157,16 @@ extension StreamCore {
   }
 
   /// Sends bytes of the layer.
-  package func send(_ bytes: Span<UInt8>) -> Transfer {
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - isFarewell: Whether they only answer the peer's end. The peer may be gone by then, which does not break the stream.
+  /// - Returns: The number of bytes sent, or why no byte was sent.
+  package func send(_ bytes: Span<UInt8>, isFarewell: Bool = false) -> Transfer {
     let result = transport.send(bytes)
     switch result {
     case .bytes(let count): moved(sent: count)
+    case .failed where isFarewell: break
     case .failed(let error): broke(SocketError(error, operation: "connection"))
     case .wouldBlock: break
     }
@@ -178,6 +184,7 @@ extension StreamCore {
     upgrade = nil
     lifecycle.layerLetGo(hasFailed: end.isFailure)
     if end.peerIsDone { transport.expectNoMore() }
+    let rest = end.peerIsDone && !end.isFailure ? sendFarewell(rest) : rest
     if !lifecycle.isBroken, state == .open, !rest.isEmpty {
       let write = Operation(.handle { _ in }, timeout: nil, progress: nil, start: 0)
       write.called = registration.tickTime
@@ -187,6 +194,16 @@ extension StreamCore {
     if isReleased { return true }
     madeWaiters.layer = done
     return false
+  }
+
+  /// Sends the layer's answer to the peer's end, and returns the rest. Nothing is left to send if the peer is gone.
+  private func sendFarewell(_ bytes: [UInt8]) -> [UInt8] {
+    if lifecycle.isBroken || bytes.isEmpty { return bytes }
+    return switch send(bytes.span, isFarewell: true) {
+    case .bytes(let count): Array(bytes.dropFirst(count))
+    case .wouldBlock: bytes
+    case .failed: []
+    }
   }
 
   /// Resets the connection. The layer hears no more of the stream.

@@ -146,7 +146,8 @@ struct StreamLifecycle {
   ///   - traffic: The numbers of bytes moved so far.
   /// - Returns: The actions to carry out.
   mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
-    if isBroken { return [] }
+    // What the peer does after the end does not change the errors that calls throw.
+    if isBroken || isReleased { return [] }
     if endWasFound {
       if lost == nil { loss = .some((error, traffic.unsent)) }
       return [.refuseWrites, .failFlushes, .pump]

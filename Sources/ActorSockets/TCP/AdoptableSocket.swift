@@ -23,6 +23,10 @@ struct AdoptableSocket {
       if let misfit = try Self.misfit(socket, as: role) {
         throw SocketError.invalid("adopt", "descriptor \(number) \(misfit)")
       }
+      if try socket.blocksOnClose() {
+        throw SocketError.invalid(
+          "adopt", "descriptor \(number) has SO_LINGER above 0, so closing it would block the reactor's thread")
+      }
       address = role == .listener ? try socket.localAddress() : try socket.remoteAddress()
       isTCP = try socket.isTCP()
     } catch let error as SocketError {

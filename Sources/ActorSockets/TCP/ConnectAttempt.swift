@@ -1,7 +1,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The tags of the deadlines that exist while connecting.
+/// The tags of the deadlines of a connection's socket, most of which exist only while connecting.
 package enum ConnectDeadline: UInt64, Sendable {
   /// The whole of connecting has timed out.
   case connect
@@ -13,6 +13,8 @@ package enum ConnectDeadline: UInt64, Sendable {
   case nextTry
   /// The header of an accepted connection has not arrived in time.
   case header
+  /// A full unix socket is tried once more.
+  case probe
 
   var tag: UInt64 { ConnectionDeadline.own(self).rawValue }
 }
@@ -29,6 +31,8 @@ final class ConnectAttempt {
   private(set) var current: ConnectTry?
   /// The deadline for connecting as a whole.
   var deadline: DeadlineKey?
+  /// When that deadline comes.
+  private var expiry: Int64
   /// When the next try begins.
   var nextTry: DeadlineKey?
   private let registration: Registration
@@ -42,10 +46,28 @@ final class ConnectAttempt {
     self.configuration = configuration
     self.timeout = timeout
     self.started = started
+    expiry = timeout.end(startingAt: started)
     retries = configuration.retry.map(RetrySchedule.init)
   }
 
   deinit { registration.disarmAnywhere(deadline, nextTry) }
+
+  /// Arms the deadline for connecting as a whole.
+  func armDeadline() { deadline = registration.arm(at: expiry, tag: ConnectDeadline.connect.tag) }
+
+  /// Connecting as a whole has no time left at `now`. Asks the timeout's closure for more.
+  ///
+  /// - Returns: Whether the closure gave more time. The deadline is armed for it.
+  func extend(at now: Int64) -> Bool {
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+    guard let more = timeout.extend?(.nanoseconds(now - started), 0), more > .zero else { return false }
+    expiry = instant(now, plus: more.clampedNanoseconds)
+    armDeadline()
+    return true
+  }
+
+  /// Whether the time for connecting as a whole is over at `now`. Without any time, one attempt may succeed that need not wait.
+  func isOver(at now: Int64) -> Bool { expiry <= now && !timeout.isImmediate }
 
   /// The number of the try.
   var tries: Int { retries?.tries ?? 1 }
@@ -90,6 +112,9 @@ final class ConnectTry {
   var negotiation = Negotiation()
   /// The socket that is connected, while the preambles are under way.
   private(set) var negotiating: ConnectingSocket?
+  /// The addresses of that socket and of its peer.
+  private(set) var local: SocketAddress?
+  private(set) var remote: SocketAddress?
   /// The name that is being looked up.
   private var name: String?
   private var lookUps: [Task<Void, Never>] = []
@@ -120,10 +145,11 @@ final class ConnectTry {
   }
 
   /// A socket is connected, and the preambles begin on it. The search ends.
-  func negotiate(on socket: ConnectingSocket) {
+  func negotiate(on socket: ConnectingSocket, local: SocketAddress?, remote: SocketAddress) {
     sockets[socket.attempt.id] = nil
     endSearch()
     negotiating = socket
+    (self.local, self.remote) = (local, remote)
   }
 
   /// Stops everything that is in progress.

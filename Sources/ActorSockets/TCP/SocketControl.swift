@@ -15,7 +15,8 @@ public struct SocketControl: ~Copyable {
 
   init(_ socket: BorrowedDescriptor) { self.socket = socket }
 
-  /// The descriptor, for system calls that this type does not offer. Do not close it or change its blocking mode.
+  /// The descriptor, for system calls that this type does not offer. Do not close it or change its blocking mode. If SO_LINGER is set
+  /// to a time above 0, the socket is refused.
   public var fileDescriptor: Int32 { socket.kernelNumber }
 
   /// Sets an option: setsockopt(2).
@@ -87,6 +88,15 @@ extension TCPConnection {
   ///   otherwise the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try openSocket("get \(option.name)", claimPlaceNow()).get(option)
+  }
+
+  /// Calls a closure of the program with the descriptor. Call this on the reactor's thread only.
+  package nonisolated func lendDescriptor<Value>(_ body: (Int32) throws -> Value) throws -> Value {
+    let socket = try borrowSocket("withFileDescriptor")
+    registration.isLent()
+    let result = Result { try body(socket.kernelNumber) }
+    try socket.refuseBlockingClose("withFileDescriptor")
+    return try result.get()
   }
 }
 

@@ -29,6 +29,19 @@ extension TCPConnection.Configuration {
     } catch {
       throw .refused(byPrepare: error)
     }
+    try socket.refuseBlockingClose("prepare")
+  }
+}
+
+extension BorrowedDescriptor {
+  /// Throws, and turns SO_LINGER off, if the program's code has set it so that close(2) would block the reactor's thread.
+  func refuseBlockingClose(_ operation: String) throws(SocketError) {
+    guard (try? blocksOnClose()) == true else { return }
+    try? stopBlockingOnClose()
+    throw .invalid(
+      operation,
+      "SO_LINGER above 0 was set, and was turned off: closing would block the reactor's thread; close() waits without that"
+    )
   }
 }
 

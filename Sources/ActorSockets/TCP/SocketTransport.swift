@@ -18,6 +18,8 @@ final class SocketTransport: StreamTransport {
   private var isWritable = true
   /// A short transfer does not prove that the socket is drained or full: continue until EAGAIN or 0.
   private var goesOnToTheEnd = false
+  /// A deadline is armed that tries a full unix socket once more.
+  private var isProbing = false
   /// A receive returned 0.
   private var hasEnded = false
   /// The layer above knows that the peer sends no more, although no receive has returned 0.
@@ -149,12 +151,27 @@ final class SocketTransport: StreamTransport {
   private func noteSent(_ result: Transfer?, asked: Int) -> Transfer {
     switch result {
     case nil: return .failed(SystemError(call: "send", errno: Errno.notConnected))
-    case .wouldBlock: isWritable = false
+    case .wouldBlock:
+      isWritable = false
+      if goesOnToTheEnd { probeLater() }
     // After a partial send, the kernel has marked the socket as waiting for room and will raise an event.
     case .bytes(let count): if count < asked, !goesOnToTheEnd { isWritable = false }
     case .failed: break
     }
     return result ?? .wouldBlock
+  }
+
+  /// Tries a full unix socket once more in a second. If its peer stops reading by shutdown(2), no event says so: only the next send
+  /// fails.
+  private func probeLater() {
+    if isProbing || !isUnix { return }
+    let second = 1_000_000_000 as Int64
+    isProbing = registration.arm(at: registration.reactor.now + second, tag: ConnectDeadline.probe.tag) != nil
+  }
+
+  func probeIsDue() {
+    isProbing = false
+    isWritable = true
   }
 
   func finishWriting() -> SystemError? {
@@ -187,15 +204,17 @@ final class SocketTransport: StreamTransport {
   /// that the peer has not read.
   var unacknowledgedBytes: Int { isUnix ? 0 : registration.socket?.unacknowledgedBytes() ?? 0 }
 
-  var isAtEnd: Bool { hasEnded || registration.socket?.receivableBytes() == 0 }
+  var isAtEnd: Bool { hasEnded || registration.socket?.hasReceivableBytes() == false }
 
   func expectNoMore() { expectsNoMore = true }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {
     // Nothing is left that closing could discard unread. Bytes may have arrived that no event has announced yet, so ask the
     // kernel.
-    let isDone = hasEnded || expectsNoMore && !isReadable && registration.socket?.receivableBytes() == 0
+    let isDone = hasEnded || expectsNoMore && !isReadable && registration.socket?.hasReceivableBytes() == false
     if isDone || registration.socket == nil {
+      // With a duplicate of the descriptor somewhere, closing this one would not tell the peer.
+      if registration.mayBeShared { _ = finishWriting() }
       registration.leave()
       return true
     }
@@ -212,8 +231,15 @@ final class SocketTransport: StreamTransport {
   func abort() {
     endOpening()
     if let lingering = lingering.take() { lingering.assumeIsolated { $0.cancel() } }
-    try? registration.socket?.resetOnClose()
-    registration.leave()
+    registration.leaveWithReset()
+  }
+}
+
+extension Registration {
+  /// Resets the connection, and leaves. A unix socket has no reset, so its peer sees the end of the stream.
+  func leaveWithReset() {
+    if let socket, (try? socket.reset()) == nil, mayBeShared { try? socket.shutdownBoth() }
+    leave()
   }
 }
 

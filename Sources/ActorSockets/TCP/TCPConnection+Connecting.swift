@@ -10,12 +10,12 @@ extension TCPConnection {
   func begin() {
     // The connection may have been closed before this job ran.
     guard core.state == .connecting, enter(), let attempt = transport.attempt else { return }
-    attempt.deadline = registration.arm(
-      at: attempt.timeout.end(startingAt: attempt.started), tag: ConnectDeadline.connect.tag)
+    attempt.armDeadline()
     beginTry(attempt)
   }
 
   private func beginTry(_ attempt: ConnectAttempt) {
+    if isOutOfTime(attempt) { return }
     let current = attempt.beginTry()
     let configuration = attempt.configuration
     let attemptDelay = configuration.attemptDelay.clampedNanoseconds
@@ -67,6 +67,7 @@ extension TCPConnection {
     while let search, let attempt = transport.attempt {
       switch search.plan.next(at: registration.reactor.now) {
       case .attempt(let next):
+        if isOutOfTime(attempt) { return }
         begin(next, in: search, attempt.configuration)
       case .wait(let time):
         if let timer = search.timer.take() { registration.disarm(timer) }
@@ -80,8 +81,10 @@ extension TCPConnection {
 
   private func begin(_ next: HappyEyeballs.Attempt, in search: ConnectTry, _ configuration: Configuration) {
     do throws(SocketError) {
-      let source = try search.sources?.source(for: next.address)
-      let destination = try next.address.scoped(by: source, isOnDevice: configuration.device != nil)
+      // A resolver may return an IPv4-mapped address.
+      let address = next.address.unmapped
+      let source = try search.sources?.source(for: address)
+      let destination = try address.scoped(by: source, isOnDevice: configuration.device != nil)
       let descriptor = try makeSocket(for: destination, from: source, configuration)
       do throws(SocketError) {
         try configuration.prepare(connecting: descriptor.socket, to: destination)
@@ -185,11 +188,13 @@ extension TCPConnection {
   private func established(_ connecting: ConnectingSocket, _ current: ConnectTry, after readiness: Readiness) {
     let destination = connecting.destination
     let local = try? connecting.registration.socket?.localAddress()
-    if let local, local == destination, !local.isUnix {
+    // The kernel replaces the unspecified address, so only it knows the peer. The name of a unix socket stays the one that was given.
+    let remote = destination.isUnix ? destination : try? connecting.registration.socket?.remoteAddress()
+    if let local, local == remote, !local.isUnix {
       drop(connecting, current)
       return current.plan.connectedToItself(connecting.attempt, at: registration.reactor.now)
     }
-    current.negotiate(on: connecting)
+    current.negotiate(on: connecting, local: local, remote: remote ?? destination)
     negotiate(on: connecting, current, after: readiness)
   }
 
@@ -212,19 +217,18 @@ extension TCPConnection {
   }
 
   private func takeOver(_ connecting: ConnectingSocket, _ attempt: ConnectAttempt) throws(SocketError) {
-    let destination = connecting.destination
-    let local = try? connecting.registration.socket?.localAddress()
+    let (local, remote) = (attempt.current?.local, attempt.current?.remote)
     do throws(SystemError) {
       try registration.takeDescriptor(of: connecting.registration)
     } catch {
       throw SocketError(error, operation: "connect")
     }
-    if destination.isUnix { transport.isNotTCP() }
+    if connecting.destination.isUnix { transport.isNotTCP() }
     let isProxy = attempt.configuration.proxy != nil
     identity.withLock {
       $0.localAddress = local
-      $0.remoteAddress = isProxy ? attempt.endpoint.address : destination
-      if isProxy { $0.route = Route(proxyAddress: destination) }
+      $0.remoteAddress = isProxy ? attempt.endpoint.address : remote
+      if isProxy { $0.route = Route(proxyAddress: remote) }
     }
     transport.endOpening()
     core.open()
@@ -259,15 +263,16 @@ extension TCPConnection {
   }
 
   func connectTimedOut() {
-    guard let attempt = transport.attempt else { return }
-    attempt.deadline = nil
-    let now = registration.reactor.now
-    if let more = attempt.timeout.extend?(.nanoseconds(now - attempt.started), 0), more > .zero {
-      attempt.deadline = registration.arm(
-        at: instant(now, plus: more.clampedNanoseconds), tag: ConnectDeadline.connect.tag)
-      return
-    }
+    guard let attempt = transport.attempt, !attempt.extend(at: registration.reactor.now) else { return }
     core.terminate(attempt.outOfTime, .timedOut)
+  }
+
+  /// Ends connecting if its time is over: the deadline may have passed before the call, or while other code kept the reactor.
+  ///
+  /// - Returns: Whether connecting has ended.
+  private func isOutOfTime(_ attempt: ConnectAttempt) -> Bool {
+    if attempt.isOver(at: registration.reactor.now) { connectTimedOut() }
+    return transport.attempt == nil
   }
 }
 
@@ -283,7 +288,7 @@ extension TCPConnection.Configuration {
 
 extension Endpoint {
   /// The address, if the endpoint is one.
-  fileprivate var address: SocketAddress? {
+  var address: SocketAddress? {
     guard case .addresses(let addresses)? = try? connectTarget(), addresses.count == 1 else { return nil }
     return addresses[0]
   }

@@ -16,13 +16,12 @@ extension TCPConnection {
   /// - Throws: ``SocketError``: `.invalidArgument` for a connection over TCP, which has no credentials; `.closed` if the
   ///   connection has no descriptor.
   public func peerCredentials() throws -> PeerCredentials {
-    try withFileDescriptor { number in
-      do throws(SystemError) {
-        if let credentials = try BorrowedDescriptor(number).peerCredentials() { return credentials }
-      } catch {
-        throw SocketError(error, operation: "peerCredentials", address: remoteAddress)
-      }
-      throw SocketError.invalid("peerCredentials", "only a connected unix socket has a peer with credentials")
+    let socket = try openSocket("peerCredentials", claimPlaceNow())
+    do throws(SystemError) {
+      if let credentials = try socket.peerCredentials() { return credentials }
+    } catch {
+      throw SocketError(error, operation: "peerCredentials", address: remoteAddress)
     }
+    throw SocketError.invalid("peerCredentials", "only a connected unix socket has a peer with credentials")
   }
 }

@@ -243,11 +243,10 @@ public actor TCPConnection: ByteStream {
     if !registration.needsToLeave { return }
     let isUnix = identity.withLock { ($0.localAddress ?? $0.remoteAddress)?.isUnix ?? false }
     registration.reactor.submit { [registration] in
-      if registration.resetsWhenDropped { try? registration.socket?.resetOnClose() }
-      if registration.socket != nil, !registration.resetsWhenDropped {
-        LingeringClose(registration, nil).assumeIsolated { $0.begin(isUnix: isUnix) }
+      if registration.resetsWhenDropped || registration.socket == nil {
+        registration.leaveWithReset()
       } else {
-        registration.leave()
+        LingeringClose(registration, nil).assumeIsolated { $0.begin(isUnix: isUnix) }
       }
     }
   }
@@ -300,15 +299,18 @@ public actor TCPConnection: ByteStream {
 
   /// Calls a closure with the descriptor, for system calls that this class does not offer.
   ///
-  /// Do not close the descriptor or change its blocking mode.
+  /// Do not close the descriptor or change its blocking mode. A duplicate does not keep the connection: closing or aborting the
+  /// connection ends it for every descriptor.
   ///
   /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameter body: Called with the descriptor, which is valid until the closure returns.
   /// - Returns: The closure's result.
-  /// - Throws: ``SocketError``: `.closed` if the connection has no descriptor; the error of the closure.
+  /// - Throws: ``SocketError``: `.closed` if the connection has no descriptor; `.invalidArgument` if the closure set SO_LINGER to a time
+  ///   above 0, which is turned off, because close(2) would block the reactor's thread; the error of the closure.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
-    try body(openSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
+    _ = claimPlaceNow()
+    return try lendDescriptor(body)
   }
 
   /// Returns the socket for a public operation that has claimed its place.
@@ -381,6 +383,9 @@ extension TCPConnection: EventHandler {
     case .own(.tryLimit): tryTimedOut()
     case .own(.nextTry): nextTryIsDue()
     case .own(.header): headerTimedOut()
+    case .own(.probe):
+      transport.probeIsDue()
+      core.transportIsReady()
     case .stream(let deadline): core.deadlineReached(deadline)
     }
   }

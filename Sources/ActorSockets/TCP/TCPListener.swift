@@ -170,7 +170,7 @@ public actor TCPListener: StreamListener {
   deinit {
     unixSocket?.remove()
     executor.reactor.submit { [sockets, registration] in
-      for socket in sockets { socket.leave() }
+      for socket in sockets { socket.stopListening() }
       registration.leave()
     }
   }
@@ -350,9 +350,18 @@ public actor TCPListener: StreamListener {
     failure = error
     if let retry = retry.take() { registration.disarm(retry) }
     unixSocket.take()?.remove()
-    for socket in sockets { socket.leave() }
+    for socket in sockets { socket.stopListening() }
     waiters.resumeAll(.failure(error))
     listeningEnded()
+  }
+}
+
+extension Registration {
+  /// Stops listening, and leaves. A socket that was made here accepts nothing more, even if a child process has inherited it. Another
+  /// process may serve one that was made elsewhere, so that one is only closed.
+  fileprivate func stopListening() {
+    if !mayBeShared { try? socket?.shutdownBoth() }
+    leave()
   }
 }
 

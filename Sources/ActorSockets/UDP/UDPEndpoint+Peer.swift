@@ -21,6 +21,7 @@ extension UDPEndpoint {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     if let refusal { throw refusal.during("connect") }
+    if let error = timeout?.refusal(toConnectAt: registration.reactor.now, endpoint.address) { throw error }
     let operation: Operation
     switch try target(endpoint, "connect") {
     case .addresses(let addresses): operation = admitSend(.peer(addresses), timeout)

@@ -28,6 +28,8 @@ struct TLSSendState {
   }
 
   private(set) var stage = Stage.open
+  /// Whether nothing but this side's close_notify is left to send.
+  private(set) var isFinished = false
   /// The number of bytes of ciphertext that the carrier will never take. Their plaintext is not sent.
   private(set) var lostBytes = 0
 
@@ -38,6 +40,9 @@ struct TLSSendState {
     stage = .failed
     lostBytes += count
   }
+
+  /// Notes that everything that was written is sent, and that close_notify follows.
+  mutating func finished() { isFinished = true }
 
   /// Notes that this number of unsent bytes is dropped together with the engine.
   mutating func dropOutput(_ count: Int) { lostBytes += count }

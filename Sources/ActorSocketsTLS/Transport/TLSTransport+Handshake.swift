@@ -7,6 +7,8 @@ internal import SocketSystem
 /// The tags of an encrypted connection's own deadlines, beside those of its stream.
 package enum HandshakeDeadline: UInt64, Sendable {
   case handshake
+  /// The time for connecting as a whole has passed.
+  case connect
 }
 
 extension TLSTransport {
@@ -127,6 +129,31 @@ extension TLSTransport {
     fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
   }
 
+  /// Limits the handshake by the time for connecting as a whole.
+  func limit(_ limit: ConnectLimit) {
+    handshake.connectLimit = limit
+    arm(limit, at: limit.timeout.end(startingAt: limit.started))
+  }
+
+  private func arm(_ limit: ConnectLimit, at time: Int64) {
+    limit.deadline = registration.arm(at: time, tag: ConnectionDeadline.own(HandshakeDeadline.connect).rawValue)
+  }
+
+  /// The time for connecting as a whole has passed. Asks the timeout's closure for more, or resets the connection.
+  func connectTimedOut() {
+    guard let limit = handshake.connectLimit else { return }
+    limit.deadline = nil
+    let now = registration.reactor.now
+    if let more = limit.timeout.extend?(.nanoseconds(now - limit.started), 0), more > .zero {
+      return arm(limit, at: instant(now, plus: more.clampedNanoseconds))
+    }
+    let error = SocketError(
+      .timedOut, operation: "connect", detail: "the TLS handshake was not complete \(limit.timeout.limit)",
+      address: connection?.remoteAddress)
+    carrier?.handshakeFailed(error)
+    core?.terminate(error, .timedOut)
+  }
+
   func fail(_ error: TLSError) {
     let failure = SocketError(layer: error, operation: "handshake")
     self.failure = failure
@@ -138,5 +165,8 @@ extension TLSTransport {
     core?.terminate(error, reason, givingUp: true)
   }
 
-  func disarmDeadline() { if let deadline = handshake.deadline.take() { registration.disarm(deadline) } }
+  func disarmDeadline() {
+    if let deadline = handshake.deadline.take() { registration.disarm(deadline) }
+    if let deadline = handshake.connectLimit.take()?.deadline { registration.disarm(deadline) }
+  }
 }

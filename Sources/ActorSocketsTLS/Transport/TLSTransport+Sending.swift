@@ -54,9 +54,12 @@ extension TLSTransport {
 
   /// Sends ciphertext and returns how many bytes the carrier took.
   private func sendCiphertext(_ output: Span<UInt8>) -> Int {
-    switch carrier?.send(output) {
+    // The peer may be gone after its own close_notify. Then it needs no answer.
+    let isFarewell = sending.isFinished && hasFoundEnd
+    switch carrier?.send(output, isFarewell: isFarewell) {
     case .bytes(let count): return count
     case .wouldBlock, nil: return 0
+    case .failed where isFarewell: return output.count
     case .failed(let error):
       // The carrier can never send these bytes, so they are dropped.
       carrierError = error
@@ -72,6 +75,7 @@ extension TLSTransport {
 
   func finishWriting() -> SystemError? {
     engine?.finishWriting()
+    sending.finished()
     _ = flush()
     return takeCarrierError()
   }

@@ -71,6 +71,21 @@ final class TLSTransport: StreamTransport, StreamLayer {
     var deadline: DeadlineKey?
     /// The program's closure that decides about the peer.
     var verifierTask: Task<Void, Never>?
+    /// The time for connecting as a whole, if `TLSConnection.connect` waits.
+    var connectLimit: ConnectLimit?
+  }
+
+  /// The time for connecting as a whole, of which the handshake is the last part.
+  final class ConnectLimit {
+    let timeout: Timeout
+    /// When connecting began, on the reactor's clock.
+    let started: Int64
+    var deadline: DeadlineKey?
+
+    init(_ timeout: Timeout, started: Int64) {
+      self.timeout = timeout
+      self.started = started
+    }
   }
 
   /// The connection that owns this transport.

@@ -40,6 +40,15 @@ package struct RawOption: Hashable, Sendable {
   package static var joinsReceived: RawOption { RawOption(level: Int32(IPPROTO_UDP), name: 104) }
 }
 
+extension RawOption {
+  /// Returns whether close(2) of a socket with this option would wait for the peer.
+  func blocksOnClose(with value: [UInt8]) -> Bool {
+    let size = MemoryLayout<Int32>.size
+    guard self == .linger, value.count >= 2 * size else { return false }
+    return Int32(kernelBytes: value) != 0 && Int32(kernelBytes: Array(value.dropFirst(size))) != 0
+  }
+}
+
 extension BorrowedDescriptor {
   /// Sets an option whose value is an `int`: setsockopt(2).
   package func set(_ option: RawOption, to value: Int32) throws(SystemError) {
@@ -102,6 +111,23 @@ extension BorrowedDescriptor {
     let size = socklen_t(MemoryLayout<linger>.size)
     // SAFETY: the option reads one struct linger, which `value` is.
     _ = try check(unsafe setsockopt(number, SOL_SOCKET, SO_LINGER, &value, size), "setsockopt")
+  }
+
+  /// Resets the connection of a TCP socket now, and discards unsent bytes: connect(2) to AF_UNSPEC. The peer sees a reset even while
+  /// another process has a duplicate of the descriptor, for which close(2) sends nothing.
+  package func reset() throws(SystemError) {
+    // No fault hits it. In a simulation, close(2) resets.
+    if isSimulated, !isOfKernel { try resetOnClose() } else { try ofKernel.disconnect() }
+  }
+
+  /// Returns whether close(2) would wait for the peer, on any thread: SO_LINGER with a time above zero.
+  package func blocksOnClose() throws(SystemError) -> Bool {
+    RawOption.linger.blocksOnClose(with: try get(.linger, atMost: 2 * MemoryLayout<Int32>.size))
+  }
+
+  /// Makes close(2) return at once: SO_LINGER.
+  package func stopBlockingOnClose() throws(SystemError) {
+    try set(.linger, to: Int32(0).kernelBytes + Int32(0).kernelBytes)
   }
 
   /// Returns whether the socket is a byte stream: SO_TYPE.

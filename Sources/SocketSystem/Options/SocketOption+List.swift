@@ -30,11 +30,10 @@ extension SocketOption where Value == Duration {
 }
 
 extension SocketOption where Value == Duration? {
-  /// How long close(2) waits until the peer has acknowledged everything: SO_LINGER. The time is rounded up to seconds.
-  /// Zero resets the connection. `nil` does not wait.
+  /// How long close(2) waits until the peer has acknowledged everything: SO_LINGER. Zero resets the connection. `nil` does not wait.
   ///
-  /// close(2) blocks the thread that closes, which is the reactor's. Prefer `close()` of the connection, which waits
-  /// without blocking a thread.
+  /// Longer times are refused, because close(2) would block the reactor's thread, even on a nonblocking socket. `close()` of the
+  /// connection waits without blocking a thread.
   public static var linger: Self {
     Self("linger", .socket(SO_LINGER), size: 2 * MemoryLayout<Int32>.size) { value throws(SocketOptionError) in
       guard let value else { return Int32(0).kernelBytes + Int32(0).kernelBytes }

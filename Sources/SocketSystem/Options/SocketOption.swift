@@ -39,6 +39,10 @@ public struct SocketOption<Value: Sendable>: Sendable {
   /// Sets the option on a socket: setsockopt(2).
   package func set(_ value: Value, on socket: BorrowedDescriptor) throws(SocketOptionError) {
     let bytes = try encode(value)
+    if case .single(let rawOption) = option, rawOption.blocksOnClose(with: bytes) {
+      throw .outOfRange(
+        "with SO_LINGER above 0, closing the socket would block the reactor's thread; close() waits without that")
+    }
     do {
       for rawOption in try option.optionsToSet(on: socket) { try socket.set(rawOption, to: bytes) }
     } catch {

@@ -174,6 +174,18 @@ extension BorrowedDescriptor {
     return unsafe ioctl(number, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
   }
 
+  /// Returns whether bytes wait to be received: recv(2) with MSG_PEEK.
+  ///
+  /// FIONREAD cannot tell after an urgent byte. On a TCP socket that was read up to such a byte it says 0, whatever came after the
+  /// byte. On a unix socket it counts the urgent byte, which recv(2) skips.
+  package func hasReceivableBytes() -> Bool {
+    // A question has no faults.
+    if isSimulated, !isOfKernel { return receivableBytes() > 0 }
+    var byte: UInt8 = 0
+    // SAFETY: recv writes at most the one byte that there is room for.
+    return retryingInterrupts { unsafe clinux_peek(kernelNumber, &byte, 1) } > 0
+  }
+
   /// Returns the number of bytes that wait to be sent or acknowledged: SIOCOUTQ of ioctl(2), tcp(7). An end of the
   /// stream that was sent counts as one byte until it is acknowledged.
   package func unacknowledgedBytes() -> Int {

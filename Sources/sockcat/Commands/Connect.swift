@@ -14,6 +14,7 @@ struct Connect {
   }
 
   private func run(_ capture: PacketCapture?) async throws {
+    let start = ContinuousClock.now
     let join = try Join()
     let context = try options.tls.makeContext(handshakeTimeout: options.connecting.timeout)
     var configuration = TCPConnection.Configuration()
@@ -29,20 +30,33 @@ struct Connect {
       describe(connection, "connected")
       return try await serve(connection, by: join, idleTimeout: options.idleTimeout)
     }
-    try await serve(try await encrypt(connection, context), by: join, idleTimeout: options.idleTimeout)
+    try await serve(try await encrypt(connection, context, since: start), by: join, idleTimeout: options.idleTimeout)
   }
 
   /// Begins TLS, after the plain-text dialogue of `--starttls` if that was given.
-  private func encrypt(_ connection: TCPConnection, _ context: TLSContext) async throws -> TLSConnection {
+  ///
+  /// - Parameters:
+  ///   - connection: The connection.
+  ///   - context: The settings.
+  ///   - start: When connecting began: `--timeout` limits connecting and the handshake together.
+  /// - Returns: The encrypted connection, after the handshake.
+  /// - Throws: The failure of the dialogue or of the handshake.
+  private func encrypt(
+    _ connection: TCPConnection, _ context: TLSContext, since start: ContinuousClock.Instant
+  ) async throws -> TLSConnection {
+    func timeLeft() -> Duration? { options.connecting.timeout.map { start + $0 - .now } }
+    let limit = options.connecting.timeout ?? Self.upgradeTime
     if let plain = options.tls.startTLS {
-      let limit = options.connecting.timeout ?? Self.upgradeTime
-      try await within(limit, orFailWith: "the server was not ready for TLS within \(limit.inSeconds)") {
+      let left = timeLeft() ?? limit
+      try await within(left, orFailWith: "the server was not ready for TLS within \(limit.inSeconds)") {
         try await plain.begin(on: connection)
       }
     }
     let role = TLSRole.client(serverName: options.tls.name(of: options.endpoint))
     let secure = connection.startTLS(context, as: role)
-    try await shakeHands(secure)
+    try await within(timeLeft(), orFailWith: "the TLS handshake was not complete within \(limit.inSeconds)") {
+      try await shakeHands(secure)
+    }
     if options.isVerbose { describe(connection, try await secure.session.summary) }
     return secure
   }

@@ -92,6 +92,61 @@ import Testing
     }
   }
 
+  @Test(arguments: Transport.allCases, 1...4)
+  func `Cancelling some of the tasks that await an outcome ends only their waits`(
+    transport: Transport, count: Int
+  ) async throws {
+    try await within("all outcomes are there") {
+      let pair = try await transport.pair()
+      for cancelled in 0..<count {
+        let pending = pair.server.enqueueRead(.exactly(4))
+        let behind = pair.server.enqueueRead(.exactly(2))
+        let waiting = (0..<count).map { _ in Task.immediate { try await pending.value } }
+        // The tasks that are cancelled differ from round to round.
+        let ends = (0..<cancelled).map { ($0 + cancelled) % count }
+        for index in ends {
+          waiting[index].cancel()
+          await expectCancellation { _ = try await waiting[index].value }
+        }
+        let late = Task.immediate { try await pending.value }
+        try await pair.client.write(Array("abcdef"))
+        for index in 0..<count where !ends.contains(index) {
+          #expect(try await waiting[index].value == Array("abcd"), "\(cancelled) of \(count) were cancelled")
+        }
+        #expect(try await late.value == Array("abcd"))
+        #expect(try await pending.value == Array("abcd"))
+        #expect(try await behind.value == Array("ef"))
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases, 1...4)
+  func `Cancelling all tasks that await an outcome takes the operation back`(
+    transport: Transport, count: Int
+  ) async throws {
+    try await within("all outcomes are there") {
+      let pair = try await transport.pair { $0.isNarrow = true }
+      let pending = pair.server.enqueueRead(.exactly(4))
+      let waiting = (0..<count).map { _ in Task.immediate { try await pending.value } }
+      for task in waiting.reversed() { task.cancel() }
+      for task in waiting { await expectCancellation { _ = try await task.value } }
+      // A task that asks later is too late.
+      await expectCancellation { _ = try await pending.value }
+      try await pair.client.write(Array("abcd"))
+      #expect(try await pair.server.read(exactly: 4) == Array("abcd"))
+
+      // Nobody reads, so the first write does not end, and the second one does not begin.
+      let first = pair.client.enqueueWrite(pattern(tooMuch))
+      let second = pair.client.enqueueWrite(Array("never"))
+      let tasks = (0..<count).map { _ in Task.immediate { try await second.value } }
+      for task in tasks { task.cancel() }
+      for task in tasks { await expectCancellation { try await task.value } }
+      _ = pair.client.enqueueWrite(Array("last"))
+      #expect(try await pair.server.read(exactly: tooMuch + 4) == pattern(tooMuch) + Array("last"))
+      try await first.value
+    }
+  }
+
   @Test(.inRealTime, arguments: Transport.allCases)
   func `A read that times out, exceeds its limit or meets the end fails those behind it`(
     transport: Transport

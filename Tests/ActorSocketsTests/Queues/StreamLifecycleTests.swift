@@ -34,6 +34,7 @@ import Testing
     "flushing for a layer": [.up, .close],
     "lingering": [.up, .close, .allDrained],
     "released": [.end],
+    "released in order": [.up, .close, .allDrained, .transportGone],
   ]
 
   /// The effect of each event in each state: the phase afterwards, the reason of a report that is made, and the actions. The events
@@ -204,13 +205,14 @@ import Testing
       .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
-    "released": [
-      .peerFinished: "released: tellOfPeerEnd recheckQueues",
-      .broken: "released: refuseWrites failFlushes",
-      .brokenBehindTheEnd: "released: refuseWrites failFlushes pump",
-      .transportGone: "released: tellOfRelease",
-      .abort: "released: hasten",
-    ],
+    "released": ended,
+    "released in order": ended,
+  ]
+
+  private static let ended: [Event: String] = [
+    .peerFinished: "released: tellOfPeerEnd recheckQueues",
+    .transportGone: "released: tellOfRelease",
+    .abort: "released: hasten",
   ]
 
   private static func state(_ name: String) -> StreamLifecycle {
@@ -260,6 +262,14 @@ import Testing
     } else {
       #expect(actions.isEmpty && before == "\(lifecycle.phase)", "\(text)")
     }
+  }
+
+  @Test(arguments: [Event.broken, .brokenBehindTheEnd])
+  func `A stream that has closed does not throw what its peer does afterwards`(event: Event) {
+    var lifecycle = Self.state("released in order")
+    _ = Self.happens(event, to: &lifecycle)
+    #expect(lifecycle.endError.code == .closed && lifecycle.writeError.code == .closed)
+    #expect(lifecycle.report.map { "\($0.reason)" } == "local")
   }
 
   private static let ending = "refuseWrites report failFlushes refuseReads pump release"

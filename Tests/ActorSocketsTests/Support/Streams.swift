@@ -35,7 +35,7 @@ extension Pair {
   }
 
   /// The same two ends, upgraded.
-  fileprivate func encrypted(_ version: TLSVersion) async throws -> Pair {
+  func encrypted(_ version: TLSVersion) async throws -> Pair {
     let context = try TestContexts.context(version)
     let encryptedClient = client.startTLS(context, as: .client(serverName: "server.test"))
     let encryptedServer = server.startTLS(context, as: .server)

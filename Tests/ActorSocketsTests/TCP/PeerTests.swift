@@ -110,6 +110,19 @@ import Testing
     }
   }
 
+  @Test func `A write that waits fails when the peer of a unix socket stops reading`() async throws {
+    try await within("the write fails") {
+      let time = ManualTime()
+      let (near, peer) = try RawSocket.unixPair()
+      let connection = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: time.reactor)
+      let writing = Task { try await connection.write(pattern(tooMuch)) }
+      try await eventually("the socket is full") { await connection.status.queuedWrites == 1 }
+      shutdown(peer.number, Int32(SHUT_RD))
+      await time.advance(by: .seconds(1))
+      await expectError(.connectionReset) { try await writing.value }
+    }
+  }
+
   @Test func `A read with timeout zero finds bytes in the kernel that were not announced`() async throws {
     try await within("all calls return") {
       let reactor = Reactor()

@@ -1,0 +1,161 @@
+import ActorSockets
+import ActorSocketsTLS
+import ActorSocketsTesting
+import TestSupport
+import Testing
+
+/// A transport, perhaps with TLS over it.
+struct TransportStack: Sendable, CustomTestStringConvertible {
+  let transport: Transport
+  let version: TLSVersion?
+
+  static let all = [Transport.tcpOverIPv4, .tcpOverIPv6, .unix, .inMemory].flatMap { transport in
+    [nil, TLSVersion.v12, .v13].map { Self(transport: transport, version: $0) }
+  }
+
+  var testDescription: String { version.map { "\($0) over \(transport.rawValue)" } ?? transport.rawValue }
+
+  func pair() async throws -> Pair {
+    let pair = try await transport.pair()
+    guard let version else { return pair }
+    return try await pair.encrypted(version)
+  }
+
+  /// Finds out whether an error is that of a peer that aborted.
+  func isAbort(_ error: any Error) -> Bool {
+    switch error {
+    case let error as SocketError: transport.hasReset && error.code == .connectionReset
+    // A unix socket has no reset, so TLS only misses the peer's close_notify.
+    case let error as TLSError: !transport.hasReset && error.code == .truncated
+    default: false
+    }
+  }
+}
+
+/// How one side ends a stream.
+enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
+  case close, finish, abort, drop
+
+  var testDescription: String { rawValue }
+
+  /// Ends the stream in `stream`.
+  func happens(to stream: inout (any ByteStream)?) async throws {
+    switch self {
+    case .close: await stream?.close()
+    case .finish:
+      try await stream?.finishWriting()
+      await stream?.close()
+    case .abort: await stream?.abort()
+    case .drop: stream = nil
+    }
+  }
+}
+
+/// Every end of a stream, by either side and in either order.
+@Suite(.conformance) struct EndMatrixTests {
+  /// Ends one side as a task of its own, because `close()` may wait for the peer. The task returns the side, unless it was dropped.
+  private static func ending(_ side: any ByteStream, _ end: StreamEnd) -> Task<(any ByteStream)?, any Error> {
+    Task {
+      var side: (any ByteStream)? = side
+      try await end.happens(to: &side)
+      return side
+    }
+  }
+
+  private static func expectClosed(_ side: (any ByteStream)?, _ what: String) async {
+    guard let side else { return }
+    await expectError(.closed) { _ = try await side.read() }
+    await expectError(.closed) { try await side.write([1]) }
+    await expectError(.closed) { try await side.finishWriting() }
+    #expect(await side.state == .closed, "\(what)")
+  }
+
+  @Test(arguments: TransportStack.all, StreamEnd.allCases)
+  func `A side that answers the other's end sees that end, and nothing else`(
+    stack: TransportStack, first: StreamEnd
+  ) async throws {
+    for second in StreamEnd.allCases {
+      for clientIsFirst in [true, false] {
+        let what = "\(first) of the \(clientIsFirst ? "client" : "server"), answered by \(second)"
+        try await within("\(what) is over") {
+          var (own, other): ((any ByteStream)?, (any ByteStream)?)
+          do {
+            let pair = try await stack.pair()
+            (own, other) = clientIsFirst ? (pair.client, pair.server) : (pair.server, pair.client)
+          }
+          let ending = Self.ending(try #require(own), first)
+          own = nil
+          var failure: (any Error)?
+          do {
+            #expect(try await other?.read() == nil, "\(what)")
+          } catch {
+            failure = error
+          }
+          let isReset = first == .abort && (stack.transport.hasReset || stack.version != nil)
+          #expect(isReset == (failure != nil), "\(what)")
+          if let failure { #expect(stack.isAbort(failure), "\(what): \(failure)") }
+          let seen = second == .drop ? nil : other
+          // Answering a clean end throws nothing, on every transport.
+          do { try await second.happens(to: &other) } catch { #expect(isReset, "\(what): \(error)") }
+          let first = try await ending.value
+          if let seen, !isReset {
+            let reason = second == .abort ? "local" : "remote"
+            #expect(try await "\(seen.closed.reason)" == reason, "\(what)")
+            if let beneath = (seen as? TLSConnection)?.carrier {
+              #expect(try await "\(beneath.closed.reason)" == reason, "\(what)")
+            }
+          }
+          await Self.expectClosed(first, what)
+          await Self.expectClosed(other, what)
+        }
+      }
+    }
+  }
+
+  @Test(arguments: TransportStack.all, StreamEnd.allCases)
+  func `Both sides may end at the same time, in any way`(stack: TransportStack, first: StreamEnd) async throws {
+    for second in StreamEnd.allCases {
+      let what = "\(first) and \(second)"
+      try await within("\(what) are over") {
+        let (one, two) = try await {
+          let pair = try await stack.pair()
+          return (Self.ending(pair.client, first), Self.ending(pair.server, second))
+        }()
+        for side in [one, two] {
+          // Finishing fails if the other side has aborted before.
+          do { await Self.expectClosed(try await side.value, what) } catch let error as SocketError {
+            #expect(first == .abort || second == .abort, "\(what): \(error)")
+          } catch {
+            #expect(stack.isAbort(error) && (first == .abort || second == .abort), "\(what): \(error)")
+          }
+        }
+      }
+    }
+  }
+
+  @Test(arguments: TransportStack.all, [StreamEnd.close, .finish, .drop])
+  func `A relay between streams that end cleanly ends cleanly`(stack: TransportStack, first: StreamEnd) async throws {
+    for second in [StreamEnd.close, .finish, .drop] {
+      for nearIsFirst in [true, false] {
+        let what = "\(first), answered by \(second)"
+        try await within("\(what) is over") {
+          var (own, other): ((any ByteStream)?, (any ByteStream)?)
+          let relaying: Task<(fromFirst: Int, fromSecond: Int), any Error>
+          do {
+            let (near, far) = (try await stack.pair(), try await stack.pair())
+            relaying = Task { try await relay(between: near.server, and: far.client) }
+            (own, other) = nearIsFirst ? (near.client, far.server) : (far.server, near.client)
+          }
+          try await own?.write(utf8: "hello")
+          let ending = Self.ending(try #require(own), first)
+          own = nil
+          #expect(try await other?.readToEnd() == Array("hello"), "\(what)")
+          try await second.happens(to: &other)
+          _ = try await ending.value
+          let counts = try await relaying.value
+          #expect(counts == (nearIsFirst ? (5, 0) : (0, 5)), "\(what)")
+        }
+      }
+    }
+  }
+}

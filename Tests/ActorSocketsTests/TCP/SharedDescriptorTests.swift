@@ -1,0 +1,113 @@
+import EpollReactor
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// The ends of sockets of which another process, or another part of this one, has a duplicate.
+@Suite struct SharedDescriptorTests {
+  /// How the other part has got the duplicate.
+  enum Kind: String, CaseIterable, CustomTestStringConvertible {
+    case lent, adopted
+
+    var testDescription: String { rawValue }
+  }
+
+  /// A connection, its peer, and a duplicate of its descriptor.
+  private static func make(
+    _ socket: StreamSocket, _ kind: Kind
+  ) async throws -> (TCPConnection, peer: RawSocket, duplicate: RawSocket) {
+    let (near, far) = try socket.pair()
+    switch kind {
+    case .adopted:
+      let duplicate = RawSocket(owning: dup(near.number))
+      return (try TCPConnection.adopt(fileDescriptor: near.release()), far, duplicate)
+    case .lent:
+      let connection = try TCPConnection.adopt(fileDescriptor: near.release())
+      return (connection, far, try await connection.withFileDescriptor { RawSocket(owning: dup($0)) })
+    }
+  }
+
+  @Test(arguments: StreamSocket.allCases, Kind.allCases)
+  func `A duplicate does not hide the end from a peer that has ended before`(
+    socket: StreamSocket, kind: Kind
+  ) async throws {
+    try await within("the peer finds the end") {
+      let (connection, peer, duplicate) = try await Self.make(socket, kind)
+      peer.finishWriting()
+      #expect(try await connection.read() == nil)
+      try await connection.write(utf8: "bye")
+      await connection.close()
+      #expect(try await peer.receiveToEnd() == Array("bye"))
+      duplicate.close()
+    }
+  }
+
+  @Test(arguments: StreamSocket.allCases, Kind.allCases)
+  func `A duplicate does not hide an abort from the peer`(
+    socket: StreamSocket, kind: Kind
+  ) async throws {
+    try await within("the peer is told") {
+      let (connection, peer, duplicate) = try await Self.make(socket, kind)
+      await connection.abort()
+      do {
+        // A unix socket has no reset.
+        #expect(try await peer.receiveToEnd() == [] && socket == .unix)
+      } catch let error as SystemError {
+        #expect(error.errno == ECONNRESET && socket != .unix)
+      }
+      duplicate.close()
+    }
+  }
+
+  /// A duplicate that the socket does not know of: a child has it that was forked without exec.
+  private static func duplicate(of registration: Registration) async throws -> RawSocket {
+    try await Task(executorPreference: registration.reactor) {
+      RawSocket(owning: dup(try #require(registration.socket).number))
+    }.value
+  }
+
+  @Test(arguments: [StreamSocket.ipv4, .ipv6])
+  func `An abort reaches the peer whatever child has inherited the descriptor`(socket: StreamSocket) async throws {
+    try await within("the peer is told") {
+      let listener = try TCPListener.bind(to: .address(socket.freeAddress()))
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      let connection = try await listener.accept()
+      let duplicate = try await Self.duplicate(of: connection.registration)
+      await connection.abort()
+      await #expect(throws: SystemError.self) { _ = try await peer.receiveToEnd() }
+      duplicate.close()
+    }
+  }
+
+  @Test(arguments: StreamSocket.allCases, [false, true])
+  func `A closed listener accepts nothing more, whatever child has inherited its socket`(
+    socket: StreamSocket, isDropped: Bool
+  ) async throws {
+    try await within("it is refused") {
+      var listener: TCPListener? = try TCPListener.bind(to: .address(socket.freeAddress()))
+      let bound = try #require(listener?.localAddresses[0])
+      let duplicate = try await Self.duplicate(of: try #require(listener).sockets[0])
+      if !isDropped { await listener?.close() }
+      listener = nil
+      try await eventually("nothing listens there") { (try? RawSocket.connected(to: bound)) == nil }
+      duplicate.close()
+    }
+  }
+
+  @Test(arguments: StreamSocket.allCases)
+  func `An adopted listener that is closed goes on listening in the process that it is from`(
+    socket: StreamSocket
+  ) async throws {
+    try await within("it is accepted") {
+      let original = try RawSocket.listening(on: socket.freeAddress())
+      let listener = try TCPListener.adopt(fileDescriptor: dup(original.number))
+      await listener.close()
+      let client = try RawSocket.connected(to: original.address)
+      _ = try await original.accept()
+      client.close()
+    }
+  }
+}
