@@ -25,24 +25,42 @@ public protocol Resolver: Sendable {
 
 /// The resolver of the system: getaddrinfo(3).
 ///
-/// getaddrinfo(3) blocks, so it runs on separate threads, at most eight in the whole process. Further look-ups wait for a
-/// thread. Simultaneous look-ups of the same name and family are shared.
+/// A name that this machine knows by itself needs no network and no thread: an address as text, a name of the loopback addresses, and a
+/// name in /etc/hosts, hosts(5). That file decides for both families. It is read at each look-up, unless nsswitch.conf(5) puts another
+/// source first.
+///
+/// getaddrinfo(3) blocks for as long as a name server does not answer, so each look-up runs on a thread of its own. Simultaneous look-ups
+/// of the same name and family are shared. Look-ups that take long do not hold up others: their number has a limit in the whole process
+/// and for each domain, see <doc:Limits>.
 public struct SystemResolver: Resolver {
+  /// What a test has put in the place of the machine's files and threads.
+  private final class Parts: Sendable {
+    let hosts: HostsFile
+    let lookUps: HostLookups
+
+    init(_ hosts: HostsFile, _ lookUps: HostLookups) {
+      self.hosts = hosts
+      self.lookUps = lookUps
+    }
+  }
+
+  private static let hosts = HostsFile()
+  private let parts: Parts?
+
   /// Creates the resolver.
-  public init() {}
+  public init() { parts = nil }
+
+  init(_ hosts: HostsFile, _ lookUps: HostLookups) { parts = Parts(hosts, lookUps) }
 
   /// Looks up the addresses of a name: getaddrinfo(3).
-  ///
-  /// For an address given as text and for the names of the loopback addresses, no thread is needed: see
-  /// ``Endpoint/host(_:port:)``.
   ///
   /// *Cancellation* ends the wait at once. The look-up continues in the background, because it cannot be stopped.
   ///
   /// - Parameters:
   ///   - name: The name.
   ///   - family: The family of the addresses.
-  /// - Returns: The addresses in the order of RFC 6724, with port 0; an empty array if the name is an address of the other
-  ///   family as text.
+  /// - Returns: The addresses in the order of RFC 6724, or of /etc/hosts, with port 0; an empty array if the name is an address of the
+  ///   other family as text, or if /etc/hosts has it in the other family only.
   /// - Throws: ``SocketError``: `.hostNotFound`, `.resolverFailed`, `.invalidArgument` if the text cannot be a name;
   ///   `CancellationError` when the task is cancelled.
   @concurrent public func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
@@ -56,7 +74,10 @@ public struct SystemResolver: Resolver {
     let query = HostQuery(name: name, family: family)
     // In a simulation no thread is needed: the answer is there at once.
     if Reactor.isDriven { return try HostLookups.lookUp(query).get() }
-    return try await HostLookups.shared.addresses(of: query)
+    if let known = (parts?.hosts ?? Self.hosts).addresses(of: name) {
+      return known.filter { $0.addressFamily == family }
+    }
+    return try await (parts?.lookUps ?? .shared).addresses(of: query)
   }
 }
 
