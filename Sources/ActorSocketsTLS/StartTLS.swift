@@ -82,8 +82,7 @@ extension Endpoint {
   /// The name or address that a server's certificate must be for; empty if the endpoint does not contain one.
   package var serverName: String {
     switch self {
-    case .host("", _): "localhost"
-    case .host(let name, _): name
+    case .host(let name, _): Self.nameForPeers(name)
     case .address(.ipv4(let address, _)): "\(address)"
     // Certificates do not contain an interface.
     case .address(.ipv6(let address, _)): String("\(address)".prefix { $0 != "%" })

@@ -29,7 +29,9 @@ struct NameServerTests {
   }
 
   /// Connects, and returns the exit status and what was said on standard error.
-  private func connect(_ server: Server, _ options: [String] = []) async throws -> (Int32, String) {
+  private func connect(
+    _ server: Server, to endpoint: String = "name.example:80", _ options: [String] = []
+  ) async throws -> (Int32, String) {
     let folder = try Folder()
     defer { withExtendedLifetime(folder) {} }
     let script = """
@@ -39,7 +41,8 @@ struct NameServerTests {
       \(server.commands)
       printf 'nameserver 192.0.2.53\\noptions timeout:1 attempts:1\\n' > resolv.conf
       echo 'hosts: files dns' > nsswitch.conf
-      for file in resolv.conf nsswitch.conf; do [ -e /etc/$file ]; mount --bind $file /etc/$file; done
+      echo '127.0.0.1 name.internal' > hosts
+      for file in resolv.conf nsswitch.conf hosts; do [ -e /etc/$file ]; mount --bind $file /etc/$file; done
       status=0; "$@" || status=$?
       \(Namespace.endPrivateMounts)
       exit $status
@@ -48,7 +51,7 @@ struct NameServerTests {
       .bash,
       [
         "-c", "exec \(Namespace.unshareMounts) bash -c \"$0\" bash \"$@\"", script, Tool.sockcat.url.path, "connect",
-        "name.example:80",
+        endpoint,
       ] + options)
     return (try await program.exitStatus(), await program.errors.whole)
   }
@@ -64,5 +67,25 @@ struct NameServerTests {
     let (status, errors) = try await connect(.silent, ["--timeout", "0.2"])
     #expect(status == 4)
     #expect(errors.contains("the look-up of \"name.example\" did not end within 200 ms"))
+  }
+
+  @Test(arguments: Server.allCases)
+  func `A name of the hosts file does not ask the name server, not for the other family either`(
+    server: Server
+  ) async throws {
+    let (status, errors) = try await connect(server, to: "name.internal:1", ["-6"])
+    #expect(status == 1)
+    #expect(errors.contains("\"name.internal\" has no address"), "\(errors)")
+  }
+
+  @Test func `Localhost and numbers do not ask the name server`() async throws {
+    for name in ["localhost", "LOCALHOST.", "db.localhost", "loopback"] {
+      let (status, errors) = try await connect(.silent, to: "\(name):1")
+      #expect(status == 1 && errors.contains("no process listens"), "\(errors)")
+    }
+    for name in ["127.1", "0x7f000001", "2130706433", "0177.0.0.1"] {
+      let (status, errors) = try await connect(.silent, to: "\(name):1")
+      #expect(status != 0 && errors.contains("is not an IPv4 address"), "\(errors)")
+    }
   }
 }

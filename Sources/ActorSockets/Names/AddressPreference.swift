@@ -20,13 +20,16 @@ public enum AddressPreference: Hashable, Sendable {
   case preferIPv4
   /// Both families, two IPv6 addresses first.
   case preferIPv6
+  /// Both families in turn, without a preference: the family whose addresses are known first begins, and nothing waits for the other
+  /// one.
+  case neutral
 }
 
 extension AddressPreference {
   /// The families to look up, in the order in which they are tried.
   var families: [AddressFamily] {
     switch self {
-    case .any, .preferIPv6: [.ipv6, .ipv4]
+    case .any, .preferIPv6, .neutral: [.ipv6, .ipv4]
     case .preferIPv4: [.ipv4, .ipv6]
     case .ipv4Only: [.ipv4]
     case .ipv6Only: [.ipv6]
@@ -35,7 +38,13 @@ extension AddressPreference {
 
   /// The number of addresses of the first family that are tried before the families alternate: RFC 8305, First Address Family
   /// Count.
-  var firstFamilyCount: Int { self == .any ? 1 : 2 }
+  var firstFamilyCount: Int { isOpen ? 1 : 2 }
+
+  /// How long to wait for the preferred family's addresses once the other family's are known, in nanoseconds.
+  var resolutionDelay: Int64 { self == .neutral ? 0 : HappyEyeballs.resolutionDelay }
+
+  /// Whether the program has left it to the library which family comes first.
+  var isOpen: Bool { self == .any || self == .neutral }
 }
 
 extension SocketAddress {

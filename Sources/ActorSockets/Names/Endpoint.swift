@@ -6,8 +6,15 @@ public import SocketSystem
 public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
   /// A name, or an address as text, and a port.
   ///
-  /// To listen or bind, the name must belong to this machine: an address, `"localhost"` (the loopback addresses of both
-  /// families), an interface such as `"eth0"` (all its addresses), or `""` for all addresses.
+  /// `"localhost"`, `"localhost."` and every name that ends with `.localhost` mean the loopback addresses of both families, without
+  /// a look-up (RFC 6761). So does `"loopback"`. Upper and lower case are the same.
+  ///
+  /// An IPv4 address is four decimal numbers. A text that ends with a number and is not such an address is refused with
+  /// `.invalidArgument`, and never looked up: `127.1`, `0177.0.0.1`, `0x7f000001`, `2130706433`, `host.1`. So is a text that contains a
+  /// colon and is not an IPv6 address. A name has at most 253 bytes, and may end with a dot.
+  ///
+  /// To listen or bind, the name must belong to this machine: an address, `"localhost"`, an interface such as `"eth0"` (all its
+  /// addresses), or `""` for all addresses.
   case host(String, port: UInt16)
   /// An address.
   case address(SocketAddress)
@@ -72,6 +79,9 @@ extension Endpoint {
     }
   }
 
+  /// Returns the name of a host as a peer knows it: `localhost` in place of `""` and `"loopback"`.
+  package static func nameForPeers(_ name: String) -> String { HostName.forPeers(name) }
+
   /// The start of connecting or sending: addresses, or a name to look up.
   enum Target {
     case addresses([SocketAddress])
@@ -90,12 +100,12 @@ extension Endpoint {
       return .addresses([address.unmapped])
     case .host(let name, let port):
       if port == 0 { throw .invalid(operation, "port 0 cannot be connected to") }
-      if let numeric = Self.numeric(name, port) { return .addresses([numeric]) }
-      if name.isEmpty {
-        return .addresses([.ipv6(.loopback, port: port), .ipv4(.loopback, port: port)])
+      switch HostName(name) {
+      case .address(let address): return .addresses([address.socketAddress(port: port).unmapped])
+      case .empty, .loopback: return .addresses([.ipv6, .ipv4].map { HostName.loopback($0, port: port) })
+      case .name: return .name(name, port: port)
+      case .badAddress(let problem), .badName(let problem): throw .invalid(operation, problem)
       }
-      try Self.checkName(name, operation)
-      return .name(name, port: port)
     }
   }
 
@@ -116,44 +126,37 @@ extension Endpoint {
       throw .invalid(operation, "the path of a unix socket is empty")
     case .address(let address):
       return [address.unmapped]
-    case .host("", let port):
-      return [.ipv6(.any, port: port)]
     case .host(let name, let port):
-      if let numeric = Self.numeric(name, port) { return [numeric] }
-      if name == "localhost" || name == "loopback" {
-        return [.ipv4(.loopback, port: port), .ipv6(.loopback, port: port)]
-      }
-      do {
-        let interface = try NetworkInterface.all().first { $0.name == name }
-        guard let addresses = interface?.addresses, !addresses.isEmpty else {
-          throw SocketError(
-            interface == nil ? unknown : .addressNotAvailable, operation: operation,
-            detail:
-              "\(AddressError.quote(name)) is neither an address, nor an interface that has one, nor \"localhost\"")
-        }
-        return addresses.map { $0.with(port: port) }
-      } catch let error as SocketError {
-        throw error
-      } catch {
-        throw SocketError(.system, operation: operation, detail: "\(error)")
+      switch HostName(name) {
+      case .empty: return [.ipv6(.any, port: port)]
+      case .address(let address): return [address.socketAddress(port: port).unmapped]
+      case .loopback: return [.ipv4, .ipv6].map { HostName.loopback($0, port: port) }
+      case .badAddress(let problem):
+        return try Self.interface(name, operation, or: .invalid(operation, problem)).map { $0.with(port: port) }
+      case .name, .badName:
+        let detail =
+          "\(AddressError.quote(name)) is neither an address, nor an interface that has one, nor \"localhost\""
+        let missing = SocketError(unknown, operation: operation, detail: detail)
+        return try Self.interface(name, operation, or: missing).map { $0.with(port: port) }
       }
     }
   }
 
-  /// Throws if a text cannot be the name of a host: RFC 1035, section 2.3.4.
-  static func checkName(_ name: String, _ operation: String) throws(SocketError) {
-    if !name.isEmpty, !name.utf8.contains(0), name.utf8.count <= 253 { return }
-    throw .invalid(operation, "\(AddressError.quote(name)) cannot be a host's name")
-  }
-
-  /// Returns the address that a text denotes; `nil` if the text is not an address.
-  ///
-  /// An IPv4-mapped address is the IPv4 address in it, as in all addresses to connect to or to bind to: an IPv6 socket that serves no IPv4
-  /// could not use it, and with `net.ipv6.bindv6only` no IPv6 socket serves IPv4.
-  static func numeric(_ name: String, _ port: UInt16) -> SocketAddress? {
-    if let address = IPv4Address(name) { return .ipv4(address, port: port) }
-    if let address = IPv6Address(name) { return SocketAddress.ipv6(address, port: port).unmapped }
-    return nil
+  /// Returns the addresses of an interface of this machine, at least one. Throws `missing` if there is no such interface.
+  private static func interface(
+    _ name: String, _ operation: String, or missing: SocketError
+  ) throws(SocketError) -> [SocketAddress] {
+    let interfaces: [NetworkInterface]
+    do {
+      interfaces = try NetworkInterface.all()
+    } catch {
+      throw SocketError(.system, operation: operation, detail: "\(error)")
+    }
+    guard let interface = interfaces.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else { throw missing }
+    if !interface.addresses.isEmpty { return interface.addresses }
+    throw SocketError(
+      .addressNotAvailable, operation: operation,
+      detail: "the interface \(AddressError.quote(name)) has no address")
   }
 }
 

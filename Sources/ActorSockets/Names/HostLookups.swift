@@ -1,16 +1,10 @@
 import EpollReactor
 import SocketSystem
 
-/// A name to look up.
-struct HostQuery: Hashable, Sendable {
-  let name: String
-  let family: AddressFamily
-}
-
-/// Looks names up with getaddrinfo(3), which blocks without a time limit.
+/// Looks names up with getaddrinfo(3), which blocks without a time limit, each on a thread of its own. `LookUpSchedule` says which look-up
+/// begins when, and how many there may be.
 ///
 /// Invariants:
-/// - At most `maximumThreads` look-ups run, each on its own thread. Others wait in the order in which they arrived.
 /// - Callers that look up the same name and family share one look-up.
 /// - A caller that cancels returns at once. A look-up that no caller waits for is not started.
 ///
@@ -19,7 +13,12 @@ actor HostLookups: ReactorActor {
   typealias Outcome = Result<[SocketAddress], SocketError>
 
   /// The look-ups of the whole process.
-  static let shared = HostLookups(Reactor.ofProcess, blockingLookUp: lookUp)
+  static let shared = HostLookups(
+    Reactor.ofProcess, maximumThreads: min(mostThreads, max(1, DescriptorReserve.refresh().limit / 4)),
+    blockingLookUp: lookUp)
+
+  /// The largest number of threads in the whole process. Each needs a descriptor, so there are fewer if the process may have few.
+  static let mostThreads = 256
 
   /// Looks up a name. Blocks the thread.
   @Sendable static func lookUp(_ query: HostQuery) -> Outcome {
@@ -31,24 +30,24 @@ actor HostLookups: ReactorActor {
   }
 
   nonisolated let executor: ReactorExecutor
+  /// For the deadline: it is in the reactor's table only while the deadline is armed.
+  private nonisolated let registration: Registration
   private let blockingLookUp: @Sendable (HostQuery) -> Outcome
+  private var schedule: LookUpSchedule
   private var waiters: [HostQuery: Waiters<[SocketAddress]>] = [:]
-  /// The look-ups that wait for a thread. Each has a ticket, by which one that is no longer wanted is found.
-  private var queue = FIFO<Queued>()
-  private var tickets: [HostQuery: UInt64] = [:]
-  private var nextTicket: UInt64 = 0
-  private var underWay: Set<HostQuery> = []
-  private let maximumThreads: Int
+  private var isTimed = false
 
-  private struct Queued: Identified {
-    let id: UInt64
-    let query: HostQuery
+  init(
+    _ reactor: Reactor, maximumThreads: Int = mostThreads, blockingLookUp: @escaping @Sendable (HostQuery) -> Outcome
+  ) {
+    registration = Registration(on: reactor)
+    executor = registration
+    schedule = LookUpSchedule(maximumThreads: maximumThreads)
+    self.blockingLookUp = blockingLookUp
   }
 
-  init(_ reactor: Reactor, maximumThreads: Int = 8, blockingLookUp: @escaping @Sendable (HostQuery) -> Outcome) {
-    executor = ReactorExecutor(ofSocketOn: reactor)
-    self.maximumThreads = maximumThreads
-    self.blockingLookUp = blockingLookUp
+  deinit {
+    if registration.needsToLeave { registration.reactor.submit { [registration] in registration.leave() } }
   }
 
   /// Waits for the addresses. Cancellation ends the wait.
@@ -62,12 +61,8 @@ actor HostLookups: ReactorActor {
   private func ask(_ query: HostQuery, _ place: Place) throws -> Waiters<[SocketAddress]>.Waiter {
     try Task.checkCancellation()
     let waiter = waiters[query, default: Waiters()].add(place)
-    if !underWay.contains(query), tickets[query] == nil {
-      nextTicket += 1
-      tickets[query] = nextTicket
-      queue.append(Queued(id: nextTicket, query: query))
-    }
-    beginNext()
+    schedule.ask(query)
+    proceed()
     return waiter
   }
 
@@ -75,34 +70,69 @@ actor HostLookups: ReactorActor {
     waiters[query]?.remove(id)?.resume(.failure(CancellationError()))
     guard waiters[query]?.isEmpty == true else { return }
     waiters[query] = nil
-    if let ticket = tickets.removeValue(forKey: query), let index = queue.index(of: ticket) { queue.remove(at: index) }
+    schedule.leave(query)
+    proceed()
   }
 
-  private func beginNext() {
-    while underWay.count < maximumThreads, let query = queue.popFirst()?.query {
-      tickets[query] = nil
-      underWay.insert(query)
-      do {
-        try startThread(name: "lookup") { [blockingLookUp] in
-          let outcome = blockingLookUp(query)
-          self.submit { $0.finished(query, outcome) }
-        }
-      } catch {
-        answer(query, .failure(SocketError(error, operation: "look up")))
+  /// Carries out what the schedule says.
+  private func proceed() {
+    while true {
+      switch schedule.next(at: registration.reactor.now) {
+      case .begin(let query): begin(query)
+      case .wait(let time): return time.map { wake(at: $0) } ?? ()
       }
     }
   }
 
+  private func begin(_ query: HostQuery) {
+    do {
+      try startThread(name: "lookup") { [blockingLookUp] in
+        let outcome = blockingLookUp(query)
+        self.submit { $0.finished(query, outcome) }
+      }
+    } catch {
+      if schedule.foundNoThread(for: query) { return }
+      answer(query, .failure(SocketError(error, operation: "look up")))
+    }
+  }
+
   private func finished(_ query: HostQuery, _ outcome: Outcome) {
+    schedule.finished(query)
     answer(query, outcome)
-    beginNext()
+    proceed()
   }
 
   private func answer(_ query: HostQuery, _ outcome: Outcome) {
-    underWay.remove(query)
     let outcome = outcome.mapError { $0 as any Error }
     var answered = waiters.removeValue(forKey: query) ?? Waiters()
     answered.resumeAll(outcome)
+  }
+
+  private func wake(at time: Int64) {
+    if isTimed { return }
+    // A reactor that is shut down has no deadlines. The look-ups that wait then begin when others end.
+    guard (try? registration.enter(self)) != nil else { return }
+    isTimed = true
+    _ = registration.arm(at: time, tag: LookUpDeadline.next.rawValue)
+  }
+}
+
+/// The tag of the deadline at which look-ups that wait may begin.
+enum LookUpDeadline: UInt64, Sendable {
+  case next
+}
+
+extension HostLookups: EventHandler {
+  func handle(_ readiness: Readiness) {}
+
+  func deadlineReached(_ deadline: LookUpDeadline) {
+    reactorShutDown()
+    proceed()
+  }
+
+  func reactorShutDown() {
+    isTimed = false
+    registration.leave()
   }
 }
 

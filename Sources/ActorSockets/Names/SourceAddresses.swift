@@ -81,7 +81,7 @@ extension AddressPreference {
     if allowed.isEmpty, let first = addresses.first {
       throw .invalid("connect", "\(first) is no address of the only family that may be tried, \(families[0])")
     }
-    guard self != .any, let preferred = families.first else { return allowed }
+    guard !isOpen, let preferred = families.first else { return allowed }
     return allowed.filter { $0.addressFamily == preferred } + allowed.filter { $0.addressFamily != preferred }
   }
 }

@@ -89,7 +89,7 @@ extension Proxy {
 struct ProxyTarget {
   enum Host {
     case address(IPAddress)
-    /// A name: 1 to 253 characters of ASCII that are neither spaces nor delimiters.
+    /// A name: 1 to 254 characters of ASCII that are neither spaces nor delimiters.
     case name(String)
   }
 
@@ -99,9 +99,9 @@ struct ProxyTarget {
   init(_ endpoint: Endpoint) throws(SocketError) {
     switch try endpoint.connectTarget() {
     case .addresses(let addresses):
-      // Without a name, the loopback addresses were meant: those of the proxy's machine.
-      if case .host("", let port) = endpoint {
-        host = .name("localhost")
+      // If the loopback addresses are meant by name, those of the proxy's machine are.
+      if case .host(let name, let port) = endpoint, [.empty, .loopback].contains(HostName(name)) {
+        host = try Self.host(HostName.forPeers(name))
         self.port = port
         return
       }
@@ -114,14 +114,15 @@ struct ProxyTarget {
       host = .address(ip)
       self.port = port
     case .name(let name, let port):
-      guard name.utf8.allSatisfy(Self.isInNames) else {
-        throw .invalid(
-          "connect",
-          "\(AddressError.quote(name)) is not a name for a proxy: only letters, digits, \"-\", \".\" and \"_\"")
-      }
-      host = .name(name)
+      host = try Self.host(name)
       self.port = port
     }
+  }
+
+  private static func host(_ name: String) throws(SocketError) -> Host {
+    if name.utf8.allSatisfy(isInNames) { return .name(name) }
+    throw .invalid(
+      "connect", "\(AddressError.quote(name)) is not a name for a proxy: only letters, digits, \"-\", \".\" and \"_\"")
   }
 
   private static func isInNames(_ byte: UInt8) -> Bool {

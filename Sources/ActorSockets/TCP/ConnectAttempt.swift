@@ -35,6 +35,9 @@ final class ConnectAttempt {
   private var expiry: Int64
   /// When the next try begins.
   var nextTry: DeadlineKey?
+  /// Runs the program's own resolver, with the task-local values of the code that asked for the connection. The system's resolver needs
+  /// none of them.
+  private let lookUps: LookUpTask?
   private let registration: Registration
 
   init(
@@ -48,6 +51,8 @@ final class ConnectAttempt {
     self.started = started
     expiry = timeout.end(startingAt: started)
     retries = configuration.retry.map(RetrySchedule.init)
+    let mayBeName = if case .host = configuration.proxy?.endpoint ?? endpoint { true } else { false }
+    lookUps = mayBeName && !(configuration.resolver is SystemResolver) ? LookUpTask() : nil
   }
 
   deinit { registration.disarmAnywhere(deadline, nextTry) }
@@ -73,7 +78,7 @@ final class ConnectAttempt {
   var tries: Int { retries?.tries ?? 1 }
 
   func beginTry() -> ConnectTry {
-    let current = ConnectTry(registration)
+    let current = ConnectTry(registration, lookUps)
     self.current = current
     return current
   }
@@ -117,13 +122,16 @@ final class ConnectTry {
   private(set) var remote: SocketAddress?
   /// The name that is being looked up.
   private var name: String?
-  private var lookUps: [Task<Void, Never>] = []
+  private var lookUps: LookUpTask?
   private let registration: Registration
 
-  init(_ registration: Registration) { self.registration = registration }
+  init(_ registration: Registration, _ lookUps: LookUpTask?) {
+    self.registration = registration
+    self.lookUps = lookUps
+  }
 
   deinit {
-    for lookUp in lookUps { lookUp.cancel() }
+    lookUps?.stop()
     registration.disarmAnywhere(deadline, timer)
   }
 
@@ -139,9 +147,10 @@ final class ConnectTry {
   ) {
     self.name = name
     let resolver = configuration.resolver
-    lookUps = configuration.addressPreference.families.map { family in
-      Task.detached { done(family, await resolver.outcome(of: name, family: family)) }
-    }
+    let families = configuration.addressPreference.families
+    let lookUps = lookUps ?? LookUpTask()
+    self.lookUps = lookUps
+    lookUps.run { await resolver.lookUp(name, in: families, done) }
   }
 
   /// A socket is connected, and the preambles begin on it. The search ends.
@@ -161,8 +170,8 @@ final class ConnectTry {
 
   private func endSearch() {
     if let timer = timer.take() { registration.disarm(timer) }
-    for lookUp in lookUps { lookUp.cancel() }
-    lookUps = []
+    lookUps?.stop()
+    lookUps = nil
     for socket in sockets.valuesInOrder { socket.registration.leave() }
     sockets = [:]
   }

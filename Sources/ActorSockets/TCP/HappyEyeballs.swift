@@ -2,11 +2,13 @@ internal import SocketSystem
 
 // Which addresses to try, and when: Happy Eyeballs version 2, RFC 8305, as a pure state machine. Each event carries the time.
 //
+// To connect, an attempt is a connection. For datagrams, it is the question whether there is a route, which the kernel answers at once.
+//
 // Invariants:
 // - The address families take turns, and the preferred one goes first with `firstFamilyCount` addresses. Each address is tried
 //   once. It is tried again only after a connection to itself or a full backlog.
 // - The first attempt begins as soon as the preferred family's addresses are known. If only the other family's are known, it
-//   waits for the preferred ones for the resolution delay: 50 ms.
+//   waits for the preferred ones for the resolution delay: 50 ms, or 0 if no family is preferred.
 // - A further attempt begins when the attempt delay has passed since the previous one began, or at once when one fails. Earlier
 //   attempts continue. The first to connect wins, and the caller closes the others.
 // - Addresses may arrive at any time before the end, and are then tried in turn.
@@ -55,6 +57,7 @@ struct HappyEyeballs {
 
   private let attemptDelay: Int64
   private let firstFamilyCount: Int
+  private let resolutionDelay: Int64
   private var families: [Family]
   /// The index of the family that was tried last. The other family is next.
   private var lastFamily = 1
@@ -68,15 +71,22 @@ struct HappyEyeballs {
 
   /// Creates a state machine that waits for the addresses of a name, in each family that may be tried.
   init(awaiting preference: AddressPreference, attemptDelay: Int64) {
+    self.init(awaiting: preference.families, of: preference, attemptDelay: attemptDelay)
+  }
+
+  /// Creates a state machine that waits for the addresses of a name in some families of a preference, in this order.
+  init(awaiting families: [AddressFamily], of preference: AddressPreference, attemptDelay: Int64) {
     self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
     firstFamilyCount = preference.firstFamilyCount
-    families = preference.families.map { Family(family: $0, isAwaited: true) }
+    resolutionDelay = preference.resolutionDelay
+    self.families = families.map { Family(family: $0, isAwaited: true) }
   }
 
   /// Creates a state machine that has all its addresses. Addresses and families are preferred in the order given.
   init(trying addresses: [SocketAddress], attemptDelay: Int64) {
     self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
     firstFamilyCount = 1
+    resolutionDelay = 0
     families = []
     for address in addresses {
       let family = address.addressFamily
@@ -99,7 +109,7 @@ struct HappyEyeballs {
       // Ignore addresses of the other family: the caller did not ask for them.
       families[index].untried = Array(addresses.filter { $0.addressFamily == family }.prefix(Self.maximumAddresses))
     }
-    if index > 0, !families[index].untried.isEmpty { resolutionEnd = instant(now, plus: Self.resolutionDelay) }
+    if index > 0, !families[index].untried.isEmpty { resolutionEnd = instant(now, plus: resolutionDelay) }
   }
 
   /// An attempt has failed.
@@ -166,16 +176,23 @@ struct HappyEyeballs {
     return turns.first { !families[$0].untried.isEmpty }
   }
 
+  /// The addresses that are known and were not tried, the next one first.
+  var untried: [SocketAddress] {
+    families.indices.flatMap { families[(lastFamily + 1 + $0) % families.count].untried }
+  }
+
   // MARK: Outcome
+
+  /// The errors that say that there is no way to an address.
+  static let noWay: [SocketError.Code] = [.unreachable, .familyNotSupported, .addressNotAvailable]
 
   /// The error when every attempt has failed.
   private var outcome: SocketError {
     if failures.isEmpty { return lookUpFailure }
     if failures.count == 1 { return failures[0] }
     // "No route" says less than the failures of the other addresses, so those decide the code.
-    let noWay: [SocketError.Code] = [.unreachable, .familyNotSupported, .addressNotAvailable]
     let codes = Set(failures.map(\.code))
-    let telling = codes.subtracting(noWay)
+    let telling = codes.subtracting(Self.noWay)
     let code = codes.count == 1 ? codes.first : telling.count == 1 ? telling.first : nil
     return SocketError(
       code ?? .unreachable, operation: "connect",

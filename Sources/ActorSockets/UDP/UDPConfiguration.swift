@@ -6,6 +6,9 @@ extension UDPEndpoint {
     /// A name for logs.
     public var label: String?
     /// Which address family to use where both are possible, and which addresses of a name to prefer. Both by default.
+    ///
+    /// Of the addresses of a name, the first to which the kernel has a route is used, in the order that RFC 8305 has for connections. An
+    /// endpoint remembers the family that it used for a name, and does not wait for the other one the next time.
     public var addressPreference = AddressPreference.any
     /// Looks up the addresses of names. The system's resolver by default.
     public var resolver: any Resolver = SystemResolver()

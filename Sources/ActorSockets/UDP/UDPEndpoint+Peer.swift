@@ -113,7 +113,7 @@ extension UDPEndpoint {
     return (index, destination)
   }
 
-  private func socketIndex(for address: SocketAddress) throws(SocketError) -> (Int, SocketAddress) {
+  func socketIndex(for address: SocketAddress) throws(SocketError) -> (Int, SocketAddress) {
     let address = address.unmapped
     if address.port == 0 { throw .invalid("send", "port 0 cannot receive datagrams: \(address)") }
     if case .unix(let path) = address, path.isUnnamed {
@@ -138,44 +138,6 @@ extension UDPEndpoint {
     guard kinds[found] == .dual, case .ipv4(let ipv4, let port) = scoped else { return (found, scoped) }
     return (found, .ipv6(IPv6Address(mapped: ipv4), port: port))
   }
-
-  /// Returns the first address that one of the sockets can reach; if no socket can reach any, the first address.
-  func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
-    addresses.first { address in kinds.contains { $0.reaches(address.unmapped) } } ?? addresses.first
-  }
-
-  // MARK: Names
-
-  /// Resolves an endpoint that the user passed into addresses, or into a name to look up.
-  func target(_ endpoint: Endpoint, _ operation: String) throws(SocketError) -> Endpoint.Target {
-    let target = try endpoint.connectTarget(operation)
-    guard case .addresses(let addresses) = target else { return target }
-    return .addresses(try configuration.addressPreference.sorted(addresses))
-  }
-
-  /// Looks up a name for an entry of the send queue.
-  func lookUp(_ name: String, _ port: UInt16, for id: UInt64) {
-    let resolver = configuration.resolver
-    let families = configuration.addressPreference.families.filter { family in
-      kinds.contains { $0.serves(family) }
-    }
-    lookUps[id] = Task(executorPreference: globalConcurrentExecutor) { [weak self] in
-      let outcome = await resolver.addresses(of: name, families: families)
-      self?.submit { $0.found(outcome.map { $0.map { $0.with(port: port) } }, for: id) }
-    }
-  }
-
-  private func found(_ addresses: Result<[SocketAddress], SocketError>, for id: UInt64) {
-    lookUps[id] = nil
-    if case .success(let addresses) = addresses, var datagram = sends.queue.datagram(ofName: id) {
-      datagram.remoteAddress = addresses.first
-      // The filter is not called within the queue, because it may send.
-      sends.queue.resolve(id, to: filtered(datagram))
-    } else {
-      sends.queue.resolve(id, addresses)
-    }
-    pumpSends()
-  }
 }
 
 extension UDPEndpoint.SocketKind {
@@ -194,32 +156,6 @@ extension UDPEndpoint.SocketKind {
     case .ipv4: family == .ipv4
     case .ipv6: family == .ipv6
     case .unix: false
-    }
-  }
-}
-
-extension Resolver {
-  /// Returns the addresses of a name in several families, in the order of the families.
-  fileprivate func addresses(
-    of name: String, families: [AddressFamily]
-  ) async -> Result<[SocketAddress], SocketError> {
-    await withTaskGroup(of: (Int, Result<[SocketAddress], SocketError>).self) { group in
-      for (index, family) in families.enumerated() {
-        group.addTask { (index, await outcome(of: name, family: family)) }
-      }
-      var outcomes: [Int: Result<[SocketAddress], SocketError>] = [:]
-      for await (index, outcome) in group { outcomes[index] = outcome }
-      var found: [SocketAddress] = []
-      var failure: SocketError?
-      for index in families.indices {
-        switch outcomes[index] {
-        case .success(let addresses): found += addresses.filter { $0.addressFamily == families[index] }
-        case .failure(let error): failure = failure?.code == .resolverFailed ? failure : error
-        case nil: break
-        }
-      }
-      if found.isEmpty { return .failure(failure ?? .notFound(name, "it has none that this endpoint reaches")) }
-      return .success(found)
     }
   }
 }

@@ -68,7 +68,10 @@ public actor UDPEndpoint: ReactorActor {
   var retryDelay = UDPEndpoint.firstRetryDelay
   /// For each socket, the longest datagram that the kernel may get together with others in one message, in bytes: UDP_SEGMENT.
   var segmentLimits: [Int]
-  var lookUps: [UInt64: Task<Void, Never>] = [:]
+  /// The names that are being looked up, by the number of their send.
+  var lookUps: [UInt64: AddressSearch] = [:]
+  /// For each name, the family whose address was used last. It goes first the next time.
+  var familiesThatWorked: [[UInt8]: AddressFamily] = [:]
   /// Keeps the endpoint alive while enqueued sends are unfinished.
   private var keepAlive: UDPEndpoint?
 
@@ -330,6 +333,7 @@ extension UDPEndpoint: EventHandler {
     switch deadline {
     case .receive(let id): expireReceive(id)
     case .send(let id): expireSend(id)
+    case .search(let id): searchIsDue(id)
     case .close:
       closeDeadline = nil
       close()

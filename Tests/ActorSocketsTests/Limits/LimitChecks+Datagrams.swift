@@ -47,6 +47,9 @@ extension LimitChecks {
       let pattern = #"timeout: Timeout\? = \.within\(\.seconds\((\d+)\)\)"#
       return [.seconds(try SourceText.number(pattern, in: "ActorSockets/UDP"))]
     },
+    LimitCheck("names for which an endpoint remembers the address family that it used") {
+      [.number(UDPEndpoint.rememberedNames)]
+    },
     LimitCheck("time for the pending sends, when an endpoint closes after them") {
       let pattern = #"closeAfterPendingSends\(within limit: Duration = \.seconds\((\d+)\)\)"#
       return [.seconds(try SourceText.number(pattern, in: "ActorSockets/UDP"))]

@@ -61,8 +61,15 @@ enum LimitChecks {
       [.nanoseconds(HappyEyeballs.resolutionDelay)]
     },
     LimitCheck("addresses of a name that are tried, for each family") { [.number(HappyEyeballs.maximumAddresses)] },
-    LimitCheck("look-ups at a time, in the whole process") {
-      [.number(try SourceText.number(#"maximumThreads: Int = (\d+)"#, in: "ActorSockets/Names/HostLookups.swift"))]
+    LimitCheck("look-ups that run at a time, in the whole process") { [.number(HostLookups.mostThreads)] },
+    LimitCheck("of these, look-ups that a call waits for and that have just begun; how long that counts") {
+      [.number(LookUpSchedule.promptThreads), .nanoseconds(LookUpSchedule.promptTime)]
+    },
+    LimitCheck("of these, look-ups of names with the same last two parts") {
+      var schedule = LookUpSchedule(maximumThreads: HostLookups.mostThreads)
+      for number in 0..<1_000 { schedule.ask(HostQuery(name: "name\(number).a.example", family: .ipv4)) }
+      for time in 0..<100 { while case .begin = schedule.next(at: Int64(time) * LookUpSchedule.promptTime) {} }
+      return [.number(schedule.runningCount)]
     },
     LimitCheck("tries to connect") {
       [.number(connection.retry == nil ? 1 : retry.maximumTries), .number(retry.maximumTries)]

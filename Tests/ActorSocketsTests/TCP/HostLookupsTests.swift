@@ -1,3 +1,4 @@
+import ActorSocketsTesting
 import EpollReactor
 import Foundation
 import SocketSystem
@@ -36,7 +37,7 @@ import Testing
     }
   }
 
-  private func make(threads: Int = 4) -> (HostLookups, Names) {
+  private func make(threads: Int = HostLookups.mostThreads) -> (HostLookups, Names) {
     let names = Names()
     return (HostLookups(Reactor(), maximumThreads: threads) { names.lookUp($0) }, names)
   }
@@ -144,6 +145,76 @@ import Testing
       asking.cancel()
       await expectCancellation { try await asking.value }
       #expect(names.begun.all == [])
+    }
+  }
+
+  @Test func `Names of a dead server do not hold up another name`() async throws {
+    try await within("the healthy one is answered") {
+      let (lookups, names) = make()
+      let dead = (0..<30).flatMap { number in
+        AddressFamily.allCases.map { ask(lookups, "www.dead\(number).example", $0) }
+      }
+      try await eventually("all are asked for") { names.running.withLock { $0.now } == 60 }
+      for round in 0..<10 {
+        let healthy = ask(lookups, "healthy\(round).example")
+        names.answer("healthy\(round).example")
+        #expect(try await healthy.value == [.ipv4(.loopback, port: 0)])
+      }
+      #expect(names.running.withLock { $0.now } == 60)
+      for number in 0..<30 { for _ in AddressFamily.allCases { names.answer("www.dead\(number).example") } }
+      for task in dead { _ = try await task.value }
+    }
+  }
+
+  @Test(.inRealTime) func `Eight look-ups begin together, and one more when the first take long or are left`()
+    async throws
+  {
+    try await within("all are answered") {
+      let names = Names()
+      let time = ManualTime()
+      let lookups = HostLookups(time.reactor) { names.lookUp($0) }
+      let asking = (0..<10).map { ask(lookups, "name \($0)") }
+      try await eventually("eight begin") { names.begun.all.count == 8 }
+      await time.advance(by: .milliseconds(100) - .nanoseconds(1))
+      await lookups.settle()
+      #expect(names.begun.all.count == 8)
+      asking[0].cancel()
+      await expectCancellation { _ = try await asking[0].value }
+      try await eventually("the ninth begins") { names.begun.all.count == 9 }
+      await time.advance(by: .nanoseconds(1))
+      try await eventually("the tenth begins") { names.begun.all.count == 10 }
+      for number in 0..<10 { names.answer("name \(number)") }
+      for task in asking.dropFirst() { _ = try await task.value }
+    }
+  }
+
+  @Test func `Names that need no network are known while every thread waits for a name server`() async throws {
+    try await within("all are answered") {
+      let (lookups, names) = make(threads: 1)
+      let dead = ask(lookups, "dead.example")
+      try await eventually("it begins") { names.begun.all.count == 1 }
+      let folder = try Folder()
+      let (hosts, order) = (folder.url.appending(path: "hosts"), folder.url.appending(path: "nsswitch.conf"))
+      try Data("192.0.2.7 db.internal\n".utf8).write(to: hosts)
+      try Data("hosts: files dns\n".utf8).write(to: order)
+      let resolver = SystemResolver(HostsFile(path: hosts.path, switchPath: order.path), lookups)
+      for (name, expected) in [
+        ("127.0.0.1", ["127.0.0.1:0"]), ("::1", ["[::1]:0"]), ("localhost", ["[::1]:0", "127.0.0.1:0"]),
+        ("DB.localhost.", ["[::1]:0", "127.0.0.1:0"]), ("loopback", ["[::1]:0", "127.0.0.1:0"]),
+        ("db.internal", ["192.0.2.7:0"]), ("Db.Internal.", ["192.0.2.7:0"]),
+      ] {
+        #expect(try await resolver.addresses(of: name).map(\.description) == expected)
+      }
+      // A change takes effect at the next look-up.
+      try Data("2001:db8::7 db.internal\n".utf8).write(to: hosts)
+      #expect(try await resolver.addresses(of: "db.internal").map(\.description) == ["[2001:db8::7]:0"])
+      #expect(names.begun.all == ["dead.example"])
+      names.answer("dead.example")
+      _ = try await dead.value
+      // Where another source comes first, it is asked.
+      try Data("hosts: dns files\n".utf8).write(to: order)
+      names.answer("db.internal")
+      #expect(try await resolver.addresses(of: "db.internal", family: .ipv4) == [.ipv4(.loopback, port: 0)])
     }
   }
 

@@ -68,8 +68,75 @@ import Testing
     #expect(try target(.address(.ipv4(.loopback, port: 1))).addresses.map(\.description) == ["127.0.0.1:1"])
     #expect(try target(.port(80)).addresses.map(\.description) == ["[::1]:80", "127.0.0.1:80"])
     #expect(try target(.host("example.com", port: 25)).name == "example.com 25")
-    #expect(try target(.host("localhost", port: 25)).name == "localhost 25")
-    #expect(try target(.host(String(repeating: "x", count: 253), port: 25)).name != nil)
+  }
+
+  @Test(arguments: [
+    "localhost", "LOCALHOST", "localhost.", "LocalHost.", "db.localhost", "a.b.LOCALHOST.", "loopback", "Loopback", "",
+  ])
+  func `A name of the loopback addresses is never looked up`(name: String) throws {
+    #expect(try target(.host(name, port: 80)).addresses.map(\.description) == ["[::1]:80", "127.0.0.1:80"])
+    if name.isEmpty { return }
+    #expect(try Endpoint.host(name, port: 5).listenAddresses().map(\.description) == ["127.0.0.1:5", "[::1]:5"])
+  }
+
+  @Test(arguments: [
+    "localhost.example", "notlocalhost", "local\u{212a}host", "localhost..", "db.loopback", "\u{1D5C5}ocalhost",
+    "example.com.",
+    "1.example", "0x.example", "0xg", "a-1", "1e3", "x", "xn--4-0ca",
+  ])
+  func `A name that only looks like one of the loopback addresses, or like a number, is looked up`(name: String) throws
+  {
+    #expect(try target(.host(name, port: 80)).name == "\(name) 80")
+  }
+
+  @Test func `The longest name has 253 bytes and a dot`() throws {
+    let longest = String(repeating: "x", count: 253)
+    for name in [longest, longest + "."] { #expect(try target(.host(name, port: 25)).name == "\(name) 25") }
+    for name in [longest + "x", longest + "x.", longest + "..", ".", String(repeating: "é", count: 127)] {
+      #expect(throws: SocketError.self) { try target(.host(name, port: 25)) }
+    }
+  }
+
+  /// What inet_aton(3) takes for an address, and what ends as such a text does.
+  static let spelledNumbers = [
+    "127.1", "127.0.1", "0177.0.0.1", "0x7f000001", "0X7F000001", "2130706433", "017700000001", "0x7f.1", "0x.0", "0x",
+    "1", "0",
+    "127.0.0.1.", "127.0.0.01", "127.0.0.256", "1.2.3.4.5", "4294967296", "999999999999999999999", "::ffff:127.1",
+    "[::1]",
+    "1:2", "::1%no-such-interface", "fe80::1%",
+  ]
+
+  @Test(arguments: spelledNumbers + ["host.1", "host.0x7f", "a.b.127", "a.1."])
+  func `A number that is no address is refused to connect to, and says why`(name: String) async {
+    for endpoint in [Endpoint.host(name, port: 80)] {
+      let error = #expect(throws: SocketError.self) { try endpoint.connectTarget() }
+      #expect(error?.code == .invalidArgument && error?.description.contains("address") == true, "\(error as Any)")
+      #expect(throws: SocketError.self) { try ProxyTarget(endpoint) }
+    }
+    for family in AddressFamily.allCases {
+      await expectError(.invalidArgument) { _ = try await SystemResolver().addresses(of: name, family: family) }
+    }
+  }
+
+  @Test(arguments: spelledNumbers) func `A number that is no address is refused to listen on, and says why`(
+    name: String
+  ) {
+    let error = #expect(throws: SocketError.self) { try Endpoint.host(name, port: 80).listenAddresses() }
+    #expect(error?.code == .invalidArgument && error?.description.contains("is not an") == true, "\(error as Any)")
+  }
+
+  @Test func `An interface that is missing is not found, although its name ends with a number`() {
+    let error = #expect(throws: SocketError.self) { try Endpoint.host("eth0.100", port: 80).listenAddresses() }
+    #expect(error?.code == .hostNotFound)
+  }
+
+  @Test(arguments: [
+    ("loopback", "localhost"), ("", "localhost"), ("LOOPBACK.", "localhost"), ("db.localhost", "db.localhost"),
+    ("example.com", "example.com"),
+  ])
+  func `A proxy is told a name that it knows, and a certificate is checked for it`(name: String, told: String) throws {
+    guard case .name(told) = try ProxyTarget(.host(name, port: 1)).host else { Issue.record("another host"); return }
+    #expect(Endpoint.nameForPeers(name) == told)
   }
 
   @Test(

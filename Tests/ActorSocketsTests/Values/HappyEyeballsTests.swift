@@ -189,6 +189,13 @@ import Testing
       answers: [.six(0, [1, 2, 3]), .four(0, [1])],
       expected: ["0 6.1", "250 6.2", "500 4.1", "750 6.3", "nothing more"]),
     Case(
+      name: "without a preference, the family that answers first begins", preference: .neutral,
+      answers: [.four(10, [1, 2]), .six(12, [1])], expected: ["10 4.1", "260 6.1", "510 4.2", "nothing more"]),
+    Case(
+      name: "without a preference, IPv6 begins if it answers first", preference: .neutral,
+      answers: [.six(10, [1]), .four(12, [1])], fates: ["6.1": .refused(5)],
+      expected: ["10 6.1", "15 4.1", "nothing more"]),
+    Case(
       name: "the attempt delay is chosen", delay: 1000, answers: [.six(0, [1]), .four(0, [1])],
       expected: ["0 6.1", "1000 4.1", "nothing more"]),
     Case(
@@ -281,6 +288,15 @@ import Testing
     #expect(count == 32 && error?.causes.count == 32)
   }
 
+  @Test func `The addresses that were not tried are known, the next one first`() {
+    let (six, four) = ([1, 2].map { Self.address(.ipv6, $0) }, [1, 2].map { Self.address(.ipv4, $0) })
+    var machine = HappyEyeballs(awaiting: [.ipv4, .ipv6], of: .any, attemptDelay: 0)
+    machine.resolved(.ipv6, .success(six), at: 0)
+    machine.resolved(.ipv4, .success(four), at: 0)
+    guard case .attempt(let first) = machine.next(at: 0) else { Issue.record("nothing is tried"); return }
+    #expect(first.address == four[0] && machine.untried == six + [four[1]])
+  }
+
   @Test func `A connection to itself is tried again, but not for ever`() {
     var machine = HappyEyeballs(trying: [Self.address(.ipv4, 1)], attemptDelay: 1_000_000_000)
     var count = 0
@@ -313,7 +329,8 @@ import Testing
   /// Whatever comes in whichever order: an address is tried once, and it ends when everything has.
   @Test(arguments: 0..<300) func `However events come, every address is tried once, and it comes out`(seed: Int) {
     var random = SeededRandom(seed: UInt64(seed))
-    let preference: AddressPreference = [.any, .preferIPv4, .preferIPv6].randomElement(using: &random) ?? .any
+    let preference: AddressPreference =
+      [.any, .preferIPv4, .preferIPv6, .neutral].randomElement(using: &random) ?? .any
     var machine = HappyEyeballs(awaiting: preference, attemptDelay: 250_000_000)
     var awaited = AddressFamily.allCases.shuffled(using: &random)
     var tried: [SocketAddress] = []

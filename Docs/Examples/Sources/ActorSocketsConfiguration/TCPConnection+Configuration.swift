@@ -7,7 +7,7 @@ extension TCPConnection.Configuration {
   /// | key | value | setting |
   /// |---|---|---|
   /// | `connectTimeout` | seconds | ``connectTimeout`` |
-  /// | `addressPreference` | `any`, `ipv4Only`, `ipv6Only`, `preferIPv4` or `preferIPv6` | ``addressPreference`` |
+  /// | `addressPreference` | `any`, `ipv4Only`, `ipv6Only`, `preferIPv4`, `preferIPv6` or `neutral` | ``addressPreference`` |
   /// | `attemptDelay` | seconds, at least 0.01 | ``attemptDelay`` |
   /// | `source` | as in `eth0:0` | ``source`` |
   /// | `device` | an interface | ``device`` |
@@ -50,7 +50,7 @@ extension TCPConnection.Configuration {
         "addressPreference",
         of: [
           "any": .any, "ipv4Only": .ipv4Only, "ipv6Only": .ipv6Only, "preferIPv4": .preferIPv4,
-          "preferIPv6": .preferIPv6,
+          "preferIPv6": .preferIPv6, "neutral": .neutral,
         ]))
     set(&attemptDelay, to: try await settings.time("attemptDelay", in: 0.01...Settings.longest))
     if let source = try await settings.endpoint("source") { self.source = source }
