@@ -97,15 +97,16 @@ enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
           let seen = second == .drop ? nil : other
           // Answering a clean end throws nothing, on every transport.
           do { try await second.happens(to: &other) } catch { #expect(isReset, "\(what): \(error)") }
-          let first = try await ending.value
+          let ended = try await ending.value
           if let seen, !isReset {
             let reason = second == .abort ? "local" : "remote"
             #expect(try await "\(seen.closed.reason)" == reason, "\(what)")
             if let beneath = (seen as? TLSConnection)?.carrier {
-              #expect(try await "\(beneath.closed.reason)" == reason, "\(what)")
+              // It may have closed before the peer's end reached it.
+              #expect(try await ["local", "remote"].contains("\(beneath.closed.reason)"), "\(what)")
             }
           }
-          await Self.expectClosed(first, what)
+          await Self.expectClosed(ended, what)
           await Self.expectClosed(other, what)
         }
       }
