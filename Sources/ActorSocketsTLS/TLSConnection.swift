@@ -55,6 +55,7 @@ public actor TLSConnection: ByteStream {
     _core = StreamCore(
       transport: CapturingTransport.around(transport, recorder), registration: registration,
       options: StreamCore.Options())
+    registration.submissions.set(like: carrier.executor.submissions)
     layer = ReactorBound(transport, on: reactor)
     boundCore = ReactorBound(_core, on: reactor)
     submit { $0.begin() }

@@ -120,7 +120,8 @@ public struct TLSIdentity: Sendable {
   /// - Parameters:
   ///   - names: The host names, wildcards and IP addresses that the certificate is valid for; at least one.
   ///   - key: The kind of the key.
-  ///   - validity: How long the certificate is valid. The time begins one hour before now.
+  ///   - validity: How long the certificate is valid, at most until the end of the year 9999. The time begins one hour before now. A
+  ///     negative duration makes a certificate that has expired.
   /// - Returns: The identity, for a server or a client.
   /// - Throws: ``TLSError`` with the code `.invalidServerName` if a name is invalid, or `names` is empty.
   public static func selfSigned(
@@ -128,7 +129,14 @@ public struct TLSIdentity: Sendable {
   ) throws(TLSError) -> TLSIdentity {
     let key = try PrivateKey(generating: key)
     let certificate = try Certificate(
-      selfSignedWith: key, for: names, seconds: Int(clamping: validity.components.seconds))
+      selfSignedWith: key, for: names, seconds: Self.seconds(validity, since: realtimeNanoseconds() / 1_000_000_000))
     return try TLSIdentity([certificate], key, from: .bytes)
+  }
+
+  /// Returns the duration in seconds, so that it ends between 1970 and 9999. Later years have no form in a certificate: RFC 5280,
+  /// section 4.1.2.5.
+  private static func seconds(_ validity: Duration, since now: Int64) -> Int {
+    let latest: Int64 = 253_402_300_799
+    return Int(max(.seconds(-now), min(validity, .seconds(latest - now))).components.seconds)
   }
 }

@@ -24,8 +24,8 @@ public actor InMemoryConnection: ByteStream {
     /// The most time that ``ByteStream/close()`` may take to send the written bytes. After that, the connection is
     /// aborted. The default is 30 seconds.
     public var closeTimeout: Duration = .seconds(30)
-    /// The most bytes that may wait to be sent. Beyond that, ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. The
-    /// default is 1 MiB.
+    /// The most bytes that may wait to be sent. Beyond that, ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. A
+    /// write counts as at least 256 bytes. The default is 1 MiB.
     public var writeBudget = 1 << 20
     /// Whether an enqueued write beyond the budget aborts the stream, as `WriteOverflowAction.abort` of a TCP connection.
     public var abortsSlowPeer = false

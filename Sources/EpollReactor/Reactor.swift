@@ -34,7 +34,7 @@ public final class Reactor: TaskExecutor {
   /// Creates a reactor with its own thread.
   ///
   /// It stops the program if the system has no descriptor or thread left, because a program cannot continue without its event
-  /// loop. Create reactors when the program starts.
+  /// loop. Create reactors when the program starts, or call `start()`, which throws.
   ///
   /// In a simulation, the thread is the simulation's.
   public convenience init() { self.init(isShared: false, driver: EventLoop.current?.driver?.driverOfNewReactor) }
@@ -51,24 +51,36 @@ public final class Reactor: TaskExecutor {
     system: SimulatedDescriptors.Place? = nil
   ) {
     self.isShared = isShared
-    do {
-      let loop =
-        if let system {
-          try SimulatedDescriptors.using(system) { () throws(SystemError) in
-            try EventLoop(manualTime: manualTime, system: system)
-          }
-        } else {
-          try EventLoop(manualTime: manualTime, driver: driver)
-        }
-      if let driver {
-        driver.drives(loop)
-      } else {
-        try startThread(name: "reactor") { SimulatedDescriptors.using(loop.system) { loop.run() } }
-      }
-      self.loop = loop
+    do throws(SystemError) {
+      loop = try Self.startLoop(manualTime, driver, system)
     } catch {
       fatalError("the reactor cannot start: \(error)")
     }
+  }
+
+  /// Creates a reactor as `init()` does, but throws the error of epoll_create1(2), eventfd(2) or pthread_create(3).
+  package init(orThrow: Void) throws(SystemError) {
+    isShared = false
+    loop = try Self.startLoop(false, EventLoop.current?.driver?.driverOfNewReactor, nil)
+  }
+
+  private static func startLoop(
+    _ manualTime: Bool, _ driver: (any LoopDriver)?, _ system: SimulatedDescriptors.Place?
+  ) throws(SystemError) -> EventLoop {
+    let loop =
+      if let system {
+        try SimulatedDescriptors.using(system) { () throws(SystemError) in
+          try EventLoop(manualTime: manualTime, system: system)
+        }
+      } else {
+        try EventLoop(manualTime: manualTime, driver: driver)
+      }
+    if let driver {
+      driver.drives(loop)
+    } else {
+      try startThread(name: "reactor") { SimulatedDescriptors.using(loop.system) { loop.run() } }
+    }
+    return loop
   }
 
   deinit { loop.jobs.stop() }

@@ -22,6 +22,9 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   /// The handler task of the actor of this domain; 0 if the actor has no handler task. See `ReactorActor.markHandlerTask`.
   private final let handlerTask = Atomic<UInt>(0)
 
+  /// Limits what other threads submit to the actor of this domain. Only sockets use it.
+  package final let submissions = SubmissionLimit()
+
   /// Creates a new isolation domain.
   ///
   /// - Parameter reactor: The reactor whose thread runs the domain's code.

@@ -29,7 +29,8 @@ package struct Overdue: Error, CustomStringConvertible {
 /// Runs `body`, and fails with a sentence if it does not return in time.
 ///
 /// At first the task is cancelled, which ends most waits. A call that does not heed that would hang for ever, so the whole
-/// process then ends with the same sentence. `what` is its end: what should have happened.
+/// process then ends with the same sentence, and test.sh runs the suites that are left in another one. `what` is the end of the
+/// sentence: what should have happened.
 @discardableResult
 package nonisolated(nonsending) func within<Value>(
   _ what: String, seconds: Int = 60, file: String = #fileID, line: Int = #line,

@@ -69,25 +69,13 @@ package actor Program: CustomStringConvertible {
       let status = process.terminationStatus
       Task { await self?.ended(status) }
     }
-    try Self.withSignalsUnblocked { try process.run() }
+    try process.run()
     errors.follow(errorPipe.fileHandleForReading)
     if file == nil { output.follow(outputPipe.fileHandleForReading) }
     watchdog = Task { [weak self] in
       try await Task.sleep(for: Self.deadline)
       await self?.kill(SIGKILL)
     }
-  }
-
-  /// A process that is started has the signal mask of the thread that starts it. A thread of the pool may have that of a
-  /// reactor's thread, which it was made from, and which has all signals blocked: nothing but SIGKILL would end the process.
-  private static func withSignalsUnblocked(_ body: () throws -> Void) rethrows {
-    var none = sigset_t()
-    var before = sigset_t()
-    // SAFETY: the sets are valid for the calls.
-    unsafe sigemptyset(&none)
-    unsafe pthread_sigmask(SIG_SETMASK, &none, &before)
-    defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
-    try body()
   }
 
   deinit {

@@ -4,6 +4,9 @@
 # Runs `swift test` with these arguments, one test at a time: a test that computes for long would hold up the others on a machine
 # of two cores, deadlines and all. Failed and skipped tests are listed again at the end.
 #
+# A call that returns neither in time nor when it is cancelled ends the process of the tests: see `within`. Then another process runs
+# the suites that have not run yet. The rest of the suite that was cut off does not run.
+#
 #   --split            runs the suites of pure-suites.txt in parallel, then all others one test at a time
 #   --impure           leaves the suites of pure-suites.txt out
 #   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
@@ -67,7 +70,38 @@ trap 'rm -f "$log"' EXIT
 status=0
 TIMEFORMAT='test.sh: %0R s, of processor time %0U s in programs and %0S s in the kernel'
 
-run() { swift test --disable-xctest "${selection[@]}" "$@" 2>&1 | tee -a "$log" || status=$?; }
+# The end of the sentence with which `within` ends the process.
+OVERDUE='nor after being cancelled: the process ends here'
+
+# has_run: the suites that a log says have ended, and those that were cut off: the last one that began, and those in the file of
+# the call that did not return
+has_run() {
+  local file
+  sed -nE 's/^(✔|✘) Suite "?([A-Za-z0-9]+)"? (passed|failed) after .*/\2/p' "$1"
+  sed -nE 's/^◇ Suite "?([A-Za-z0-9]+)"? started\..*/\1/p' "$1" | tail -n 1
+  sed -nE "s|^([A-Za-z]+/[A-Za-z0-9+]+[.]swift):[0-9]+: .*$OVERDUE.*|\1|p" "$1" | sort --unique | while IFS= read -r file; do
+    find "Tests/${file%%/*}" -name "${file##*/}" -exec \
+      sed -nE 's/.*(struct|class|actor) ([A-Za-z0-9]+Tests).*/\2/p' {} +
+  done
+}
+
+# run ARGUMENTS...: runs the tests, again without the suites that have run as long as a call does not return
+run() {
+  local part names=() more rest=()
+  part=$(mktemp)
+  while true; do
+    swift test --disable-xctest "${selection[@]}" "${rest[@]}" "$@" 2>&1 | tee "$part" | tee -a "$log" || status=$?
+    grep --quiet --text "$OVERDUE" "$part" || break
+    status=70
+    mapfile -t more < <(has_run "$part" | sort --unique)
+    # Without a new name, the next process would be cut off, too.
+    [ "${#more[@]}" -gt 0 ] || break
+    names+=("${more[@]}")
+    rest=(--skip "[./]$(either "${names[@]}")/")
+    echo "test.sh: a call did not return; the suites that have not run yet follow"
+  done
+  rm -f "$part"
+}
 
 time if $is_split; then
   run --parallel --filter "^$(pure)" "$@"
@@ -83,6 +117,6 @@ if [ -n "$skipped" ]; then
 fi
 if [ "$status" -ne 0 ]; then
   echo "test.sh: what failed, once more:"
-  grep -aE -A2 '✘|error:|Fatal error|SUMMARY: |WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer' "$log" | head -n 100 || true
+  grep -aE -A2 '✘|'"$OVERDUE"'|error:|Fatal error|SUMMARY: |WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer' "$log" | head -n 100 || true
 fi
 exit "$status"

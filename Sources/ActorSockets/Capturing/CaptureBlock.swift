@@ -37,7 +37,7 @@ package enum CaptureBlock {
   ///   - packet: The packet, which begins with the IP header.
   ///   - time: The time in nanoseconds since 1970.
   ///   - direction: The direction of the packet.
-  ///   - comment: A text for people, at most 65,535 bytes.
+  ///   - comment: A text for people. It is cut after 65,535 bytes.
   /// - Returns: The block.
   package static func packet(_ packet: [UInt8], at time: Int64, _ direction: Direction, comment: String?) -> [UInt8] {
     var body: [UInt8] = []
@@ -48,7 +48,7 @@ package enum CaptureBlock {
     body.append(little: UInt32(packet.count))
     body.append(copying: packet.span)
     body.pad()
-    if let comment { body.append(option: 1, Array(comment.utf8)) }
+    if let comment { body.append(option: 1, Array(comment.prefix(utf8: Int(UInt16.max)).utf8)) }
     var flags: [UInt8] = []
     flags.append(little: direction.rawValue)
     body.append(option: 2, flags)
@@ -87,6 +87,15 @@ package enum CaptureBlock {
     block.append(little: 0 as UInt32)
     block.append(little: length)
     return block
+  }
+}
+
+extension String {
+  /// The longest beginning of whole Unicode scalars that has at most this many bytes in UTF-8.
+  func prefix(utf8 count: Int) -> Substring {
+    var end = utf8.index(startIndex, offsetBy: count, limitedBy: endIndex) ?? endIndex
+    while end.samePosition(in: unicodeScalars) == nil { utf8.formIndex(before: &end) }
+    return self[..<end]
   }
 }
 

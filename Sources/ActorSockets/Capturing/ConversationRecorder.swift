@@ -29,7 +29,7 @@ package final class ConversationRecorder: Sendable {
     // Different numbers for each connection: the next one may have the same addresses.
     let sequence = UInt32(truncatingIfNeeded: id &* 0x9e37_79b9)
     let name = ObservedConnection(id, identity).description
-    record(comment: "connection \(name.prefix(Self.longestName))") { conversation in
+    record(comment: "connection \(name.prefix(utf8: Self.longestName))") { conversation in
       if conversation != nil { return [] }
       conversation = CapturedConversation(
         local: ends.local, remote: ends.remote, isAccepted: isAccepted, sequence: (sequence, ~sequence))
@@ -37,7 +37,7 @@ package final class ConversationRecorder: Sendable {
     }
   }
 
-  /// The most characters of a connection's name and addresses in a comment, which has at most 65,535 bytes.
+  /// The most bytes of a connection's name and addresses in a comment.
   private static var longestName: Int { 1_000 }
 
   func sent(_ bytes: Span<UInt8>, by side: CapturedConversation.Side) {

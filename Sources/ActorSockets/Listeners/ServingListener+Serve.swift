@@ -12,6 +12,7 @@ extension ServingListener {
     _ = if let place = claimPlace() { place } else { await requeue() }
     try check(request.limits, reactors: request.reactors)
     if server.wasDrained { return TCPListener.ServeReport() }
+    let reactors = request.reactors > 1 ? [executor.reactor] + (try newReactors(request.reactors - 1)) : []
     let stopSignals = try takeOver(request.signals)
     server = Server()
     server.isServing = true
@@ -20,7 +21,7 @@ extension ServingListener {
     server.drain = request.drain
     server.handlerFailed = request.handlerFailed
     server.peers = PeerCounts(limit: request.limits.connectionsPerPeer)
-    if request.reactors > 1 { server.reactors = [executor.reactor] + newReactors(request.reactors - 1) }
+    server.reactors = reactors
     // A separate task, so that cancelling the caller does not cancel the handlers.
     let tree = Task { try await serveTree(request.executor, request.handler) }
     return try await withTaskCancellationHandler {
@@ -40,9 +41,9 @@ extension ServingListener {
   }
 
   /// Returns new reactors, with the observer of the listener's own.
-  private func newReactors(_ count: Int) -> [Reactor] {
-    (0..<count).map { _ in
-      let reactor = Reactor()
+  private func newReactors(_ count: Int) throws -> [Reactor] {
+    try (0..<count).map { _ in
+      let reactor = try Reactor.start()
       reactor.observer = executor.reactor.observer
       return reactor
     }

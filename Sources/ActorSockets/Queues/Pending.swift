@@ -37,7 +37,10 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
   /// Removes the operation from its queue. Set once the operation is queued.
   private var takeBack: (() -> Void)?
 
-  init(_ executor: ReactorExecutor) { self.executor = executor }
+  init(_ executor: ReactorExecutor, _ result: Result<Value, any Error>? = nil) {
+    self.executor = executor
+    self.result = result
+  }
 
   func resolve(_ result: Result<Value, any Error>) {
     if self.result != nil { return }

@@ -163,7 +163,8 @@ extension ByteStream {
   /// Puts a write in the queue without waiting for it.
   ///
   /// If more bytes would wait than the stream's write budget allows, nothing is queued, and the handle fails with `.limitExceeded`. So
-  /// check the handle, or have the connection aborted in this case: see `onWriteOverflow` of its configuration.
+  /// check the handle, or have the connection aborted in this case: see `onWriteOverflow` of its configuration. Calls count against the
+  /// budget from the start, also while the reactor is busy with other work. Each call counts 256 bytes at least.
   ///
   /// *Ordering*: writes are carried out in the order of the calls, from any thread.
   ///
@@ -174,10 +175,25 @@ extension ByteStream {
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   public nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout? = nil) -> Pending<Void> {
+    if !executor.submissions.submit(bytes.count) { return refuseWrite() }
     let outcome = PendingOutcome<Void>(executor)
     let called = executor.reactor.now
-    submit { $0.core.enqueue(bytes, timeout, called, outcome, owner: $0) }
+    submit {
+      $0.executor.submissions.reached(bytes.count)
+      $0.core.enqueue(bytes, timeout, called, outcome, owner: $0)
+    }
     return Pending(outcome: outcome)
+  }
+
+  /// Refuses a write, because those that the reactor's thread has not reached have used up the budget.
+  @inline(never)
+  private nonisolated func refuseWrite() -> Pending<Void> {
+    let executor = executor
+    let error = SocketError.overBudget(
+      executor.submissions.waiting, executor.submissions.value, "enqueueWrite",
+      executor.submissions.endsSocket ? .peerTooSlow : .limitExceeded)
+    if executor.submissions.claimEnd() { submit { $0.core.submissionsOverflowed(error) } }
+    return Pending(outcome: PendingOutcome(executor, .failure(error)))
   }
 
   /// Puts a write of a message in the queue without waiting for it: see ``enqueueWrite(_:timeout:)``.

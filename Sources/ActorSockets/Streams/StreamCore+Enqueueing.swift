@@ -49,6 +49,9 @@ extension StreamCore {
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }
   }
 
+  /// Applies the write budget to the calls of `enqueueWrite` that the reactor's thread has not reached.
+  func limitSubmissions() { registration.submissions.set(options.writeBudget, endsSocket: options.abortsSlowPeer) }
+
   /// Throws if more bytes would wait than the budget allows.
   private func checkBudget(for count: Int) throws {
     if !exceedsBudget(count) { return }
@@ -58,17 +61,37 @@ extension StreamCore {
       pumpWrites()
       if !exceedsBudget(count) { return }
     }
-    let error = SocketError(
-      options.abortsSlowPeer ? .peerTooSlow : .limitExceeded, operation: "enqueueWrite",
-      detail:
-        "\(writes.queue.queuedBytes) bytes are already waiting to be sent, and the budget is \(options.writeBudget)")
+    let error = SocketError.overBudget(
+      chargedBytes, options.writeBudget, "enqueueWrite", options.abortsSlowPeer ? .peerTooSlow : .limitExceeded)
     if options.abortsSlowPeer { terminate(error, .peerTooSlow) }
     throw error
   }
 
+  /// More was enqueued than the budget allows before the reactor's thread had reached it, and that ends the stream.
+  func submissionsOverflowed(_ error: SocketError) {
+    if refusal == nil { terminate(error, .peerTooSlow) }
+  }
+
+  /// The bytes in memory that wait. Those in files take no memory.
+  private var bytesInMemory: Int { writes.queue.queuedBytes - writes.queue.queuedFileBytes }
+
+  /// What the queued writes count: each takes some memory, however small it is.
+  private var chargedBytes: Int { max(bytesInMemory, writes.queue.count * SubmissionLimit.leastCharge) }
+
   private func exceedsBudget(_ count: Int) -> Bool {
-    // Bytes in files take no memory.
-    let queued = writes.queue.queuedBytes - writes.queue.queuedFileBytes
-    return queued > 0 && queued + count > options.writeBudget
+    // If no bytes wait, a write of any size is accepted.
+    let more = bytesInMemory == 0 ? 0 : max(count, SubmissionLimit.leastCharge)
+    return chargedBytes + more > options.writeBudget
+  }
+}
+
+extension SocketError {
+  /// The error of an enqueued write or send that found the budget used up.
+  static func overBudget(
+    _ waiting: Int, _ budget: Int, _ operation: String, _ code: Code = .limitExceeded
+  ) -> SocketError {
+    SocketError(
+      code, operation: operation,
+      detail: "\(waiting) bytes are already waiting to be sent, and the budget is \(budget)")
   }
 }

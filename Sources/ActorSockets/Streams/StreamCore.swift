@@ -59,7 +59,9 @@ public final class _StreamCore {
   #endif
   var writes = Lane<WriteQueue<Operation>>()
 
-  package var options: Options
+  package var options: Options {
+    didSet { limitSubmissions() }
+  }
   private(set) weak var owner: (any ByteStream)?
   /// The close deadline, or that of an abandoned tail.
   var deadline: DeadlineKey?
@@ -91,6 +93,7 @@ public final class _StreamCore {
     self.registration = registration
     self.options = options
     idleWatch = idleTimeout.map { IdleWatch($0, registration) }
+    limitSubmissions()
   }
 
   /// The last reference was dropped, on any thread. The observer may not have heard of the end yet.

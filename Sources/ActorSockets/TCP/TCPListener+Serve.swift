@@ -37,7 +37,8 @@ extension TCPListener {
   /// - Throws: ``SocketError``:
   ///   - `.invalidArgument` if the listener is already being served or a limit is out of range
   ///   - `.closed` if the listener is closed
-  ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals
+  ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals or for another reactor
+  ///   - `.system` if the system allows no thread for them
   ///   - the error that broke the listener, after draining
   @discardableResult
   public func serve(

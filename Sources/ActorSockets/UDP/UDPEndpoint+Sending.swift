@@ -3,8 +3,6 @@ public import SocketSystem
 
 extension UDPEndpoint {
   static var firstRetryDelay: Int64 { 1_000_000 }
-  /// The smallest number of bytes that a send counts in the budget, because an empty datagram takes memory, too.
-  private static var leastCharge: Int { 256 }
 
   // MARK: Calls
 
@@ -146,9 +144,17 @@ extension UDPEndpoint {
   @discardableResult
   public nonisolated func enqueueSend(_ datagram: Datagram, timeout: Timeout? = nil) -> Pending<Void> {
     let datagram = datagram.claimingDescriptors()
+    let count = datagram.bytes.count
+    guard executor.submissions.submit(count) else {
+      let error = SocketError.overBudget(executor.submissions.waiting, executor.submissions.value, "enqueueSend")
+      return Pending(outcome: PendingOutcome(executor, .failure(error)))
+    }
     let outcome = PendingOutcome<Void>(executor)
     let called = executor.reactor.now
-    submit { $0.enqueue(datagram, timeout, called, outcome) }
+    submit {
+      $0.executor.submissions.reached(count)
+      $0.enqueue(datagram, timeout, called, outcome)
+    }
     return Pending(outcome: outcome)
   }
 
@@ -280,13 +286,11 @@ extension UDPEndpoint {
   private func enqueue(
     _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
   ) {
-    let queued = max(sends.queue.queuedBytes, sends.queue.count * Self.leastCharge)
+    let queued = max(sends.queue.queuedBytes, sends.queue.count * SubmissionLimit.leastCharge)
     do {
       try checkSendable()
-      if queued > 0, queued + max(datagram.bytes.count, Self.leastCharge) > configuration.sendBudget {
-        throw SocketError(
-          .limitExceeded, operation: "enqueueSend",
-          detail: "\(queued) bytes are already waiting to be sent, and the budget is \(configuration.sendBudget)")
+      if queued > 0, queued + max(datagram.bytes.count, SubmissionLimit.leastCharge) > configuration.sendBudget {
+        throw SocketError.overBudget(queued, configuration.sendBudget, "enqueueSend")
       }
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }

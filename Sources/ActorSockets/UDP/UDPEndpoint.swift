@@ -163,6 +163,7 @@ public actor UDPEndpoint: ReactorActor {
     sendFilter = configuration.sendFilter
     mayReceive = sockets.map { _ in true }
     observer = reactor.observer
+    registration.submissions.set(configuration.sendBudget)
     let (label, address) = (configuration.label, made.addresses.first)
     identity.withLock {
       $0.label = label

@@ -52,8 +52,9 @@ struct ContextSettings {
       throw OpenSSLErrors.take().failure()
     }
     if resumes {
-      let (seconds, _) = configuration.sessionLifetime.components
-      unsafe SSL_CTX_set_timeout(pointer, Int(max(1, min(seconds, 7 * 24 * 60 * 60))))
+      // At most seven days: RFC 8446, section 4.6.1.
+      let seconds = min(configuration.sessionLifetime, .seconds(7 * 24 * 60 * 60)).components.seconds
+      unsafe SSL_CTX_set_timeout(pointer, Int(max(1, seconds)))
       unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_SERVER))
       unsafe copenssl_SSL_CTX_sess_set_cache_size(pointer, max(1, configuration.sessionCacheSize))
       unsafe SSL_CTX_set_tlsext_ticket_key_evp_cb(pointer, useTicketKey)

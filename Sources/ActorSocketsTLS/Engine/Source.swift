@@ -21,16 +21,7 @@ enum Source {
     guard case .file(let path) = self else { return [] }
     guard !path.isEmpty, !path.utf8.contains(0) else { throw badFile("is not a path") }
     do throws(SystemError) {
-      let file = try OwnedDescriptor.openForReading(path)
-      guard let size = try file.fileSize() else { throw SystemError(call: "", errno: 0) }
-      guard size <= Self.limit else { throw SystemError(call: "", errno: Errno.messageTooLong) }
-      var contents: [UInt8] = []
-      while contents.count < Self.limit {
-        let piece = try file.read(from: contents.count, atMost: 65536)
-        if piece.isEmpty { break }
-        contents += piece
-      }
-      return contents
+      return try Self.contents(of: path)
     } catch {
       switch error.errno {
       case 0: throw badFile("is not a regular file")
@@ -38,6 +29,37 @@ enum Source {
       default: throw badFile("cannot be read: \(SystemError.message(error.errno))")
       }
     }
+  }
+
+  /// Returns the contents of a file among others; `nil` if it cannot be read.
+  ///
+  /// - Throws: The error that no descriptor is free.
+  func readIfPossible() throws(TLSError) -> [UInt8]? {
+    guard case .file(let path) = self, !path.isEmpty, !path.utf8.contains(0) else { return nil }
+    do throws(SystemError) {
+      return try Self.contents(of: path)
+    } catch {
+      if error.isShortageOfDescriptors { throw badFile("cannot be read: \(SystemError.message(error.errno))") }
+      return nil
+    }
+  }
+
+  private static func contents(of path: String) throws(SystemError) -> [UInt8] {
+    let file = try OwnedDescriptor.openForReading(path)
+    guard let size = try file.fileSize() else { throw SystemError(call: "", errno: 0) }
+    guard size <= limit else { throw SystemError(call: "", errno: Errno.messageTooLong) }
+    var contents: [UInt8] = []
+    while contents.count < limit {
+      let piece = try file.read(from: contents.count, atMost: 65536)
+      if piece.isEmpty { break }
+      contents += piece
+    }
+    return contents
+  }
+
+  /// Makes the error of a directory that cannot be read.
+  func unreadableDirectory(_ error: SystemError) -> TLSError {
+    badFile("cannot be read as a directory: \(SystemError.message(error.errno))")
   }
 
   /// Makes an error about the source with the code `.badFile`.

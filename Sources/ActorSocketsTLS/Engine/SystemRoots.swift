@@ -5,16 +5,34 @@ internal import SocketSystem
 ///
 /// If there are no certificates, OpenSSL does not report that. It then trusts no certificate.
 enum SystemRoots {
-  /// Whether the system has at least one root.
-  static var exist: Bool {
-    if let contents = try? Source.file(file).read(), PEM.isPEM(contents) { return true }
-    return directories.contains { directory in
-      (try? Directory.names(in: directory))?.contains(where: isHash) ?? false
+  /// Why there are no roots of the system to trust; `nil` if there are some.
+  static var obstacle: TLSError? {
+    do throws(TLSError) {
+      if try exist() { return nil }
+    } catch {
+      return error
     }
+    return TLSError(
+      .noTrustRoots, detail: "the system has no trust roots in \(places); install the package ca-certificates")
+  }
+
+  /// Returns whether the system has at least one root.
+  ///
+  /// - Throws: The error that no descriptor is free to look.
+  private static func exist() throws(TLSError) -> Bool {
+    if let contents = try Source.file(file).readIfPossible(), PEM.isPEM(contents) { return true }
+    for directory in directories {
+      do throws(SystemError) {
+        if try Directory.names(in: directory).contains(where: isHash) { return true }
+      } catch {
+        if error.isShortageOfDescriptors { throw Source.file(directory).unreadableDirectory(error) }
+      }
+    }
+    return false
   }
 
   /// All places, as text for an error.
-  static var places: String {
+  private static var places: String {
     (directories + [file]).map(AddressError.quote).joined(separator: " and ")
   }
 

@@ -24,9 +24,7 @@ struct TicketKeyRing: Sendable {
 
   /// - Parameter lifetime: How long a key encrypts.
   init(lifetime: Duration) {
-    let (seconds, attoseconds) = lifetime.components
-    let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    self.lifetime = overflow ? .max / 4 : min(.max / 4, nanoseconds + attoseconds / 1_000_000_000)
+    self.lifetime = min(.max / 4, lifetime.clampedNanoseconds)
   }
 
   /// Returns the key that encrypts tickets, a new one if the last is too old, and an initialisation vector that no

@@ -41,10 +41,8 @@ struct TrustStore {
     if !hasSystem, roots.isEmpty, pins.isEmpty {
       missingRoots = TLSError(
         .noTrustRoots, detail: "the configuration has no trust roots, so every certificate would be refused")
-    } else if hasSystem, roots.isEmpty, !SystemRoots.exist {
-      missingRoots = TLSError(
-        .noTrustRoots,
-        detail: "the system has no trust roots in \(SystemRoots.places); install the package ca-certificates")
+    } else if hasSystem, roots.isEmpty {
+      missingRoots = SystemRoots.obstacle
     }
   }
 
@@ -85,13 +83,15 @@ struct TrustStore {
     do throws(SystemError) {
       names = try Directory.names(in: path)
     } catch {
-      throw source.badFile("cannot be read as a directory: \(SystemError.message(error.errno))")
+      throw source.unreadableDirectory(error)
     }
     var certificates: [Certificate] = []
     for name in names {
       let file = Source.file("\(path)/\(name)")
       // The directory may contain files without certificates.
-      guard let contents = try? file.read(), let found = try? Certificate.read(contents, from: file) else { continue }
+      guard let contents = try file.readIfPossible(), let found = try? Certificate.read(contents, from: file) else {
+        continue
+      }
       certificates += found
     }
     guard !certificates.isEmpty else {

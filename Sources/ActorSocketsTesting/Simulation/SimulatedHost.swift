@@ -128,7 +128,8 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   ///     each second. With -0.5 they run at half the speed. A value outside of this range becomes the nearest one within; NaN counts as
   ///     zero. It is rounded to billionths.
   public func setClock(offset: Duration = .zero, drift: Double = 0) {
-    let nanoseconds = offset < .zero ? -(.zero - offset).clampedNanoseconds : offset.clampedNanoseconds
+    let behind = Duration.zero - max(offset, .nanoseconds(-Int64.max))
+    let nanoseconds = offset < .zero ? -behind.clampedNanoseconds : offset.clampedNanoseconds
     thread.setClock(of: number, offset: nanoseconds, drift: drift)
   }
 

@@ -31,7 +31,7 @@ extension Simulation {
   /// - Throws: ``SimulationError`` with the code `.leftovers`, which lists what is left; `CancellationError`.
   public func assertQuiet(within time: Duration = .seconds(5)) async throws {
     let thread = VirtualThread.required
-    let end = thread.elapsed + max(0, time.clampedNanoseconds)
+    let end = instant(thread.elapsed, plus: time.clampedNanoseconds)
     var step: Int64 = 1_000_000
     while true {
       // Tasks that are ready run first: one that was cancelled ends.

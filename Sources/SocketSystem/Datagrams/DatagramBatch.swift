@@ -205,7 +205,7 @@ import Glibc
       }
     }
     let isTruncated = unsafe clinux_batch_is_control_truncated(headers, message(index)) != 0
-    return (numbers.isEmpty ? nil : DescriptorBundle(owning: numbers), isTruncated || receivedCount > room)
+    return DescriptorBundle.receiving(numbers, someAreLost: isTruncated || receivedCount > room)
   }
 
   /// Returns the metadata that was received with a datagram.

@@ -13,7 +13,7 @@ extension OwnedDescriptor {
       if number < 0 { throw SystemError(call: "socket", errno: -number) }
       return OwnedDescriptor(owning: number)
     }
-    return OwnedDescriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
+    return try OwnedDescriptor(new: try check(Glibc.socket(family, type, 0), "socket"))
   }
 }
 

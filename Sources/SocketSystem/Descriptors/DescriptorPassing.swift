@@ -40,6 +40,27 @@ package final class DescriptorBundle: Sendable {
     open = Locked(numbers)
   }
 
+  /// Takes ownership of descriptors that a call has just received, as `OwnedDescriptor.init(new:)` does. If one of them cannot
+  /// be moved, it is closed with those after it, as the kernel closes those for which there is no number.
+  ///
+  /// - Parameters:
+  ///   - numbers: The numbers of the descriptors.
+  ///   - someAreLost: Whether others were received and closed.
+  /// - Returns: The descriptors, or `nil` if none were received; and whether some were closed.
+  static func receiving(_ numbers: [Int32], someAreLost: Bool) -> (kept: DescriptorBundle?, someAreLost: Bool) {
+    if numbers.isEmpty { return (nil, someAreLost) }
+    let bundle = DescriptorBundle()
+    var isShort = false
+    for number in numbers {
+      if let descriptor = try? OwnedDescriptor(new: number) {
+        if !isShort { bundle.append(descriptor) }
+      } else {
+        isShort = true
+      }
+    }
+    return (bundle, someAreLost || isShort)
+  }
+
   deinit { closeAll() }
 
   /// The numbers of the descriptors that are left, in order.
@@ -142,15 +163,15 @@ package final class DescriptorInbox {
     return result
   }
 
-  /// The kernel has dropped descriptors.
+  /// The kernel has dropped descriptors, or there was no number to move one to.
   private func someWereLost() {
     if failure == nil { failure = SystemError(call: "recvmsg", errno: EMFILE) }
   }
 
   private func keep(_ number: Int32) {
     assert(number >= 0 && numbers.count <= maximum)
-    if numbers.count < maximum, failure == nil { return numbers.append(number) }
-    failure = SystemError(call: "recvmsg", errno: ETOOMANYREFS)
-    _ = OwnedDescriptor(owning: number)
+    guard let descriptor = try? OwnedDescriptor(new: number) else { return someWereLost() }
+    if numbers.count < maximum, failure == nil { return numbers.append(descriptor.release()) }
+    if failure == nil { failure = SystemError(call: "recvmsg", errno: ETOOMANYREFS) }
   }
 }

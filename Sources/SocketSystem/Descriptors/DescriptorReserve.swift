@@ -77,7 +77,7 @@ extension BorrowedDescriptor {
       guard let next = SimulatedDescriptors.system?.nextLocalNumber else { return false }
       return !DescriptorReserve.refresh().contains(next)
     }
-    let number = fcntl(number, F_DUPFD_CLOEXEC, 0)
+    let number = fcntl(number, F_DUPFD_CLOEXEC, OwnedDescriptor.lowest)
     if number < 0 { return false }
     return !DescriptorReserve.isReserved(by: OwnedDescriptor(owning: number).number)
   }

@@ -12,6 +12,30 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
   /// - Parameter number: The number of the descriptor, at least 0. No other code may close it afterwards.
   public init(owning number: Int32) { self.number = number }
 
+  /// Takes ownership of a descriptor that a call has just made. It never has the number of a standard stream: fcntl(2) with
+  /// F_DUPFD_CLOEXEC.
+  ///
+  /// If a program has closed a standard stream, the kernel gives its number to the next descriptor. What the program, or a child
+  /// process, then writes to its standard error would reach a peer. Such a descriptor is moved.
+  ///
+  /// - Parameter number: The number of the descriptor, at least 0. The descriptor is closed on exec. It is closed if this throws.
+  /// - Throws: The error of fcntl(2), for example if the process has no other descriptor left.
+  init(new number: Int32) throws(SystemError) {
+    self.number = number > STDERR_FILENO ? number : try Self.moveAboveStandardStreams(number)
+  }
+
+  @inline(never)
+  private static func moveAboveStandardStreams(_ number: Int32) throws(SystemError) -> Int32 {
+    let result = fcntl(number, F_DUPFD_CLOEXEC, lowest)
+    let error = errno
+    _ = close(number)
+    if result < 0 { throw SystemError(call: "fcntl", errno: error) }
+    return result
+  }
+
+  /// The lowest number of a descriptor that this module makes.
+  static var lowest: Int32 { STDERR_FILENO + 1 }
+
   /// Duplicates a descriptor. Both refer to the same open file, which is closed when both are: fcntl(2) with F_DUPFD_CLOEXEC.
   ///
   /// - Parameter number: An open descriptor, which keeps its owner.
@@ -21,7 +45,7 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
     if source.isSimulated, number < SimulatedDescriptors.firstOfKernel {
       self.number = try source.simulated("fcntl") { $0.duplicate(number) }
     } else {
-      self.number = try check(fcntl(source.kernelNumber, F_DUPFD_CLOEXEC, 0), "fcntl")
+      self.number = try check(fcntl(source.kernelNumber, F_DUPFD_CLOEXEC, Self.lowest), "fcntl")
     }
   }
 

@@ -17,6 +17,9 @@ public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     self.errno = errno
   }
 
+  /// Whether the process or the system has no file descriptor left.
+  package var isShortageOfDescriptors: Bool { errno == Errno.processDescriptors || errno == Errno.systemDescriptors }
+
   /// The error in text, for example `connect: Connection refused (errno 111)`.
   public var description: String { "\(call): \(Self.message(errno)) (errno \(errno))" }
 

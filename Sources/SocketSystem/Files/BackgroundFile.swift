@@ -102,7 +102,7 @@ extension OwnedDescriptor {
   static func openForWriting(_ path: String, replacing: Bool) throws(SystemError) -> OwnedDescriptor {
     let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (replacing ? 0 : O_EXCL)
     // SAFETY: the text is valid for the call.
-    let descriptor = OwnedDescriptor(owning: try check(unsafe open(path, flags, 0o600), "open"))
+    let descriptor = try OwnedDescriptor(new: try check(unsafe open(path, flags, 0o600), "open"))
     // A file that existed may have other permissions. It is emptied only if it can have these. Pipes and devices keep theirs.
     if replacing, try FileKind(of: descriptor.number) == .regularFile {
       _ = try check(fchmod(descriptor.number, 0o600), "fchmod")
@@ -118,9 +118,11 @@ extension OwnedDescriptor {
     while count < bytes.count {
       // SAFETY: write(2) reads the bytes during the call only, from an offset within them.
       let result = unsafe bytes.withUnsafeBytes { memory in
-        retryingInterrupts {
-          let result = unsafe Glibc.write(number, memory.baseAddress?.advanced(by: count), memory.count - count)
-          return result < 0 ? -Int(errno) : result
+        withoutBrokenPipeSignal {
+          retryingInterrupts {
+            let result = unsafe Glibc.write(number, memory.baseAddress?.advanced(by: count), memory.count - count)
+            return result < 0 ? -Int(errno) : result
+          }
         }
       }
       if result < 0 { return (count, SystemError(call: "write", errno: Int32(-result))) }

@@ -17,7 +17,7 @@ extension OwnedDescriptor {
   /// descriptor.
   package static func openForReading(_ path: String) throws(SystemError) -> OwnedDescriptor {
     // SAFETY: the text is valid for the call.
-    OwnedDescriptor(owning: try check(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open"))
+    try OwnedDescriptor(new: try check(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open"))
   }
 
   /// Returns the size in bytes of a regular file, or `nil` for any other kind of file: fstat(2).
@@ -61,13 +61,12 @@ extension BorrowedDescriptor {
   }
 
   /// Sends at most `count` bytes of the file from `offset` on: sendfile(2).
-  ///
-  /// sendfile(2) has no flag like MSG_NOSIGNAL, so it may raise SIGPIPE in the calling thread. The thread must have
-  /// SIGPIPE blocked, as the threads of `startThread` have. There the signal stays pending and has no effect.
   package func send(file: borrowing OwnedDescriptor, from offset: Int, count: Int) -> FileTransfer {
     if isSimulated { return simulatedSend(file, offset, count) }
     let fileNumber = file.number
-    let sent = retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
+    let sent = withoutBrokenPipeSignal {
+      retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
+    }
     switch -sent {
     case 0:
       return .unreadable(nil)

@@ -164,7 +164,7 @@ extension UnixSocketFile {
       if errno == EMFILE || errno == ENFILE { throw SystemError(call: "open", errno: errno) }
       return try body(true)
     }
-    let descriptor = OwnedDescriptor(owning: number)
+    let descriptor = try OwnedDescriptor(new: number)
     for _ in 0..<lockAttempts {
       if flock(descriptor.number, LOCK_EX | LOCK_NB) == 0 {
         // A child process that is forked at this moment also has the descriptor, and with it the lock, until it
@@ -226,10 +226,10 @@ private struct HeldFile: ~Copyable {
     let number = unsafe clinux_open_path(path)
     if number == -ENOENT { return nil }
     if number < 0 { throw SystemError(call: "open", errno: -number) }
-    let descriptor = OwnedDescriptor(owning: number)
+    let descriptor = try OwnedDescriptor(new: number)
     var status = stat()
     // SAFETY: `status` is valid for the call.
-    _ = try check(unsafe fstat(number, &status), "fstat")
+    _ = try check(unsafe fstat(descriptor.number, &status), "fstat")
     self.descriptor = descriptor
     identity = FileIdentity(status)
     kind = FileKind(mode: status.st_mode)

@@ -16,7 +16,7 @@ package struct Epoll: ~Copyable, Sendable {
         owning: try Self.check(simulation.createEpoll(whenReady: whenReady), "epoll_create1"))
       return
     }
-    descriptor = OwnedDescriptor(owning: try Self.check(clinux_epoll_create(), "epoll_create1"))
+    descriptor = try OwnedDescriptor(new: try Self.check(clinux_epoll_create(), "epoll_create1"))
   }
 
   /// Registers a descriptor for IN, OUT, RDHUP and PRI, or only for IN: epoll_ctl(2) with EPOLL_CTL_ADD.

@@ -9,7 +9,7 @@ package struct WakeEvent: ~Copyable, Sendable {
   package init() throws(SystemError) {
     let result = clinux_eventfd_create()
     if result < 0 { throw SystemError(call: "eventfd", errno: -result) }
-    descriptor = OwnedDescriptor(owning: result)
+    descriptor = try OwnedDescriptor(new: result)
   }
 
   /// The number of the descriptor, to be registered with epoll.

@@ -22,8 +22,7 @@ package enum CurrentProcess {
   package static var lowestUnprivilegedPort: Int {
     // SAFETY: the text is valid for the call.
     let number = unsafe open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_RDONLY | O_CLOEXEC)
-    if number < 0 { return 1024 }
-    let file = OwnedDescriptor(owning: number)
+    guard number >= 0, let file = try? OwnedDescriptor(new: number) else { return 1024 }
     var text = [UInt8](repeating: 0, count: 16)
     // SAFETY: read(2) writes no more than the array has room for.
     let count = unsafe text.withUnsafeMutableBytes { unsafe read(file.number, $0.baseAddress, $0.count) }

@@ -13,8 +13,9 @@ enum SignalHandler {
   static func makeEvent() throws(SystemError) -> OwnedDescriptor {
     let result = clinux_eventfd_create()
     if result < 0 { throw SystemError(call: "eventfd", errno: -result) }
-    clinux_signals_set_event(result)
-    return OwnedDescriptor(owning: result)
+    let event = try OwnedDescriptor(new: result)
+    clinux_signals_set_event(event.number)
+    return event
   }
 
   /// Blocks the calling thread until a signal has arrived since the last call: poll(2), read(2).

@@ -2,8 +2,10 @@ import Glibc
 
 /// The program's standard error: stderr(3). No caller ever waits for its reader.
 ///
-/// A thread writes the lines, and ends when no line is left. It blocks all signals, so that a pipe without a reader does not end
-/// the process by SIGPIPE.
+/// A thread writes the lines, and ends when no line is left. A pipe without a reader does not end the process by SIGPIPE.
+///
+/// Lines are dropped if descriptor 2 cannot be the standard error that the program was given, because the program has closed it
+/// and something else has its number now.
 package enum StandardError {
   private struct Queue {
     var lines: [[UInt8]] = []
@@ -45,11 +47,26 @@ package enum StandardError {
     }
   }
 
+  /// Whether descriptor 2 is a connection to another host, or an object of the kernel such as an epoll instance. It may be a
+  /// unix socket, which leads to the system's log.
+  private static var isSomethingElse: Bool {
+    let kind = try? FileKind(of: STDERR_FILENO)
+    if kind == .other { return true }
+    let address = try? BorrowedDescriptor(STDERR_FILENO).localAddress()
+    return kind == .socket && address?.isUnix != true
+  }
+
   private static func writeNow(_ line: [UInt8]) {
+    if isSomethingElse { return }
     var rest = line[...]
     while !rest.isEmpty {
       // SAFETY: write(2) reads the bytes during the call only.
-      let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+      let count = unsafe rest.withUnsafeBytes { bytes in
+        withoutBrokenPipeSignal {
+          let result = unsafe Glibc.write(STDERR_FILENO, bytes.baseAddress, bytes.count)
+          return result < 0 ? -Int(errno) : result
+        }
+      }
       if count <= 0 { return }
       rest = rest.dropFirst(count)
     }

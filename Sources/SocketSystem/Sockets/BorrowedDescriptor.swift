@@ -20,7 +20,7 @@ extension OwnedDescriptor {
       return OwnedDescriptor(owning: number)
     }
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    return OwnedDescriptor(owning: try check(Glibc.socket(family, type, 0), "socket"))
+    return try OwnedDescriptor(new: try check(Glibc.socket(family, type, 0), "socket"))
   }
 }
 
@@ -72,7 +72,7 @@ extension BorrowedDescriptor {
       Int32(clamping: retryingInterrupts { Int(unsafe clinux_accept(number, pointer, &length)) })
     }
     if result >= 0 {
-      let descriptor = OwnedDescriptor(owning: result)
+      let descriptor = try OwnedDescriptor(new: result)
       // SAFETY: the kernel filled `storage` up to `length`.
       let peer = unsafe withUnsafePointer(to: &storage) { unsafe SocketAddress(storage: $0, length: length) }
       return Accepted(descriptor: descriptor, peer: peer)

@@ -3,18 +3,25 @@ import Glibc
 
 /// Starts a detached thread: pthread_create(3).
 ///
-/// The thread blocks all signals. So the program's signal handlers run on the program's own threads, and no call on
-/// this thread is interrupted.
+/// The thread blocks the signals that the threads of Swift's pool block: all but SIGPIPE, SIGPROF and those that a fault of
+/// the running code raises. So the handlers of other signals run on the program's own threads. Threads and processes that code
+/// on this thread starts inherit the mask, and the pool starts its threads on whatever thread adds a job. With more signals
+/// blocked, code on those threads would lose its backtrace and its handlers, and its child processes would survive a pipe
+/// that has no reader.
 ///
 /// - Parameters:
 ///   - name: The name that tools such as `top -H` show. It is cut after 15 bytes.
 ///   - body: The work of the thread. The thread ends when it returns.
 /// - Throws: The error of pthread_create(3), for example `EAGAIN` if there are too many threads.
 package func startThread(name: String, body: @escaping @Sendable () -> Void) throws(SystemError) {
-  var all = sigset_t()
+  var blocked = sigset_t()
   var before = sigset_t()
-  unsafe sigfillset(&all)
-  unsafe pthread_sigmask(SIG_SETMASK, &all, &before)
+  // SAFETY: the sets are valid for the calls.
+  unsafe sigfillset(&blocked)
+  for signal in [SIGILL, SIGTRAP, SIGFPE, SIGBUS, SIGSEGV, SIGSYS, SIGPIPE, SIGPROF] {
+    unsafe sigdelset(&blocked, signal)
+  }
+  unsafe pthread_sigmask(SIG_BLOCK, &blocked, &before)
   defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
 
   var thread = pthread_t()

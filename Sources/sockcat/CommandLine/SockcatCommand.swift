@@ -8,6 +8,7 @@ struct SockcatCommand {
   static func main() async {
     // Writing to a pipe without a reader should be an error like any other, and not end the process.
     signal(SIGPIPE, SIG_IGN)
+    openMissingStreams()
     do {
       try await Command(parsing: Array(CommandLine.arguments.dropFirst())).run()
     } catch {

@@ -5,6 +5,17 @@ import Glibc
 // they are never made nonblocking. Standard input and standard output each have a thread of their own. Back-pressure
 // needs no extra code: nothing is read before it is requested, and each write waits for the previous one.
 
+/// Opens /dev/null in place of each standard stream that the program was started without: open(2). Otherwise, the next descriptor
+/// would get the stream's number.
+func openMissingStreams() {
+  while true {
+    // SAFETY: the text is valid for the call.
+    let number = unsafe open("/dev/null", O_RDWR)
+    if number > STDERR_FILENO { _ = close(number) }
+    if number < 0 || number > STDERR_FILENO { return }
+  }
+}
+
 /// Standard input.
 final class StandardInput: Sendable {
   private struct State {

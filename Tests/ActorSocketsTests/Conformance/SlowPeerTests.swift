@@ -87,17 +87,21 @@ import Testing
   @Test(.inRealTime) func `Writes that are enqueued behind a share do not make a peer slow`() async throws {
     try await within("everything arrives") {
       var configuration = InMemoryConnection.Configuration()
-      configuration.writeBudget = 1_000
+      configuration.writeBudget = 300_000
       configuration.abortsSlowPeer = true
       configuration.capacity = 1 << 22
       let reactor = Reactor()
       let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
-      // 256 KiB are the share of an iteration. All these calls are made in one, and the other end has room for all.
-      let handles = await reactor.whileBlocked {
-        (0..<8).map { client.enqueueWrite(pattern(200_000, from: $0 * 200_000)) }
+      // 256 KiB are the share of an iteration. Both calls are made in one, and the other end has room for all.
+      let (writing, handle) = await reactor.whileBlocked {
+        (
+          Task.immediate { try await client.write(pattern(600_000)) },
+          client.enqueueWrite(pattern(1_000, from: 600_000))
+        )
       }
-      for handle in handles { try await handle.value }
-      #expect(try await server.read(exactly: 1_600_000) == pattern(1_600_000))
+      try await handle.value
+      try await writing.value
+      #expect(try await server.read(exactly: 601_000) == pattern(601_000))
     }
   }
 

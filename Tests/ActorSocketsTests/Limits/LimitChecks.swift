@@ -1,3 +1,4 @@
+import EpollReactor
 import SocketSystem
 import TestSupport
 
@@ -20,8 +21,8 @@ enum LimitChecks {
     LimitCheck("messages of a batch; bytes, without the last message") {
       [.number(ReadBuffer.largestBatch.frames), .number(ReadBuffer.largestBatch.bytes)]
     },
-    LimitCheck("bytes that `enqueueWrite` may queue; an empty queue takes a write of any size") {
-      [.number(connection.writeBudget)]
+    LimitCheck("bytes that `enqueueWrite` may queue, or one write of any size; bytes that a write counts, at least") {
+      [.number(connection.writeBudget), .number(SubmissionLimit.leastCharge)]
     },
     LimitCheck("descriptors that the peer of a unix socket passed and that wait") {
       [.number(connection.pendingDescriptorLimit)]

@@ -1,0 +1,70 @@
+internal import Synchronization
+
+/// Limits how much the `enqueue…` methods of a socket submit before the reactor's thread has reached it.
+///
+/// The queues of a socket have budgets, but a queue knows only what the reactor's thread has admitted to it. Meanwhile, other threads
+/// could submit any number of bytes. So each call is counted when it is made, until the thread reaches it.
+///
+/// A call may submit any number of bytes if no other one waits, and otherwise as many as the limit leaves.
+package struct SubmissionLimit: ~Copyable, Sendable {
+  /// What a call counts at least: about the memory that it takes until the thread reaches it.
+  package static var leastCharge: Int { 256 }
+
+  private let submitted = Atomic<Int>(0)
+  private let limit = Atomic<Int>(.max)
+
+  /// Whether the first call beyond the limit ends the socket.
+  private enum Overflow: UInt8, AtomicRepresentable {
+    case fails, ends, hasEnded
+  }
+
+  private let overflow = Atomic<Overflow>(.fails)
+
+  /// The limit.
+  package var value: Int { limit.load(ordering: .relaxed) }
+
+  /// Sets the limit. Any thread.
+  package borrowing func set(_ limit: Int, endsSocket: Bool = false) {
+    self.limit.store(max(0, limit), ordering: .relaxed)
+    _ = overflow.compareExchange(
+      expected: endsSocket ? .fails : .ends, desired: endsSocket ? .ends : .fails, ordering: .relaxed)
+  }
+
+  /// Takes over the limit of the stream beneath a layer. Any thread.
+  package borrowing func set(like other: borrowing SubmissionLimit) {
+    set(other.value, endsSocket: other.endsSocket)
+  }
+
+  /// Whether a call beyond the limit ends the socket, or has ended it.
+  package var endsSocket: Bool { overflow.load(ordering: .relaxed) != .fails }
+
+  /// Counts a call with this many bytes. Any thread.
+  ///
+  /// - Returns: Whether it may be submitted. If so, `reached` must follow with the same number.
+  @inline(__always)
+  package borrowing func submit(_ count: Int) -> Bool {
+    let charge = max(count, Self.leastCharge)
+    var before = waiting
+    while before == 0 || charge <= value - before {
+      let (isDone, found) = submitted.weakCompareExchange(
+        expected: before, desired: before + charge, ordering: .relaxed)
+      if isDone { return true }
+      before = found
+    }
+    return false
+  }
+
+  /// The reactor's thread has reached the call.
+  @inline(__always)
+  package borrowing func reached(_ count: Int) {
+    submitted.wrappingSubtract(max(count, Self.leastCharge), ordering: .relaxed)
+  }
+
+  /// The number of bytes that wait. Any thread.
+  package var waiting: Int { submitted.load(ordering: .relaxed) }
+
+  /// Whether the caller must end the socket, because its call is the first one beyond a limit that does so. Any thread.
+  package borrowing func claimEnd() -> Bool {
+    overflow.compareExchange(expected: .ends, desired: .hasEnded, ordering: .relaxed).exchanged
+  }
+}

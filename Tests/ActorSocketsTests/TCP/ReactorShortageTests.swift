@@ -1,0 +1,41 @@
+import ActorSockets
+import EpollReactor
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+/// A system that has no descriptors or no threads for another reactor. Each test is a process of its own, whose limits it changes.
+@Suite struct ReactorShortageTests {
+  @Test(arguments: Shortage.allCases)
+  func `A reactor that cannot start throws, and starts later`(shortage: Shortage) async {
+    await #expect(processExitsWith: .success) { [shortage] in
+      let before = openDescriptors()
+      let error = shortage.during { #expect(throws: SocketError.self) { try Reactor.start() } }
+      #expect(error?.code == shortage.code && error?.operation == "start a reactor", "\(error as Any)")
+      if shortage == .threads { #expect(error?.description.contains("no more threads") == true) }
+      #expect(openDescriptors() == before)
+      let reactor = try Reactor.start()
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      await (try await listener.accept()).close()
+      #expect(try await client.receiveToEnd() == [])
+    }
+  }
+
+  @Test func `A server whose reactors cannot start serves no connection, and can be served later`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("it is served") {
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+        let error = try await Shortage.duringThreadShortage {
+          await #expect(throws: SocketError.self) { try await listener.serve(reactors: 4) { _ in } }
+        }
+        #expect(error?.code == .system && error?.operation == "start a reactor", "\(error as Any)")
+        let serving = Task { try await listener.serve(reactors: 4) { _ in } }
+        #expect(try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd() == [])
+        serving.cancel()
+        #expect(try await serving.value.accepted == 1)
+      }
+    }
+  }
+}
