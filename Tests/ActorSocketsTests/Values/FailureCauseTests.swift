@@ -62,13 +62,14 @@ import Testing
       (Errno.invalidArgument, .unreachable, "a blackhole route discards it"),
     ] as [(Int32, SocketError.Code, String)], ["connect", "sendto", "sendmsg", "sendmmsg"])
   func `The detail says that a route leads nowhere`(
-    error: (errno: Int32, code: SocketError.Code, part: String), call: String
+    error: (Int32, SocketError.Code, String), call: String
   ) throws {
+    let (errno, code, part) = error
     for address in ["192.0.2.1:80", "[2001:db8::1]:80"] {
-      let cause = try #require(try cause(call, error.errno, at: address))
-      #expect(cause.code == error.code && cause.detail.contains(error.part), "\(cause.detail)")
+      let cause = try #require(try cause(call, errno, at: address))
+      #expect(cause.code == code && cause.detail.contains(part), "\(cause.detail)")
     }
-    #expect(try cause(call, error.errno, at: "unix:@name") == nil)
+    #expect(try cause(call, errno, at: "unix:@name") == nil)
   }
 
   @Test(arguments: ["127.0.0.1:80", "[::1]:1023"])
