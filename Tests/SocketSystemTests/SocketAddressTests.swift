@@ -220,14 +220,30 @@ import Testing
 
     #expect(address(unix + Array("@x\0".utf8))?.description == "unix:./@x")
     #expect(address(unix + [0xff, 0])?.description == "unix:\u{fffd}")
+  }
 
-    // Repaired, it has three times the bytes: more than sockaddr_un, which the kernel refuses.
-    let repaired = try #require(address(unix + [UInt8](repeating: 0xff, count: 108)))
-    #expect(bytes(repaired).count > MemoryLayout<sockaddr_un>.size)
-    let socket = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-    defer { close(socket) }
-    #expect(unsafe repaired.withKernelAddress { unsafe bind(socket, $0, $1) } == -1)
-    #expect(errno == EINVAL)
+  @Test func `A name that is not UTF-8 leads back to exactly its bytes`() throws {
+    let unix = family(AF_UNIX)
+    let names: [[UInt8]] = [
+      [0, 0xff], [0, 0xfe], [0, 0xc3], [0, 0xed, 0xa0, 0x80], [0] + [UInt8](repeating: 0xff, count: 107),
+      Array("/tmp/".utf8) + [0xff], Array("/tmp/".utf8) + [0xfe], [0xff], Array("@x".utf8) + [0xff],
+      [UInt8](repeating: 0xff, count: 108),
+    ]
+    let addresses = try names.map { try #require(address(unix + $0)) }
+    #expect(Set(addresses).count == names.count)
+    for (name, address) in zip(names, addresses) {
+      let isPath = name[0] != 0 && name.count < 108
+      #expect(bytes(address) == unix + name + (isPath ? [0] : []))
+      #expect(self.address(bytes(address)) == address)
+      guard case .unix(let path) = address else { Issue.record("\(address)"); return }
+      #expect(path.bytes == name && path.isAbstract == (name[0] == 0))
+      if name.count < 108 || path.isAbstract { #expect(try UnixPath(bytes: name) == path) }
+    }
+    #expect("\(addresses[0])" == "unix:@\u{fffd}" && "\(addresses[1])" == "unix:@\u{fffd}")
+    for refused in [[47, 0], [UInt8](repeating: 97, count: 108), [0] + [UInt8](repeating: 97, count: 108)] as [[UInt8]]
+    {
+      #expect(throws: AddressError.self) { try UnixPath(bytes: refused) }
+    }
   }
 
   @Test(arguments: [

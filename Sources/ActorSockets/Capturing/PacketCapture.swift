@@ -28,7 +28,8 @@ public final class PacketCapture: Sendable {
   ///
   /// - Parameters:
   ///   - path: The path of the file. It gets the permissions 0600.
-  ///   - replacing: Whether a file that exists is emptied, and gets the permissions 0600. Otherwise it is an error.
+  ///   - replacing: Whether a file that exists is replaced by a new one; a pipe or device is opened as it is. Otherwise it is an
+  ///     error. A symbolic link to a file is an error in either case, because another user may have put it there.
   ///   - maximumFileSize: The largest number of bytes of the file, at least 4,096. The packet that would exceed it, and all
   ///     later ones, are not recorded.
   ///   - bufferSize: The largest number of bytes that may wait for the disk, at least 131,072. A packet that does not fit is
@@ -93,7 +94,11 @@ public final class PacketCapture: Sendable {
   private func cancel(_ id: UInt64) { waiters.withLock { $0.remove(id) }?.resume(throwing: CancellationError()) }
 
   private static func error(_ error: SystemError, _ path: String) -> SocketError {
-    SocketError(error, operation: "capture to \(AddressError.quote(path))")
+    var failure = SocketError(error, operation: "capture to \(AddressError.quote(path))")
+    if error.errno == Errno.symbolicLink {
+      failure.detail = "a symbolic link to a file is not followed; give the file's own path"
+    }
+    return failure
   }
 
   /// Records packets, or drops them.

@@ -23,6 +23,35 @@ struct FailureCause: Equatable {
     case ("bind", _): self.init(binding: error, port: address.port ?? 0, surroundings)
     case ("connect", _) where error.errno == Errno.addressNotAvailable:
       self.init(.addressNotAvailable, "\(Self.noPort) for another connection to this address")
+    case ("connect", _), ("sendto", _), ("sendmsg", _), ("sendmmsg", _): self.init(reaching: error)
+    default: return nil
+    }
+  }
+
+  /// Finds the cause of a failure that has to do with no address; `nil` if the errno is precise enough.
+  init?(_ error: SystemError) {
+    switch (error.call, error.errno) {
+    case ("open", Errno.noSuchFile): self.init(.pathNotFound, "there is no file at this path")
+    case ("open", Errno.notADirectory): self.init(.pathNotFound, "a component of the path is not a directory")
+    case (let call, Errno.tooManyReferences) where call != "recvmsg":
+      self.init(
+        .limitExceeded,
+        "too many descriptors that were sent wait to be received; wait until peers receive them, or raise the limit (ulimit -n)"
+      )
+    default: return nil
+    }
+  }
+
+  /// The kernel refuses to send anything to an IP address. The routing table has special entries that lead to these errors: ip-route(8).
+  private init?(reaching error: SystemError) {
+    switch error.errno {
+    case Errno.permissionDenied, Errno.notPermitted:
+      self.init(.permissionDenied, "a route, the firewall or a security policy of this machine prohibits this address")
+    case Errno.invalidArgument:
+      self.init(
+        .unreachable,
+        "nothing leaves this machine for this address: a blackhole route discards it, or the local address is one of loopback, "
+          + "which only this machine reaches")
     default: return nil
     }
   }
@@ -35,7 +64,7 @@ struct FailureCause: Equatable {
   private init?(connecting error: SystemError, _ path: UnixPath, _ surroundings: Surroundings) {
     switch error.errno {
     case Errno.connectionRefused:
-      guard let kind = surroundings.kind(path.description, true), kind != .socket else { return nil }
+      guard let kind = surroundings.kind(path, true), kind != .socket else { return nil }
       self.init(.notASocket, "there is \(kind), not a socket")
     case Errno.noSuchFile: self.init(.pathNotFound, "the socket does not exist; is the server running?")
     case Errno.notADirectory: self.init(.pathNotFound, "a component of the path is not a directory")
@@ -50,10 +79,10 @@ struct FailureCause: Equatable {
   }
 
   private init?(listening error: SystemError, _ path: UnixPath, _ surroundings: Surroundings) {
-    let directory = AddressError.quote(path.directory)
+    let directory = AddressError.quote(path.directory.description)
     switch (error.call, error.errno) {
     case ("bind", Errno.addressInUse):
-      guard let kind = surroundings.kind(path.description, false), kind != .socket else { return nil }
+      guard let kind = surroundings.kind(path, false), kind != .socket else { return nil }
       self.init(.notASocket, "there is \(kind), not a socket; remove it or choose another path")
     case ("bind", Errno.noSuchFile): self.init(.pathNotFound, "the directory \(directory) does not exist")
     case ("bind", Errno.notADirectory): self.init(.pathNotFound, "a component of \(directory) is not a directory")
@@ -97,7 +126,7 @@ extension FailureCause {
   /// The state of the machine that descriptions depend on.
   struct Surroundings {
     /// Returns the kind of file at a path; the flag says whether a symbolic link at the end of the path is followed.
-    var kind: (String, Bool) -> FileKind?
+    var kind: (UnixPath, Bool) -> FileKind?
     /// Returns the first port that any user may listen on.
     var lowestPort: () -> Int
     /// The effective user of this process.

@@ -306,7 +306,7 @@ extension SocketError {
   /// Creates the error for a failed system call of `operation`.
   package init(_ error: SystemError, operation: String, address: SocketAddress? = nil) {
     let code = Code(errno: error.errno)
-    let cause = address.flatMap { FailureCause(error, at: $0) }
+    let cause = address.flatMap { FailureCause(error, at: $0) } ?? FailureCause(error)
     let detail = cause?.detail ?? (code == .system ? "\(error.call) failed" : "")
     self.init(cause?.code ?? code, operation: operation, detail: detail, errno: error.errno, address: address)
   }

@@ -133,8 +133,7 @@ extension ProxyHeader {
     let isAbstract = bytes.first == 0
     let name = (isAbstract ? bytes.dropFirst() : bytes).prefix { $0 != 0 }
     if name.isEmpty { return nil }
-    let text = (isAbstract ? "@" : "") + String(decoding: name, as: UTF8.self)
-    return (try? UnixPath(parsing: text)).map { .unix($0) }
+    return (try? UnixPath(bytes: (isAbstract ? [0] : []) + name)).map { .unix($0) }
   }
 
   private static let mostFields = 100

@@ -198,8 +198,7 @@ extension ProxyHeader {
   }
 
   private static func bytes(of path: UnixPath) throws(SocketError) -> [UInt8] {
-    var bytes = Array(path.description.utf8)
-    if path.isAbstract { bytes[0] = 0 }
+    let bytes = path.bytes
     guard bytes.count <= 108 else {
       throw invalid("the path \(AddressError.quote(path.description)) is longer than 108 bytes")
     }

@@ -30,7 +30,7 @@ struct Acknowledgements<Tag> {
 
   /// Adds an operation that waits until this many bytes are acknowledged.
   mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
-    assert(waiting.isEmpty || waiting[waiting.count - 1].position <= position, "positions grow with the numbers")
+    assert(waiting.last.map { $0.position <= position } ?? true, "positions grow with the numbers")
     waiting.append(Waiter(id: id, position: position, tag: tag))
     waited = 0
   }

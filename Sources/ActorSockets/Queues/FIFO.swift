@@ -3,23 +3,50 @@ package protocol Identified {
   var id: UInt64 { get }
 }
 
-/// A first-in, first-out queue in an array. Elements can also be removed from the middle.
+/// A first-in, first-out queue in an array. Elements that have a number can also be removed from the middle.
 ///
-/// Invariant: if there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one
-/// element.
+/// An element that leaves the middle leaves a gap, so no other element moves. When more than half of the slots are empty, the
+/// array is compacted. So a removal takes logarithmic time to find the element, and constant time on average to remove it.
+///
+/// Invariants:
+/// - If there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one element.
+/// - The slots before `head` are empty, and the slot at `head` has the first element. Any other empty slot is a gap.
+/// - `vacant` is the number of all empty slots. If it equals the number of slots, both are 0.
+/// - There is a trace for each slot up to the last gap, or further. It keeps the number of the element that left, so that a
+///   binary search passes over gaps.
 package struct FIFO<Element> {
+  /// The place of an element in the queue. It is valid until an element is added or removed.
+  struct Index: Equatable {
+    fileprivate let position: Int
+  }
+
+  /// What is known of a slot whose element may have left.
+  private struct Trace {
+    let number: UInt64
+    /// The length of the run of gaps that begins or ends here. Not kept up to date within a run.
+    var gaps = 0
+  }
+
   private var lone: Element?
   private var storage: [Element?] = []
   private var head = 0
+  private var vacant = 0
+  private var traces: [Trace] = []
 
   /// The capacity that an empty queue may keep: enough for a batch of datagrams.
   private static var keptCapacity: Int { 64 }
+  /// The number of empty slots that are kept even if they are more than half of all.
+  private static var keptVacant: Int { 32 }
 
   package init() {}
 
-  package var count: Int { lone == nil ? storage.count - head : 1 }
-  package var isEmpty: Bool { lone == nil && storage.count == head }
-  package var first: Element? { lone ?? (storage.count == head ? nil : storage[head]) }
+  package var count: Int { lone == nil ? storage.count - vacant : 1 }
+  package var isEmpty: Bool { lone == nil && storage.count == vacant }
+  package var first: Element? { lone ?? (storage.count == vacant ? nil : storage[head]) }
+  var last: Element? {
+    guard let last = storage.last else { return lone }
+    return last ?? storage[storage.count - 1 - traces[storage.count - 1].gaps]
+  }
 
   package mutating func append(_ element: Element) {
     if isEmpty {
@@ -28,85 +55,120 @@ package struct FIFO<Element> {
       if let first = lone.take() { storage.append(first) }
       storage.append(element)
     }
-    assert(lone == nil || storage.count == head, "a lone element is the only one")
+    assert(lone == nil || storage.isEmpty, "a lone element is the only one")
   }
 
-  /// The element at `index`, counted from the front.
-  subscript(index: Int) -> Element {
-    if index == 0, let lone { return lone }
-    guard let element = storage[head + index] else { preconditionFailure("an element was read after it left") }
+  /// The index of the first element. Only a queue that is not empty has an element there.
+  var startIndex: Index { Index(position: head) }
+  /// The index of the first element; `nil` if the queue is empty.
+  var firstIndex: Index? { isEmpty ? nil : startIndex }
+
+  /// Returns the index of the next element; `nil` behind the last one. Takes constant time.
+  func index(after index: Index) -> Index? {
+    var next = index.position + 1
+    if next < storage.count, storage[next] == nil { next += traces[next].gaps }
+    return next < storage.count ? Index(position: next) : nil
+  }
+
+  subscript(index: Index) -> Element {
+    if let lone { return lone }
+    guard let element = storage[index.position] else { preconditionFailure("an element was read after it left") }
     return element
   }
 
   /// Changes the element at `index` in place.
-  mutating func change(_ index: Int, _ body: (inout Element) -> Void) {
-    if index == 0, lone != nil {
+  mutating func change(_ index: Index, _ body: (inout Element) -> Void) {
+    if lone != nil {
       lone.mutate(body)
     } else {
-      storage[head + index].mutate(body)
+      storage[index.position].mutate(body)
     }
   }
 
   /// All elements, in order.
-  var all: [Element] { (0..<count).map { self[$0] } }
+  var all: [Element] { if let lone { [lone] } else { storage.compactMap(\.self) } }
 
-  package mutating func popFirst() -> Element? { isEmpty ? nil : remove(at: 0) }
-
-  /// Removes the element at `index`, in constant time near either end.
-  @discardableResult
-  mutating func remove(at index: Int) -> Element {
-    if index == 0, let element = lone.take() { return element }
-    let element = self[index]
-    if index > count / 2 {
-      storage.remove(at: head + index)
-      return element
-    }
-    // Move the few elements in front of it, not the many behind it.
-    for position in stride(from: head + index, to: head, by: -1) { storage.swapAt(position, position - 1) }
-    storage[head] = nil
+  package mutating func popFirst() -> Element? {
+    if let element = lone.take() { return element }
+    if storage.isEmpty { return nil }
+    let element = storage[head].take()
     head += 1
-    if head == storage.count {
-      head = 0
-      storage.removeAll(keepingCapacity: storage.capacity <= Self.keptCapacity)
-    } else if head >= 32, head >= storage.count - head {
-      storage.removeSubrange(0..<head)
-      head = 0
-    }
+    vacant += 1
+    if vacant > head, storage[head] == nil { head += traces[head].gaps }
+    compactIfNeeded()
     return element
   }
 
-  /// Removes the elements from `index` on for which `leaving` is true, in one pass.
-  mutating func removeAll(from index: Int, where leaving: (Element) -> Bool) -> [Element] {
+  /// Removes the elements for which `leaving` is true, in one pass.
+  mutating func removeAll(where leaving: (Element) -> Bool) {
     if let element = lone {
-      if index > 0 || !leaving(element) { return [] }
-      lone = nil
-      return [element]
+      if leaving(element) { lone = nil }
+      return
     }
-    var removed: [Element] = []
-    var kept: [Element?] = []
-    for case let element? in storage[(head + index)...] {
-      if leaving(element) { removed.append(element) } else { kept.append(element) }
-    }
-    if removed.isEmpty { return [] }
-    storage.replaceSubrange((head + index)..., with: kept)
-    if isEmpty {
-      head = 0
+    storage.removeAll { $0.map(leaving) ?? true }
+    forgetVacantSlots()
+  }
+
+  private mutating func compactIfNeeded() {
+    if vacant == storage.count {
       storage.removeAll(keepingCapacity: storage.capacity <= Self.keptCapacity)
+    } else if vacant >= Self.keptVacant, vacant >= storage.count - vacant {
+      storage.removeSubrange(..<head)
+      if vacant > head { storage.removeAll { $0 == nil } }
+    } else {
+      return
     }
-    return removed
+    forgetVacantSlots()
+  }
+
+  private mutating func forgetVacantSlots() {
+    head = 0
+    vacant = 0
+    traces = []
   }
 }
 
 extension FIFO where Element: Identified {
   /// Returns the index of the element with this number. A binary search, because numbers grow toward the end.
-  func index(of id: UInt64) -> Int? {
-    var low = 0
-    var high = count
+  func index(of id: UInt64) -> Index? {
+    if let lone { return lone.id == id ? startIndex : nil }
+    var low = head
+    var high = storage.count
     while low < high {
       let middle = (low + high) / 2
-      if self[middle].id < id { low = middle + 1 } else { high = middle }
+      if number(at: middle) < id { low = middle + 1 } else { high = middle }
     }
-    return low < count && self[low].id == id ? low : nil
+    return low < storage.count && storage[low]?.id == id ? Index(position: low) : nil
+  }
+
+  private func number(at position: Int) -> UInt64 {
+    position < traces.count ? traces[position].number : storage[position]?.id ?? 0
+  }
+
+  /// Removes the element at `index`.
+  @discardableResult
+  mutating func remove(at index: Index) -> Element {
+    if let element = lone.take() { return element }
+    let element = self[index]
+    if index == startIndex {
+      _ = popFirst()
+    } else {
+      leaveGap(at: index.position)
+      compactIfNeeded()
+    }
+    return element
+  }
+
+  private mutating func leaveGap(at position: Int) {
+    while traces.count <= position { traces.append(Trace(number: number(at: traces.count))) }
+    storage[position] = nil
+    vacant += 1
+    // The gaps on both sides and this one become one run.
+    let before = storage[position - 1] == nil ? traces[position - 1].gaps : 0
+    let after = position + 1 < traces.count && storage[position + 1] == nil ? traces[position + 1].gaps : 0
+    let gaps = before + 1 + after
+    traces[position - before].gaps = gaps
+    traces[position + after].gaps = gaps
   }
 }
 

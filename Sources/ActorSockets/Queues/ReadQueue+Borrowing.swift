@@ -53,8 +53,8 @@ extension ReadQueue {
       firstRead = .waiting
       return nil
     }
-    let tag = leave(0).tag
-    if failed { failEnqueued(from: 0) }
+    let tag = leaveFirst().tag
+    if failed { failEnqueued(after: id) }
     return tag
   }
 }
@@ -71,20 +71,19 @@ extension ReadQueue {
     switch outcome {
     case .incomplete(let seen, let state):
       firstRead = .waiting
-      // If the parser's code took the bytes out of the stream, the message begins with the next byte.
-      if entry.searched > 0 { (entry.searched, entry.parserState) = (seen, state) }
+      (entry.searched, entry.parserState) = (seen, state)
       return nil
     case .parsed(let value, let length):
       arrived.drop(length)
-      _ = leave(0)
+      _ = leaveFirst()
       return .success(.parsed(value))
     case .batch(let values, let ends):
       arrived.drop(ends.last ?? 0)
-      _ = leave(0)
+      _ = leaveFirst()
       return .success(.parsed(values))
     case .failed(let error):
-      _ = leave(0)
-      failEnqueued(from: 0)
+      _ = leaveFirst()
+      failEnqueued(after: entry.id)
       return .failure(error)
     }
   }

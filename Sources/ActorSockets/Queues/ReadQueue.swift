@@ -31,7 +31,7 @@ internal import EpollReactor
 // - Every entry leaves exactly once: in a `.finish` step, or through `finishAny`, `remove`, `endBorrow` or `endParse`.
 // - `step` says `.begin` once for each read, unless `admitSpare` or `lend` has begun it.
 // - `step` says `.receive` or `.receiveAny` only while a read wants bytes: nothing is received that no read asked for.
-// - While a read borrows the buffer, no other read gets bytes.
+// - While a read borrows the buffer, nothing else gets bytes.
 // - While a loop may take elements that are in the buffer (`lookahead`), no read waits: a read that is admitted takes them back first.
 // - When a read fails or is removed, the enqueued reads behind it fail too: they would parse the wrong bytes.
 
@@ -120,8 +120,8 @@ struct ReadQueue<Tag> {
   var entries = FIFO<Entry>()
   /// Reads that fail because a read before them did, the last one first. Each leaves in one of the next steps.
   var failedByPredecessor: [Entry] = []
-  /// The number of entries that an `enqueue…` method made.
-  private var enqueuedCount = 0
+  /// The entries that an `enqueue…` method made, so that they are found without a look at all the others.
+  private var enqueued = FIFO<Entry>()
   private var nextID: ID = 0
   /// An entry that has left, with its tag, for the next read: most streams have one read at a time.
   private var spare: Entry?
@@ -158,8 +158,9 @@ struct ReadQueue<Tag> {
   mutating func admit(_ kind: ReadKind, isEnqueued: Bool, _ tag: Tag) -> ID {
     takeBackLookahead()
     nextID += 1
-    entries.append(Entry(id: nextID, kind: kind, isEnqueued: isEnqueued, tag: tag))
-    if isEnqueued { enqueuedCount += 1 }
+    let entry = Entry(id: nextID, kind: kind, isEnqueued: isEnqueued, tag: tag)
+    entries.append(entry)
+    if isEnqueued { enqueued.append(entry) }
     assertInvariants()
     return nextID
   }
@@ -180,7 +181,7 @@ struct ReadQueue<Tag> {
     entry.kind = kind
     entry.searched = 0
     entries.append(entry)
-    if entry.isEnqueued { enqueuedCount += 1 }
+    if entry.isEnqueued { enqueued.append(entry) }
     guard isOpen, entries.count == 1, arrived.isAwaitingBytes, failedByPredecessor.isEmpty else {
       return (entry, false)
     }
@@ -194,37 +195,37 @@ struct ReadQueue<Tag> {
 
   /// Takes a read out, unless it has left or borrows the buffer. The enqueued reads behind it fail.
   mutating func remove(_ id: ID) -> Entry? {
-    guard let index = entries.index(of: id), index > 0 || firstRead != .borrowing else { return nil }
-    let entry = leave(index)
-    failEnqueued(from: index)
-    return entry
+    guard let index = entries.index(of: id), index != entries.startIndex || firstRead != .borrowing else { return nil }
+    failEnqueued(after: id)
+    return entries.index(of: id).map { leave($0) }
   }
 
-  mutating func leave(_ index: Int) -> Entry {
-    if index == 0 { firstRead = .notBegun }
+  /// Takes the first read out, which there must be.
+  mutating func leaveFirst() -> Entry { leave(entries.startIndex) }
+
+  private mutating func leave(_ index: FIFO<Entry>.Index) -> Entry {
+    if index == entries.startIndex { firstRead = .notBegun }
     let entry = entries.remove(at: index)
-    if entry.isEnqueued { enqueuedCount -= 1 }
+    if entry.isEnqueued, let index = enqueued.index(of: entry.id) { enqueued.remove(at: index) }
     assertInvariants()
     return entry
   }
 
-  mutating func failEnqueued(from index: Int) {
-    // Counted, because calls that are cancelled one after the other would otherwise each go through all the others.
-    if enqueuedCount == 0 { return }
-    let failed = entries.removeAll(from: index, where: \.isEnqueued)
-    enqueuedCount -= failed.count
-    failedByPredecessor.insert(contentsOf: failed.reversed(), at: 0)
-    assertInvariants()
+  /// Takes out the enqueued reads behind one that fails or is removed; they fail in the next steps.
+  mutating func failEnqueued(after id: ID) {
+    var failed: [Entry] = []
+    while let last = enqueued.last, last.id > id, let index = entries.index(of: last.id) { failed.append(leave(index)) }
+    if !failed.isEmpty { failedByPredecessor.insert(contentsOf: failed, at: 0) }
   }
 
   @inline(__always)
   private func assertInvariants() {
     assert(firstRead == .notBegun || !entries.isEmpty, "only a read can begin")
     assert(firstRead == .notBegun || !isOpening, "a read begins when the stream is up")
-    assert(0 <= enqueuedCount && enqueuedCount <= entries.count, "enqueued reads are a part of all reads")
+    assert(enqueued.count <= entries.count, "enqueued reads are a part of all reads")
     // A long queue would make this check expensive.
     assert(
-      entries.count > 4 || enqueuedCount == all.count(where: \.isEnqueued), "the number of enqueued reads is wrong")
+      entries.count > 4 || enqueued.count == all.count(where: \.isEnqueued), "the number of enqueued reads is wrong")
   }
 
   // MARK: The stream
@@ -259,8 +260,9 @@ struct ReadQueue<Tag> {
   /// Notes that no more bytes will arrive. The first ending stays.
   mutating func end(_ ending: StreamEnding) { arrived.end(ending) }
 
-  /// Takes all bytes that no read has taken.
+  /// Takes all bytes that no read has taken; none while a read borrows them.
   mutating func takeBuffered() -> [UInt8] {
+    if firstRead == .borrowing { return [] }
     takeBackLookahead()
     if let first = entries.first {
       first.searched = 0
@@ -282,7 +284,7 @@ struct ReadQueue<Tag> {
     switch phase {
     case .opening: return .idle
     case .open, .draining, .drainingAll: break
-    case .refusing(let error): return .finish(leave(0), .failure(error))
+    case .refusing(let error): return .finish(leaveFirst(), .failure(error))
     }
     switch firstRead {
     case .notBegun:
@@ -307,15 +309,15 @@ struct ReadQueue<Tag> {
       firstRead = .borrowing
       return .finish(first, .success(.borrow))
     case .done(let outcome):
-      return .finish(leave(0), .success(outcome))
+      return .finish(leaveFirst(), .success(outcome))
     case .parse(let parser, let isBatch):
       firstRead = .borrowing
       first.searched = available
       return .parse(first, parser, isBatch: isBatch)
     case .failed(let error):
       assert(buffer.count == available, "a read that fails leaves all bytes")
-      let entry = leave(0)
-      failEnqueued(from: 0)
+      let entry = leaveFirst()
+      failEnqueued(after: entry.id)
       return .finish(entry, .failure(error))
     case .needs(let wanted):
       assert(buffer.count == available, "a read that waits leaves all bytes")
@@ -330,7 +332,7 @@ struct ReadQueue<Tag> {
   /// - Returns: Its entry; `nil` if it asks for fewer bytes. Then the bytes belong in the buffer.
   mutating func finishAny(_ count: Int) -> Entry? {
     guard case .any(let limit)? = entries.first?.kind, count <= limit else { return nil }
-    return leave(0)
+    return leaveFirst()
   }
 }
 

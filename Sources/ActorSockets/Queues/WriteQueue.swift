@@ -158,17 +158,18 @@ struct WriteQueue<Tag> {
   mutating func sent(_ count: Int) {
     queuedBytes -= count
     var rest = count
-    var index = 0
-    while index < entries.count {
-      let left = entries[index].total - entries[index].sent
+    var next = entries.firstIndex
+    while let index = next {
+      let entry = entries[index]
+      let left = entry.total - entry.sent
       let part = min(left, rest)
-      entries[index].sent += part
-      if entries[index].isFile { queuedFileBytes -= part }
+      entry.sent += part
+      if entry.isFile { queuedFileBytes -= part }
       rest -= part
-      if index == 0 { advance(by: part) }
+      if index == entries.startIndex { advance(by: part) }
       if part < left || rest == 0 { return assertInvariants() }
       // The next entry may be partly sent before this one leaves. Its position is computed when it becomes the first.
-      index += 1
+      next = entries.index(after: index)
     }
     assert(rest == 0, "more bytes were sent than the queue has")
   }
@@ -191,7 +192,7 @@ struct WriteQueue<Tag> {
     let sent = entries[index].sent
     if case .finish = entries[index].content { return (tag, 0) }
     if sent > 0 { return (tag, sent) }
-    if index == 0 {
+    if index == entries.startIndex {
       // An entry of no bytes may be first while the next one is partly sent.
       _ = leave()
     } else {
@@ -256,7 +257,7 @@ struct WriteQueue<Tag> {
   }
 
   private mutating func leave() -> Entry {
-    let entry = entries.remove(at: 0)
+    let entry = entries.remove(at: entries.startIndex)
     forget(entry)
     if entry.tag != nil { waiting -= 1 }
     sentPieces = 0
@@ -268,7 +269,7 @@ struct WriteQueue<Tag> {
 
   /// Advances the position in the first entry.
   private mutating func advance(by count: Int) {
-    guard case .pieces(let pieces) = entries[0].content else { return }
+    guard case .pieces(let pieces)? = entries.first?.content else { return }
     var rest = count
     while rest > 0 {
       let left = pieces[sentPieces].count - offset
@@ -297,12 +298,13 @@ struct WriteQueue<Tag> {
     if entries.count == 1 { return (rest, offset) }
     var gathered = Array(rest)
     var bytes = rest.reduce(-offset) { $0 + $1.count }
-    var index = 1
-    while index < entries.count, gathered.count < maximumPieces, bytes < maximumBytes {
-      guard case .pieces(let more) = entries[index].content, mayBeSent(entries[index].tag) else { break }
+    var last = entries.startIndex
+    while gathered.count < maximumPieces, bytes < maximumBytes, let next = entries.index(after: last) {
+      let entry = entries[next]
+      guard case .pieces(let more) = entry.content, mayBeSent(entry.tag) else { break }
       gathered += more.prefix(maximumPieces - gathered.count)
-      bytes += entries[index].total
-      index += 1
+      bytes += entry.total
+      last = next
     }
     return (gathered[...], offset)
   }

@@ -38,7 +38,11 @@ extension ByteStream {
   ///
   /// The next chunk is requested when the previous one has been sent, so a slow peer slows down the sequence. The writing side stays open.
   ///
-  /// *Cancellation* and timeouts end the call, and leave the write under way as ``write(_:timeout:progress:)`` describes.
+  /// *Errors*: ``SocketError/bytesTransferred`` of the error of a write is the number of bytes of all chunks that were sent.
+  ///
+  /// *Cancellation* and timeouts end the call, and leave the write under way as ``write(_:timeout:progress:)`` describes: all earlier
+  /// chunks are sent, the later ones are not requested. `CancellationError` has no number of bytes. To know it, count the chunks as the
+  /// sequence hands them out.
   ///
   /// *Ordering*: each chunk is one write, in order with the other writes.
   ///
@@ -57,7 +61,7 @@ extension ByteStream {
   /// Writes the texts of an asynchronous sequence as UTF-8, each as one write: see ``write(from:timeout:)-(Chunks,_)``. Nothing is
   /// written between two texts.
   ///
-  /// *Cancellation*, timeouts and *Ordering* are those of that method.
+  /// Errors, *cancellation*, timeouts and *ordering* are those of that method.
   ///
   /// - Parameters:
   ///   - texts: The texts.
@@ -76,13 +80,23 @@ extension ByteStream {
   ) async throws -> Int {
     var count = 0
     for try await element in elements {
-      let bytes = bytes(element)
-      try await write(bytes, timeout: timeout, progress: nil)
-      count += bytes.count
+      try await write(bytes(element), timeout, after: &count)
     }
     // Some sequences end when the task is cancelled. That is not the end of what was to be written.
     try Task.checkCancellation()
     return count
+  }
+
+  /// Writes one chunk, and adds its bytes to those of the earlier ones. An error has the number of all bytes that were sent.
+  private nonisolated(nonsending) func write(_ chunk: [UInt8], _ timeout: Timeout?, after count: inout Int) async throws
+  {
+    do {
+      try await write(chunk, timeout: timeout, progress: nil)
+    } catch var error as SocketError {
+      error.bytesTransferred += count
+      throw error
+    }
+    count += chunk.count
   }
 
   /// Writes the bytes of an asynchronous sequence, such as the bytes of a file, in chunks of 16 KiB.
@@ -105,10 +119,9 @@ extension ByteStream {
     var count = 0
     func send() async throws {
       if chunk.isEmpty { return }
-      count += chunk.count
       let full = chunk
       chunk = []
-      try await write(full, timeout: timeout, progress: nil)
+      try await write(full, timeout, after: &count)
     }
     do {
       for try await byte in bytes {

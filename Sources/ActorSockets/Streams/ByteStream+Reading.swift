@@ -196,7 +196,7 @@ extension ByteStream {
   }
 
   /// Returns all bytes that arrived and that no read has taken, and removes them from the stream. Works after the stream is closed,
-  /// too.
+  /// too. Within the closure of ``withBytes(upTo:timeout:_:)`` or a parser, it returns none: the bytes are lent to that code.
   ///
   /// *Ordering*: in the stream's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///

@@ -10,7 +10,8 @@ public final class FileSource: Sendable {
   /// Opens a file: open(2), which may block.
   ///
   /// - Parameter path: The path of the file.
-  /// - Throws: ``SocketError``: the error of open(2); `.invalidArgument` if it is not a regular file.
+  /// - Throws: ``SocketError``: `.pathNotFound`, `.permissionDenied`, and other errors of open(2); `.invalidArgument` if it is not a
+  ///   regular file, or a file of which only reading tells the size, as those in /proc and /sys.
   public convenience init(path: String) throws {
     if path.utf8.contains(0) { throw SocketError.invalid("open", "a path has no NUL in it") }
     let descriptor: OwnedDescriptor
@@ -25,7 +26,8 @@ public final class FileSource: Sendable {
   /// Takes ownership of an open file.
   ///
   /// - Parameter descriptor: The file, open for reading. It is closed with this object, even if this initializer throws.
-  /// - Throws: ``SocketError``: `.invalidArgument` if it is not a regular file.
+  /// - Throws: ``SocketError``: `.invalidArgument` if it is not a regular file, or a file of which only reading tells the size, as
+  ///   those in /proc and /sys.
   public init(_ descriptor: consuming OwnedDescriptor) throws {
     self.descriptor = descriptor
     _ = try count
@@ -33,15 +35,23 @@ public final class FileSource: Sendable {
 
   /// The current size of the file in bytes: fstat(2).
   ///
-  /// Throws ``SocketError`` if fstat(2) fails or the file is not a regular file.
+  /// Throws ``SocketError`` if fstat(2) fails or the file is not one that can be sent.
   public var count: Int {
     get throws {
+      let size: ContentSize
       do throws(SystemError) {
-        if let count = try descriptor.fileSize() { return count }
+        size = try descriptor.contentSize()
       } catch {
         throw SocketError(error, operation: "sendFile")
       }
-      throw SocketError.invalid("sendFile", "only a regular file can be sent")
+      switch size {
+      case .known(let count): return count
+      case .notAFile: throw SocketError.invalid("sendFile", "only a regular file can be sent")
+      case .unknown:
+        throw SocketError.invalid(
+          "sendFile",
+          "only reading tells the size of this file, as of those in /proc and /sys; read it, and write its bytes")
+      }
     }
   }
 
@@ -76,6 +86,12 @@ extension StreamCore {
     // If no byte of the file is sent, only this write fails. Otherwise the stream is broken.
     if let first = writes.queue.first, first.sent == 0, let (write, _) = writes.queue.remove(first.id) {
       return finish(write, .failure(error))
+    }
+    // The call learns of the file, and not only that the stream is broken.
+    if let first = writes.queue.first, let write = writes.queue.abandon(first.id) {
+      var failure = error
+      failure.bytesTransferred = first.sent
+      finish(write, .failure(failure))
     }
     terminate(error, .error(error))
   }

@@ -96,8 +96,7 @@ extension StreamCore {
     }
     if let error = glance.thrown { return .failed(error, used: hadBytes ? glance.used : 0) }
     if glance.used > 0 { return .used(hadBytes ? glance.used : 0) }
-    // The closure may have called `takeBuffered`.
-    if glance.shown < limit { return .wait(seen: reads.queue.buffer.count < glance.shown ? 0 : glance.shown) }
+    if glance.shown < limit { return .wait(seen: glance.shown) }
     return .failed(
       SocketError(
         .limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown, and the closure used none of them"))

@@ -68,6 +68,8 @@ struct HappyEyeballs {
   private var failures: [SocketError] = []
   private var repetitions: [SocketAddress: Int] = [:]
   private var backlogDelay = HappyEyeballs.backlogDelays.lowerBound
+  /// The unix socket whose backlog was full at the last attempt.
+  private var fullBacklog: SocketAddress?
 
   /// Creates a state machine that waits for the addresses of a name, in each family that may be tried.
   init(awaiting preference: AddressPreference, attemptDelay: Int64) {
@@ -132,6 +134,7 @@ struct HappyEyeballs {
 
   /// The backlog of a unix socket is full, and no event will announce room.
   mutating func foundBacklogFull(_ attempt: Attempt, at now: Int64) {
+    fullBacklog = attempt.address
     putBack(attempt, until: instant(now, plus: backlogDelay))
     backlogDelay = min(2 * backlogDelay, Self.backlogDelays.upperBound)
   }
@@ -214,6 +217,11 @@ struct HappyEyeballs {
   ///   - limit: The limit, in words: "within 30 s".
   /// - Returns: The error.
   func timedOut(lookingUp name: String?, _ limit: String) -> SocketError {
+    if let fullBacklog {
+      return SocketError(
+        .timedOut, operation: "connect",
+        detail: "the backlog stayed full \(limit): the server accepts too few connections", address: fullBacklog)
+    }
     let unanswered = underWay.map {
       SocketError(.timedOut, operation: "connect", detail: "no answer", address: $0.address)
     }

@@ -4,6 +4,20 @@ internal import SocketSystem
 // listener sets them once and accepting needs no system call for them. An adopted socket gets them when it is adopted.
 
 extension TCPConnection.Configuration {
+  /// Throws `.invalidArgument` if a value has no meaning. The kernel checks the values of its own options.
+  func check(_ operation: String) throws(SocketError) {
+    if let limit = liveness.idleTimeout, limit <= .zero {
+      throw .invalid(
+        operation, "an idle timeout of \(limit) would end every connection at once; give more, or nil for no limit")
+    }
+    // The kernel would look for the interface that the first 15 bytes name.
+    if let device, device.isEmpty || device.utf8.count > 15 || device.utf8.contains(0) {
+      throw .invalid(
+        operation,
+        "\(AddressError.quote(device)) is no name of an interface, which has 1 to 15 bytes and no NUL")
+    }
+  }
+
   /// Prepares a new socket before connect(2): sets the options, then calls the program's closure.
   ///
   /// - Parameters:

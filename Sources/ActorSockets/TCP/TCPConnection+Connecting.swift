@@ -26,7 +26,7 @@ extension TCPConnection {
     do throws(SocketError) {
       current.preambles = try configuration.preambles(to: attempt.endpoint)
       let target = try (configuration.proxy?.endpoint ?? attempt.endpoint).connectTarget()
-      if configuration.device == "" { throw .invalid("connect", "the name of the interface is empty") }
+      try configuration.check("connect")
       if let source = configuration.source { current.sources = try SourceAddresses(source) }
       switch target {
       case .addresses(let addresses):

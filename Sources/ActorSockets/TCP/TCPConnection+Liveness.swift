@@ -48,7 +48,7 @@ extension TCPConnection {
     /// Off by default, because it cannot tell a vanished peer from one that reads slowly. If it is set, it replaces
     /// ``KeepAlive/count`` in deciding when unanswered probes end the connection.
     public var unacknowledgedTimeout: Duration?
-    /// How long a connection may pass without any byte in either direction; `nil`, the default, for no limit.
+    /// How long a connection may pass without any byte in either direction, more than zero; `nil`, the default, for no limit.
     ///
     /// The time starts when the connection is established. The timeout never fires early; it may fire late by the duration of the
     /// loop iteration in which the last byte moved. A connection with nothing left to send ends cleanly. A connection with unsent

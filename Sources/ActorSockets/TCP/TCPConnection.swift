@@ -174,8 +174,11 @@ public actor TCPConnection: ByteStream {
       return connection
     } catch {
       await connection.abort()
+      guard var failure = error as? SocketError else { throw error }
+      // The peer may have reset the connection before this call learned that it was established.
+      if failure.address == nil { failure.address = connection.remoteAddress }
       // An error thrown by `prepare` reaches the caller unchanged.
-      throw (error as? SocketError)?.underlyingError ?? error
+      throw failure.underlyingError ?? failure
     }
   }
 
@@ -192,6 +195,7 @@ public actor TCPConnection: ByteStream {
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPConnection {
+    try configuration.check("adopt")
     let found = try AdoptableSocket(fileDescriptor, as: .connection)
     if found.isTCP { try configuration.setOptions(of: BorrowedDescriptor(fileDescriptor)) }
     return TCPConnection(

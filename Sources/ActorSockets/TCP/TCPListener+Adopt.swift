@@ -27,6 +27,7 @@ extension TCPListener {
     _ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor
   ) throws(SocketError) -> TCPListener {
     try configuration.proxyProtocol?.check()
+    try configuration.connection.check("adopt")
     if found.isTCP { try configuration.connection.setOptions(of: found.socket) }
     return TCPListener(
       [Registration(on: reactor, holding: try found.take(), mayBeShared: true)], [found.address].compactMap { $0 },

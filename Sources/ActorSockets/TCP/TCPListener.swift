@@ -96,6 +96,7 @@ public actor TCPListener: StreamListener {
   ) throws -> TCPListener {
     let wanted = try endpoint.listenAddresses()
     try configuration.proxyProtocol?.check()
+    try configuration.connection.check("listen")
     if let permissions = configuration.permissions, permissions > 0o777 {
       throw SocketError.invalid("listen", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
     }

@@ -59,8 +59,15 @@ struct ReceiveQueue<Tag> {
   var firstID: UInt64? { waiting.first?.id }
   /// Returns the tag of a call.
   func tag(of id: UInt64) -> Tag? { waiting.index(of: id).map { waiting[$0].tag } }
-  /// The numbers of all waiting calls, in order.
-  var ids: [UInt64] { waiting.all.map(\.id) }
+  /// Returns the number of the first call whose tag meets a condition.
+  func firstID(where condition: (Tag) -> Bool) -> UInt64? {
+    var next = waiting.firstIndex
+    while let index = next {
+      if condition(waiting[index].tag) { return waiting[index].id }
+      next = waiting.index(after: index)
+    }
+    return nil
+  }
 
   /// Adds a call to the end of the queue.
   ///
@@ -83,7 +90,7 @@ struct ReceiveQueue<Tag> {
   /// Drops the fetched datagrams that are no longer wanted.
   mutating func keepFetched(_ isWanted: (Datagram) -> Bool) {
     takeBackLookahead()
-    _ = fetched.removeAll(from: 0) { !isWanted($0) }
+    fetched.removeAll { !isWanted($0) }
   }
 
   /// Takes the first fetched datagram.
@@ -130,7 +137,7 @@ struct ReceiveQueue<Tag> {
   mutating func step(mayFetch: Bool) -> Step {
     guard !isBorrowed, let first = waiting.first else { return .idle }
     if !first.hasBegun {
-      waiting.change(0) { $0.hasBegun = true }
+      waiting.change(waiting.startIndex) { $0.hasBegun = true }
       return .begin(first.id, first.tag)
     }
     if fetched.isEmpty, !mayFetch { return .idle }

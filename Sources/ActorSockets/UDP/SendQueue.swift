@@ -134,7 +134,7 @@ struct SendQueue<Tag> {
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
     if !first.hasBegun {
-      entries.change(0) { $0.hasBegun = true }
+      entries.change(entries.startIndex) { $0.hasBegun = true }
       return .begin(first.id, first.tag)
     }
     switch first.content {
@@ -165,10 +165,12 @@ struct SendQueue<Tag> {
   /// - Returns: The datagrams.
   mutating func unsent(atMost limit: Int, where mayBeSent: (Tag) -> Bool = { _ in true }) -> ArraySlice<Datagram> {
     var unsent: ArraySlice<Datagram> = []
-    for index in 0..<entries.count where unsent.count < limit {
-      guard case .datagrams(let datagrams) = entries[index].content, index == 0 || mayBeSent(entries[index].tag) else {
-        break
-      }
+    var next = entries.firstIndex
+    while let index = next, unsent.count < limit {
+      next = entries.index(after: index)
+      guard case .datagrams(let datagrams) = entries[index].content,
+        index == entries.startIndex || mayBeSent(entries[index].tag)
+      else { break }
       let these = datagrams[entries[index].done...].prefix(limit - unsent.count)
       if unsent.isEmpty { unsent = these } else { unsent += these }
     }
@@ -178,7 +180,9 @@ struct SendQueue<Tag> {
   /// The first `count` datagrams were sent.
   mutating func sent(_ count: Int) {
     var left = count
-    for index in 0..<entries.count where left > 0 {
+    var next = entries.firstIndex
+    while let index = next, left > 0 {
+      next = entries.index(after: index)
       guard case .datagrams(let datagrams) = entries[index].content else { return }
       let these = min(left, datagrams.count - entries[index].done)
       let done = entries[index].done
@@ -192,7 +196,9 @@ struct SendQueue<Tag> {
 
   /// The first datagram could not be sent.
   mutating func failed(_ error: SocketError) {
-    for index in 0..<entries.count {
+    var next = entries.firstIndex
+    while let index = next {
+      next = entries.index(after: index)
       guard case .datagrams(let datagrams) = entries[index].content else { return }
       let done = entries[index].done
       if done == datagrams.count { continue }
@@ -215,7 +221,7 @@ struct SendQueue<Tag> {
 
   /// Connecting to another peer succeeded or failed.
   mutating func connected(_ outcome: Result<Void, SocketError>) {
-    entries.change(0) {
+    entries.change(entries.startIndex) {
       switch outcome {
       case .success: $0.content = .datagrams([])
       case .failure(let error): $0.content = .failed(error)

@@ -58,6 +58,9 @@ extension UDPEndpoint {
   /// IPv6 has an exception. If an endpoint joins a group on one interface, and any other socket joins the group on a second interface,
   /// Linux delivers the datagrams of both interfaces to the endpoint.
   ///
+  /// If an interface is removed and another one gets its name, join again. The old membership lasts until the endpoint leaves it. If the
+  /// endpoint is in as many groups as the system allows, the memberships of interfaces that are gone are dropped.
+  ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
@@ -71,7 +74,8 @@ extension UDPEndpoint {
     try changeMembership(joins: true, group, interface, source, claimPlaceNow())
   }
 
-  /// Leaves a multicast group that was joined with the same arguments.
+  /// Leaves a multicast group that was joined with the same arguments. The interface may be gone. If the group was joined for several
+  /// sources there, the endpoint then leaves it for all of them.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
@@ -116,8 +120,6 @@ extension UDPEndpoint {
     if let source, source.isIPv4 != group.isIPv4 || source.isMulticast || source.isUnspecified {
       throw SocketError.invalid(operation, "\(source) is no host that sends to \(group)")
     }
-    var index = try interface?.found() ?? 0
-    if case .ipv6(let address) = group, index == 0 { index = address.scopeID }
     let places = kinds.indices.filter { kinds[$0].reaches(group.socketAddress(port: 1)) }
     if places.isEmpty {
       throw SocketError(
@@ -125,13 +127,80 @@ extension UDPEndpoint {
         detail: "this endpoint receives no \(group.isIPv4 ? "IPv4" : "IPv6")",
         address: group.socketAddress(port: 0))
     }
-    for place in places {
-      do throws(SystemError) {
-        try sockets[place].socket?.changeMembership(joins: joins, group: group, source: source, interface: index)
-      } catch {
-        throw Self.failure(error, operation, group, interface)
+    let scope = if case .ipv6(let address) = group { address.scopeID } else { 0 as UInt32 }
+    let index =
+      if let interface, !joins { try joinedIndex(group, interface, source) } else { try interface?.found() ?? scope }
+    do throws(SystemError) {
+      if joins {
+        try join(group, interface, source, index, places)
+      } else {
+        try leave(group, source, index, places)
       }
+    } catch {
+      throw Self.failure(error, operation, group, interface)
     }
+  }
+
+  private func join(
+    _ group: IPAddress, _ selector: InterfaceSelector?, _ source: IPAddress?, _ index: UInt32, _ places: [Int]
+  ) throws(SystemError) {
+    do throws(SystemError) {
+      try change(joins: true, group, source, index, places)
+    } catch {
+      guard [Errno.noBuffers, Errno.noMemory].contains(error.errno), dropGoneMemberships() else { throw error }
+      try change(joins: true, group, source, index, places)
+    }
+    memberships.joined(Membership(group: group, source: source, selector: selector, interface: index))
+  }
+
+  private func leave(
+    _ group: IPAddress, _ source: IPAddress?, _ index: UInt32, _ places: [Int]
+  ) throws(SystemError) {
+    var source = source
+    do throws(SystemError) {
+      try change(joins: false, group, source, index, places)
+    } catch {
+      // Without the interface, the group can only be left for all sources.
+      guard error.errno == Errno.noDevice, source != nil else { throw error }
+      source = nil
+      try change(joins: false, group, nil, index, places)
+    }
+    memberships.remove(group, source, on: index)
+  }
+
+  private func change(
+    joins: Bool, _ group: IPAddress, _ source: IPAddress?, _ index: UInt32, _ places: [Int]
+  ) throws(SystemError) {
+    for place in places {
+      try sockets[place].socket?.changeMembership(joins: joins, group: group, source: source, interface: index)
+    }
+  }
+
+  /// Returns the index of the interface on which the endpoint has joined a group. The interface may be gone.
+  private func joinedIndex(
+    _ group: IPAddress, _ selector: InterfaceSelector, _ source: IPAddress?
+  ) throws(SocketError) -> UInt32 {
+    let found: Result<UInt32, SocketError>
+    do { found = .success(try selector.found()) } catch { found = .failure(error) }
+    var now = try? found.get()
+    if case .index(let index) = selector { now = index }
+    if let membership = memberships.left(group, source, selector, now: now) { return membership.interface }
+    return try found.get()
+  }
+
+  /// Leaves the groups on interfaces that are gone.
+  ///
+  /// - Returns: Whether there were any.
+  private func dropGoneMemberships() -> Bool {
+    guard let interfaces = try? NetworkInterface.all() else { return false }
+    let gone = memberships.gone(remaining: interfaces.map(\.index))
+    for membership in gone {
+      let (group, index) = (membership.group, membership.interface)
+      let places = kinds.indices.filter { kinds[$0].reaches(group.socketAddress(port: 1)) }
+      try? change(joins: false, group, nil, index, places)
+      memberships.remove(group, nil, on: index)
+    }
+    return !gone.isEmpty
   }
 
   private static func failure(

@@ -171,16 +171,13 @@ extension UDPEndpoint {
 
   /// Gives a reported error to the first call that wants one.
   func tellReceivers() {
-    guard let error = reportedError else { return }
-    for id in receives.queue.ids {
-      guard let operation = receives.queue.tag(of: id), operation.hearsErrors, operation.outcome == nil else {
-        continue
-      }
-      reportedError = nil
-      _ = receives.queue.remove(id)
-      finish(operation, .failure(error.during("receive")))
-      return pumpReceives()
-    }
+    guard let error = reportedError,
+      let id = receives.queue.firstID(where: { $0.hearsErrors && $0.outcome == nil }),
+      let operation = receives.queue.remove(id)
+    else { return }
+    reportedError = nil
+    finish(operation, .failure(error.during("receive")))
+    pumpReceives()
   }
 
   // MARK: Carrying out what the queue says

@@ -58,10 +58,10 @@ extension UDPEndpoint {
       SocketError(
         .limitExceeded, operation: "send", detail: "\(count) bytes are more than a datagram to this address can have",
         errno: error.errno, address: address)
-    case Errno.permissionDenied where address?.isUnix == false && !configuration.broadcast:
+    case Errno.permissionDenied where !configuration.broadcast && address?.isBroadcast == true:
       SocketError(
         .permissionDenied, operation: "send",
-        detail: "this may be a broadcast address, which needs the configuration's `broadcast`",
+        detail: "this is a broadcast address, which needs the configuration's `broadcast`",
         errno: error.errno, address: address)
     case Errno.notImplemented: SocketError.passesOnlySimulated("send")
     case Errno.wrongType where address?.isUnix == true:

@@ -172,6 +172,9 @@ public actor UDPEndpoint: ReactorActor {
     submit { $0.begin() }
   }
 
+  /// The multicast groups that the endpoint has joined.
+  var memberships = Memberships()
+
   /// The file to remove when the endpoint is closed. It is removed once, because afterwards another endpoint may use the path.
   private var file: UnixSocketFile?
 

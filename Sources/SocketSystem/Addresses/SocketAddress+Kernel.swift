@@ -75,16 +75,11 @@ extension SocketAddress {
   /// Returns the path followed by a NUL, the abstract name preceded by a NUL, or only the family, which means
   /// "unnamed".
   ///
-  /// The form is a `sockaddr_storage`, which is larger than `sockaddr_un`. A name from the kernel may become too long
-  /// when it is converted to UTF-8. Such a name keeps a length greater than that of `sockaddr_un`, and the kernel
-  /// refuses it (EINVAL). A name cut to fit would lead to another socket.
+  /// The form is a `sockaddr_storage`, which is larger than `sockaddr_un`: the kernel returns a path that fills
+  /// `sun_path` with a NUL behind it.
   private static func kernelForm(_ path: UnixPath) -> (storage: sockaddr_storage, length: Int) {
-    var name = Array(path.description.utf8)
-    if path.isAbstract {
-      name[0] = 0
-    } else if !name.isEmpty, name.count <= UnixPath.maximumLength {
-      name.append(0)
-    }
+    var name = path.bytes
+    if !path.isAbstract, !name.isEmpty, name.count <= UnixPath.maximumLength { name.append(0) }
     var form = sockaddr_storage()
     form.ss_family = sa_family_t(AF_UNIX)
     let room = MemoryLayout<sockaddr_storage>.size - pathOffset
@@ -165,9 +160,6 @@ extension SocketAddress {
   /// Reads the content of `sun_path`: nothing, a NUL followed by an abstract name up to the end, or a path that may end
   /// with a NUL.
   private static func unixPath(_ bytes: [UInt8]) -> UnixPath {
-    guard let first = bytes.first else { return UnixPath(fromKernel: "") }
-    guard first != 0 else { return UnixPath(fromKernel: "@" + String(decoding: bytes.dropFirst(), as: UTF8.self)) }
-    let path = String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-    return UnixPath(fromKernel: first == UInt8(ascii: "@") ? "./" + path : path)
+    UnixPath(unchecked: bytes.first == 0 ? bytes : Array(bytes.prefix { $0 != 0 }))
   }
 }

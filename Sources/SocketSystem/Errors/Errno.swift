@@ -42,4 +42,5 @@ package enum Errno {
   package static let alreadyInProgress = EALREADY
   package static let isConnected = EISCONN
   package static let exists = EEXIST
+  package static let symbolicLink = ELOOP
 }

@@ -25,6 +25,8 @@ public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
   /// Returns the C library's text for an error number: strerrordesc_np(3).
   package static func message(_ errno: Int32) -> String {
+    // The C library adds "cannot splice", which has nothing to do with sockets.
+    if errno == Errno.tooManyReferences { return "Too many references" }
     // SAFETY: the text is static and ends with a NUL.
     guard let text = unsafe clinux_error_text(errno) else { return "error \(errno)" }
     return unsafe String(cString: text)

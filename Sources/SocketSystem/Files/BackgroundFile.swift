@@ -18,16 +18,17 @@ package final class BackgroundFile: Sendable {
 
   /// Creates the file and starts its thread: open(2), pthread_create(3).
   ///
-  /// Only the file's owner may read and write it. open(2) of a named pipe waits for a reader.
+  /// Only the file's owner may read and write it, see `openForWriting`. open(2) of a named pipe waits for a reader.
   ///
   /// - Parameters:
   ///   - path: The path of the file.
-  ///   - replacing: Whether a file that exists is emptied. Otherwise it is an error, EEXIST.
+  ///   - replacing: Whether a file that exists is replaced. Otherwise it is an error, EEXIST.
   ///   - bufferSize: The number of bytes that may wait to be written.
   ///   - fileSize: The number of bytes of the file without its trailer.
   ///   - header: The beginning of the file.
   ///   - trailer: Returns the end of the file. Called on any thread, with a lock held.
-  /// - Throws: The error of a call: EEXIST of open(2) if the file exists and is not to be replaced.
+  /// - Throws: The error of a call: EEXIST of open(2) if the file exists and is not to be replaced; ELOOP if a symbolic link
+  ///   to a regular file is at the path.
   package init(
     path: String, replacing: Bool, bufferSize: Int, fileSize: Int, header: [UInt8],
     trailer: @escaping @Sendable (FileReport) -> [UInt8]
@@ -98,17 +99,30 @@ package final class BackgroundFile: Sendable {
 }
 
 extension OwnedDescriptor {
-  /// Creates a file that only its owner may read and write: open(2), fchmod(2), ftruncate(2).
+  /// Creates a file that only its owner may read and write: open(2).
+  ///
+  /// A regular file at the path is removed, not emptied: it may belong to another user, be open elsewhere, or have other names.
+  /// A symbolic link that leads to a regular file is not followed, because another user may have put it there. Pipes and devices
+  /// are opened as they are, by links too.
   static func openForWriting(_ path: String, replacing: Bool) throws(SystemError) -> OwnedDescriptor {
-    let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (replacing ? 0 : O_EXCL)
-    // SAFETY: the text is valid for the call.
-    let descriptor = try OwnedDescriptor(new: try check(unsafe open(path, flags, 0o600), "open"))
-    // A file that existed may have other permissions. It is emptied only if it can have these. Pipes and devices keep theirs.
-    if replacing, try FileKind(of: descriptor.number) == .regularFile {
-      _ = try check(fchmod(descriptor.number, 0o600), "fchmod")
-      _ = try check(ftruncate(descriptor.number, 0), "ftruncate")
+    let flags = O_WRONLY | O_CLOEXEC | O_NOCTTY
+    // What is at the path may change between two calls. Then the loop tries again, but not for ever.
+    for _ in 0..<10 {
+      // SAFETY (here and below): the text is valid for the call.
+      let created = unsafe open(path, flags | O_CREAT | O_EXCL, 0o600)
+      if created >= 0 { return try OwnedDescriptor(new: created) }
+      guard errno == EEXIST, replacing else { throw SystemError(call: "open", errno: errno) }
+      switch FileKind(ofFileAt: UnixPath(unchecked: Array(path.utf8)), followingLinks: false) {
+      case nil: continue
+      case .regularFile:
+        if unsafe unlink(path) != 0, errno != ENOENT { throw SystemError(call: "unlink", errno: errno) }
+      default:
+        let descriptor = try OwnedDescriptor(new: try check(unsafe open(path, flags), "open"))
+        if try FileKind(of: descriptor.number) == .regularFile { throw SystemError(call: "open", errno: ELOOP) }
+        return descriptor
+      }
     }
-    return descriptor
+    throw SystemError(call: "open", errno: EEXIST)
   }
 
   /// Writes all bytes: write(2). Returns the number of bytes that were written, and the error if these are not all.

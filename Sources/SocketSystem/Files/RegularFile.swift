@@ -4,6 +4,16 @@ import Glibc
 // Opens, reads and sends files. Reading a file may block as long as its disk takes. Linux offers no other way to read a
 // file here, and most files that are sent are in the page cache.
 
+/// The number of bytes that can be read from a file.
+package enum ContentSize {
+  case known(Int)
+  /// The kernel makes the content while it is read, so the size of the file is 0, or that of a page, whatever the content has:
+  /// proc(5), sysfs(5).
+  case unknown
+  /// It is a pipe, a device, a socket or a directory.
+  case notAFile
+}
+
 /// The result of one step of sending a file.
 package enum FileTransfer {
   /// The result of the send, as for any other send.
@@ -26,6 +36,19 @@ extension OwnedDescriptor {
     // SAFETY: `status` is valid for the call.
     _ = try check(unsafe fstat(number, &status), "fstat")
     return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+  }
+
+  /// Returns how many bytes can be read: fstat(2). If the file has no blocks on a disk, its size may be wrong, so the call also
+  /// looks whether the last byte is there, and no other: pread(2).
+  package borrowing func contentSize() throws(SystemError) -> ContentSize {
+    var status = stat()
+    // SAFETY: `status` is valid for the call.
+    _ = try check(unsafe fstat(number, &status), "fstat")
+    guard status.st_mode & S_IFMT == S_IFREG else { return .notAFile }
+    let size = Int(status.st_size)
+    if status.st_blocks > 0 { return .known(size) }
+    let end = try read(from: max(0, size - 1), atMost: 2)
+    return end.count == min(size, 1) ? .known(size) : .unknown
   }
 
   /// Reads at most `count` bytes from `offset` on: pread(2). Returns no bytes at the end of the file.

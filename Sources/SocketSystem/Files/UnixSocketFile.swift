@@ -27,6 +27,7 @@ import Glibc
 // - fchmod(2) of the socket before bind(2) gives the file its mode, narrowed by the umask. Before listen(2), the
 //   permissions that were asked for and that the umask removed are added again. So the file never has more permissions
 //   than asked for. umask(2) belongs to the whole process, so it is not changed.
+// - A program may change its directory while it listens. So the file of a relative path is removed by its path from the root on.
 // - In a simulation, all of this happens on one thread and at one moment: no other server comes between. So there is no
 //   lock, and no file is held. There are no permissions either.
 
@@ -52,9 +53,10 @@ package struct UnixSocketFile: Sendable {
     if let permissions { _ = try check(fchmod(socket.kernelNumber, mode_t(permissions)), "fchmod") }
     return try whileLocked(path.directory) { mayRemove throws(SystemError) in
       try bind(socket, path, mayRemove: mayRemove)
-      let file = UnixSocketFile(path: path, identity: FileIdentity(at: path.description))
+      let path = path.absolute
+      let file = UnixSocketFile(path: path, identity: FileIdentity(at: path))
       do throws(SystemError) {
-        if let permissions { try HeldFile(ifAt: path.description)?.widen(to: mode_t(permissions)) }
+        if let permissions { try HeldFile(ifAt: path)?.widen(to: mode_t(permissions)) }
         if let backlog { try socket.listen(backlog: backlog) }
       } catch {
         file.remove()
@@ -75,9 +77,9 @@ package struct UnixSocketFile: Sendable {
       }
       return
     }
-    guard FileIdentity(at: path.description) == identity else { return }
-    // SAFETY: the text is valid for the call.
-    _ = unsafe unlink(path.description)
+    guard FileIdentity(at: path) == identity else { return }
+    // SAFETY: the path is valid for the call.
+    _ = unsafe path.withFileName { unsafe unlink($0) }
   }
 }
 
@@ -119,7 +121,7 @@ extension UnixSocketFile {
         return try socket.bind(to: .unix(path))
       } catch {
         guard error.errno == EADDRINUSE else { throw error }
-        guard let held = try HeldFile(ifAt: path.description) else { continue }
+        guard let held = try HeldFile(ifAt: path) else { continue }
         if held.kind != .socket { throw error }
         // Without the faults of a test: a refusal that one invents would remove the file of a live server.
         switch try SimulatedDescriptors.using(nil, { () throws(SystemError) in try probe(path) }) {
@@ -128,9 +130,11 @@ extension UnixSocketFile {
         default: throw error
         }
         if !mayRemove { throw SystemError(call: "flock", errno: EWOULDBLOCK) }
-        if !held.isStill(at: path.description) { continue }
-        // SAFETY: the text is valid for the call.
-        if unsafe unlink(path.description) != 0, errno != ENOENT { throw SystemError(call: "unlink", errno: errno) }
+        if !held.isStill(at: path) { continue }
+        // SAFETY: the path is valid for the call.
+        if unsafe path.withFileName({ unsafe unlink($0) }) != 0, errno != ENOENT {
+          throw SystemError(call: "unlink", errno: errno)
+        }
       }
     }
     throw SystemError(call: "bind", errno: EADDRINUSE)
@@ -156,10 +160,10 @@ extension UnixSocketFile {
   /// - Returns: The result of `body`.
   /// - Throws: The error of `body`, and that of open(2) if no descriptor is free.
   private static func whileLocked<Result>(
-    _ directory: String, _ body: (_ mayRemove: Bool) throws(SystemError) -> Result
+    _ directory: UnixPath, _ body: (_ mayRemove: Bool) throws(SystemError) -> Result
   ) throws(SystemError) -> Result {
-    // SAFETY: the text is valid for the call.
-    let number = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    // SAFETY: the path is valid for the call.
+    let number = unsafe directory.withFileName { unsafe open($0, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
     if number < 0 {
       if errno == EMFILE || errno == ENFILE { throw SystemError(call: "open", errno: errno) }
       return try body(true)
@@ -205,10 +209,10 @@ private struct FileIdentity: Equatable, Sendable {
   }
 
   /// Reads the identity of the file at a path, without following links: lstat(2).
-  init?(at path: String) {
+  init?(at path: UnixPath) {
     var status = stat()
-    // SAFETY: the text and `status` are valid for the call.
-    guard unsafe lstat(path, &status) == 0 else { return nil }
+    // SAFETY: the path and `status` are valid for the call.
+    guard unsafe path.withFileName({ unsafe lstat($0, &status) }) == 0 else { return nil }
     self.init(status)
   }
 }
@@ -221,9 +225,9 @@ private struct HeldFile: ~Copyable {
   private let permissions: mode_t
 
   /// Holds the file at a path. A link is held itself. Returns `nil` if nothing is there.
-  init?(ifAt path: String) throws(SystemError) {
-    // SAFETY: the text is valid for the call.
-    let number = unsafe clinux_open_path(path)
+  init?(ifAt path: UnixPath) throws(SystemError) {
+    // SAFETY: the path is valid for the call.
+    let number = unsafe path.withFileName { unsafe clinux_open_path($0) }
     if number == -ENOENT { return nil }
     if number < 0 { throw SystemError(call: "open", errno: -number) }
     let descriptor = try OwnedDescriptor(new: number)
@@ -237,7 +241,7 @@ private struct HeldFile: ~Copyable {
   }
 
   /// Returns whether the path still leads to this file.
-  func isStill(at path: String) -> Bool { FileIdentity(at: path) == identity }
+  func isStill(at path: UnixPath) -> Bool { FileIdentity(at: path) == identity }
 
   /// Adds the permissions that the umask removed: chmod(2). It changes exactly this file, even if the path leads to
   /// another file by now.

@@ -117,31 +117,6 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases)
-  func `A look that takes the bytes out itself is shown the bytes that come next`(transport: Transport) async throws {
-    try await within("the look returns") {
-      let pair = try await transport.pair()
-      let stream = pair.server
-      try await pair.client.write([1, 2, 3, 4, 5])
-      _ = try await stream.peek()
-      let taken = Notes<[UInt8]>()
-      let looking = Task {
-        try await stream.withBytes { bytes, consumed in
-          if taken.all.isEmpty {
-            taken.add(stream.assumeIsolated { $0.takeBuffered() })
-            return [] as [UInt8]
-          }
-          consumed = bytes.count
-          return [UInt8](copying: bytes)
-        }
-      }
-      try await eventually("it has taken them out") { !taken.all.isEmpty }
-      try await pair.client.write([6])
-      #expect(try await looking.value == [6])
-      #expect(taken.all == [[1, 2, 3, 4, 5]])
-    }
-  }
-
   private static func perform(
     _ act: Act, _ stream: isolated any ByteStream, _ inner: Notes<Task<Void, any Error>>
   ) {

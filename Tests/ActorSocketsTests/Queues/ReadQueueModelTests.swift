@@ -37,6 +37,7 @@ private struct ReadModel {
   }
 
   mutating func takeBuffered() -> [UInt8] {
+    if entries.first?.isBorrowing == true { return [] }
     defer { buffer = [] }
     if case .borrow? = entries.first?.kind { entries[0].kind = .borrow(moreThan: 0) }
     return buffer

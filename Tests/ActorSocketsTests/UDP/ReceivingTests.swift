@@ -121,6 +121,32 @@ import Testing
     }
   }
 
+  @Test(.inRealTime) func `Fifty thousand receives that time out in any order leave the datagrams to those that stay`()
+    async throws
+  {
+    // Moved at each one that leaves, it would be about a billion moves of an entry.
+    try await within("all return", seconds: 120) {
+      let time = ManualTime()
+      let (client, server, address) = try Self.pair(on: time.reactor)
+      var random = SeededRandom(seed: 1)
+      let calls = (0..<50_000).map { number in
+        let timeout: Timeout? =
+          number % 1000 == 500 ? nil : .within(.milliseconds(Int.random(in: 1...50_000, using: &random)))
+        return Task.immediate { try await server.receive(timeout: timeout).bytes }
+      }
+      await time.advance(by: .seconds(50))
+      #expect(await server.metrics.pendingReceives == 50)
+      for number in 0..<50 as Range<UInt8> { try await client.send([number], to: address) }
+      for (number, call) in calls.enumerated() {
+        if number % 1000 == 500 {
+          #expect(try await call.value == [UInt8(number / 1000)])
+        } else {
+          await expectError(.timedOut) { _ = try await call.value }
+        }
+      }
+    }
+  }
+
   @Test(.inRealTime) func `A time-out is extended`() async throws {
     try await within("it returns") {
       let time = ManualTime()

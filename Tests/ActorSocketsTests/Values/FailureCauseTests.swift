@@ -44,7 +44,6 @@ import Testing
       ("listen", Errno.noMemory, "unix:/run/my/socket"), ("bind", Errno.addressInUse, "unix:@name"),
       ("connect", Errno.connectionRefused, "unix:@name"), ("bind", Errno.addressInUse, "127.0.0.1:80"),
       ("bind", Errno.permissionDenied, "127.0.0.1:8080"), ("bind", Errno.permissionDenied, "127.0.0.1:0"),
-      ("connect", Errno.permissionDenied, "127.0.0.1:80"),
     ])
   func `Where the error number says it all nothing is added`(call: String, errno: Int32, address: String) throws {
     #expect(try cause(call, errno, at: address, .socket) == nil)
@@ -54,6 +53,23 @@ import Testing
   func `The detail says that no local port is free`(call: String, errno: Int32, address: String) throws {
     let cause = try #require(try cause(call, errno, at: address))
     #expect(cause.code == .addressNotAvailable && cause.detail.contains("no local port is free"), "\(cause.detail)")
+  }
+
+  @Test(
+    arguments: [
+      (Errno.permissionDenied, .permissionDenied, "prohibits this address"),
+      (Errno.notPermitted, .permissionDenied, "prohibits this address"),
+      (Errno.invalidArgument, .unreachable, "a blackhole route discards it"),
+    ] as [(Int32, SocketError.Code, String)], ["connect", "sendto", "sendmsg", "sendmmsg"])
+  func `The detail says that a route leads nowhere`(
+    error: (Int32, SocketError.Code, String), call: String
+  ) throws {
+    let (errno, code, part) = error
+    for address in ["192.0.2.1:80", "[2001:db8::1]:80"] {
+      let cause = try #require(try cause(call, errno, at: address))
+      #expect(cause.code == code && cause.detail.contains(part), "\(cause.detail)")
+    }
+    #expect(try cause(call, errno, at: "unix:@name") == nil)
   }
 
   @Test(arguments: ["127.0.0.1:80", "[::1]:1023"])

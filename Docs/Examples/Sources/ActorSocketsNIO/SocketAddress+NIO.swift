@@ -44,7 +44,7 @@ extension NIOCore.SocketAddress {
       var result = sockaddr_un()
       result.sun_family = sa_family_t(AF_UNIX)
       // SAFETY: a pointer to a local variable, used within the call only. It has 108 bytes, and a path at most 107.
-      unsafe withUnsafeMutableBytes(of: &result.sun_path) { unsafe $0.copyBytes(from: path.description.utf8) }
+      unsafe withUnsafeMutableBytes(of: &result.sun_path) { unsafe $0.copyBytes(from: path.bytes) }
       self.init(result)
     }
   }
@@ -54,7 +54,7 @@ extension ActorSockets.SocketAddress {
   /// Converts an address of NIO. The scope of an IPv6 address is kept. The empty path is a unix socket without a name.
   ///
   /// - Parameter address: The address.
-  /// - Throws: ``AddressConversionError`` if it is an abstract name, or a path that is not UTF-8 or longer than 107 bytes.
+  /// - Throws: ``AddressConversionError`` if it is an abstract name, or a path longer than 107 bytes.
   public init(_ address: NIOCore.SocketAddress) throws(AddressConversionError) {
     switch address {
     case .v4(let ip):
@@ -82,12 +82,8 @@ extension ActorSockets.SocketAddress {
       throw AddressConversionError(
         description: "it is an abstract name; NIO has no length for it, so its end is not known")
     }
-    guard let text = String(validating: name, as: UTF8.self) else {
-      throw AddressConversionError(description: "the path of the unix socket is not UTF-8")
-    }
     do {
-      // In text, a name that begins with @ is abstract.
-      return try UnixPath(parsing: text.utf8.first == UInt8(ascii: "@") ? "./\(text)" : text)
+      return try UnixPath(bytes: Array(name))
     } catch {
       throw AddressConversionError(description: "\(error)")
     }

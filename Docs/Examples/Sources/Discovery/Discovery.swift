@@ -93,7 +93,11 @@ actor Discovery {
   /// Joins the groups on interfaces that are new. The next check tries again if one fails.
   private func join(_ endpoint: UDPEndpoint) async {
     let interfaces = MulticastInterfaces.all()
-    memberships = memberships.filter { interfaces[$0.interface] != nil }
+    // The kernel keeps the memberships of interfaces that are gone, up to a limit.
+    for gone in memberships where interfaces[gone.interface] == nil {
+      try? await endpoint.leave(gone.group, on: .index(gone.interface))
+      memberships.remove(gone)
+    }
     for (index, families) in interfaces {
       for group in configuration.groups where families.contains(group.isIPv4 ? .ipv4 : .ipv6) {
         let membership = Membership(interface: index, group: group)
