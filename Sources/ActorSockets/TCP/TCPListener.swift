@@ -337,6 +337,7 @@ public actor TCPListener: StreamListener {
   /// Descriptors or memory are short, and no edge announces when that changes. So try again after a delay, or when a descriptor
   /// is closed.
   private func tryAgain(after delay: Int64) {
+    closeLingering(ifMoreThan: 0)
     for socket in sockets { socket.awaitClosedDescriptor() }
     if retry != nil { return }
     retry = registration.arm(at: instant(registration.reactor.now, plus: delay), tag: ListenerDeadline.retry.rawValue)
