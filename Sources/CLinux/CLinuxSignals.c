@@ -38,6 +38,36 @@ int clinux_signal_take(int signal) {
   return result(sigaction(signal, &action, &previous[signal]));
 }
 
+/// Runs on any thread. It does what the default handling does to a process that is not the first one.
+static void end_process(int signal) { _exit(128 + signal); }
+
+/// Whether the default handling of a signal ends a process: signal(7).
+static int is_fatal(int signal) {
+  switch (signal) {
+  case SIGCHLD:
+  case SIGCONT:
+  case SIGSTOP:
+  case SIGTSTP:
+  case SIGTTIN:
+  case SIGTTOU:
+  case SIGURG:
+  case SIGWINCH:
+    return 0;
+  default:
+    return 1;
+  }
+}
+
+int clinux_signal_make_fatal(int signal) {
+  if (signal <= 0 || signal >= SIGNALS) return -EINVAL;
+  struct sigaction now;
+  if (sigaction(signal, NULL, &now) < 0) return -errno;
+  if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL || !is_fatal(signal)) return 0;
+  struct sigaction action = {.sa_handler = end_process, .sa_flags = SA_ONSTACK};
+  sigemptyset(&action.sa_mask);
+  return result(sigaction(signal, &action, NULL));
+}
+
 int clinux_signal_restore(int signal) {
   if (signal <= 0 || signal >= SIGNALS) return -EINVAL;
   struct sigaction now;

@@ -86,6 +86,120 @@ import Testing
     }
   }
 
+  // MARK: Ends of every kind
+
+  /// How a client ends a connection before its handshake is done.
+  enum End: CaseIterable {
+    case resetAtOnce, reset, resetInHandshake, close, closeInHandshake
+  }
+
+  /// Hears of a server's connections: for each, whether it was accepted, and what became of its handshake.
+  private final class Ends: ReactorObserver {
+    let accepted = Notes<UInt64>()
+    let done = Notes<UInt64>()
+    let failed = Notes<(UInt64, String)>()
+    let isByPeer = Notes<Bool>()
+
+    func accepted(_ connection: ObservedConnection) { accepted.add(connection.id) }
+    func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake) { done.add(connection.id) }
+    func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) {
+      failed.add((connection.id, "\(error)"))
+      isByPeer.add(SocketError.isCausedByPeer(error))
+    }
+  }
+
+  @Test(arguments: End.allCases, [true, false])
+  func `It hears once of each handshake that its peer ends, and that it was a handshake`(
+    end: End, isServed: Bool
+  ) async throws {
+    try await within("all are heard of") {
+      let ends = Ends()
+      reactor.observer = ends
+      let context = try Contexts.server()
+      let client = try Contexts.client()
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let serving = Task {
+        if isServed {
+          try await listener.serve(tls: context, handshakeFailed: { _, _ in }, handler: { _ in })
+        } else {
+          for try await _ in listener.connections(tls: context, handshakeFailed: { _, _ in }) {}
+        }
+      }
+      let count = 40
+      for number in 1...count {
+        let peer = try RawPeer(client, to: listener.localAddresses[0].port ?? 0)
+        if end != .resetAtOnce {
+          if end == .resetInHandshake || end == .closeInHandshake {
+            peer.engine.take([])
+            try peer.flush()
+            try await peer.receive()
+          }
+          try await eventually("it is accepted") { ends.accepted.all.count == number }
+        }
+        switch end {
+        case .close, .closeInHandshake: peer.socket.close()
+        case .resetAtOnce, .reset, .resetInHandshake: peer.socket.reset()
+        }
+      }
+      try await eventually("all are heard of") { ends.failed.all.count >= count }
+      #expect(Set(ends.failed.all.map(\.0)) == Set(ends.accepted.all) && ends.failed.all.count == count)
+      #expect(ends.done.all.isEmpty && ends.isByPeer.all.allSatisfy { $0 })
+      for (_, text) in ends.failed.all {
+        #expect(text.hasPrefix("handshake") || text.hasPrefix("TLS:"), "\(text)")
+      }
+      serving.cancel()
+      _ = await serving.result
+    }
+  }
+
+  /// How this side ends a connection before its handshake is done.
+  enum OwnEnd: CaseIterable {
+    case abort, close, drop, closePlain, abortPlain, shutDown
+  }
+
+  @Test(arguments: OwnEnd.allCases)
+  func `It hears once of each handshake that this side ends`(end: OwnEnd) async throws {
+    try await within("all are heard of") {
+      let ends = Ends()
+      let reactor = Reactor()
+      reactor.observer = ends
+      let context = try Contexts.server()
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      let plain = try await listener.accept()
+      var connection: TLSConnection? = plain.startTLS(context, as: .server)
+      try await eventually("the handshake runs") { await connection?.isShakingHands == true }
+      switch end {
+      case .abort: await connection?.abort()
+      case .close: await connection?.close()
+      case .drop: connection = nil
+      case .closePlain: await plain.close()
+      case .abortPlain: await plain.abort()
+      case .shutDown: reactor.shutdown()
+      }
+      try await eventually("it is heard of") { ends.failed.all.count == 1 }
+      #expect(ends.failed.all[0].1.hasPrefix("handshake"), "\(ends.failed.all[0].1)")
+      connection = nil
+      peer.close()
+      await plain.close()
+      #expect(ends.failed.all.count == 1)
+    }
+  }
+
+  @Test func `An error of an accepted connection does not say that it was connecting`() async throws {
+    try await within("the calls return") {
+      let (client, server) = try await connect(try Contexts.client(), try Contexts.server())
+      await client.abort()
+      for connection in [client, server] {
+        let error = await #expect(throws: SocketError.self) { try await connection.handshake() }
+        #expect(error?.operation == "handshake")
+      }
+      let plain = try #require(server.carrier as? TCPConnection)
+      let error = await #expect(throws: SocketError.self) { try await plain.waitUntilOpen() }
+      #expect(error?.operation == "accept")
+    }
+  }
+
   @Test func `It is told of a resumption`() async throws {
     try await within("all calls return") {
       let server = try TLSContext(TLSConfiguration(identity: identity))
@@ -101,6 +215,10 @@ import Testing
       }
     }
   }
+}
+
+extension TLSConnection {
+  fileprivate var isShakingHands: Bool { transport.phase == .handshaking }
 }
 
 extension TLSCertificate {

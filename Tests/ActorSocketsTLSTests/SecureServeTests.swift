@@ -68,6 +68,101 @@ import Testing
     }
   }
 
+  @Test(arguments: TLSVersion.both, [0, 1, 2])
+  func `A client whose handshake or first line comes after the drain began is answered`(
+    version: TLSVersion, stage: Int
+  ) async throws {
+    try await within("the drain ends") {
+      let time = ManualTime()
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
+      let context = try Contexts.server(version)
+      let serving = Task {
+        try await listener.serve(tls: context, drain: .within(.seconds(100))) { connection in
+          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+        }
+      }
+      let client = try RawPeer(Contexts.client(version), to: listener.localAddresses[0].port ?? 0)
+      if stage == 1 {
+        // The server has answered, and waits for the rest of the handshake.
+        client.engine.take([])
+        try client.flush()
+        try await client.receive()
+      }
+      if stage == 2 { try await client.handshake() }
+      try await eventually("it is accepted") { await listener.server.active.count == 1 }
+      serving.cancel()
+      await expectError(.closed) { _ = try await listener.accept() }
+      await time.advance(by: .milliseconds(4_999))
+      if stage < 2 { try await client.handshake() }
+      client.engine.send(Array("hello\n".utf8))
+      try client.flush()
+      while !client.engine.hasEnded, client.engine.failure == nil { try await client.receive() }
+      #expect(client.engine.received == Array("hello\n".utf8) && client.engine.failure == nil)
+      client.socket.close()
+      #expect(try await serving.value.finished == 1)
+    }
+  }
+
+  @Test(arguments: TLSVersion.both, [false, true])
+  func `A handshake that is not completed holds a drain for no longer than its grace`(
+    version: TLSVersion, hasBegun: Bool
+  ) async throws {
+    try await within("the drain ends") {
+      let time = ManualTime()
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
+      let context = try Contexts.server(version)
+      let failures = Notes<String>()
+      let serving = Task {
+        try await listener.serve(tls: context, drain: .within(.seconds(100))) { _, error in
+          failures.add("\(error)")
+        } handler: { _ in
+        }
+      }
+      let client = try RawPeer(Contexts.client(version), to: listener.localAddresses[0].port ?? 0)
+      if hasBegun {
+        client.engine.take([])
+        try client.flush()
+        try await client.receive()
+      }
+      try await eventually("it is accepted") { await listener.server.active.count == 1 }
+      serving.cancel()
+      await expectError(.closed) { _ = try await listener.accept() }
+      await time.advance(by: .milliseconds(4_999))
+      #expect(await listener.server.active.count == 1)
+      await time.advance(by: .milliseconds(1))
+      let report = try await serving.value
+      #expect(report.failedByPeer == 1 && report.aborted == 0, "\(report)")
+      #expect(failures.all == ["handshake: the server stops, and nothing was served yet"])
+      client.socket.close()
+    }
+  }
+
+  @Test func `Clients that do not close hold up no others of a server at its limit`() async throws {
+    try await within("all are answered") {
+      let time = ManualTime()
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
+      let context = try Contexts.server()
+      let serving = Task {
+        try await listener.serve(tls: context, limits: .init(connections: 1), drain: .within(.seconds(100))) {
+          try await $0.write(utf8: "answer\n")
+        }
+      }
+      var clients: [RawPeer] = []
+      for _ in 0..<10 {
+        let client = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
+        try await client.handshake()
+        while !client.engine.hasEnded { try await client.receive() }
+        #expect(client.engine.received == Array("answer\n".utf8))
+        clients.append(client)
+      }
+      try await eventually("all linger") { await listener.server.lingering.count == 10 }
+      serving.cancel()
+      await expectError(.closed) { _ = try await listener.accept() }
+      await time.advance(by: .milliseconds(500))
+      #expect(try await serving.value.finished == 10)
+    }
+  }
+
   @Test(arguments: TLSVersion.both)
   func `A record that has begun to arrive is served`(version: TLSVersion) async throws {
     try await within("the drain ends") {

@@ -98,6 +98,29 @@ import Testing
     }
   }
 
+  @Test func `While no call waits, connections wait in the kernel`() async throws {
+    try await within("both are delivered") {
+      let reactor = Reactor()
+      let (listener, address) = try bind(reactor)
+      let connections = listener.connections(tls: try Contexts.server())
+      for _ in 0..<3 {
+        let accepting = Task { try await connections.next() }
+        let client = try await connect(address)
+        let server = try #require(try await accepting.value)
+        let waiting = try RawSocket.connected(to: address)
+        // The kernel has announced it, and what accepting began has ended.
+        try await reactor.sleeps()
+        #expect(await listener.waitingConnections() == [1])
+        #expect(await connections.handshakes == 0)
+        await server.close()
+        await client.close()
+        try await listener.accept().abort()
+        waiting.close()
+      }
+      await listener.close()
+    }
+  }
+
   @Test func `A handshake that fails is heard of, and the loop goes on`() async throws {
     try await within("the client is served") {
       let (listener, address) = try bind()

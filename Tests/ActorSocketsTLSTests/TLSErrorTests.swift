@@ -1,9 +1,23 @@
 import COpenSSL
 import Testing
 
+@testable import ActorSockets
 @testable import ActorSocketsTLS
 
 @Suite struct TLSErrorTests {
+  @Test func `A peer that cuts the connection is found out by whoever asks any error`() {
+    for code in [TLSError.Code.truncated, .alertReceived, .handshakeTimedOut, .internalError, .badFile] {
+      let error = TLSError(code)
+      #expect(SocketError.isCausedByPeer(error) == error.isCausedByPeer)
+      let layered = SocketError(layer: error, operation: "read")
+      #expect(SocketError.isCausedByPeer(layered) == error.isCausedByPeer)
+    }
+    #expect(SocketError.isCausedByPeer(TLSError(.truncated)))
+    #expect(SocketError.isCausedByPeer(SocketError(.connectionReset, operation: "read")))
+    #expect(!SocketError.isCausedByPeer(SocketError(.closed, operation: "read")))
+    #expect(!SocketError.isCausedByPeer(CancellationError()))
+  }
+
   @Test func `The sentence has what is known, in an order that can be read`() {
     #expect(
       TLSError(.truncated).description

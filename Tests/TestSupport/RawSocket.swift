@@ -37,8 +37,9 @@ package final class RawSocket: Sendable {
     return listener
   }
 
-  package static func connected(to address: SocketAddress) throws -> RawSocket {
+  package static func connected(from source: SocketAddress? = nil, to address: SocketAddress) throws -> RawSocket {
     let client = try tcp(address.family)
+    if let source { try BorrowedDescriptor(client.number).bind(to: source) }
     _ = try BorrowedDescriptor(client.number).connect(to: address)
     return client
   }

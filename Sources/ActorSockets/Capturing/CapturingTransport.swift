@@ -161,6 +161,7 @@ package final class CapturingTransport: StreamTransport {
 
   // MARK: Passing on
 
+  package var openingOperation: String { base.openingOperation }
   package var isReadable: Bool { base.isReadable }
   package func tryAnyway() { base.tryAnyway() }
   package var failure: SocketError? { base.failure }

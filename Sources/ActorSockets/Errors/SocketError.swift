@@ -193,9 +193,26 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     case .connectionReset, .endOfStream, .timedOut, .limitExceeded, .invalidUTF8, .invalidMessage, .invalidProxyHeader,
       .peerTooSlow:
       true
-    case .layerFailed: (underlyingError as? any ConnectionError)?.isCausedByPeer ?? false
+    case .layerFailed: underlyingError.map { Self.isCausedByPeer($0) } ?? false
     default: false
     }
+  }
+
+  /// Returns whether any peer can cause the error at will, whatever its type: ``isCausedByPeer`` of a `SocketError`, or the same of a
+  /// `TLSError`.
+  ///
+  /// Use it for errors of handlers, which may be of either type:
+  ///
+  /// ```swift
+  /// handlerFailed: { connection, error in
+  ///   if !SocketError.isCausedByPeer(error) { log("\(connection): \(error)") }
+  /// }
+  /// ```
+  ///
+  /// - Parameter error: An error of any type.
+  /// - Returns: Whether a peer caused it; `false` for errors of other types, and for `CancellationError`.
+  public static func isCausedByPeer(_ error: any Error) -> Bool {
+    (error as? any ConnectionError)?.isCausedByPeer ?? false
   }
 
   private mutating func change(_ body: (inout Contents) -> Void) {
@@ -320,7 +337,7 @@ extension SocketError {
   var layerError: (any Error)? { code == .layerFailed ? underlyingError : nil }
 
   /// The error that an operation with this failure throws.
-  var thrown: any Error { layerError ?? self }
+  package var thrown: any Error { layerError ?? self }
 
   /// Returns the same error for another operation.
   package func during(_ operation: String) -> SocketError {

@@ -34,7 +34,7 @@ package struct HandlerError: Error {
     self.tellProgram = tellProgram
   }
 
-  var isCausedByPeer: Bool { (error as? any ConnectionError)?.isCausedByPeer ?? false }
+  var isCausedByPeer: Bool { SocketError.isCausedByPeer(error) }
   private var isCausedByShutdown: Bool { (error as? SocketError)?.code == .reactorShutDown }
 
   /// Tells the program, or prints the error if the program has not asked for it, and neither the peer nor the shutdown of the reactor

@@ -4,7 +4,8 @@
 // - A connection is in `active` from its acceptance to the end of its handler, or until the drain is over. Each one that was
 //   accepted leaves `active` once, and is counted once in the report then: as finished, failed, failed by its peer, or aborted.
 // - It counts among the connections of its peer from the time at which the peer is known until it is closed.
-// - The connections in `active`, those that are closing, and the one that is being accepted are never more than the limit.
+// - The connections in `active`, those that are closing, and the one that is being accepted are never more than the limit. Those that
+//   are closing and only wait for their peers to finish are in `lingering`, and do not count. They have a limit of their own.
 // - During a drain, at most as many connections of a socket are accepted as waited for it when the drain began.
 
 internal import EpollReactor
@@ -37,6 +38,10 @@ package struct Server<Connection: ServedConnection> {
   var peers = PeerCounts(limit: nil)
   /// The number of connections whose handler has ended and which are being closed. They still count toward the limit.
   var closing = 0
+  /// The connections whose handler has ended, whose bytes are sent, and which wait for their peers to finish.
+  var lingering = LingeringConnections<Connection>()
+  /// The descriptors that connections may have: see `DescriptorReserve`.
+  var descriptors = Int.max
   /// The accepting loop awaits a connection, or has one that is not in `active` yet.
   var isAccepting = false
   /// For each socket, the number of connections that have waited to be accepted since before the drain began.
@@ -49,6 +54,12 @@ package struct Server<Connection: ServedConnection> {
 
   /// The number of connections has reached the limit.
   var isFull: Bool { active.count + closing + (isAccepting ? 1 : 0) >= limits.connections }
+
+  /// The number of connections that may linger now.
+  var lingerLimit: Int {
+    let free = descriptors - active.count - closing - (isAccepting ? 1 : 0)
+    return max(0, min(LingeringConnections<Connection>.most, free))
+  }
 
   /// Whether the drain still has to accept connections that waited when it began.
   var hasBacklog: Bool { backlog.contains { $0 > 0 } }

@@ -18,6 +18,7 @@ extension ServingListener {
     server.isServing = true
     server.stopSignals = stopSignals
     server.limits = request.limits
+    server.descriptors = DescriptorReserve.refresh().connections
     server.drain = request.drain
     server.handlerFailed = request.handlerFailed
     server.peers = PeerCounts(limit: request.limits.connectionsPerPeer)
@@ -37,7 +38,7 @@ extension ServingListener {
       server.wasDrained = true
       close()
     }
-    beginDrain(.within(duration, idleReads: idleReads ?? server.drain.idleReads))
+    beginDrain(server.drain.with(duration, idleReads: idleReads))
   }
 
   /// Returns new reactors, with the observer of the listener's own.
@@ -143,7 +144,8 @@ extension ServingListener {
     server.active[connection.id] = connection
     // Behind a balancer, the peer is known when the header has arrived.
     if !awaitsHeaders { server.peers.enter(connection.id, from: connection.remoteAddress) }
-    if server.isDraining { connection.setDraining(server.idleReads, isNew: true) }
+    if server.isDraining { connection.setDraining(server.idleReads, grace: server.drain.graceMilliseconds) }
+    closeOldestLingering()
     return connection
   }
 
@@ -161,7 +163,7 @@ extension ServingListener {
     } catch {
       await handlerThrew(error, connection)
     }
-    await connection.close()
+    await connection.close(servedBy: self)
     submit { $0.closed(connection) }
   }
 
@@ -169,33 +171,64 @@ extension ServingListener {
   @inline(never)
   private nonisolated func handlerThrew(_ error: any Error, _ connection: Connection) async {
     let failure = error as? HandlerError ?? HandlerError(error)
-    let reporter = await reporter(for: connection)
+    // Counted before the program is told: what it hears of is no abort, even if the drain is over before the program's closure returns.
+    let reporter = await reporter(of: failure, connection)
     connection.submit { $0.handlerFailed(reporter == nil ? nil : failure) }
     if let reporter { failure.report(connection, reporter) }
-    let isPeers = failure.isCausedByPeer
-    submit { listener in
-      listener.handlerEnded(connection) { if isPeers { $0.failedByPeer += 1 } else { $0.failed += 1 } }
-    }
   }
 
-  /// Returns who hears of the error of a handler; `nil` if the connection was aborted because the drain is over.
-  private func reporter(for connection: Connection) -> HandlerError.Reporter<Connection>? {
-    if server.active[connection.id] == nil { return nil }
-    return server.handlerFailed.map { .program($0) } ?? .standardError
+  /// Counts the error of a handler, and returns who hears of it; `nil` if the connection was aborted because the drain is over.
+  private func reporter(
+    of failure: HandlerError, _ connection: Connection
+  ) -> HandlerError.Reporter<Connection>? {
+    let isCounted = handlerEnded(connection) {
+      if failure.isCausedByPeer { $0.failedByPeer += 1 } else { $0.failed += 1 }
+    }
+    return isCounted ? server.handlerFailed.map { .program($0) } ?? .standardError : nil
   }
 
   /// A handler has ended. A connection that was aborted was already removed and counted.
-  private func handlerEnded(_ connection: Connection, _ count: (inout TCPListener.ServeReport) -> Void) {
-    if server.active.removeValue(forKey: connection.id) != nil { count(&server.report) }
+  ///
+  /// - Returns: Whether it is counted now.
+  @discardableResult
+  private func handlerEnded(_ connection: Connection, _ count: (inout TCPListener.ServeReport) -> Void) -> Bool {
+    let isActive = server.active.removeValue(forKey: connection.id) != nil
+    if isActive { count(&server.report) }
     server.closing += 1
     wakeServer()
+    return isActive
   }
 
   /// The task of a handler is done. Its connection is closed, or still closes in the background because the drain is over.
   private func closed(_ connection: Connection) {
-    server.closing -= 1
+    if !server.lingering.remove(connection.id) { server.closing -= 1 }
     server.peers.leave(connection.id)
     wakeServer()
+  }
+
+  /// A connection that closes has sent everything, and waits for its peer to finish.
+  func lingers(_ connection: Connection) {
+    server.closing -= 1
+    server.lingering.add(connection.id, connection)
+    if server.isDraining { shortenLinger(of: connection) }
+    closeOldestLingering()
+    wakeServer()
+  }
+
+  private func shortenLinger(of connection: Connection) {
+    connection.submit { $0.shortenLinger(to: LingeringConnections<Connection>.drainLimit) }
+  }
+
+  /// Closes connections that wait for their peers if there are too many, those that have waited longest first.
+  private func closeOldestLingering() { closeLingering(ifMoreThan: server.lingerLimit) }
+
+  /// Closes connections that wait for their peers, until at most `limit` are left.
+  func closeLingering(ifMoreThan limit: Int) {
+    while let connection = server.lingering.takeOldest(ifMoreThan: limit) {
+      // It has a descriptor until `closed`.
+      server.closing += 1
+      connection.submit { $0.shortenLinger(to: 0) }
+    }
   }
 
   /// Begins to wait for the next change. Check the condition just before, in the same job, because the runtime may suspend a
@@ -215,7 +248,10 @@ extension ServingListener {
     if !server.isDraining, drain.nanoseconds > 0 { server.backlog = waitingConnections() }
     server.isDraining = true
     server.idleReads = max(server.idleReads, drain.idleReads)
-    for connection in server.active.valuesInOrder { connection.setDraining(server.idleReads, isNew: false) }
+    for connection in server.active.valuesInOrder {
+      connection.setDraining(server.idleReads, grace: drain.graceMilliseconds)
+    }
+    for connection in server.lingering.all { shortenLinger(of: connection) }
     if let deadline = server.drainDeadline.take() { registration.disarm(deadline) }
     let now = executor.reactor.now
     server.drainEnd = min(instant(now, plus: drain.nanoseconds), server.drainEnd)
@@ -236,7 +272,7 @@ extension ServingListener {
 
   /// Waits until the last handler has ended or the drain is over.
   private func waitForHandlers() async {
-    while !server.active.isEmpty || server.closing > 0, !server.isOverdue {
+    while !server.active.isEmpty || server.closing > 0 || server.lingering.count > 0, !server.isOverdue {
       await nextChange(claimPlaceNow()).suspend()
     }
   }

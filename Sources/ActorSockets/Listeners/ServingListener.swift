@@ -86,17 +86,34 @@ package protocol ServedConnection: ByteStream, CustomStringConvertible {
 
   /// Makes `isDraining` true.
   nonisolated func markDraining()
+
+  /// Limits the time for which a close that has begun still waits for the peer to finish, in nanoseconds from now. With 0 the close ends
+  /// at once.
+  func shortenLinger(to limit: Int64)
 }
 
 extension ServedConnection {
+  /// Only sockets wait for their peers.
+  package func shortenLinger(to limit: Int64) {}
+
   /// The listener drains.
   ///
   /// - Parameters:
   ///   - idleReads: Which idle reads end.
-  ///   - isNew: Whether the listener has accepted the connection during the drain.
-  nonisolated func setDraining(_ idleReads: TCPListener.Drain.IdleReads, isNew: Bool) {
+  ///   - grace: How long the peer has for its first byte, in milliseconds.
+  nonisolated func setDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32) {
     markDraining()
-    submit { $0.core.beginDraining(idleReads, isNew: isNew) }
+    submit { $0.core.beginDraining(idleReads, grace: grace) }
+  }
+
+  /// Closes as ``ByteStream/close()`` does, and tells the listener if the connection begins to wait for its peer to finish.
+  func close<Listener: ServingListener>(servedBy listener: Listener) async where Listener.Connection == Self {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    core.userCloses()
+    core.beginClose()
+    core.whenLingering { listener.submit { $0.lingers(self) } }
+    await waitUntilReleased(place)
+    core.doesNotTellOfLinger()
   }
 
   /// The handler has thrown an error: tells the observer of it, unless it is `nil`, and aborts.

@@ -4,9 +4,16 @@ public import SocketSystem
 ///
 /// ```swift
 /// for await _ in try ProcessSignals([.hangup]) {
-///   try context.replaceIdentities(identity: TLSIdentity(certificateFile: certificate, keyFile: key))
+///   do {
+///     try context.replaceIdentities(identity: TLSIdentity(certificateFile: certificate, keyFile: key))
+///   } catch {
+///     print("the old certificate stays: \(error)")
+///   }
 /// }
 /// ```
+///
+/// Catch the errors of the loop's body inside it. An error that ends the loop releases the sequence, and the next signal then ends the
+/// process.
 ///
 /// While the sequence or one of its iterators exists, the signals have no other effect: SIGTERM does not end the process. After the
 /// last of them is released, the previous handling is restored, unless other code has replaced it since. Several sequences and

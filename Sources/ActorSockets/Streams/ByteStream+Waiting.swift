@@ -48,7 +48,7 @@ extension ByteStream {
   /// Waits until the stream is up, for a call that has its place.
   package func waitUntilOpen(_ place: Place) async throws {
     if core.state == .open { return }
-    if core.lifecycle.report != nil { throw core.endError.during("connect").thrown }
+    if core.lifecycle.report != nil { throw core.endError.during(core.transport.openingOperation).thrown }
     try await wait(for: waiter(in: \.open, place), in: \.open)
   }
 

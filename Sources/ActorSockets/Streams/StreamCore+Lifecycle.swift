@@ -50,23 +50,6 @@ extension StreamCore {
     carryOut(lifecycle.idle(error, writes: writes.queue.isEmpty, currentTraffic))
   }
 
-  /// The listener that serves this stream drains.
-  ///
-  /// - Parameters:
-  ///   - idleReads: Which idle reads end, now and from now on.
-  ///   - isNew: Whether the listener has accepted the stream during the drain.
-  package func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, isNew: Bool) {
-    waiters?.draining.resumeAll(.success(()))
-    if isNew { options.servesFirstMessage = true }
-    options.idleReads = max(options.idleReads, idleReads)
-    if let layer = upgrade?.layer { layer.beginDraining(options.idleReads) }
-    if carriedLayer != nil || options.idleReads == .wait || state == .connecting { return }
-    reads.queue.drain(all: options.idleReads == .endAll)
-    // Bytes may be in the kernel although epoll has not reported them yet. The first read is not idle then.
-    transport.tryAnyway()
-    pumpReads()
-  }
-
   // MARK: State
 
   /// The numbers of bytes moved so far.
@@ -78,7 +61,7 @@ extension StreamCore {
   var isReleased: Bool { lifecycle.isReleased && !transport.isLettingGo }
 
   /// The error that operations throw after the end.
-  var endError: SocketError { lifecycle.endError }
+  package var endError: SocketError { lifecycle.endError }
 
   // MARK: Empty queues
 
@@ -182,10 +165,7 @@ extension StreamCore {
 
   private func openQueues() {
     reads.queue.open()
-    if options.idleReads != .wait {
-      options.servesFirstMessage = true
-      reads.queue.drain(all: options.idleReads == .endAll)
-    }
+    drainFromTheStart()
     writes.queue.open()
     waiters?.open.resumeAll(.success(()))
     pumpWrites()
@@ -195,18 +175,29 @@ extension StreamCore {
   private func tellOfReport() {
     guard let report = lifecycle.report else { return }
     waiters?.closed.resumeAll(.success(report))
-    waiters?.open.resumeAll(.failure(endError.during("connect").thrown))
+    let opening = transport.openingOperation
+    waiters?.open.resumeAll(.failure(endError.during(opening).thrown))
     waiters?.peerFinished.resumeAll(.failure(endError.during("peerFinishedWriting").thrown))
     waiters?.draining.resumeAll(.failure(endError.during("waitUntilDraining").thrown))
-    if let observation = observation.take() {
-      observation.ended(lifecycle.isUp ? .success(report) : .failure(endError.during("connect")))
-    }
+    observation?.ended(lifecycle.isUp ? .success(report) : .failure(endError.during(opening)))
   }
 
   private func linger() {
     let owner = self.owner
-    if transport.close({ owner?.submit { $0.core.transportIsGone() } }) { transportIsGone() }
+    if transport.close({ owner?.submit { $0.core.transportIsGone() } }) { return transportIsGone() }
+    waiters?.lingers.take()?()
   }
+
+  /// Calls a closure when the transport begins to wait for the peer to finish: now, if it does so already, or never, if the stream is
+  /// released at once.
+  func whenLingering(_ tell: @escaping () -> Void) {
+    if isReleased { return }
+    if lifecycle.phase == .lingering { return tell() }
+    madeWaiters.lingers = tell
+  }
+
+  /// The call that waits for the close has ended.
+  func doesNotTellOfLinger() { waiters?.lingers = nil }
 
   private func release() {
     transport.discard()

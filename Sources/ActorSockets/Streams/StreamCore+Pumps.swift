@@ -96,7 +96,7 @@ extension StreamCore {
   @inline(never)
   private func endIfIdle() -> Bool {
     if !reads.queue.isDraining || transport.hasPartialInput { return false }
-    if bytesReceived == 0, options.servesFirstMessage { return false }
+    if awaitsFirstByte { return false }
     return reads.queue.endIfIdle()
   }
 

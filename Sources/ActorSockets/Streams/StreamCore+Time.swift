@@ -73,6 +73,8 @@ extension StreamCore {
       idleDeadlineReached()
     case .acknowledgement:
       checkAcknowledgements()
+    case .grace:
+      graceIsOver()
     }
   }
 

@@ -33,8 +33,10 @@ package protocol StreamLayer: AnyObject {
   func carrierIsIdle(_ error: SocketError)
   /// The user closes the plain stream.
   func close(after condition: CloseCondition?)
-  /// The listener that serves the stream drains.
-  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads)
+  /// The listener that serves the stream drains: see `StreamCore.beginDraining(_:grace:)`.
+  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32)
+  /// The grace that the stream had before the layer began is over.
+  func graceIsOver()
   /// Whether the layer has failed. Then its last bytes may tell the peer why.
   var hasFailed: Bool { get }
   /// The user aborts the plain stream after the layer has failed. The layer ends, and the stream closes by itself.
@@ -135,8 +137,8 @@ extension StreamCore {
     if let observation, let handshake = handshake() { observation.handshakeIsDone(handshake) }
   }
 
-  /// Reports to the observer that the layer's handshake has failed.
-  package func handshakeFailed(_ error: any Error) { observation?.handshakeFailed(error) }
+  /// Reports to the observer that the layer's handshake has failed. A stream that never was up has no handshake.
+  package func handshakeFailed(_ error: any Error) { if lifecycle.isUp { observation?.handshakeFailed(error) } }
 
   /// Shows the layer bytes that arrived, all of which are consumed. `.bytes(0)` is the end of the stream.
   package func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {

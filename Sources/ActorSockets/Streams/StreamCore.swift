@@ -22,8 +22,9 @@ public final class _StreamCore {
     package var closesOnTimeout = false
     /// Which idle reads end, since the drain began.
     var idleReads = TCPListener.Drain.IdleReads.wait
-    /// The drain began before the stream was up or served, so its first read is not idle before the first byte.
-    var servesFirstMessage = false
+    var grace = DrainGrace.notDraining
+    /// How long the peer has for its first byte after the drain began. In 32 bits, which fit beside the others.
+    var graceMilliseconds: UInt32 = 0
     package init() {}
   }
 
@@ -98,8 +99,8 @@ public final class _StreamCore {
 
   /// The last reference was dropped, on any thread. The observer may not have heard of the end yet.
   deinit {
-    guard let observation else { return }
-    let outcome = lifecycle.outcomeIfDropped(currentTraffic)
+    guard let observation, lifecycle.report == nil else { return }
+    let outcome = lifecycle.outcomeIfDropped(transport.openingOperation, currentTraffic)
     registration.reactor.submit { observation.ended(outcome) }
   }
 
@@ -186,4 +187,6 @@ final class StreamWaiters {
   var released = Waiters<Void>()
   /// Called when the descriptor is closed: a layer that has let go of the stream waits for it.
   var layer: (() -> Void)?
+  /// Called when the transport begins to wait for the peer to finish: a server stops counting the connection.
+  var lingers: (() -> Void)?
 }

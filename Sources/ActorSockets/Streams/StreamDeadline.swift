@@ -10,6 +10,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
   case tail
   case idle
   case acknowledgement
+  case grace
 
   package var rawValue: UInt64 {
     switch self {
@@ -19,6 +20,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
     case .tail: 4
     case .idle: 8
     case .acknowledgement: 12
+    case .grace: 16
     }
   }
 
@@ -30,6 +32,7 @@ package enum StreamDeadline: RawRepresentable, Hashable, Sendable {
     case (_, 4): self = .tail
     case (_, 8): self = .idle
     case (_, 12): self = .acknowledgement
+    case (_, 16): self = .grace
     default: return nil
     }
   }

@@ -81,7 +81,7 @@ extension StreamLifecycle {
   }
 
   /// Returns the outcome of a stream that is dropped before it ends: its report, or the error of connecting.
-  func outcomeIfDropped(_ traffic: StreamTraffic) -> Result<CloseReport, SocketError> {
-    isUp ? .success(makeReport(.local, traffic)) : .failure(SocketError(.closed, operation: "connect"))
+  func outcomeIfDropped(_ opening: String, _ traffic: StreamTraffic) -> Result<CloseReport, SocketError> {
+    isUp ? .success(makeReport(.local, traffic)) : .failure(SocketError(.closed, operation: opening))
   }
 }

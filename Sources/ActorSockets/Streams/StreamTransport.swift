@@ -40,6 +40,8 @@ package protocol StreamTransport: AnyObject {
   func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer
   /// Sends bytes, and passes a descriptor with the first byte.
   func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer
+  /// What errors call the operation that brings the stream up.
+  var openingOperation: String { get }
   /// The error of the last failed transfer, if an errno cannot express it.
   var failure: SocketError? { get }
   /// The number of bytes, in the form in which they are sent, that the transport has taken and not sent. A write is done only
@@ -80,6 +82,7 @@ package protocol StreamTransport: AnyObject {
 }
 
 extension StreamTransport {
+  package var openingOperation: String { "connect" }
   package func streamIsUp() {}
   package func beginCarrying() {}
   package func streamBroke(_ error: SocketError) {}

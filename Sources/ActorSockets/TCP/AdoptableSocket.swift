@@ -39,15 +39,23 @@ struct AdoptableSocket {
     if role == .listener, address == nil { throw .invalid("adopt", "descriptor \(number) is of no family known here") }
   }
 
-  /// Takes ownership: makes the socket nonblocking and sets close-on-exec.
+  /// Makes the socket nonblocking and sets close-on-exec, and takes ownership.
   func take() throws(SocketError) -> OwnedDescriptor {
+    try makeNonblocking()
+    return takeOwnership()
+  }
+
+  /// Makes the socket nonblocking and sets close-on-exec.
+  func makeNonblocking() throws(SocketError) {
     do throws(SystemError) {
       try socket.makeNonblocking()
     } catch {
       throw Self.refusal(socket.number, error)
     }
-    return OwnedDescriptor(owning: socket.number)
   }
+
+  /// Takes ownership of the socket, which is nonblocking.
+  func takeOwnership() -> OwnedDescriptor { OwnedDescriptor(owning: socket.number) }
 
   /// Returns why the socket does not fit the role, phrased to follow "descriptor 5"; `nil` if it fits.
   private static func misfit(_ socket: BorrowedDescriptor, as role: Role) throws(SystemError) -> String? {

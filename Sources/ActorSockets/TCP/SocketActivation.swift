@@ -81,11 +81,13 @@ final class ActivatedSockets: Sendable {
 
   /// Gives out listening stream sockets: those with a name, or all that were not given out yet.
   ///
-  /// - Parameter name: The name; `nil` for all.
+  /// - Parameters:
+  ///   - name: The name; `nil` for all.
+  ///   - prepare: Called with each socket before any of them is given out.
   /// - Returns: The sockets; empty if the process was not activated.
-  /// - Throws: `.invalidArgument` if no socket has this name, or if one with this name is not a listening stream socket. In
-  ///   both cases no socket is given out.
-  func take(named name: String?) throws -> [AdoptableSocket] {
+  /// - Throws: `.invalidArgument` if no socket has this name, or if one with this name is not a listening stream socket; the error of
+  ///   `prepare`. In all cases no socket is given out.
+  func take(named name: String?, _ prepare: (AdoptableSocket) throws -> Void = { _ in }) throws -> [AdoptableSocket] {
     try passed.withLock { passed in
       var sockets = try passed ?? begin()
       defer { passed = sockets }
@@ -104,6 +106,7 @@ final class ActivatedSockets: Sendable {
           if name != nil { throw error }
         }
       }
+      for index in here { if let socket = taken[index] { try prepare(socket) } }
       for index in taken.keys { sockets[index].isHere = false }
       return here.compactMap { taken[$0] }
     }

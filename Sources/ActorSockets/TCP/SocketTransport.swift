@@ -26,6 +26,8 @@ final class SocketTransport: StreamTransport {
   private var expectsNoMore = false
   /// The size of the last receive, from which the size of the next one is estimated.
   private var lastCount = 0
+  /// Whether a listener accepted the connection.
+  var isAccepted = false
   /// Where descriptors received from a unix socket wait; `nil` if the configuration does not ask for them.
   var inbox: DescriptorInbox?
   /// The state that exists only until the connection is up.
@@ -41,6 +43,8 @@ final class SocketTransport: StreamTransport {
   var headerWait: HeaderWait? { if case .awaitingHeader(let wait)? = opening { wait } else { nil } }
 
   init(_ registration: Registration) { self.registration = registration }
+
+  var openingOperation: String { isAccepted ? "accept" : "connect" }
 
   /// The socket is not TCP. Only a TCP socket shows by a short transfer that it is drained.
   func isNotTCP() { goesOnToTheEnd = true }
@@ -226,6 +230,9 @@ final class SocketTransport: StreamTransport {
     return false
   }
 
+  /// Limits the time for which a close that has begun still waits for the peer to finish, in nanoseconds from now.
+  func shortenLinger(to limit: Int64) { lingering?.assumeIsolated { $0.shorten(to: limit) } }
+
   func discard() { inbox = nil }
 
   func abort() {
@@ -266,7 +273,7 @@ actor LingeringClose: EventHandler {
   /// Keeps this actor alive: the reactor refers to handlers weakly, and nothing else refers to this one.
   private var keepAlive: LingeringClose?
 
-  private static let limit = 2_000_000_000 as Int64
+  static let limit = 2_000_000_000 as Int64
 
   init(_ registration: Registration, _ done: (@Sendable () -> Void)?) {
     self.registration = registration
@@ -283,6 +290,15 @@ actor LingeringClose: EventHandler {
     }
     deadline = registration.arm(at: registration.reactor.now + Self.limit, tag: LingerDeadline.limit.rawValue)
     discard()
+  }
+
+  /// Ends the wait in this many nanoseconds, unless it ends earlier.
+  func shorten(to limit: Int64) {
+    guard let key = deadline.take() else { return }
+    registration.disarm(key)
+    if limit == 0 { return finish() }
+    deadline = registration.arm(
+      at: registration.reactor.now + min(limit, Self.limit), tag: LingerDeadline.limit.rawValue)
   }
 
   func handle(_ readiness: Readiness) {

@@ -217,6 +217,7 @@ public actor TCPConnection: ByteStream {
     registration = Registration(on: reactor, holding: descriptor, mayBeShared: isAdopted)
     transport = SocketTransport(registration)
     transport.inbox = configuration.inbox
+    transport.isAccepted = isAccepted
     recorder = ConversationRecorder(configuration.capture, id, identity, isAccepted: isAccepted)
     _core = StreamCore(
       transport: CapturingTransport.around(transport, recorder, socket: registration), registration: registration,
@@ -334,7 +335,9 @@ public actor TCPConnection: ByteStream {
   package nonisolated func markDraining() { draining.store(true, ordering: .relaxed) }
 }
 
-extension TCPConnection: ServedConnection {}
+extension TCPConnection: ServedConnection {
+  package func shortenLinger(to limit: Int64) { transport.shortenLinger(to: limit) }
+}
 extension TCPConnection: CustomStringConvertible {}
 
 // MARK: - Starting

@@ -18,10 +18,13 @@ extension TCPListener {
   ///   - reactor: The reactor that runs the listeners and their connections.
   /// - Returns: A listener for each socket, in systemd's order; an empty array if systemd passed no sockets to this process.
   /// - Throws: ``SocketError``: `.invalidArgument` if no socket has the name, if a socket with the name was taken before or is
-  ///   not a listening stream socket, or if the variables contradict each other.
+  ///   not a listening stream socket, or if the variables contradict each other; the errors of
+  ///   ``adopt(fileDescriptor:configuration:reactor:)`` if the configuration is refused. No socket is given out then, so another call
+  ///   with a valid configuration gets them.
   public static func activated(
     named name: String? = nil, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> [TCPListener] {
-    try ActivatedSockets.ofThisProcess.take(named: name).map { try adopt($0, configuration, reactor) }
+    try ActivatedSockets.ofThisProcess.take(named: name) { try prepare($0, configuration) }
+      .map { adopted($0, configuration, reactor) }
   }
 }

@@ -19,18 +19,23 @@ extension TCPListener {
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> TCPListener {
-    try adopt(AdoptableSocket(fileDescriptor, as: .listener), configuration, reactor)
+    let found = try AdoptableSocket(fileDescriptor, as: .listener)
+    try prepare(found, configuration)
+    return adopted(found, configuration, reactor)
   }
 
-  /// Takes ownership of a socket that was checked.
-  static func adopt(
-    _ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor
-  ) throws(SocketError) -> TCPListener {
+  /// Sets the options of a socket that was checked. The caller still owns it if this throws.
+  static func prepare(_ found: AdoptableSocket, _ configuration: Configuration) throws {
     try configuration.proxyProtocol?.check()
     try configuration.connection.check("adopt")
     if found.isTCP { try configuration.connection.setOptions(of: found.socket) }
-    return TCPListener(
-      [Registration(on: reactor, holding: try found.take(), mayBeShared: true)], [found.address].compactMap { $0 },
-      configuration, reactor, isTCP: found.isTCP, isAdopted: true)
+    try found.makeNonblocking()
+  }
+
+  /// Takes ownership of a socket that was prepared.
+  static func adopted(_ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor) -> TCPListener {
+    TCPListener(
+      [Registration(on: reactor, holding: found.takeOwnership(), mayBeShared: true)],
+      [found.address].compactMap { $0 }, configuration, reactor, isTCP: found.isTCP, isAdopted: true)
   }
 }

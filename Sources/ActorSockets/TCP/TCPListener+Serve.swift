@@ -9,11 +9,13 @@ extension TCPListener {
   /// *Signals*: while the server runs, the signals of `stopOn` have no other effect. They are counted together. The first one that
   /// arrives begins the drain. The second one ends the drain at once, as ``Drain/immediately`` does, and restores the previous handling
   /// of the signals. So a third one has the effect that it had before `serve`: by default it ends the process, even if handlers do not
-  /// react to cancellation. The previous handling is also restored when `serve` returns. Several servers may name the same signal: all
+  /// react to cancellation. In the first process of a container, where the kernel ignores such signals, it ends the process with the
+  /// status 128 and the number of the signal. The previous handling is also restored when `serve` returns. Several servers may name the same signal: all
   /// of them stop, and the handling is restored after the last of them.
   ///
   /// *Cancellation* begins the drain. ``TCPConnection/isDraining`` becomes true, and the handlers continue, shielded from the
-  /// cancellation. Connections that wait in the kernel when the drain begins are also served, as room becomes available. When
+  /// cancellation. A connection from which no byte has arrived has 5 seconds for its first one: see
+  /// ``Drain/within(_:idleReads:newConnectionGrace:)``. Connections that wait in the kernel when the drain begins are also served, as room becomes available. When
   /// all of them are accepted or the drain is over, the listener is closed, which resets the connections that arrived during
   /// the drain. (For a unix socket the kernel does not report how many connections wait. So connections that arrive during the
   /// drain are also served, up to the length of the backlog.) When the drain is over, the remaining handlers are cancelled and
@@ -31,7 +33,7 @@ extension TCPListener {
   ///     ``ProcessSignals`` for how they are taken over.
   ///   - handlerFailed: Called with each error that a handler throws, in the handler's task, before `serve` returns. It is not
   ///     called for handlers that were cancelled because the drain was over. With `nil`, the default, errors for which
-  ///     ``SocketError/isCausedByPeer`` is false are printed. `{ _, _ in }` turns that off.
+  ///     ``SocketError/isCausedByPeer(_:)`` is false are printed. `{ _, _ in }` turns that off.
   ///   - handler: Serves one connection.
   /// - Returns: The numbers of connections that were accepted and refused, and how the accepted ones ended.
   /// - Throws: ``SocketError``:

@@ -18,6 +18,10 @@ extension TCPListener {
   public struct ServeLimits: Hashable, Sendable {
     /// The largest number of connections at a time. Further ones wait in the kernel's backlog.
     ///
+    /// A connection whose handler has returned and whose bytes are sent does not count while it waits for its peer to finish: see
+    /// ``ByteStream/close()``. At most 1,000 connections wait so, and fewer if descriptors are short. Beyond that, the one that has waited
+    /// longest is closed.
+    ///
     /// The default is 10,000. If the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)), it is RLIMIT_NOFILE
     /// minus 64, or half of RLIMIT_NOFILE if that is more. Of the descriptors that are left, one half is for files and sockets that the
     /// program opens. The other half is the reserve that ``TCPListener/accept(timeout:)`` describes. Connections do not use up the
@@ -50,8 +54,8 @@ extension TCPListener {
     /// had finished. Later reads of the connection return `nil`, too. So a handler that serves one message after the other ends its
     /// loop, and its connection is closed cleanly at once. A line or message of which a byte has arrived is read in full.
     ///
-    /// Some connections are not idle before their first byte: those that were accepted during the drain, and those whose TLS handshake
-    /// was not done when the drain began.
+    /// A connection from which no byte has arrived is not idle at first, because its peer may just have connected, and may send its first
+    /// request: see `newConnectionGrace` of ``TCPListener/Drain/within(_:idleReads:newConnectionGrace:)``.
     ///
     /// If a request consists of several reads, such as the lines of a header, a pause between two of them counts as idle. Use
     /// ``wait`` then, and check ``TCPConnection/isDraining`` between requests.
@@ -74,21 +78,43 @@ extension TCPListener {
       public static func < (left: IdleReads, right: IdleReads) -> Bool { left.rawValue < right.rawValue }
     }
 
-    let nanoseconds: Int64
-    let idleReads: IdleReads
+    private(set) var nanoseconds: Int64
+    private(set) var idleReads: IdleReads
+    /// In 32 bits, because each connection keeps it.
+    let graceMilliseconds: UInt32
+
+    private init(_ nanoseconds: Int64, _ idleReads: IdleReads, grace: Duration = .seconds(5)) {
+      self.nanoseconds = nanoseconds
+      self.idleReads = idleReads
+      graceMilliseconds = UInt32(clamping: max(0, grace.clampedNanoseconds) / 1_000_000)
+    }
 
     /// Gives the handlers this long to end; after that they are cancelled and their connections aborted.
     ///
     /// - Parameters:
     ///   - duration: The time.
     ///   - idleReads: Which idle reads end.
+    ///   - grace: How long a connection from which no byte has arrived counts as in use: from the beginning of the drain, or from its
+    ///     acceptance during the drain. Its peer may have connected just before, and gets an answer if its first byte arrives in this
+    ///     time. When the time is over, its reads are idle, and a TLS handshake or a PROXY header that is not complete ends the
+    ///     connection. The grace never exceeds the time of the drain.
     /// - Returns: The drain.
-    public static func within(_ duration: Duration, idleReads: IdleReads = .endMessages) -> Drain {
-      Drain(nanoseconds: duration.clampedNanoseconds, idleReads: idleReads)
+    public static func within(
+      _ duration: Duration, idleReads: IdleReads = .endMessages, newConnectionGrace grace: Duration = .seconds(5)
+    ) -> Drain {
+      Drain(duration.clampedNanoseconds, idleReads, grace: grace)
     }
 
     /// Cancels the handlers and aborts their connections at once.
-    public static var immediately: Drain { Drain(nanoseconds: 0, idleReads: .wait) }
+    public static var immediately: Drain { Drain(0, .wait) }
+
+    /// Returns the same drain with another time, and with other idle reads unless they are `nil`.
+    func with(_ duration: Duration, idleReads: IdleReads?) -> Drain {
+      var drain = self
+      drain.nanoseconds = duration.clampedNanoseconds
+      drain.idleReads = idleReads ?? self.idleReads
+      return drain
+    }
   }
 
   /// The numbers of connections that a server accepted and refused, and how the accepted ones ended.

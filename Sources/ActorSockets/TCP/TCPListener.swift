@@ -62,8 +62,7 @@ public actor TCPListener: StreamListener {
   private var policy = AcceptPolicy()
   /// Connections may wait: an event arrived, and accept4(2) has not found the backlog empty since.
   private var mayAccept = true
-  /// The index of the socket to try first.
-  private var nextSocket = 0
+  private var turns = SocketTurns()
   private var retry: DeadlineKey?
   package var waiters = Waiters<TCPConnection>()
   /// The times of the calls that wait, if they have one.
@@ -230,9 +229,7 @@ public actor TCPListener: StreamListener {
   /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile.
   package func acceptNow() -> TCPConnection? {
     if !mayAccept { return nil }
-    for step in sockets.indices {
-      // The sockets take turns, so that a flood of connections on one address does not starve the others.
-      let index = (nextSocket + step) % sockets.count
+    for index in turns.pass(over: sockets.count) {
       taking: while server.mayTakeConnection(of: index), let socket = sockets[index].socket {
         if !policy.takeShare(of: registration.tick) {
           registration.reschedule()
@@ -241,11 +238,11 @@ public actor TCPListener: StreamListener {
         switch acceptOne(of: socket) {
         case .connection(let connection):
           server.tookConnection(of: index)
-          nextSocket = index + 1
+          turns.yielded(index)
           return connection
         case .refused:
           server.refusedConnection(of: index)
-          nextSocket = index + 1
+          turns.yielded(index)
         case .skipped: server.tookConnection(of: index)
         case .wait: return nil
         case .empty: break taking
@@ -341,6 +338,7 @@ public actor TCPListener: StreamListener {
   /// Descriptors or memory are short, and no edge announces when that changes. So try again after a delay, or when a descriptor
   /// is closed.
   private func tryAgain(after delay: Int64) {
+    closeLingering(ifMoreThan: 0)
     for socket in sockets { socket.awaitClosedDescriptor() }
     if retry != nil { return }
     retry = registration.arm(at: instant(registration.reactor.now, plus: delay), tag: ListenerDeadline.retry.rawValue)

@@ -111,11 +111,10 @@ extension UDPEndpoint {
       try body(datagram.bytes.span, Datagram.Header(datagram.remoteAddress, isTruncated: datagram.isTruncated))
     }
     if count > 0 { return count }
-    for step in sockets.indices {
-      let index = (nextSocket + step) % sockets.count
+    for index in turns.pass(over: sockets.count) {
       while refusal == nil, mayReceive[index] {
         guard let (batch, received) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
-        nextSocket = index + 1
+        turns.yielded(index)
         try registration.reactor.whileBatchIsRead {
           for number in 0..<received {
             if count == limit {

@@ -17,12 +17,10 @@ extension UDPEndpoint {
   func fetch(upTo limit: Int) -> [Datagram] {
     var dropped = 0
     var datagrams: [Datagram] = []
-    for step in sockets.indices {
-      // The sockets take turns, so that a flood of datagrams on one address does not starve the others.
-      let index = (nextSocket + step) % sockets.count
+    for index in turns.pass(over: sockets.count) {
       while mayReceive[index] {
         guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
-        nextSocket = index + 1
+        turns.yielded(index)
         datagrams.reserveCapacity(count)
         registration.reactor.whileBatchIsRead {
           for number in 0..<count {

@@ -55,8 +55,7 @@ public actor UDPEndpoint: ReactorActor {
   var mayReceive: [Bool]
   /// Whether the kernel may join received datagrams: UDP_GRO.
   var joinsReceived = false
-  /// The index of the socket to try first.
-  var nextSocket = 0
+  var turns = SocketTurns()
 
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)

@@ -12,7 +12,9 @@ extension TLSTransport {
   /// connection was closed.
   func reactorShutDown() { carrier?.reactorShutDown() }
 
-  func detach() {
+  /// - Parameter error: What the operations are about to fail with; `nil` if the stream knows it.
+  func detach(becauseOf error: SocketError? = nil) {
+    reportFailedHandshake(error)
     phase = .detached
     disarmDeadline()
     handshake.verifierTask?.cancel()
@@ -22,6 +24,16 @@ extension TLSTransport {
     engine = nil
     pendingCiphertext = []
     registration.leave()
+  }
+
+  /// Tells the observer of a handshake that ends without success. Every end detaches, and does so once.
+  private func reportFailedHandshake(_ error: SocketError?) {
+    switch phase {
+    case .up, .detached: return
+    case .waiting, .handshaking, .verifying:
+      let error = failure ?? error ?? core?.endError ?? SocketError(.closed, operation: "")
+      carrier?.handshakeFailed(error.during(openingOperation).thrown)
+    }
   }
 
   func close(_ done: @escaping @Sendable () -> Void) -> Bool {

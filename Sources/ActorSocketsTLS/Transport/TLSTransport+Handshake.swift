@@ -157,7 +157,6 @@ extension TLSTransport {
   func fail(_ error: TLSError) {
     let failure = SocketError(layer: error, operation: "handshake")
     self.failure = failure
-    carrier?.handshakeFailed(error)
     end(failure, .error(failure))
   }
 

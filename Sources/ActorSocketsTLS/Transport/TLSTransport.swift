@@ -125,6 +125,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   /// every reference to the core would cost more.
   var core: StreamCore? { connection?.boundCore.value }
   var tcpInfo: TCPInfo? { carrier?.tcpInfo }
+  var openingOperation: String { "handshake" }
 
   /// Sets the carrier. Must be called before anything else.
   func setCarrier(_ carrier: StreamCore) { self.carrier = carrier }
@@ -196,7 +197,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   }
 
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason) {
-    detach()
+    detach(becauseOf: error)
     end(error, reason)
   }
 
@@ -204,7 +205,11 @@ final class TLSTransport: StreamTransport, StreamLayer {
     if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
   }
 
-  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads) { core?.beginDraining(idleReads, isNew: false) }
+  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32) {
+    core?.beginDraining(idleReads, grace: grace)
+  }
+
+  func graceIsOver() { core?.graceIsOver() }
 
   func close(after condition: CloseCondition?) {
     if let condition { core?.beginClose(after: condition) } else { core?.beginClose() }

@@ -16,6 +16,10 @@ int clinux_signal_take(int signal);
 /// Restores the handling that the signal had before `clinux_signal_take`, unless other code has replaced it since.
 int clinux_signal_restore(int signal);
 
+/// If a signal has the default handling, and that ends processes, the signal ends this process with the status 128 + signal from now
+/// on. For the first process of a PID namespace: the kernel ignores signals with the default handling there, pid_namespaces(7).
+int clinux_signal_make_fatal(int signal);
+
 /// The number of times that the signal has arrived while it was taken over, since the program started
 uint64_t clinux_signal_count(int signal);
 

@@ -39,6 +39,9 @@ enum SignalHandler {
   /// Restores the handling that the signal had before `take`. If other code has replaced it since, it stays as it is.
   static func restore(_ signal: Int32) { _ = clinux_signal_restore(signal) }
 
+  /// Makes a signal end this process with the status 128 + `signal`, if it has the default handling and that ends processes.
+  static func makeFatal(_ signal: Int32) { _ = clinux_signal_make_fatal(signal) }
+
   /// The number of times that a signal has arrived while it was taken over.
   static func count(of signal: Int32) -> UInt64 { clinux_signal_count(signal) }
 

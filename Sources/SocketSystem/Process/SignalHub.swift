@@ -15,12 +15,18 @@ package final class SignalHub: Sendable {
   }
 
   private let state = Locked(State())
+  /// Whether this process is the first one of its PID namespace, as in a container. The kernel ignores signals with the default handling
+  /// there: pid_namespaces(7).
+  private let isFirstProcess: Bool
+
+  package init(isFirstProcess: Bool = CurrentProcess.id == 1) { self.isFirstProcess = isFirstProcess }
 
   /// Takes over signals. When this returns, they have no other effect.
   ///
   /// - Parameters:
   ///   - signals: The signals.
   ///   - limit: The number of arrivals after which the subscription ends, and the previous handling is restored; `nil` for no limit.
+  ///     The next arrival has the previous effect. If that is to end the process, it does so in the first process of a container, too.
   ///   - receiver: Called for each arrival.
   /// - Returns: The subscription. When it is cancelled or dropped, the previous handling is restored.
   /// - Throws: The error of eventfd(2) or pthread_create(3).
@@ -46,7 +52,7 @@ package final class SignalHub: Sendable {
     }
     let (id, arrivals) = try result.get()
     for arrival in arrivals { arrival() }
-    return SignalSubscription(id)
+    return SignalSubscription(id, of: self)
   }
 
   /// Ends a subscription, once. Signals that arrived before are delivered.
@@ -81,15 +87,18 @@ package final class SignalHub: Sendable {
   /// - Returns: The calls to make without the lock.
   private func deliver(_ state: inout State) -> [@Sendable () -> Void] {
     let (arrivals, toRestore) = state.subscriptions.deliver(count: Self.count)
-    Self.restore(toRestore)
+    Self.restore(toRestore, makingFatal: isFirstProcess)
     return arrivals.flatMap { signal, receivers in
       receivers.map { receiver in { @Sendable in receiver(signal) } }
     }
   }
 
-  private static func restore(_ restorations: [SignalSubscriptions<Receiver>.Restoration]) {
+  private static func restore(
+    _ restorations: [SignalSubscriptions<Receiver>.Restoration], makingFatal: Bool = false
+  ) {
     for restoration in restorations {
       SignalHandler.restore(restoration.signal.rawValue)
+      if makingFatal { SignalHandler.makeFatal(restoration.signal.rawValue) }
       // It arrived between the delivery and the restoration: the previous handling gets it.
       if count(restoration.signal) > restoration.delivered { SignalHandler.raise(restoration.signal.rawValue) }
     }
@@ -101,11 +110,15 @@ package final class SignalHub: Sendable {
 /// A part of the program that has taken over signals, until it is cancelled or dropped.
 package final class SignalSubscription: Sendable {
   private let id: UInt64
+  private let hub: SignalHub
 
-  fileprivate init(_ id: UInt64) { self.id = id }
+  fileprivate init(_ id: UInt64, of hub: SignalHub) {
+    self.id = id
+    self.hub = hub
+  }
 
   deinit { cancel() }
 
   /// Restores the previous handling, unless another subscription has taken over the signals too.
-  package func cancel() { SignalHub.shared.remove(id) }
+  package func cancel() { hub.remove(id) }
 }

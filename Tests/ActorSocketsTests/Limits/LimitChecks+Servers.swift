@@ -23,6 +23,9 @@ extension LimitChecks {
       [.number(AcceptPolicy.share)]
     },
     LimitCheck("descriptors that accepting and connecting leave free") { [.number(DescriptorReserve.largest)] },
+    LimitCheck("connections of a server that are closing and only wait for their peers, beside those of the limit") {
+      [.number(LingeringConnections<Int>.most)]
+    },
     LimitCheck("time for a PROXY header to arrive") { [.time(header.timeLimit)] },
     LimitCheck("bytes of a PROXY header") { [.number(header.maximumLength), 1, .number(ProxyHeader.longestLine)] },
     LimitCheck("fields of a PROXY header") {
@@ -32,6 +35,9 @@ extension LimitChecks {
       let pattern = #"drain: (?:TCPListener\.)?Drain = \.within\(\.seconds\((\d+)\)\)"#
       let places = try ["ActorSockets", "ActorSocketsTLS"].map { try SourceText.number(pattern, in: $0) }
       return Set(places).map { .seconds($0) }
+    },
+    LimitCheck("time for the first byte of a connection, in a drain") {
+      [.nanoseconds(Int(TCPListener.Drain.within(.seconds(30)).graceMilliseconds) * 1_000_000)]
     },
     LimitCheck("bytes of a line on standard error about a handler that failed") {
       [.number(try SourceText.number(#"longestLine: Int \{ ([\d_]+) \}"#, in: "SocketSystem"))]

@@ -11,6 +11,47 @@ import Testing
     }
   }
 
+  @Test func `A server that drains answers every connection that it has accepted`() async throws {
+    try await within("the simulations are over", seconds: 3_600) {
+      try await Simulation.explore(seeds: 0..<seeds(50, atMost: 10_000)) { try await Self.answerAll($0) }
+    }
+  }
+
+  /// Clients make one request for each connection, some time after they have connected. Each has an answer, unless its connection was
+  /// never accepted.
+  private static func answerAll(_ simulation: Simulation) async throws {
+    let server = simulation.host("server")
+    let listener = try await server.run { try TCPListener.bind(to: .port(80)) }
+    async let serving = server.run {
+      try await listener.serve(limits: .init(connections: 5)) { connection in
+        for try await line in connection.lines { try await connection.write(utf8: line.uppercased() + "\n") }
+      }
+    }
+    let answers = Locked(0)
+    for number in 0..<6 as Range<UInt64> {
+      simulation.host("client \(number)").start {
+        var random = SeededRandom(seed: simulation.seed << 3 | number)
+        while true {
+          do {
+            let connection = try await SimulatedHostTests.connected()
+            try await Task.sleep(for: .milliseconds(Int64(random.next() % 1_000)))
+            try await connection.write(utf8: "line\n")
+            if try await connection.read(until: .lf) == Array("LINE\n".utf8) { answers.withLock { $0 += 1 } }
+            await connection.close()
+          } catch is SocketError {
+            try await Task.sleep(for: .milliseconds(100))
+          }
+        }
+      }
+    }
+    var random = SeededRandom(seed: simulation.seed)
+    try await Task.sleep(for: .milliseconds(Int64(random.next() % 3_000)))
+    await listener.drain(within: .seconds(30))
+    let report = try await serving
+    #expect(report.finished == report.accepted, "seed \(simulation.seed): \(report)")
+    #expect(answers.withLock { $0 } == report.accepted, "seed \(simulation.seed): \(report)")
+  }
+
   private static func drain(_ simulation: Simulation) async throws {
     var random = SeededRandom(seed: simulation.seed)
     let server = simulation.host("server")

@@ -304,6 +304,26 @@ import Testing
     }
   }
 
+  @Test(arguments: ["", "PROXY TCP4 192.0"])
+  func `A header that does not arrive holds a drain for no longer than its grace`(start: String) async throws {
+    try await within("the server ends") {
+      let server = try Server { $0.proxyProtocol?.timeLimit = .seconds(60) }
+      let peer = try server.connect()
+      try peer.send(start)
+      try await eventually("it is accepted") { await server.listener.server.active.count == 1 }
+      let stopping = Task { try await server.stop() }
+      try await eventually("the server drains") { await server.listener.server.isDraining }
+      await server.time.advance(by: .milliseconds(4_999))
+      #expect(await server.listener.server.active.count == 1)
+      await server.time.advance(by: .milliseconds(1))
+      let report = try await stopping.value
+      #expect(report.failedByPeer == 1 && report.aborted == 0, "\(report)")
+      #expect(try await server.codes(1) == [.timedOut])
+      let error = await #expect(throws: SystemError.self) { _ = try await peer.receive() }
+      #expect(error?.errno == Errno.connectionReset)
+    }
+  }
+
   @Test func `A drain does not wait longer than its time for a header`() async throws {
     try await within("the server stops") {
       let server = try Server()

@@ -87,6 +87,26 @@ import Testing
     }
   }
 
+  /// The kernel ignores signals with the default handling there, so the process has to end itself.
+  @Test func `A third signal ends the first process of a container, too`() async {
+    await #expect(processExitsWith: .exitCode(128 + SIGTERM)) {
+      let hub = SignalHub(isFirstProcess: true)
+      let arrivals = Notes<ProcessSignal>()
+      let subscription = try hub.subscribe(to: [.terminate, .windowChange], endingAfter: 2) { arrivals.add($0) }
+      for number in 1...2 {
+        kill(getpid(), SIGTERM)
+        // Two signals that come at once are one.
+        try await eventually("it has arrived") { arrivals.all.count == number }
+      }
+      try await eventually("it is not taken over any more") { handling(of: SIGWINCH) == .default }
+      // What the default handling ignores stays ignored.
+      kill(getpid(), SIGWINCH)
+      subscription.cancel()
+      kill(getpid(), SIGTERM)
+      try await eventually("the process has ended") { false }
+    }
+  }
+
   @Test func `A third signal ends a process whose reactors are blocked`() async {
     await #expect(processExitsWith: .signal(SIGTERM)) {
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))

@@ -69,6 +69,32 @@ private final class PassedSockets {
     #expect((0..<3).allSatisfy { passed.blocks($0) && !passed.isInherited($0) })
   }
 
+  @Test func `A refused configuration loses no socket`() async throws {
+    try await within("the connection is accepted") {
+      let raw = try (0..<3).map { _ in try RawSocket.listening() }
+      let address = try raw[2].address
+      let passed = PassedSockets(raw.map { $0.release() }, from: 730)
+      let sockets = passed.activated("web:web:admin")
+      var configuration = TCPListener.Configuration()
+      configuration.proxyProtocol = ProxyProtocol(.required, from: [])
+      configuration.proxyProtocol?.timeLimit = .zero
+      for name in ["web", nil, "admin"] {
+        let error = try #require(throws: SocketError.self) {
+          _ = try sockets.take(named: name) { try TCPListener.prepare($0, configuration) }
+        }
+        #expect(error.code == .invalidArgument)
+      }
+      configuration = TCPListener.Configuration()
+      let found = try sockets.take(named: nil) { try TCPListener.prepare($0, configuration) }
+      try #require(found.count == 3)
+      let listeners = found.map { TCPListener.adopted($0, configuration, .shared) }
+      let client = try RawSocket.connected(to: address)
+      _ = try await listeners[2].accept()
+      client.close()
+      for listener in listeners { await listener.close() }
+    }
+  }
+
   @Test func `An environment that names what is not open is refused, and nothing is touched`() throws {
     let listening = try RawSocket.listening()
     let passed = PassedSockets([listening.release()], from: 720)

@@ -43,6 +43,30 @@ import Testing
     return try await serving.value
   }
 
+  @Test func `An error that the program was told of is no abort, even if the drain ends meanwhile`() async throws {
+    try await within("the server ends") {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+      let (isTold, mayReturn) = (Gate(), Gate())
+      let serving = Task {
+        try await listener.serve { _, _ in
+          isTold.open()
+          while !mayReturn.isOpen {}
+        } handler: { _ in
+          throw Broken()
+        }
+      }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      await isTold.wait()
+      await listener.drain(within: .zero)
+      // The server has aborted what it still has when none is left.
+      try await eventually("the drain is over") { await listener.server.active.isEmpty }
+      mayReturn.open()
+      let report = try await serving.value
+      #expect(report.failed == 1 && report.aborted == 0, "\(report)")
+      client.close()
+    }
+  }
+
   @Test(arguments: ListenerKind.allCases)
   func `Every error of a handler is told, and counted as the program's or the peer's`(kind: ListenerKind) async throws {
     try await within("the servers end") {

@@ -40,7 +40,7 @@ func serve(
   try await listener.serve(
     handlerFailed: { connection, error in
       // A peer that disconnected or sent too much needs no log entry.
-      if (error as? SocketError)?.isCausedByPeer != true { log("\(connection): \(error)") }
+      if !SocketError.isCausedByPeer(error) { log("\(connection): \(error)") }
     },
     handler: { connection in
       let name = try await connection.read(until: .lf, maximumLength: 100)

@@ -22,7 +22,7 @@ enum LoggedEvent: Sendable {
     case .connectWillRetry: .info
     case .connectFailed(_, let error): Self.level(of: error)
     case .handshakeFailed: .notice
-    case .handlerFailed(_, let error): (error as? SocketError)?.isCausedByPeer == true ? .info : .error
+    case .handlerFailed(_, let error): SocketError.isCausedByPeer(error) ? .info : .error
     case .datagramsDropped, .lagged: .warning
     }
   }

@@ -18,7 +18,7 @@ internal import Synchronization
 /// | connecting failed | notice; debug if the program closed or cancelled it |
 /// | an accepted connection did not begin with a valid PROXY header | info |
 /// | a TLS handshake failed | notice |
-/// | a handler has thrown an error | error; info if ``SocketError/isCausedByPeer`` is true |
+/// | a handler has thrown an error | error; info if ``SocketError/isCausedByPeer(_:)`` is true |
 /// | datagrams were dropped, the reactor was held up | warning |
 ///
 /// The metadata are `connection.id`, `connection.label`, and the addresses under the names of OpenTelemetry's semantic conventions:

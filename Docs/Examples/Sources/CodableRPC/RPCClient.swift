@@ -176,7 +176,7 @@ actor RPCClient {
     } catch {
       connecting = nil
       // A server that stops may still accept a connection, and then resets it. That costs each call a try.
-      let isLost = (error as? SocketError)?.isCausedByPeer == true
+      let isLost = SocketError.isCausedByPeer(error)
       for number in waiting {
         calls[number]?.tries += isLost ? 1 : Self.mostTries
         if let tries = calls[number]?.tries, tries >= Self.mostTries { finish(number, .failure(error)) }

@@ -71,6 +71,25 @@ import Testing
     }
   }
 
+  @Test func `Several listeners drain at the same time`() async throws {
+    let quiet = quiet
+    try await within("the group has shut down") {
+      let servers = [try Server(), try Server(), try Server()]
+      let together = ConcurrentServices(servers.map { $0.service() })
+      let group = ServiceGroup(services: [together], logger: quiet)
+      let running = Task { try await group.run() }
+      var connections: [(idle: TCPConnection, busy: TCPConnection)] = []
+      for server in servers { connections.append(try await server.connectIdleAndBusy()) }
+      await group.triggerGracefulShutdown()
+      // No drain is over, because each has a request under way.
+      for (idle, _) in connections { #expect(try await idle.read() == nil) }
+      for server in servers { server.mayAnswer.open() }
+      for (_, busy) in connections { #expect(try await busy.read(.line()) == "you said slow") }
+      try await running.value
+      for server in servers { #expect(server.report.withLock { $0 }?.finished == 2) }
+    }
+  }
+
   @Test func `Cancellation aborts what is under way`() async throws {
     let quiet = quiet
     try await within("the group has ended") {

@@ -1,0 +1,217 @@
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// Connections that are closing and wait for peers that do not finish. Time stands still, so nothing here ends because it has waited.
+@Suite struct LingeringTests {
+  // MARK: Without sockets
+
+  @Test func `The one that has waited longest is closed first, whichever are gone meanwhile`() {
+    for seed in 0..<UInt64(200) {
+      var random = SeededRandom(seed: seed)
+      var lingering = LingeringConnections<UInt64>()
+      var model: [UInt64] = []
+      for id in 0..<UInt64(40) {
+        lingering.add(id, id)
+        model.append(id)
+        if Bool.random(using: &random), let gone = model.randomElement(using: &random) {
+          let wasHere = lingering.remove(gone)
+          #expect(wasHere)
+          model.removeAll { $0 == gone }
+        }
+        let isStranger = !lingering.remove(1_000)
+        #expect(isStranger)
+        let limit = Int.random(in: 0...10, using: &random)
+        while let oldest = lingering.takeOldest(ifMoreThan: limit) {
+          #expect(oldest == model.first)
+          model.removeFirst()
+        }
+        #expect(model.count <= limit && lingering.count == model.count && lingering.all == model.sorted())
+      }
+    }
+  }
+
+  // MARK: Servers
+
+  /// A server whose handlers send a line and return. Its clients do not close.
+  private struct Scene {
+    let time = ManualTime()
+    let listener: TCPListener
+    let serving: Task<TCPListener.ServeReport, any Error>
+
+    init(connections: Int, reactors: Int = 1) throws {
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+      self.listener = listener
+      serving = Task {
+        try await listener.serve(
+          limits: .init(connections: connections), drain: .within(.seconds(100)), reactors: reactors
+        ) { try await $0.write(utf8: "answer\n") }
+      }
+    }
+
+    func client() throws -> RawSocket { try RawSocket.connected(to: listener.localAddresses[0]) }
+
+    func expectAnswer(_ client: RawSocket) async throws {
+      #expect(try await client.receiveToEnd() == Array("answer\n".utf8))
+    }
+  }
+
+  @Test func `Clients that do not close hold up no others of a server at its limit, nor its drain`() async throws {
+    try await within("all are answered") {
+      let scene = try Scene(connections: 2)
+      var clients: [RawSocket] = []
+      for _ in 0..<300 {
+        let client = try scene.client()
+        try await scene.expectAnswer(client)
+        clients.append(client)
+      }
+      try await eventually("all linger") { await scene.listener.server.lingering.count == 300 }
+      #expect(await scene.listener.server.closing == 0)
+      // While the server drains, they have half a second more.
+      scene.serving.cancel()
+      await expectError(.closed) { _ = try await scene.listener.accept() }
+      await scene.time.advance(by: .milliseconds(499))
+      #expect(await scene.listener.server.lingering.count == 300)
+      await scene.time.advance(by: .milliseconds(1))
+      #expect(try await scene.serving.value.finished == 300)
+    }
+  }
+
+  @Test func `A drain serves all that wait although no client closes`() async throws {
+    try await within("all are answered") {
+      let scene = try Scene(connections: 1)
+      let first = try scene.client()
+      try await scene.expectAnswer(first)
+      // All wait in the kernel when the drain begins, because the reactor is held up.
+      let clients = try await scene.time.reactor.whileBlocked {
+        defer { scene.serving.cancel() }
+        return try (0..<300).map { _ in try scene.client() }
+      }
+      for client in clients { try await scene.expectAnswer(client) }
+      try await eventually("all linger") { await scene.listener.server.lingering.count == 301 }
+      await scene.time.advance(by: .milliseconds(500))
+      #expect(try await scene.serving.value.finished == 301)
+    }
+  }
+
+  @Test(arguments: [1, 2])
+  func `Beyond the limit of descriptors, those that have waited longest are closed`(reactors: Int) async throws {
+    try await within("all are answered") {
+      let scene = try Scene(connections: 3, reactors: reactors)
+      let first = try scene.client()
+      try await scene.expectAnswer(first)
+      await scene.listener.allow(descriptors: 10)
+      var clients: [RawSocket] = []
+      for _ in 0..<50 {
+        let client = try scene.client()
+        try await scene.expectAnswer(client)
+        clients.append(client)
+        let server = await scene.listener.server
+        // Those that were told to close may still have their descriptors, and count toward the limit meanwhile.
+        #expect(server.active.count + server.closing + server.lingering.count <= 12)
+      }
+      try await eventually("the others are closed") { await scene.listener.server.closing == 0 }
+      // One descriptor is for the next connection.
+      #expect(await scene.listener.server.lingering.count <= 9)
+      for client in clients + [first] { client.close() }
+      try await eventually("none lingers") { await scene.listener.server.lingering.count == 0 }
+      scene.serving.cancel()
+      #expect(try await scene.serving.value.finished == 51)
+    }
+  }
+
+  @Test func `A shortage of descriptors ends the wait of all that linger`() async throws {
+    try await within("they are closed") {
+      let scene = try Scene(connections: 3)
+      var clients: [RawSocket] = []
+      for _ in 0..<5 {
+        let client = try scene.client()
+        try await scene.expectAnswer(client)
+        clients.append(client)
+      }
+      try await eventually("all linger") { await scene.listener.server.lingering.count == 5 }
+      await scene.listener.closeAllLingering()
+      try await eventually("all are closed") {
+        let server = await scene.listener.server
+        return server.lingering.count == 0 && server.closing == 0
+      }
+      scene.serving.cancel()
+      #expect(try await scene.serving.value.finished == 5)
+    }
+  }
+
+  @Test func `A connection that still sends while it closes counts toward the limit`() async throws {
+    try await within("both are served") {
+      let time = ManualTime()
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+      let handled = Notes<Int>()
+      let serving = Task {
+        try await listener.serve(limits: .init(connections: 1)) { (connection: isolated TCPConnection) in
+          handled.add(1)
+          // More than fits into the kernel's buffers. Closing sends the rest.
+          _ = connection.enqueueWrite([UInt8](repeating: 7, count: 64 << 20))
+        }
+      }
+      let first = try RawSocket.connected(to: listener.localAddresses[0])
+      try await eventually("the first one closes") { await listener.server.closing == 1 }
+      let second = try RawSocket.connected(to: listener.localAddresses[0])
+      // The kernel has announced the second one, and the handlers run on the reactor.
+      try await time.reactor.sleeps()
+      #expect(handled.all.count == 1)
+      #expect(await listener.waitingConnections() == [1])
+      #expect(try await first.receiveToEnd().count == 64 << 20)
+      first.close()
+      try await eventually("the second one is handled") { handled.all.count == 2 }
+      second.close()
+      serving.cancel()
+      #expect(try await serving.value.accepted == 2)
+    }
+  }
+
+  // MARK: A share
+
+  /// In a simulation, because the kernel's own buffers are not large enough for it.
+  @Test func `A close that discards much input leaves the others their turn`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let size = 3 << 20
+        simulation.host("server").start {
+          let listener = try TCPListener.bind(to: .port(80))
+          let connection = try await listener.accept()
+          try await connection.write([UInt8](repeating: 1, count: size))
+          try await connection.peerFinishedWriting()
+        }
+        try await simulation.host("client").run {
+          var configuration = TCPConnection.Configuration()
+          configuration.prepare = { try $0.set(.receiveBufferSize, to: 4 << 20) }
+          let connection = try await TCPConnection.connect(
+            to: .host("server", port: 80), configuration: configuration)
+          try await eventually("everything has arrived") { await connection.receivable == size }
+          // One call discards at most 16 times as much as one receive brings.
+          let left = await connection.receivableAfterBeginningToClose
+          #expect(left >= size - 16 * Reactor.scratchCapacity && left < size)
+          await connection.close()
+        }
+      }
+    }
+  }
+}
+
+extension TCPListener {
+  fileprivate func allow(descriptors: Int) { server.descriptors = descriptors }
+  fileprivate func closeAllLingering() { closeLingering(ifMoreThan: 0) }
+}
+
+extension TCPConnection {
+  fileprivate var receivable: Int { registration.socket?.receivableBytes() ?? 0 }
+
+  fileprivate var receivableAfterBeginningToClose: Int {
+    core.beginClose()
+    return receivable
+  }
+}

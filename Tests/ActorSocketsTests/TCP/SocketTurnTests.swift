@@ -1,0 +1,187 @@
+import ActorSocketsTesting
+import EpollReactor
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// A listener or an endpoint with several sockets: while a call waits, nothing acceptable waits at any of them.
+@Suite struct SocketTurnTests {
+  // MARK: Without sockets
+
+  @Test func `A pass tries each socket once, whatever the sockets yield meanwhile`() {
+    for count in 1...4 {
+      for yields in 0..<(1 << count) {
+        for start in 0..<count {
+          var turns = SocketTurns()
+          turns.yielded((start + count - 1) % count)
+          var tried: [Int] = []
+          for index in turns.pass(over: count) {
+            tried.append(index)
+            if yields >> index & 1 == 1 { turns.yielded(index) }
+          }
+          #expect(tried == (0..<count).map { (start + $0) % count }, "\(count) sockets, \(yields)")
+        }
+      }
+    }
+  }
+
+  @Test func `The socket that yielded something is tried last in the next pass`() {
+    for count in 1...4 {
+      for index in 0..<count {
+        var turns = SocketTurns()
+        turns.yielded(index)
+        #expect(Array(turns.pass(over: count)).last == index)
+      }
+    }
+  }
+
+  // MARK: Listeners
+
+  /// A listener with several sockets, and clients of which some are refused.
+  private struct Scene {
+    let refused = Locked<Set<SocketAddress>>([])
+    let listener: TCPListener
+
+    init(sockets: Int, on reactor: Reactor) throws {
+      var configuration = TCPListener.Configuration()
+      configuration.connection.prepare = { [refused] socket in
+        guard let peer = try BorrowedDescriptor(socket.fileDescriptor).remoteAddress() else { return }
+        if refused.withLock({ $0.contains(peer) }) { throw SocketError(.rejected, operation: "test") }
+      }
+      let found = try (0..<sockets).map { _ in
+        try AdoptableSocket(RawSocket.listening().release(), as: .listener)
+      }
+      let registrations = try found.map { Registration(on: reactor, holding: try $0.take()) }
+      listener = TCPListener(registrations, found.compactMap(\.address), configuration, reactor, isAdopted: true)
+    }
+
+    /// Connects to one of the sockets.
+    func client(of index: Int, isRefused: Bool) throws -> RawSocket {
+      let client = try RawSocket.connected(to: listener.localAddresses[index])
+      if isRefused {
+        let address = try client.address
+        refused.withLock { _ = $0.insert(address) }
+      }
+      return client
+    }
+
+    /// Makes connections to random sockets, of which about half are refused, and returns the others.
+    func crowd(_ random: inout SeededRandom) throws -> (good: [RawSocket], refused: [RawSocket]) {
+      var crowd: (good: [RawSocket], refused: [RawSocket]) = ([], [])
+      for _ in 0..<Int.random(in: 1...8, using: &random) {
+        let index = Int.random(in: listener.localAddresses.indices, using: &random)
+        let isRefused = Bool.random(using: &random)
+        let client = try client(of: index, isRefused: isRefused)
+        if isRefused { crowd.refused.append(client) } else { crowd.good.append(client) }
+      }
+      return crowd
+    }
+  }
+
+  @Test(arguments: 1...4)
+  func `A connection to one socket is accepted although another socket refuses its own`(sockets: Int) async throws {
+    try await within("all are accepted") {
+      for seed in 0..<UInt64(25) {
+        var random = SeededRandom(seed: seed)
+        let reactor = Reactor()
+        let scene = try Scene(sockets: sockets, on: reactor)
+        for _ in 0..<3 {
+          let crowd = try scene.crowd(&random)
+          // No event announces these connections again.
+          try await reactor.sleeps()
+          var peers: Set<SocketAddress?> = []
+          for _ in crowd.good { peers.insert(try await scene.listener.accept().remoteAddress) }
+          #expect(peers == Set(try crowd.good.map { try $0.address }), "seed \(seed)")
+        }
+      }
+    }
+  }
+
+  @Test(arguments: 1...4)
+  func `A drain serves all that wait at one socket although another socket refuses its own`(
+    sockets: Int
+  ) async throws {
+    try await within("all are served") {
+      for seed in 0..<UInt64(25) {
+        var random = SeededRandom(seed: seed)
+        let time = ManualTime()
+        let scene = try Scene(sockets: sockets, on: time.reactor)
+        let isServed = Gate()
+        let serving = Task {
+          try await scene.listener.serve(limits: .init(connections: 1), drain: .within(.seconds(100))) { connection in
+            isServed.open()
+            for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+          }
+        }
+        let first = try scene.client(of: 0, isRefused: false)
+        await isServed.wait()
+        let crowd = try scene.crowd(&random)
+        serving.cancel()
+        await expectError(.closed) { _ = try await scene.listener.accept() }
+        first.close()
+        for client in crowd.good { try client.send("hello\n") }
+        for client in crowd.good {
+          // The server closes after the first message.
+          #expect(try await client.receiveToEnd() == Array("hello\n".utf8), "seed \(seed)")
+          client.close()
+        }
+        let report = try await serving.value
+        #expect(report.finished == 1 + crowd.good.count, "seed \(seed): \(report)")
+        #expect(report.refused == crowd.refused.count, "seed \(seed): \(report)")
+      }
+    }
+  }
+
+  @Test func `A connection to one socket is served although a peer of another socket has too many`() async throws {
+    try await within("it is served") {
+      let reactor = Reactor()
+      let scene = try Scene(sockets: 3, on: reactor)
+      let mayEnd = Gate()
+      let serving = Task {
+        try await scene.listener.serve(limits: .init(connections: 2, connectionsPerPeer: 1)) { connection in
+          try await connection.write(utf8: "welcome\n")
+          if connection.remoteAddress?.with(port: 0) == .ipv4(.loopback, port: 0) { await mayEnd.wait() }
+        }
+      }
+      let first = try scene.client(of: 0, isRefused: false)
+      #expect(try await first.receive(exactly: 8) == Array("welcome\n".utf8))
+      let other = SocketAddress.ipv4(IPv4Address(127, 0, 0, 77), port: 0)
+      for _ in 0..<4 {
+        let (tooMany, good) = try await reactor.whileBlocked {
+          let tooMany = try scene.client(of: 0, isRefused: false)
+          let good = try RawSocket.connected(from: other, to: scene.listener.localAddresses[1])
+          return (tooMany, good)
+        }
+        #expect(try await good.receiveToEnd() == Array("welcome\n".utf8))
+        tooMany.close()
+        good.close()
+      }
+      mayEnd.open()
+      serving.cancel()
+      #expect(try await serving.value.refused == 4)
+    }
+  }
+
+  // MARK: Datagrams
+
+  @Test func `A datagram at one socket is received although another socket's datagrams are dropped`() async throws {
+    try await within("it is received") {
+      let reactor = Reactor()
+      let server = try UDPEndpoint.bind(to: .host("localhost", port: 0), reactor: reactor)
+      let client = try UDPEndpoint.bind(to: .host("localhost", port: 0))
+      await server.setReceiveFilter { $0.bytes == [0] ? .drop : .pass }
+      let addresses = server.localAddresses
+      for good in addresses {
+        for dropped in addresses where dropped != good {
+          try await client.send([0], to: dropped)
+          try await client.send([1], to: good)
+          // No event announces these datagrams again.
+          try await reactor.sleeps()
+          #expect(try await server.receive().bytes == [1])
+        }
+      }
+    }
+  }
+}
