@@ -14,7 +14,7 @@
 //
 // - `waiting`: the plain stream still has queued operations.
 // - `handshaking`: the engine says what it needs. Bytes that arrive together with the end of the handshake stay in
-//   `pendingCiphertext`.
+//   `pendingCiphertext`. A server has no engine before the client's first message has arrived: `ClientHello` says why.
 // - `verifying`: a closure of the program decides about the peer. Meanwhile only bytes of the handshake are sent, and
 //   nothing is received. On a server the handshake is over by then, but no application byte passes before the answer
 //   there either.
@@ -71,6 +71,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
     var deadline: DeadlineKey?
     /// The program's closure that decides about the peer.
     var verifierTask: Task<Void, Never>?
+    /// The number of bytes of a client's hello that the engine has not taken yet.
+    var helloBytes = 0
   }
 
   /// The connection that owns this transport.
@@ -78,7 +80,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
   let setup: Setup
   let registration: Registration
   var carrier: StreamCore?
-  /// Exists from the beginning of the handshake until the transport detaches.
+  /// Exists from the beginning of the handshake, on a server from the client's first message, until the transport
+  /// detaches.
   var engine: TLSEngine?
 
   var phase = Phase.waiting {
