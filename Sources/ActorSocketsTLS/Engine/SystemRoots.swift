@@ -7,7 +7,7 @@ internal import SocketSystem
 enum SystemRoots {
   /// Whether the system has at least one root.
   static var exist: Bool {
-    if let contents = try? Source.file(file).read(), PEM.isPEM(contents) { return true }
+    if let contents = try? Source.file(file).read(allowsPipe: false), PEM.isPEM(contents) { return true }
     return directories.contains { directory in
       (try? Directory.names(in: directory))?.contains(where: isHash) ?? false
     }
