@@ -8,6 +8,9 @@ enum TLSAlert {
     return "the peer ended the connection: \(meaning)"
   }
 
+  /// A record in plain text with the fatal alert illegal_parameter.
+  static let illegalParameter: [UInt8] = [21, 3, 3, 0, 2, 2, 47]
+
   private static let names: [UInt8: (name: String, meaning: String?)] = [
     0: ("close_notify", nil),
     10: ("unexpected_message", "it got a message that it did not expect"),

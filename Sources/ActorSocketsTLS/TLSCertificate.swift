@@ -20,7 +20,7 @@ public struct TLSCertificate: Sendable, Hashable {
   /// - Returns: The certificates, at least one.
   /// - Throws: ``TLSError`` with the code `.badFile`.
   public static func all(pem bytes: [UInt8]) throws(TLSError) -> [TLSCertificate] {
-    try Certificate.read(pem: bytes, from: .bytes).map(TLSCertificate.init)
+    try Certificate.read(pem: bytes, from: .bytes, allowsUnknownBlocks: true).map(TLSCertificate.init)
   }
 
   /// The name of its owner, in the form of RFC 2253: `CN=www.example.org,O=Example`.

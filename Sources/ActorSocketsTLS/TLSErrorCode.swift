@@ -40,7 +40,8 @@ extension TLSError {
     public static let stapleInvalid = Code("stapleInvalid")
     /// A key or a signature in the chain is too weak for OpenSSL's security level.
     public static let weakCertificate = Code("weakCertificate")
-    /// The peer's certificates together are larger than OpenSSL accepts: 100 KiB.
+    /// The peer's certificates together are larger than OpenSSL accepts: 100 KiB. Or a client's own certificate is too large
+    /// for a ticket of TLS 1.2.
     public static let certificateTooLarge = Code("certificateTooLarge")
     /// No key of the chain is pinned.
     public static let publicKeyNotPinned = Code("publicKeyNotPinned")
@@ -57,7 +58,8 @@ extension TLSError {
     public static let noIdentity = Code("noIdentity")
     /// The private key does not belong to the certificate.
     public static let keyMismatch = Code("keyMismatch")
-    /// A file cannot be read, or the file or the bytes given do not contain what they should.
+    /// A file cannot be read, or the file or the bytes given do not contain what they should, or something that is not
+    /// supported: an old cipher, a curve that TLS does not use.
     public static let badFile = Code("badFile")
     /// A key is encrypted, and the passphrase is wrong or missing.
     public static let wrongPassphrase = Code("wrongPassphrase")
@@ -87,7 +89,7 @@ extension TLSError {
     public static let plaintextBeforeTLS = Code("plaintextBeforeTLS")
     /// The peer sent an alert; ``TLSError/alert`` names it.
     public static let alertReceived = Code("alertReceived")
-    /// The peer does not speak TLS.
+    /// The peer does not speak TLS: its first bytes are something else.
     public static let notTLS = Code("notTLS")
     /// The peer sent too many key updates or other messages without data: see ``TLSConfiguration/keyUpdateLimit``.
     public static let tooManyKeyUpdates = Code("tooManyKeyUpdates")

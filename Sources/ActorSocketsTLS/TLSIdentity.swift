@@ -5,9 +5,13 @@ internal import SocketSystem
 /// An identity is read once and does not change, except for the response that ``replaceStaple(_:)`` replaces. To use
 /// new certificates, make another one and pass it to ``TLSContext/replaceIdentities(identity:identities:)``.
 ///
+/// A file may be a pipe, for example `<(…)` of a shell. It is read up to its end, for which the calling thread waits for up
+/// to 10 seconds. The thread of a reactor does not wait.
+///
 /// The initialisers throw a ``TLSError`` that names the file:
 ///
-/// - `.badFile` if the file cannot be read or contains something else
+/// - `.badFile` if the file cannot be read or contains something else: also a block of a kind that is unknown, a key in a
+///   cipher that OpenSSL has given up, or a key on a curve other than P-256, P-384 and P-521
 /// - `.keyMismatch` if the key does not belong to the certificate
 /// - `.wrongPassphrase`
 /// - `.weakCertificate` if a key or a signature is below OpenSSL's security level 2

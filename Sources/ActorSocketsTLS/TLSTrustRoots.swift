@@ -5,12 +5,15 @@ public enum TLSTrustRoots: Sendable {
   /// The environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other places.
   case system
   /// A file with one or more certificates, in PEM or DER form.
+  ///
+  /// A text may also have keys, parameters, requests and revocation lists, which are ignored. A block of another kind is an
+  /// error, because its certificates would be missing.
   case file(String)
   /// All certificates in the files of a directory, whatever the names of the files.
   ///
   /// Files without certificates and subdirectories are ignored.
   case directory(String)
-  /// One or more certificates in PEM form.
+  /// One or more certificates in PEM form, as in a file.
   case pem([UInt8])
   /// A certificate in DER form.
   case der([UInt8])

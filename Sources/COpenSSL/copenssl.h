@@ -23,6 +23,13 @@ static const uint64_t copenssl_SSL_OP_NO_COMPRESSION = SSL_OP_NO_COMPRESSION;
 static const uint64_t copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE = SSL_OP_CIPHER_SERVER_PREFERENCE;
 static const uint64_t copenssl_SSL_OP_IGNORE_UNEXPECTED_EOF = SSL_OP_IGNORE_UNEXPECTED_EOF;
 static const uint64_t copenssl_SSL_OP_NO_TICKET = SSL_OP_NO_TICKET;
+// OpenSSL knows it from 3.2 on. Earlier versions ignore the bit, so a program built with one of them may run with a later one.
+static const uint64_t copenssl_SSL_OP_NO_RX_CERTIFICATE_COMPRESSION = (uint64_t)1 << 33;
+
+// The reasons that all libraries of OpenSSL share have this bit.
+static const int copenssl_ERR_RFLAG_COMMON = ERR_RFLAG_COMMON;
+static const int copenssl_ERR_R_MALLOC_FAILURE = ERR_R_MALLOC_FAILURE;
+static const int copenssl_ERR_R_UNSUPPORTED = ERR_R_UNSUPPORTED;
 
 static const unsigned long copenssl_XN_FLAG_RFC2253 = XN_FLAG_RFC2253;
 

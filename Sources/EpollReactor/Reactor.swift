@@ -29,6 +29,9 @@ public final class Reactor: TaskExecutor {
   /// Whether a driver runs the code of the calling thread, as in a simulation. If so, the code must not wait for other threads.
   package static var isDriven: Bool { EventLoop.current?.driver != nil }
 
+  /// Whether the calling thread is that of a reactor, so that it must not wait.
+  package static var isOnThread: Bool { EventLoop.current?.isCurrent ?? false }
+
   private let isShared: Bool
 
   /// Creates a reactor with its own thread.

@@ -33,7 +33,11 @@ enum Made {
   @Test(arguments: [TLSVersion.v12, .v13])
   func `A certificate that is trusted makes a connection, which can be asked what it is`(version: TLSVersion) throws {
     let ends = try TwoEnds(
-      client: Made.client { $0.minimumVersion = version }, server: Made.server { $0.maximumVersion = version })
+      client: Made.client {
+        $0.minimumVersion = version
+        // The group that OpenSSL prefers is not the same in all versions.
+        $0.groups = "X25519:P-256"
+      }, server: Made.server { $0.maximumVersion = version })
     let errors = ends.handshake()
     #expect(errors.client == nil && errors.server == nil)
     let (client, server) = (ends.client.session, ends.server.session)

@@ -44,6 +44,19 @@ import Testing
     #expect(try connect(client, server, "EXAMPLE.org.").client.session.isResumed)
   }
 
+  @Test func `A ticket of TLS 1.2 is replaced if the previous key has encrypted it, and only then`() throws {
+    let (client, server) = (try Made.client { $0.maximumVersion = .v12 }, try Made.server())
+    _ = try connect(client, server)
+    #expect(try connect(client, server).client.session.isResumed && client.sessions.count == 1)
+    // One lifetime later the key encrypts no more.
+    let later = continuousNanoseconds() + server.configuration.ticketKeyLifetime.clampedNanoseconds
+    #expect(server.ticketKeys.withLock { $0.opening([], at: later) } == nil)
+    #expect(try connect(client, server).client.session.isResumed)
+    // The old session stays, and the new one is the next to be used.
+    #expect(client.sessions.count == 2)
+    #expect(try connect(client, server).client.session.isResumed && client.sessions.count == 2)
+  }
+
   @Test func `A ticket of TLS 1.3 is used once`() throws {
     let (client, server) = (try Made.client(), try Made.server())
     _ = try connect(client, server)

@@ -45,8 +45,25 @@ import Testing
   private static let certificates: [LimitCheck] = [
     LimitCheck("certificates between a peer's and the root") { [.number(configuration.maximumChainDepth)] },
     LimitCheck("bytes of a peer's certificates") { [.number(try mostBytesOfCertificates())] },
+    LimitCheck("bytes of a client's first message; with the headers of its records") {
+      [.number(ClientHello.limit), .number(ClientHello.recordLimit)]
+    },
+    LimitCheck("bytes of a client's certificate with which a server sends tickets, with TLS 1.3") {
+      [.number(TicketSize.largestCertificate)]
+    },
+    LimitCheck("the same with TLS 1.2: a client with a larger one is refused, unless resumption is off") {
+      [.number(TicketSize.largestCertificateInVersion12)]
+    },
+    LimitCheck("authorities that a server names to its clients; bytes of their names; if it trusts more, it names none")
+    {
+      [.number(ContextSettings.mostNamedRoots), .number(ContextSettings.mostBytesOfNamedRoots)]
+    },
     LimitCheck("bytes of a file with certificates, keys or revocation lists") {
       [.number(try SourceText.number(#"limit = ([\d_< ]+)"#, in: "ActorSocketsTLS/Engine/Source.swift"))]
+    },
+    LimitCheck("time for a pipe with certificates or keys to end") {
+      let file = "ActorSocketsTLS/Engine/Source.swift"
+      return [.seconds(try SourceText.number(#"pipeTimeout: Duration = \.seconds\((\d+)\)"#, in: file))]
     },
     LimitCheck("bytes of a stapled OCSP response") { [.number(Staple.limit)] },
     LimitCheck("difference of clocks, for the times of a stapled response") { [.seconds(Staple.clockSkew)] },

@@ -113,8 +113,8 @@ func logKey(_ ssl: OpaquePointer?, _ line: UnsafePointer<CChar>?) {
   unsafe state.context.configuration.keyLog?(String(cString: line))
 }
 
-/// Records alerts, and counts the messages without data that a peer sends after the handshake
-/// (`SSL_CTX_set_msg_callback`).
+/// Records alerts and requests for another hello, and counts the messages without data that a peer sends after the
+/// handshake (`SSL_CTX_set_msg_callback`).
 ///
 /// OpenSSL calls this several times a record, so messages of no interest are discarded before the state is looked up.
 func observeMessage(
@@ -129,6 +129,11 @@ func observeMessage(
     let alert = unsafe bytes.load(fromByteOffset: 1, as: UInt8.self)
     let state = unsafe TLSHandshakeState.of(ssl)
     if isSent == 1 { state?.sentAlert = alert } else { state?.receivedAlert = alert }
+  // A server's hello that asks for another hello of the client has a fixed value in place of random bytes, after the
+  // header and the version: RFC 8446, section 4.1.3.
+  case SSL3_RT_HANDSHAKE where isSent == 1 && Int32(type) == SSL3_MT_SERVER_HELLO && length >= 38:
+    let random = unsafe UnsafeRawBufferPointer(start: bytes + 6, count: 32)
+    if unsafe random.elementsEqual(randomOfRetry) { unsafe TLSHandshakeState.of(ssl)?.awaitsSecondHello = true }
   // TLS 1.3: count the messages.
   case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
     guard unsafe SSL_version(ssl) == TLS1_3_VERSION else { return }
@@ -140,6 +145,8 @@ func observeMessage(
   default: break
   }
 }
+
+private let randomOfRetry = Digest.sha256(Array("HelloRetryRequest".utf8))
 
 extension TLSHandshakeState {
   fileprivate func countMessageWithoutData(_ code: TLSError.Code) {

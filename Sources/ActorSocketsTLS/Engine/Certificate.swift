@@ -32,13 +32,25 @@ final class Certificate: Sendable {
 
 extension Certificate {
   /// Reads all certificates of a text in PEM form, or the only one in DER form.
-  static func read(_ bytes: [UInt8], from source: Source) throws(TLSError) -> [Certificate] {
-    if PEM.isPEM(bytes) { return try read(pem: bytes, from: source) }
-    return [try read(der: bytes, from: source)]
+  ///
+  /// - Parameters:
+  ///   - bytes: The certificates.
+  ///   - source: Where they come from.
+  ///   - allowsUnknownBlocks: Whether a text may have blocks of unknown kinds, which are skipped.
+  /// - Returns: The certificates, at least one.
+  /// - Throws: `TLSError` with the code `.badFile`.
+  static func read(
+    _ bytes: [UInt8], from source: Source, allowsUnknownBlocks: Bool = false
+  ) throws(TLSError) -> [Certificate] {
+    guard PEM.isPEM(bytes) else { return [try read(der: bytes, from: source)] }
+    return try read(pem: bytes, from: source, allowsUnknownBlocks: allowsUnknownBlocks)
   }
 
-  static func read(pem bytes: [UInt8], from source: Source) throws(TLSError) -> [Certificate] {
+  static func read(
+    pem bytes: [UInt8], from source: Source, allowsUnknownBlocks: Bool = false
+  ) throws(TLSError) -> [Certificate] {
     guard PEM.isPEM(bytes) else { throw source.badFile("has no certificate in PEM form") }
+    if !allowsUnknownBlocks, let clause = PEM.unknownBlock(in: bytes) { throw source.badFile(clause) }
     return try unsafe withBIO(reading: bytes) { bio throws(TLSError) in
       var certificates: [Certificate] = []
       // SAFETY: the BIO lives during the call, and each certificate gets an owner. Certificates are never encrypted; if

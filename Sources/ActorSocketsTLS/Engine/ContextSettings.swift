@@ -91,7 +91,9 @@ struct ContextSettings {
     let pointer = unsafe context.pointer
     unsafe SSL_CTX_set_options(
       pointer,
-      copenssl_SSL_OP_NO_RENEGOTIATION | copenssl_SSL_OP_NO_COMPRESSION | copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE)
+      copenssl_SSL_OP_NO_RENEGOTIATION | copenssl_SSL_OP_NO_COMPRESSION | copenssl_SSL_OP_CIPHER_SERVER_PREFERENCE
+        // A short compressed certificate may announce 16 MiB.
+        | copenssl_SSL_OP_NO_RX_CERTIFICATE_COMPRESSION)
     if configuration.allowsTruncation { unsafe SSL_CTX_set_options(pointer, copenssl_SSL_OP_IGNORE_UNEXPECTED_EOF) }
     unsafe copenssl_SSL_CTX_set_mode(
       pointer,
@@ -145,12 +147,20 @@ struct ContextSettings {
     TLSError(.invalidConfiguration, detail: detail, reason: OpenSSLErrors.take().text)
   }
 
-  /// Names the accepted authorities to clients, so that a client with several certificates shows the right one. Only
-  /// roots that were given one by one are named: those of the system would be too many for a handshake.
+  /// The most authorities that a server names to its clients, and the most bytes of their names.
+  static let mostNamedRoots = 64
+  static let mostBytesOfNamedRoots = 16_384
+
+  /// Names the accepted authorities to clients, so that a client with several certificates shows the right one.
+  ///
+  /// All are named, or none: a client shows no certificate of an authority that is missing among the named ones. The
+  /// system's roots would be too many for a handshake, and a message with very long names could not be sent.
   private func nameRoots(to pointer: OpaquePointer) throws(TLSError) {
-    // SAFETY: as above.
-    guard configuration.clientCertificates != .none else { return }
-    for root in trust.roots.prefix(64) {
+    // SAFETY: as above; the names belong to the roots.
+    guard configuration.clientCertificates != .none, !trust.trustsSystem else { return }
+    let bytes = trust.roots.reduce(0) { unsafe $0 + Int(i2d_X509_NAME(X509_get_subject_name($1.pointer), nil)) }
+    guard trust.roots.count <= Self.mostNamedRoots, bytes <= Self.mostBytesOfNamedRoots else { return }
+    for root in trust.roots {
       guard unsafe SSL_CTX_add_client_CA(pointer, root.pointer) == 1 else { throw OpenSSLErrors.take().failure() }
     }
   }

@@ -47,6 +47,9 @@ struct OpenSSLErrors {
     entries.contains { $0.library == library && $0.reason == reason }
   }
 
+  /// Whether a call failed because OpenSSL does not have an algorithm.
+  var lacksAlgorithm: Bool { contains(library: Int32(ERR_LIB_EVP), reason: copenssl_ERR_R_UNSUPPORTED) }
+
   /// An error for a call that fails only if memory runs out.
   func failure() -> TLSError { TLSError(.internalError, reason: text) }
 }

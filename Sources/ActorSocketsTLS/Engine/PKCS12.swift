@@ -14,6 +14,8 @@ enum PKCS12 {
     }
     defer { unsafe PKCS12_free(file) }
 
+    // OpenSSL opens a file without a MAC only if nothing in it is encrypted.
+    if unsafe PKCS12_mac_present(file) != 1 { return try unsafe contents(of: file, passphrase: nil, source) }
     let answer = passphrase?()
     let text = try unsafe Self.passphrase(opening: file, answer, source)
     return try unsafe contents(of: file, passphrase: text, source)
@@ -27,7 +29,11 @@ enum PKCS12 {
     // SAFETY: the caller's file and the text live during the calls.
     let candidates: [String?] = answer?.isEmpty ?? true ? [nil, ""] : [answer]
     for candidate in candidates where unsafe PKCS12_verify_mac(file, candidate, -1) == 1 { return candidate }
-    let reason = OpenSSLErrors.take().text
+    let errors = OpenSSLErrors.take()
+    let reason = errors.text
+    if errors.lacksAlgorithm {
+      throw source.badFile("has a MAC of a kind that this OpenSSL does not support; export it again", reason: reason)
+    }
     let clause =
       answer == nil ? "is encrypted, and no passphrase was given" : "is encrypted, and the passphrase is wrong"
     throw TLSError(.wrongPassphrase, detail: "\(source.name) \(clause)", reason: reason)
@@ -42,11 +48,15 @@ enum PKCS12 {
     // SAFETY: the results belong to this function, which passes them to owners or frees them.
     guard unsafe PKCS12_parse(file, passphrase, &key, &own, &others) == 1 else {
       let errors = OpenSSLErrors.take()
-      let isOld = errors.entries.contains { $0.text == "unsupported" }
-      throw source.badFile(
-        isOld
-          ? "is encrypted with an algorithm that OpenSSL no longer supports; export it again"
-          : "has something that cannot be read", reason: errors.text)
+      let clause =
+        if errors.lacksAlgorithm {
+          "is encrypted with an algorithm that OpenSSL no longer supports; export it again"
+        } else if unsafe PKCS12_mac_present(file) != 1 {
+          "has no MAC, and such a file is supported only if it is not encrypted; export it again with a MAC"
+        } else {
+          "has something that cannot be read"
+        }
+      throw source.badFile(clause, reason: errors.text)
     }
     defer { unsafe OPENSSL_sk_pop_free(others) { unsafe X509_free($0.map { OpaquePointer($0) }) } }
     let ownedKey = try unsafe key.map { pointer throws(TLSError) in try unsafe PrivateKey(owning: pointer) }

@@ -19,6 +19,11 @@ final class PrivateKey: Sendable {
     let found = try unsafe Self.read(bytes, prompt)
     let errors = OpenSSLErrors.take()
     guard unsafe found != nil else {
+      if Self.lacksCipher(bytes) || prompt.answered && errors.lacksAlgorithm {
+        throw source.badFile(
+          "has a key that is encrypted with an algorithm that OpenSSL no longer supports; encrypt it again, "
+            + "for example with AES-256", reason: errors.text)
+      }
       if prompt.wasAsked { throw prompt.failure(source, reason: errors.text) }
       throw Self.failure(bytes, source, errors)
     }
@@ -31,6 +36,16 @@ final class PrivateKey: Sendable {
     // OpenSSL reports a missing key and an unreadable one alike.
     guard PEM.hasPrivateKey(bytes) else { return source.badFile("has no private key") }
     return source.badFile("has a private key that cannot be read", reason: errors.text)
+  }
+
+  /// Whether the key is encrypted with a cipher that OpenSSL does not have, in the form that names it in plain text.
+  private static func lacksCipher(_ bytes: [UInt8]) -> Bool {
+    guard let name = PEM.cipher(in: bytes) else { return false }
+    defer { OpenSSLErrors.clear() }
+    // SAFETY: the text lives during the call, and what is found is freed here.
+    guard let cipher = unsafe EVP_CIPHER_fetch(nil, name, nil) else { return true }
+    unsafe EVP_CIPHER_free(cipher)
+    return false
   }
 
   private static func read(_ bytes: [UInt8], _ prompt: PassphrasePrompt) throws(TLSError) -> OpaquePointer? {
@@ -51,6 +66,8 @@ final class PrivateKey: Sendable {
 final class PassphrasePrompt {
   private let closure: (() -> String?)?
   private(set) var wasAsked = false
+  /// Whether the program was asked and gave a passphrase.
+  var answered: Bool { answer != nil }
   private var answer: [UInt8]?
 
   init(_ closure: (() -> String?)?) { self.closure = closure }
@@ -99,7 +116,29 @@ extension PrivateKey {
           "the private key of \(source.name) does not belong to the \(other == nil ? "" : "first ")certificate\(hint)",
         certificate: own.subject)
     }
+    try checkKind(from: source)
     try checkStrength(with: certificates, from: source)
+  }
+
+  /// The curves of keys that TLS 1.3 has signatures for, in OpenSSL's names and in those of NIST: RFC 8446, section
+  /// 4.2.3.
+  private static let curves = ["prime256v1", "secp384r1", "secp521r1", "P-256", "P-384", "P-521"]
+
+  /// Checks that TLS can use this kind of key. OpenSSL takes others, too, and then fails every handshake.
+  private func checkKind(from source: Source) throws(TLSError) {
+    // SAFETY: the key lives during the calls, which write no more than there is room for, and a NUL.
+    let kinds: [String] = ["DSA", "SM2"]
+    let unusable = kinds.first { kind in unsafe EVP_PKEY_is_a(pointer, kind) == 1 }
+    if let unusable { throw source.badFile("has a key of the kind \(unusable), which TLS cannot use here") }
+    if unsafe EVP_PKEY_is_a(pointer, "EC") != 1 { return }
+    defer { OpenSSLErrors.clear() }
+    var name = [CChar](repeating: 0, count: 80)
+    var length = 0
+    let isNamed = unsafe EVP_PKEY_get_group_name(pointer, &name, name.count, &length) == 1
+    let curve = String(decoding: name.prefix(isNamed ? length : 0).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    if Self.curves.contains(curve) { return }
+    let what = curve.isEmpty ? "a curve without a name" : "the curve \(curve)"
+    throw source.badFile("has a key on \(what), which TLS cannot use here; use P-256, P-384 or P-521")
   }
 
   private func matches(_ certificate: Certificate) -> Bool {

@@ -66,6 +66,7 @@ final class RevocationLists: Sendable {
       }
     }
     if count == before { throw source.badFile("has no revocation list in PEM form") }
+    if let clause = PEM.unknownBlock(in: bytes) { throw source.badFile(clause) }
   }
 
   private func read(der bytes: [UInt8], from source: Source) throws(TLSError) {

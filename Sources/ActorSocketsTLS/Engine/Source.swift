@@ -1,3 +1,5 @@
+internal import ActorSockets
+internal import EpollReactor
 internal import SocketSystem
 
 /// The origin of certificates and keys, as errors name it.
@@ -16,16 +18,23 @@ enum Source {
   /// The most bytes to read from a file: more than any file of certificates has, and little enough to hold in memory.
   private static let limit = 32 << 20
 
-  /// Returns the contents of the file.
-  func read() throws(TLSError) -> [UInt8] {
+  /// Returns the contents of the file. Those of a pipe are everything up to its end.
+  ///
+  /// - Parameter pipeTimeout: How long the calling thread waits for the end of a pipe.
+  /// - Returns: The contents.
+  /// - Throws: `TLSError` with the code `.badFile`.
+  func read(pipeTimeout: Duration = .seconds(10)) throws(TLSError) -> [UInt8] {
     guard case .file(let path) = self else { return [] }
     guard !path.isEmpty, !path.utf8.contains(0) else { throw badFile("is not a path") }
     do throws(SystemError) {
-      return try Self.contents(of: path)
+      return try Self.contents(of: path, pipeTimeout: pipeTimeout)
     } catch {
       switch error.errno {
-      case 0: throw badFile("is not a regular file")
+      case 0: throw badFile("is not a regular file or a pipe")
       case Errno.messageTooLong: throw badFile("has more than \(Self.limit >> 20) MiB")
+      case Errno.timedOut: throw badFile("is a pipe that did not end in \(pipeTimeout)")
+      case Errno.wouldBlock:
+        throw badFile("is a pipe that has not ended yet, and a reactor's thread must not wait for it")
       default: throw badFile("cannot be read: \(SystemError.message(error.errno))")
       }
     }
@@ -44,8 +53,10 @@ enum Source {
     }
   }
 
-  private static func contents(of path: String) throws(SystemError) -> [UInt8] {
+  /// Reads a file, or a pipe if there is time for one.
+  private static func contents(of path: String, pipeTimeout: Duration? = nil) throws(SystemError) -> [UInt8] {
     let file = try OwnedDescriptor.openForReading(path)
+    if let pipeTimeout, try file.isPipe() { return try readPipe(file, pipeTimeout) }
     guard let size = try file.fileSize() else { throw SystemError(call: "", errno: 0) }
     guard size <= limit else { throw SystemError(call: "", errno: Errno.messageTooLong) }
     var contents: [UInt8] = []
@@ -60,6 +71,26 @@ enum Source {
   /// Makes the error of a directory that cannot be read.
   func unreadableDirectory(_ error: SystemError) -> TLSError {
     badFile("cannot be read as a directory: \(SystemError.message(error.errno))")
+  }
+
+  private static func readPipe(_ file: borrowing OwnedDescriptor, _ timeout: Duration) throws(SystemError) -> [UInt8] {
+    let end = continuousNanoseconds() + timeout.clampedNanoseconds
+    var contents: [UInt8] = []
+    var hasWaited = false
+    while contents.count <= limit {
+      let piece = try file.readPipe(atMost: 65536)
+      if let piece, !piece.isEmpty {
+        contents += piece
+        continue
+      }
+      // No bytes are the end. A pipe that was opened by its name also has none before its writer has opened it.
+      if piece != nil, hasWaited || !contents.isEmpty { return contents }
+      guard !Reactor.isOnThread else { throw SystemError(call: "read", errno: Errno.wouldBlock) }
+      let milliseconds = (end - continuousNanoseconds()) / 1_000_000
+      guard milliseconds > 0 else { throw SystemError(call: "poll", errno: Errno.timedOut) }
+      hasWaited = try file.waitForInput(milliseconds: Int32(clamping: milliseconds))
+    }
+    throw SystemError(call: "read", errno: Errno.messageTooLong)
   }
 
   /// Makes an error about the source with the code `.badFile`.

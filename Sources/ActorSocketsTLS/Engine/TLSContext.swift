@@ -106,18 +106,22 @@ public final class TLSContext: Sendable {
 // MARK: - Connections
 
 extension TLSContext {
+  /// Throws unless the context has what a connection of this role needs: a certificate of its own, or trust roots.
+  func check(_ role: TLSRole) throws(TLSError) {
+    if role == .server {
+      guard hasIdentity else { throw TLSError(.noIdentity) }
+      if configuration.clientCertificates == .none { return }
+    }
+    try checkTrust()
+  }
+
   /// Makes an `SSL` of this context, which the caller frees.
   ///
   /// - Parameter state: The state that the connection's callbacks use. The caller keeps it as long as the connection.
   // SAFETY: the connection is passed to the caller, or freed here if something fails.
   func makeSSL(for state: TLSHandshakeState) throws(TLSError) -> OpaquePointer {
     OpenSSLErrors.clear()
-    if state.isServer {
-      guard hasIdentity else { throw TLSError(.noIdentity) }
-      if configuration.clientCertificates != .none { try checkTrust() }
-    } else {
-      try checkTrust()
-    }
+    try check(state.role)
     let context = state.isServer ? server : client
     guard let ssl = unsafe SSL_new(context.pointer) else { throw OpenSSLErrors.take().failure() }
     do throws(TLSError) {

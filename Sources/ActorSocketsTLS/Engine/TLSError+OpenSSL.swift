@@ -34,7 +34,9 @@ extension TLSError {
     guard let first = errors.entries.first(where: { $0.library == Int32(ERR_LIB_SSL) }) ?? errors.entries.first else {
       return TLSError(result == SSL_ERROR_SYSCALL || result == SSL_ERROR_ZERO_RETURN ? .truncated : .protocolError)
     }
-    guard first.library == Int32(ERR_LIB_SSL) else { return TLSError(Code(library: first.library)) }
+    guard first.library == Int32(ERR_LIB_SSL) else {
+      return TLSError(Code(library: first.library, reason: first.reason, sentAlert: state.sentAlert))
+    }
     if let alert = UInt8(exactly: first.reason - SSL_AD_REASON_OFFSET) { return received(alert) }
     if first.reason == SSL_R_CERTIFICATE_VERIFY_FAILED {
       let finding = unsafe VerificationFinding(Int32(clamping: SSL_get_verify_result(ssl)))
@@ -44,14 +46,26 @@ extension TLSError {
       let limit = unsafe copenssl_SSL_get_max_cert_list(ssl)
       return TLSError(.certificateTooLarge, detail: "the peer's certificates have more than \(limit) bytes, the limit")
     }
-    return TLSError(Code(reason: first.reason, isServer: state.isServer))
+    let code = Code(reason: first.reason, sentAlert: state.sentAlert)
+    if code == .notTLS, unsafe hasBegun(ssl) {
+      return TLSError(.protocolError, detail: "what the peer sends is no longer TLS")
+    }
+    return TLSError(code)
   }
 
   /// Whether the last message that OpenSSL read is the one with the peer's certificates.
+  ///
+  /// The text says it. The numbers of the states are not the same in all versions of OpenSSL 3.
   private static func awaitsCertificate(_ ssl: OpaquePointer) -> Bool {
+    // SAFETY: as above; the text is static.
+    let text = unsafe String(cString: SSL_state_string_long(ssl))
+    return ["read server certificate", "read client certificate"].contains { text.hasSuffix($0) }
+  }
+
+  /// Whether the peer has sent a hello, so that it speaks TLS: the two sides have chosen a cipher.
+  private static func hasBegun(_ ssl: OpaquePointer) -> Bool {
     // SAFETY: as above.
-    let handshake = unsafe SSL_get_state(ssl)
-    return handshake == TLS_ST_CR_CERT || handshake == TLS_ST_SR_CERT
+    unsafe SSL_is_init_finished(ssl) == 1 || SSL_get_pending_cipher(ssl) != nil
   }
 
   private static func received(_ alert: UInt8) -> TLSError {
@@ -68,20 +82,29 @@ extension TLSError {
 
 extension TLSError.Code {
   /// The meaning of a reason of libssl (`SSL_R_…`).
-  fileprivate init(reason: Int32, isServer: Bool) {
+  ///
+  /// - Parameters:
+  ///   - reason: The reason.
+  ///   - sentAlert: The alert that OpenSSL sent to the peer because of it. The alert internal_error says that this side
+  ///     failed.
+  init(reason: Int32, sentAlert: UInt8?) {
+    let isOwn = Self.isOwn(reason, sentAlert)
     self =
       switch reason {
+      case SSL_R_NO_CERTIFICATE_SET, SSL_R_NO_CERTIFICATE_ASSIGNED, SSL_R_CERT_CB_ERROR: .noIdentity
+      case SSL_R_NO_CIPHERS_AVAILABLE, SSL_R_NO_PROTOCOLS_AVAILABLE, SSL_R_NO_SUITABLE_GROUPS,
+        SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+        isOwn ? .invalidConfiguration : reason == SSL_R_NO_PROTOCOLS_AVAILABLE ? .protocolVersion : .noSharedCipher
+      case _ where isOwn: .internalError
       case SSL_R_UNEXPECTED_EOF_WHILE_READING: .truncated
-      case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW, SSL_R_VERSION_TOO_HIGH, SSL_R_NO_PROTOCOLS_AVAILABLE,
-        SSL_R_UNKNOWN_PROTOCOL, SSL_R_INAPPROPRIATE_FALLBACK:
+      case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW, SSL_R_VERSION_TOO_HIGH, SSL_R_UNKNOWN_PROTOCOL,
+        SSL_R_INAPPROPRIATE_FALLBACK:
         .protocolVersion
       case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST: .notTLS
-      case SSL_R_NO_SHARED_CIPHER, SSL_R_NO_CIPHERS_AVAILABLE, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM,
-        SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS, SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SUITABLE_GROUPS,
-        SSL_R_UNSUPPORTED_ELLIPTIC_CURVE, SSL_R_WRONG_CIPHER_RETURNED, SSL_R_UNKNOWN_CIPHER_RETURNED:
+      case SSL_R_NO_SHARED_CIPHER, SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS, SSL_R_UNSUPPORTED_ELLIPTIC_CURVE,
+        SSL_R_WRONG_CIPHER_RETURNED, SSL_R_UNKNOWN_CIPHER_RETURNED:
         .noSharedCipher
       case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: .clientCertificateRequired
-      case SSL_R_NO_CERTIFICATE_SET, SSL_R_NO_CERTIFICATE_ASSIGNED, SSL_R_CERT_CB_ERROR: .noIdentity
       case SSL_R_NO_APPLICATION_PROTOCOL: .noApplicationProtocol
       case SSL_R_EE_KEY_TOO_SMALL, SSL_R_CA_KEY_TOO_SMALL, SSL_R_CA_MD_TOO_WEAK, SSL_R_DH_KEY_TOO_SMALL:
         .weakCertificate
@@ -90,13 +113,23 @@ extension TLSError.Code {
       }
   }
 
-  /// The meaning of a failure in another library. Those libraries only read the peer's certificates and keys.
-  fileprivate init(library: Int32) {
+  /// The meaning of a failure in another library. Those libraries read the peer's certificates and keys.
+  init(library: Int32, reason: Int32, sentAlert: UInt8?) {
     self =
       switch library {
-      case Int32(ERR_LIB_X509), Int32(ERR_LIB_X509V3), Int32(ERR_LIB_ASN1), Int32(ERR_LIB_PEM): .badCertificate
       case Int32(ERR_LIB_SYS): .internalError
-      default: .protocolError
+      // The reasons that all libraries share do not say who is at fault here: one is that a field was malformed.
+      case Int32(ERR_LIB_X509), Int32(ERR_LIB_X509V3), Int32(ERR_LIB_ASN1), Int32(ERR_LIB_PEM):
+        Self.isOwn(reason & ~copenssl_ERR_RFLAG_COMMON, sentAlert) || reason == copenssl_ERR_R_MALLOC_FAILURE
+          ? .internalError : .badCertificate
+      default: Self.isOwn(reason, sentAlert) ? .internalError : .protocolError
       }
+  }
+
+  /// Whether this side has failed, and not the peer.
+  private static func isOwn(_ reason: Int32, _ sentAlert: UInt8?) -> Bool {
+    if reason == copenssl_ERR_R_MALLOC_FAILURE { return true }
+    if let sentAlert { return Int32(sentAlert) == SSL_AD_INTERNAL_ERROR }
+    return reason & copenssl_ERR_RFLAG_COMMON != 0
   }
 }

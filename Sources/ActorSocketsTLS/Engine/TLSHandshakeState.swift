@@ -25,6 +25,8 @@ final class TLSHandshakeState {
   var identity: TLSIdentity?
   /// The name that a client asked for. Sessions are stored under it.
   var serverName: ServerName?
+  /// Whether a server has asked the client for a second hello, and that has not arrived.
+  var awaitsSecondHello = false
   /// The generation of the context's sessions when this connection was made. A session of it belongs to that
   /// generation.
   let generation: Int

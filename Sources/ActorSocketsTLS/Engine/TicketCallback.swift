@@ -33,6 +33,45 @@ func useTicketKey(
   return unsafe isPrevious || SSL_version(ssl) == TLS1_3_VERSION ? 2 : 1
 }
 
+/// Client certificates that are too large for a ticket. A ticket contains the client's own certificate.
+enum TicketSize {
+  /// The most bytes of a client's certificate with which a server of TLS 1.3 sends tickets.
+  static let largestCertificate = 16_384
+  /// The most bytes with which OpenSSL can make a ticket, and some bytes for the rest of the session.
+  static let largestCertificateInVersion12 = 64_000
+
+  /// Makes a server send no tickets if the client's certificate is too large for them.
+  ///
+  /// With TLS 1.2 a server announces its ticket before it sees the certificate, and OpenSSL cannot take that back.
+  ///
+  /// - Parameters:
+  ///   - certificate: The client's own certificate.
+  ///   - ssl: The server's connection, in the middle of the handshake.
+  /// - Returns: The reason to refuse the client, or `nil`.
+  static func check(_ certificate: Certificate, on ssl: OpaquePointer) -> TLSError? {
+    // SAFETY: the connection and the certificate live during the calls.
+    let count = Int(unsafe i2d_X509(certificate.pointer, nil))
+    if count <= largestCertificate { return nil }
+    if unsafe SSL_version(ssl) == TLS1_3_VERSION {
+      unsafe SSL_set_num_tickets(ssl, 0)
+      return nil
+    }
+    guard count > largestCertificateInVersion12, unsafe hasAnnouncedTicket(ssl) else { return nil }
+    return TLSError(
+      .certificateTooLarge,
+      detail: "the client's certificate has \(count) bytes; with TLS 1.2 and resumption the limit is "
+        + "\(largestCertificateInVersion12)", certificate: certificate.subject)
+  }
+
+  /// Whether the server has announced a ticket of TLS 1.2: its session then has no ID.
+  private static func hasAnnouncedTicket(_ ssl: OpaquePointer) -> Bool {
+    // SAFETY: as above; the session belongs to the connection.
+    var count: UInt32 = 0
+    unsafe SSL_SESSION_get_id(SSL_get_session(ssl), &count)
+    return unsafe count == 0 && SSL_get_options(ssl) & copenssl_SSL_OP_NO_TICKET == 0
+  }
+}
+
 /// AES-256 in CBC mode, looked up once. OpenSSL would look it up for each ticket.
 private enum TicketCipher {
   private static let fetched: OpenSSLObject? = {

@@ -13,6 +13,8 @@ struct TrustStore {
   private(set) var trustsOnlyPins = false
   /// The roots that were given one by one. Servers name them to clients.
   private(set) var roots: [Certificate] = []
+  /// Whether the system's roots are trusted.
+  let trustsSystem: Bool
   /// Those of `roots` at which no chain can end, because they did not sign themselves and partial chains are not
   /// accepted.
   private var partialAnchors: [Certificate] = []
@@ -34,6 +36,7 @@ struct TrustStore {
       case .publicKeys(let hashes): pins.formUnion(try Self.checked(hashes))
       }
     }
+    trustsSystem = hasSystem
     try add(roots)
     if !configuration.acceptsPartialChains { partialAnchors = roots.filter { !$0.isSelfSigned } }
     if hasSystem { try addSystem() }
@@ -89,9 +92,9 @@ struct TrustStore {
     for name in names {
       let file = Source.file("\(path)/\(name)")
       // The directory may contain files without certificates.
-      guard let contents = try file.readIfPossible(), let found = try? Certificate.read(contents, from: file) else {
-        continue
-      }
+      guard let contents = try file.readIfPossible(),
+        let found = try? Certificate.read(contents, from: file, allowsUnknownBlocks: true)
+      else { continue }
       certificates += found
     }
     guard !certificates.isEmpty else {

@@ -19,6 +19,13 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     let state = unsafe TLSHandshakeState.of(OpaquePointer(ssl))
   else { return 0 }
   if state.verdict == nil { unsafe check(store, state) }
+  if state.isServer, let own = unsafe X509_STORE_CTX_get0_cert(store).flatMap({ unsafe try? Certificate(sharing: $0) }),
+    let refusal = unsafe TicketSize.check(own, on: OpaquePointer(ssl))
+  {
+    state.failure = refusal
+    unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
+    return 0
+  }
   unsafe X509_STORE_CTX_set_error(store, state.verifyResult)
   switch state.context.configuration.verification {
   case .dangerouslyNone:

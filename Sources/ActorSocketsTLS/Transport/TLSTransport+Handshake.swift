@@ -18,7 +18,10 @@ extension TLSTransport {
   func begin(after bytes: [UInt8]) {
     guard phase == .waiting else { return }
     do throws(TLSError) {
-      engine = try TLSEngine(setup.context, as: setup.role)
+      switch setup.role {
+      case .client: try makeEngine()
+      case .server: try setup.context.check(.server)
+      }
     } catch {
       return fail(error)
     }
@@ -38,8 +41,13 @@ extension TLSTransport {
     continueHandshake()
   }
 
+  private func makeEngine() throws(TLSError) { engine = try TLSEngine(setup.context, as: setup.role) }
+
   func continueHandshake() {
-    while phase == .handshaking, let step = engine?.handshake() {
+    while phase == .handshaking {
+      guard let step = engine?.handshake() else {
+        if feedHandshake() { continue } else { return }
+      }
       let isFlushed = flush()
       switch step {
       case .done: return handshakeIsDone()
@@ -51,18 +59,25 @@ extension TLSTransport {
     }
   }
 
-  /// Gives the engine more ciphertext; returns false if there is no more now.
+  /// Gives the engine more ciphertext; returns false if there is no more now, or the handshake has failed.
   private func feedHandshake() -> Bool {
-    if !pendingCiphertext.isEmpty {
-      var waiting: [UInt8] = []
-      swap(&waiting, &pendingCiphertext)
-      feed(waiting.span)
+    if isAwaitingHello {
+      switch ClientHello.progress(in: pendingCiphertext.span, isRetry: engine != nil) {
+      case .incomplete: break
+      case .complete(let count): return helloHasArrived(count)
+      case .tooLarge: return refuseHello()
+      }
+    } else if !pendingCiphertext.isEmpty {
+      feedPending()
       return true
     }
     guard let carrier else { return false }
-    switch carrier.receive(atMost: Self.recordSize, showing: { feed($0) }) {
-    case .bytes(0): engine?.endInput()
-    case .bytes: break
+    let result = carrier.receive(atMost: Self.recordSize) {
+      if isAwaitingHello { pendingCiphertext.append(copying: $0) } else { feed($0) }
+    }
+    switch result {
+    case .bytes(0): return endHandshakeInput()
+    case .bytes: return true
     case .wouldBlock: return false
     case .failed(let error):
       let failure = SocketError(error, operation: "handshake")
@@ -71,12 +86,66 @@ extension TLSTransport {
       // core.
       return false
     }
+  }
+
+  /// Tells the engine that the carrier has ended.
+  private func endHandshakeInput() -> Bool {
+    guard engine != nil else {
+      fail(TLSError(.closedDuringHandshake))
+      return false
+    }
+    engine?.state.awaitsSecondHello = false
+    // The carrier says again that it has ended when the engine has taken what came before.
+    if pendingCiphertext.isEmpty { engine?.endInput() }
     return true
+  }
+
+  /// Whether a server keeps what arrives in `pendingCiphertext`, until the client's hello is complete.
+  private var isAwaitingHello: Bool { engine?.state.awaitsSecondHello ?? true }
+
+  /// Makes the engine, unless this is the second hello, and gives it the hello.
+  ///
+  /// - Parameter count: The number of bytes that end with the hello. What comes after them is fed later, because it may be a
+  ///   second hello.
+  /// - Returns: `false` if the handshake has failed.
+  private func helloHasArrived(_ count: Int) -> Bool {
+    if engine == nil {
+      do throws(TLSError) {
+        try makeEngine()
+      } catch {
+        fail(error)
+        return false
+      }
+    }
+    engine?.state.awaitsSecondHello = false
+    handshake.helloBytes = count
+    feedPending()
+    return true
+  }
+
+  /// Ends the handshake of a client whose hello is too large. The alert is made here, because there may be no engine.
+  private func refuseHello() -> Bool {
+    let alert = TLSAlert.illegalParameter
+    if engine?.hasOutput != true { _ = carrier?.send(alert.span) }
+    fail(
+      TLSError(
+        .protocolError, detail: "the client's first message has more than \(ClientHello.limit) bytes, the limit",
+        alert: "illegal_parameter"))
+    return false
+  }
+
+  private func feedPending() {
+    var waiting: [UInt8] = []
+    swap(&waiting, &pendingCiphertext)
+    feed(waiting.span)
   }
 
   /// Gives the engine as much as it takes and keeps the rest.
   private func feed(_ bytes: Span<UInt8>) {
-    if let consumed = engine?.feed(bytes) { keepPending(bytes, from: consumed) }
+    let count = handshake.helloBytes > 0 ? min(handshake.helloBytes, bytes.count) : bytes.count
+    guard let consumed = engine?.feed(bytes.extracting(first: count)) else { return }
+    handshake.helloBytes = max(0, handshake.helloBytes - consumed)
+    keepPending(bytes, from: consumed)
   }
 
   private func handshakeIsDone() {

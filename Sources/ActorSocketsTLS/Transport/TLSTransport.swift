@@ -14,7 +14,7 @@
 //
 // - `waiting`: the plain stream still has queued operations.
 // - `handshaking`: the engine says what it needs. Bytes that arrive together with the end of the handshake stay in
-//   `pendingCiphertext`.
+//   `pendingCiphertext`. A server has no engine before the client's first message has arrived: `ClientHello` says why.
 // - `verifying`: a closure of the program decides about the peer. Meanwhile only bytes of the handshake are sent, and
 //   nothing is received. On a server the handshake is over by then, but no application byte passes before the answer
 //   there either.
@@ -73,6 +73,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
     var verifierTask: Task<Void, Never>?
     /// The time for connecting as a whole, if `TLSConnection.connect` waits.
     var connectLimit: ConnectLimit?
+    /// The number of bytes of a client's hello that the engine has not taken yet.
+    var helloBytes = 0
   }
 
   /// The time for connecting as a whole, of which the handshake is the last part.
@@ -93,7 +95,8 @@ final class TLSTransport: StreamTransport, StreamLayer {
   let setup: Setup
   let registration: Registration
   var carrier: StreamCore?
-  /// Exists from the beginning of the handshake until the transport detaches.
+  /// Exists from the beginning of the handshake, on a server from the client's first message, until the transport
+  /// detaches.
   var engine: TLSEngine?
 
   var phase = Phase.waiting {

@@ -9,6 +9,29 @@ extension Peers {
   @Suite struct StartTLSTests {
     // MARK: IMAP
 
+    /// What the settings of dovecot 2.4 are called, and what they were before.
+    private func settings(in folder: CertificateFolder, _ files: PeerFiles) async throws -> [String] {
+      let program = try await Program(.dovecot, ["--version"])
+      _ = try await program.exitStatus()
+      let version = await program.output.whole
+      let users = folder("users")
+      if version.hasPrefix("2.3") {
+        return [
+          "", "mail_location = maildir:\(folder("mail"))", "ssl_cert = <\(files("rsa.pem"))",
+          "ssl_key = <\(files("rsa.key"))", "disable_plaintext_auth = yes",
+          "passdb {\n driver = passwd-file\n args = \(users)\n}",
+          "userdb {\n driver = passwd-file\n args = \(users)\n}",
+        ]
+      }
+      return [
+        "dovecot_config_version = 2.4.0\ndovecot_storage_version = 2.4.0",
+        "mail_driver = maildir\nmail_path = \(folder("mail"))", "ssl_server_cert_file = \(files("rsa.pem"))",
+        "ssl_server_key_file = \(files("rsa.key"))", "auth_allow_cleartext = no",
+        "passdb passwd-file {\n passwd_file_path = \(users)\n}",
+        "userdb passwd-file {\n passwd_file_path = \(users)\n}",
+      ]
+    }
+
     /// dovecot as an IMAP server of its own, with one user.
     private func dovecot(in folder: CertificateFolder, port: UInt16) async throws -> Program {
       let files = try PeerFiles.shared
@@ -16,9 +39,11 @@ extension Peers {
       let user = NSUserName()
       try folder.write(
         "users", "me:{PLAIN}secret:\(isRoot ? "65534:65534" : "\(getuid()):\(getgid())")::\(folder("mail"))::\n")
+      let settings = try await settings(in: folder, files)
       try folder.write(
         "dovecot.conf",
         """
+        \(settings[0])
         base_dir = \(folder("run"))
         state_dir = \(folder("run"))
         log_path = /dev/stderr
@@ -28,11 +53,7 @@ extension Peers {
         default_internal_user = \(isRoot ? "nobody" : user)
         default_internal_group = \(isRoot ? "nogroup" : user)
         first_valid_uid = 1
-        mail_location = maildir:\(folder("mail"))
         ssl = required
-        ssl_cert = <\(files("rsa.pem"))
-        ssl_key = <\(files("rsa.key"))
-        disable_plaintext_auth = yes
         service imap-login {
           chroot =
           inet_listener imap {
@@ -45,14 +66,7 @@ extension Peers {
         service anvil {
           chroot =
         }
-        passdb {
-          driver = passwd-file
-          args = \(folder("users"))
-        }
-        userdb {
-          driver = passwd-file
-          args = \(folder("users"))
-        }
+        \(settings.dropFirst().joined(separator: "\n"))
 
         """)
       try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder(""))

@@ -76,6 +76,33 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
     }
   }
 
+  @Test(arguments: TLSVersion.both)
+  func `A certificate that signs itself is the issuer for the response that is stapled to it`(
+    version: TLSVersion
+  ) throws {
+    let folder = try CertificateFolder()
+    let authority = Authority(in: folder)
+    try authority.makeRoot(
+      "solo", extensions: "subjectAltName=DNS:example.org\nkeyUsage=critical,digitalSignature,keyCertSign")
+    try folder.openssl("ocsp -issuer solo.pem -cert solo.pem -no_nonce -reqout solo.request")
+    try authority.writeIndex("good.index", good: ["solo"])
+    try authority.writeIndex("revoked.index", revoking: ["solo"])
+    for (index, code) in [("good", nil), ("revoked", .revoked)] as [(String, TLSError.Code?)] {
+      try folder.openssl(
+        "ocsp -index \(index).index -CA solo.pem -rsigner solo.pem -rkey solo.key -reqin solo.request "
+          + "-respout \(index).response -ndays 7")
+      let identity = try TLSIdentity(certificateFile: folder("solo.pem"), keyFile: folder("solo.key"))
+      try identity.replaceStaple(file: folder("\(index).response"))
+      var configuration = TLSConfiguration(trustRoots: [.file(folder("solo.pem"))])
+      configuration.requiresStaple = true
+      configuration.limit(to: version)
+      let server = try TLSContext(TLSConfiguration(identity: identity))
+      let ends = try TwoEnds(client: TLSContext(configuration), server: server)
+      let error = ends.handshake().client
+      #expect(error?.code == code, "\(String(describing: error))")
+    }
+  }
+
   @Test func `A response over the limit is refused`() throws {
     let files = try StapleFiles.shared
     let large = [UInt8](repeating: 0x30, count: Staple.limit + 1)

@@ -10,6 +10,9 @@ enum UpgradePhase: String, CaseIterable, CustomTestStringConvertible {
   case waiting
   /// The peer has not answered.
   case handshaking
+  /// A server whose client has sent nothing, or only the beginning of its hello.
+  case listening
+  case partOfHello
   /// A closure decides about the peer.
   case verifying
   case up
@@ -43,6 +46,16 @@ private struct Upgraded {
         return true
       }
     }
+    if phase == .listening || phase == .partOfHello {
+      secure = pair.client.startTLS(try Contexts.server(), as: .server)
+      securePeer = nil
+      if phase == .partOfHello {
+        let plain = pair.client
+        try await pair.server.write([22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])
+        try await eventually("it has arrived") { await plain.metrics.bytesReceived == 11 }
+      }
+      return
+    }
     secure = pair.client.startTLS(context, as: .client(serverName: "server.test"))
     securePeer = phase == .verifying || phase == .up ? pair.server.startTLS(try Contexts.server(), as: .server) : nil
     if phase == .verifying { await asked.wait() }
@@ -62,7 +75,7 @@ private struct Upgraded {
       switch phase {
       case .up: #expect(try await upgraded.securePeer?.read() == nil)
       case .verifying: await #expect(throws: (any Error).self) { try await upgraded.securePeer?.handshake() }
-      case .handshaking, .waiting: _ = try? await upgraded.peer.readToEnd()
+      case .handshaking, .listening, .partOfHello, .waiting: _ = try? await upgraded.peer.readToEnd()
       }
       if let read = upgraded.earlierRead { await expectError(.closed) { _ = try await read.value } }
       await upgraded.securePeer?.close()

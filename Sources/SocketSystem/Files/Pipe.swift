@@ -1,0 +1,45 @@
+import Glibc
+
+// Reads pipes that are opened like files: the standard input of a program, `<(…)` of a shell, named pipes.
+
+extension OwnedDescriptor {
+  /// Whether the descriptor is a pipe: fstat(2).
+  package borrowing func isPipe() throws(SystemError) -> Bool {
+    var status = stat()
+    // SAFETY: `status` is valid for the call.
+    _ = try check(unsafe fstat(number, &status), "fstat")
+    return status.st_mode & S_IFMT == S_IFIFO
+  }
+
+  /// Reads at most `count` bytes of a pipe: read(2).
+  ///
+  /// - Parameter count: The most bytes to read.
+  /// - Returns: The bytes; none if no writer has the pipe open; `nil` if there are none now.
+  /// - Throws: The kernel's error.
+  package borrowing func readPipe(atMost count: Int) throws(SystemError) -> [UInt8]? {
+    let number = self.number
+    var result = 0
+    // SAFETY: the memory has room for the count, and the number set is what the kernel wrote.
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { memory, initialized in
+      repeat { result = unsafe Glibc.read(number, memory.baseAddress, count) } while result < 0 && errno == EINTR
+      if result < 0 { result = Int(-errno) }
+      initialized = max(0, result)
+    }
+    if result == -Int(EAGAIN) { return nil }
+    if result < 0 { throw SystemError(call: "read", errno: Int32(-result)) }
+    return bytes
+  }
+
+  /// Blocks the thread until the descriptor has bytes or its writers are gone: poll(2).
+  ///
+  /// - Parameter milliseconds: The longest time to wait.
+  /// - Returns: Whether that happened. A signal may end the wait before its time.
+  /// - Throws: The kernel's error.
+  package borrowing func waitForInput(milliseconds: Int32) throws(SystemError) -> Bool {
+    var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
+    // SAFETY: the call reads and writes one entry.
+    let count = unsafe poll(&entry, 1, milliseconds)
+    if count < 0, errno != EINTR { throw SystemError(call: "poll", errno: errno) }
+    return count > 0
+  }
+}

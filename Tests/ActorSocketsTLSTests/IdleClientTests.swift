@@ -1,0 +1,205 @@
+import ActorSockets
+import ActorSocketsTesting
+import Foundation
+import TestSupport
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// What clients cost a server while their handshakes have not begun, or do not go on.
+@Suite struct IdleClientTests {
+  /// What a client has sent when it stops.
+  enum Sent: String, CaseIterable, CustomTestStringConvertible {
+    case nothing, oneByte
+    case helloWithoutItsLastByte
+    /// Nine bytes that announce the longest hello that OpenSSL takes.
+    case announcement
+    /// The same in the form of SSL 2.
+    case oldAnnouncement
+    /// The longest hello that the server takes, without its last byte.
+    case longHelloWithoutItsLastByte
+    case hello
+    /// A hello that makes the server ask for a second one, and the announcement of a long second one.
+    case announcementOfSecondHello
+
+    var testDescription: String { rawValue }
+
+    /// The most bytes that the server keeps for such a client, without what the kernel keeps.
+    var limit: Int {
+      switch self {
+      case .nothing, .oneByte, .oldAnnouncement: 6_000
+      case .helloWithoutItsLastByte: 7_000
+      // The server has refused these clients; what it keeps belongs to the test.
+      case .announcement, .announcementOfSecondHello: 6_000
+      case .longHelloWithoutItsLastByte: 40_000
+      case .hello: 48_000
+      }
+    }
+
+    func bytes(of client: TLSContext) throws -> [UInt8] {
+      let end = try EngineEnd(client, .client(serverName: "server.test"))
+      end.take([])
+      let hello = end.takeOutput()
+      switch self {
+      case .nothing: return []
+      case .oneByte: return [22]
+      case .helloWithoutItsLastByte: return hello.dropLast()
+      case .announcement: return [22, 3, 1, 0, 4, 1, 2, 0, 0]
+      case .oldAnnouncement: return [0x80 | 0x3f, 0xff, 1, 3, 3]
+      case .longHelloWithoutItsLastByte: return [22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc] + pattern(16_379)
+      case .hello: return hello
+      case .announcementOfSecondHello: return hello + [20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 4, 1, 2, 0, 0]
+      }
+    }
+  }
+
+  /// In a process of its own, so that nothing else takes memory meanwhile.
+  @Test func `A client that stops before its hello is complete costs a server 6 KB and what it has sent`() async {
+    await #expect(processExitsWith: .success) {
+      await inOwnProcess {
+        for sent in Sent.allCases {
+          let each = try await within("all have sent", seconds: 120) { try await Self.bytesForEach(sent) }
+          print("\(sent): \(each) bytes for each client")
+          if each > sent.limit { throw Overdue(description: "\(sent): a client costs \(each) bytes") }
+        }
+      }
+    }
+  }
+
+  private static func bytesForEach(_ sent: Sent) async throws -> Int {
+    removeThrowHandler()
+    let count = 100
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let port = listener.localAddresses[0].port ?? 0
+    // The client offers a group that the server refuses, and one that it takes.
+    let groups = sent == .announcementOfSecondHello ? ("P-384:P-256", "P-256") : nil
+    let server = try Contexts.server { $0.groups = groups?.1 }
+    let bytes = try sent.bytes(of: Contexts.client { $0.groups = groups?.0 })
+    var sockets: [RawSocket] = []
+    var connections: [TLSConnection] = []
+    func connect() async throws {
+      let socket = try RawSocket.connected(to: .ipv4(.loopback, port: port))
+      let plain = try await listener.accept()
+      connections.append(plain.startTLS(server, as: .server))
+      if !bytes.isEmpty { try socket.send(bytes) }
+      sockets.append(socket)
+      try await eventually("the server has what was sent") {
+        let received = await plain.metrics.bytesReceived
+        let state = await plain.state
+        return received == bytes.count || state != .open
+      }
+    }
+    sockets.reserveCapacity(2 * count)
+    connections.reserveCapacity(2 * count)
+    for _ in 0..<20 { try await connect() }
+    let before = try allocatedBytes()
+    for _ in 0..<count { try await connect() }
+    let each = (try allocatedBytes() - before) / count
+    for connection in connections { await connection.abort() }
+    await listener.close()
+    return each
+  }
+
+  @Test(arguments: [0, 1, 9, 100], CarrierKind.allCases)
+  func `A hello is taken from wherever it was cut, also as the bytes from before the handshake`(
+    first: Int, carrier: CarrierKind
+  ) async throws {
+    try await within("both have talked") {
+      for isEarly in [false, true] {
+        let pair = try await carrier.pair()
+        let engine = try EngineEnd(Contexts.client(), .client(serverName: "server.test"))
+        engine.take([])
+        let hello = engine.takeOutput()
+        if isEarly {
+          // Both are read together.
+          try await pair.client.write(Array("go\n".utf8) + hello.prefix(first))
+          _ = try await pair.server.read(until: .lf)
+        }
+        let server = pair.server.startTLS(
+          try Contexts.server(), as: .server, bufferedBytes: isEarly ? .asHandshake : .refused)
+        #expect(await server.state == .connecting && !"\(server)".isEmpty)
+        if !isEarly { try await pair.client.write(Array(hello.prefix(first))) }
+        for byte in hello.dropFirst(first) { try await pair.client.write([byte]) }
+        while !engine.isUp {
+          engine.take(try #require(await pair.client.read()))
+          try await pair.client.write(engine.takeOutput())
+        }
+        engine.send(pattern(1_000))
+        try await pair.client.write(engine.takeOutput())
+        #expect(try await server.read(exactly: 1_000) == pattern(1_000))
+        #expect(try await server.session.serverName == "server.test")
+        await server.abort()
+        await pair.client.abort()
+      }
+    }
+  }
+
+  @Test(arguments: [0, 1, 9, 100], CarrierKind.allCases)
+  func `A client that ends or is reset before its hello is complete is one that closed during the handshake`(
+    count: Int, carrier: CarrierKind
+  ) async throws {
+    try await within("it is over") {
+      for aborts in [false, true] {
+        let pair = try await carrier.pair()
+        let server = pair.server.startTLS(try Contexts.server(), as: .server)
+        let hello = try Sent.hello.bytes(of: Contexts.client())
+        try await pair.client.write(Array(hello.prefix(count)))
+        if aborts { await pair.client.abort() } else { try await pair.client.finishWriting() }
+        // A unix socket has no reset.
+        if aborts, carrier != .unix {
+          await expectError(.connectionReset) { try await server.handshake() }
+        } else {
+          await expectTLSError(.closedDuringHandshake) { try await server.handshake() }
+          if !aborts { #expect(try await pair.client.readToEnd().isEmpty) }
+        }
+        await pair.client.abort()
+      }
+    }
+  }
+
+  @Test(arguments: [false, true], CarrierKind.allCases)
+  func `A hello that is too large is refused with an alert, the second one too`(
+    isSecond: Bool, carrier: CarrierKind
+  ) async throws {
+    try await within("it is over") {
+      let pair = try await carrier.pair()
+      let context = try Contexts.server { $0.groups = isSecond ? "P-256" : nil }
+      let server = pair.server.startTLS(context, as: .server)
+      let client = try Contexts.client { $0.groups = "P-384:P-256" }
+      if isSecond {
+        // The first byte of the second hello comes with the first one.
+        try await pair.client.write(Sent.hello.bytes(of: client) + Sent.announcement.bytes(of: client).prefix(1))
+        // The request for a second hello, and a change of the cipher.
+        #expect(try await pair.client.read(exactly: 6).last == 2)
+      }
+      try await pair.client.write(Array(Sent.announcement.bytes(of: client).dropFirst(isSecond ? 1 : 0)))
+      let error = await expectTLSError(.protocolError) { try await server.handshake() }
+      #expect(error.isCausedByPeer && error.alert == "illegal_parameter", "\(error)")
+      #expect(error.description.contains("16384"))
+      #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 47])
+      await pair.client.close()
+    }
+  }
+
+  @Test func `A client whose first group is refused sends a second hello and is served`() async throws {
+    try await within("both have talked") {
+      let pair = try await CarrierKind.tcp.pair()
+      let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
+      let client = pair.client.startTLS(
+        try Contexts.client { $0.groups = "P-384:P-256" }, as: .client(serverName: "server.test"))
+      try await client.write(pattern(100))
+      #expect(try await server.read(exactly: 100) == pattern(100))
+      #expect(try await server.session.group == "secp256r1")
+      await close(client, server)
+    }
+  }
+
+  @Test func `A server without a certificate says so before its client sends anything`() async throws {
+    try await within("it has failed") {
+      let pair = try await CarrierKind.inMemory.pair()
+      let server = pair.server.startTLS(try Contexts.client(), as: .server)
+      await expectTLSError(.noIdentity) { try await server.handshake() }
+      await pair.client.abort()
+    }
+  }
+}

@@ -1,0 +1,170 @@
+import COpenSSL
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// Whose fault an error is: only the peer's faults are the peer's.
+@Suite struct OwnFailureTests {
+  /// All reasons of libssl that this version of OpenSSL has a text for, and those that all libraries share.
+  private static let reasons: [Int32] = {
+    let own = (1..<(1 << 12)).filter { number in
+      // SAFETY: the text is static, or nil.
+      let code = UInt(ERR_LIB_SSL) << 23 | UInt(number)
+      return unsafe ERR_reason_error_string(code) != nil && UInt8(exactly: Int32(number) - SSL_AD_REASON_OFFSET) == nil
+    }
+    let shared = Array(1..<64) + Array(256..<300)
+    return own.map { Int32($0) } + shared.map { Int32($0) | copenssl_ERR_RFLAG_COMMON }
+  }()
+  /// These concern what this side lacks, whatever it tells the peer.
+  private static let alwaysOwn = [
+    SSL_R_NO_CERTIFICATE_SET, SSL_R_NO_CERTIFICATE_ASSIGNED, SSL_R_CERT_CB_ERROR, copenssl_ERR_R_MALLOC_FAILURE,
+  ]
+
+  private func isCausedByPeer(_ code: TLSError.Code) -> Bool { TLSError(code).isCausedByPeer }
+
+  @Test func `An error is the peer's unless OpenSSL tells the peer of an internal error`() {
+    #expect(Self.reasons.count > 250)
+    for reason in Self.reasons where !Self.alwaysOwn.contains(reason) {
+      for alert in UInt8.min ... .max {
+        let code = TLSError.Code(reason: reason, sentAlert: alert)
+        #expect(isCausedByPeer(code) == (alert != 80), "reason \(reason), alert \(alert): \(code)")
+      }
+    }
+    for reason in Self.alwaysOwn {
+      for alert in [nil, 40, 80] as [UInt8?] {
+        #expect(!isCausedByPeer(TLSError.Code(reason: reason, sentAlert: alert)), "reason \(reason)")
+      }
+    }
+  }
+
+  @Test func `Without an alert, the reasons that all libraries share are failures of this side`() {
+    for reason in Self.reasons where !Self.alwaysOwn.contains(reason) {
+      let isShared = reason & copenssl_ERR_RFLAG_COMMON != 0
+      let code = TLSError.Code(reason: reason, sentAlert: nil)
+      #expect(isCausedByPeer(code) != isShared, "reason \(reason): \(code)")
+    }
+  }
+
+  @Test(arguments: [ERR_LIB_X509, ERR_LIB_X509V3, ERR_LIB_ASN1, ERR_LIB_PEM])
+  func `What cannot be read of a certificate is the peer's, unless memory ran out`(library: Int32) {
+    for reason in Self.reasons {
+      let isMemory = reason == copenssl_ERR_R_MALLOC_FAILURE
+      let code = TLSError.Code(library: library, reason: reason, sentAlert: nil)
+      #expect(code == (isMemory ? .internalError : .badCertificate), "reason \(reason)")
+      #expect(TLSError.Code(library: library, reason: reason, sentAlert: 80) == .internalError)
+    }
+  }
+
+  @Test func `Failures of other libraries are the peer's only if OpenSSL tells the peer so`() {
+    #expect(TLSError.Code(library: ERR_LIB_EVP, reason: 100, sentAlert: 51) == .protocolError)
+    #expect(TLSError.Code(library: ERR_LIB_EVP, reason: 100, sentAlert: 80) == .internalError)
+    #expect(TLSError.Code(library: ERR_LIB_EVP, reason: copenssl_ERR_R_UNSUPPORTED, sentAlert: nil) == .internalError)
+    #expect(TLSError.Code(library: ERR_LIB_SYS, reason: 24, sentAlert: nil) == .internalError)
+  }
+
+  @Test(arguments: TLSVersion.both)
+  func `A message that OpenSSL cannot make is no fault of the client`(version: TLSVersion) throws {
+    let ends = try TwoEnds(
+      client: Made.client { $0.limit(to: version) }, server: Made.server { $0.clientCertificates = .optional })
+    for number in 0..<64 {
+      let root = try LongNames.certificate(bytes: 1_200, number: number)
+      // SAFETY: both live during the call, which copies the name.
+      unsafe SSL_add_client_CA(ends.server.ssl, root.certificate.pointer)
+    }
+    let errors = ends.handshake()
+    #expect(errors.server?.code == .internalError && errors.server?.isCausedByPeer == false, "\(errors)")
+    #expect(errors.client?.code == .alertReceived && errors.client?.alert == "internal_error", "\(errors)")
+  }
+
+  // MARK: Large client certificates
+
+  /// A client's certificate that has about this many bytes and signs itself.
+  private static func certificate(bytes: Int) throws -> TLSIdentity {
+    let folder = try CertificateFolder()
+    let authority = Authority(in: folder)
+    try authority.makeRoot("big", extensions: "1.2.3.4.5=ASN1:UTF8String:" + String(repeating: "a", count: bytes))
+    return try TLSIdentity(certificateFile: folder("big.pem"), keyFile: folder("big.key"))
+  }
+
+  @Test(arguments: [1_000, 15_000, 20_000, 60_000, 66_000, 95_000], TLSVersion.both)
+  func `A client certificate of any size below the limit is served, and resumed if it fits into a ticket`(
+    bytes: Int, version: TLSVersion
+  ) throws {
+    let identity = try Self.certificate(bytes: bytes)
+    for resumes in [true, false] {
+      let client = try Made.client {
+        $0.identity = identity
+        $0.limit(to: version)
+      }
+      let server = try Made.server {
+        $0.trustRoots = [.certificates([identity.certificate])]
+        $0.clientCertificates = .required
+        $0.allowsResumption = resumes
+      }
+      for isSecond in [false, true] {
+        let ends = try TwoEnds(client: client, server: server)
+        let errors = ends.handshake()
+        if version == .v12, resumes, bytes > TicketSize.largestCertificateInVersion12 {
+          #expect(errors.server?.code == .certificateTooLarge && errors.server?.alert == "bad_certificate", "\(errors)")
+          #expect(errors.server?.description.contains("the limit is 64000") == true)
+          continue
+        }
+        #expect(errors.client == nil && errors.server == nil, "\(errors)")
+        #expect(ends.server.session.peerCertificate == identity.certificate)
+        let fits = version == .v12 || bytes < TicketSize.largestCertificate
+        #expect(ends.server.session.isResumed == (isSecond && resumes && fits))
+      }
+    }
+  }
+
+  // MARK: The names of many roots
+
+  @Test(
+    arguments: [(63, 30), (64, 30), (200, 30), (10, 1_500), (12, 1_500), (63, 1_200), (20, 10_000)], TLSVersion.both)
+  func `A server names all of its roots to clients, or none, and clients are served`(
+    roots: (count: Int, bytes: Int), version: TLSVersion
+  ) throws {
+    let own = try Identities.client.get()
+    let others = try (0..<roots.count).map { try LongNames.certificate(bytes: roots.bytes, number: $0) }
+    for withSystem in [false, true] {
+      let server = try Made.server {
+        $0.trustRoots = [.certificates([own.certificate] + others)] + (withSystem ? [.system] : [])
+        $0.clientCertificates = .required
+        $0.limit(to: version)
+      }
+      let ends = try TwoEnds(client: Made.client { $0.identity = own }, server: server)
+      let errors = ends.handshake()
+      #expect(errors.client == nil && errors.server == nil, "\(errors)")
+      // SAFETY: the list belongs to the connection.
+      let named = max(0, Int(unsafe OPENSSL_sk_num(SSL_get0_peer_CA_list(ends.client.ssl))))
+      let areAll = roots.count < ContextSettings.mostNamedRoots && roots.count * roots.bytes < 16_000 && !withSystem
+      #expect(named == (areAll ? roots.count + 1 : 0))
+    }
+  }
+}
+
+/// Certificates with long names.
+private enum LongNames {
+  /// Makes a certificate that signs itself, whose subject has at least this many bytes.
+  static func certificate(bytes: Int, number: Int) throws -> TLSCertificate {
+    let key = try Identities.client.get().key
+    // SAFETY: the certificate gets an owner at once, and the name is freed here after it was copied.
+    let certificate = try unsafe Certificate(owning: X509_new())
+    let pointer = unsafe certificate.pointer
+    let name = unsafe X509_NAME_new()
+    defer { unsafe X509_NAME_free(name) }
+    for index in 0...(bytes / 70) {
+      let text = Array("\(number).\(index).\(String(repeating: "x", count: min(50, bytes)))".utf8)
+      unsafe X509_NAME_add_entry_by_NID(name, NID_organizationName, MBSTRING_ASC, text, Int32(text.count), -1, 0)
+    }
+    unsafe X509_set_version(pointer, 2)
+    unsafe ASN1_INTEGER_set(X509_get_serialNumber(pointer), number + 1)
+    unsafe X509_gmtime_adj(X509_getm_notBefore(pointer), -3_600)
+    unsafe X509_gmtime_adj(X509_getm_notAfter(pointer), 3_600)
+    unsafe X509_set_subject_name(pointer, name)
+    unsafe X509_set_issuer_name(pointer, name)
+    unsafe X509_set_pubkey(pointer, key.pointer)
+    unsafe X509_sign(pointer, key.pointer, EVP_sha256())
+    return TLSCertificate(certificate)
+  }
+}

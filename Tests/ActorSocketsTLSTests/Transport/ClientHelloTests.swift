@@ -1,0 +1,108 @@
+import Testing
+
+@testable import ActorSocketsTLS
+
+/// How a server finds out whether a client's first message has arrived, without sockets and without OpenSSL.
+@Suite struct ClientHelloTests {
+  private static let client = Result { try Contexts.client() }
+
+  private func hello() throws -> [UInt8] {
+    let end = try EngineEnd(Self.client.get(), .client(serverName: "server.test"))
+    end.take([])
+    return end.takeOutput()
+  }
+
+  /// The records of a hello whose body has so many bytes.
+  private func records(_ body: Int, size: Int = 16_384) -> [UInt8] {
+    let message = [1, UInt8(body >> 16), UInt8(body >> 8 & 0xff), UInt8(body & 0xff)] + pattern(body)
+    return Self.divided(message, size: size)
+  }
+
+  /// A message in records of this size.
+  static func divided(_ message: [UInt8], size: Int) -> [UInt8] {
+    stride(from: 0, to: message.count, by: size).flatMap { start in
+      let piece = message[start..<min(start + size, message.count)]
+      return [22, 3, 1, UInt8(piece.count >> 8), UInt8(piece.count & 0xff)] + piece
+    }
+  }
+
+  private func progress(_ bytes: [UInt8], isRetry: Bool = false) -> ClientHello.Progress {
+    ClientHello.progress(in: bytes.span, isRetry: isRetry)
+  }
+
+  /// Whether exactly these bytes are passed on.
+  private func isComplete(_ bytes: [UInt8], isRetry: Bool = false) -> Bool {
+    progress(bytes, isRetry: isRetry) == .complete(bytes.count)
+  }
+
+  @Test(arguments: [16_384, 100, 7, 3, 1])
+  func `A hello is complete with its last byte, however it is divided into records`(size: Int) throws {
+    let bytes = try Self.divided(Array(hello()[5...]), size: size)
+    for isRetry in [false, true] {
+      for count in 0..<bytes.count { #expect(progress(Array(bytes.prefix(count)), isRetry: isRetry) == .incomplete) }
+      #expect(isComplete(bytes, isRetry: isRetry))
+      #expect(progress(bytes + [22, 3, 3, 1], isRetry: isRetry) == .complete(bytes.count))
+    }
+  }
+
+  @Test func `A hello may have 16,384 bytes and not one more, and is refused before the rest arrives`() {
+    #expect(isComplete(records(ClientHello.limit)))
+    #expect(progress(Array(records(ClientHello.limit).dropLast())) == .incomplete)
+    let larger = records(ClientHello.limit + 1)
+    #expect(progress(Array(larger.prefix(8))) == .incomplete)
+    #expect(progress(Array(larger.prefix(9))) == .tooLarge)
+    // The announcement itself may be divided.
+    #expect(progress(Array(records(0xff_ffff & 131_000, size: 1).prefix(24))) == .tooLarge)
+  }
+
+  @Test func `A hello in very small records takes at most 17,408 bytes with their headers`() {
+    let bytes = records(4_000, size: 1)
+    #expect(bytes.count > ClientHello.recordLimit)
+    #expect(progress(Array(bytes.prefix(ClientHello.recordLimit))) == .incomplete)
+    #expect(progress(Array(bytes.prefix(ClientHello.recordLimit + 1))) == .tooLarge)
+    let fits = records(ClientHello.recordLimit / 6 - 4, size: 1)
+    #expect(fits.count <= ClientHello.recordLimit && isComplete(fits))
+  }
+
+  @Test(arguments: [
+    "GET / HTTP/1.0\r\n", "SSH-2.0-OpenSSH_9.2", "\u{0}\u{0}\u{0}\u{0}\u{0}", "\u{16}\u{2}\u{1}\u{1}\u{1}",
+  ])
+  func `What is no TLS is passed on with its fifth byte`(text: String) {
+    let bytes = Array(text.utf8)
+    for count in 0..<5 { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
+    for count in 5...bytes.count { #expect(isComplete(Array(bytes.prefix(count)))) }
+  }
+
+  /// Alert, change of the cipher, application data, another message of the handshake, an empty record.
+  @Test(
+    arguments: [[21, 2, 2, 40], [20, 1, 1], [23, 3, 7, 7, 7], [22, 3, 2, 0, 0], [22, 0], [99, 1, 5]] as [[UInt8]])
+  func `A record of another kind is passed on when it is complete`(record: [UInt8]) {
+    let bytes = [record[0], 3, 3, 0, record[1]] + record[2...]
+    // One of the handshake says with its first byte what it is.
+    let needed = record[0] == 22 ? min(6, bytes.count) : bytes.count
+    for count in 0..<needed { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
+    #expect(isComplete(bytes))
+  }
+
+  @Test func `A record that announces more than a record may have in plain text is too large`() {
+    #expect(progress([23, 3, 3, 0x40, 0]) == .incomplete)
+    for type in [20, 21, 22, 23] as [UInt8] { #expect(progress([type, 3, 3, 0x40, 1]) == .tooLarge) }
+  }
+
+  @Test func `A hello in the form of SSL 2 is passed on when it is complete`() {
+    let bytes: [UInt8] = [0x80, 40, 1, 3, 3] + pattern(37)
+    for count in 0..<bytes.count { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
+    #expect(isComplete(bytes))
+    #expect(progress([0xc0, 0, 1, 3, 3]) == .incomplete && progress([0xc0, 1, 1, 3, 3]) == .tooLarge)
+  }
+
+  @Test func `Before a second hello, a change of the cipher and early data are passed over`() throws {
+    let change: [UInt8] = [20, 3, 3, 0, 1, 1]
+    let early: [UInt8] = [23, 3, 3, 0, 3, 7, 7, 7]
+    let bytes = try change + early + early + hello()
+    for count in 0..<bytes.count { #expect(progress(Array(bytes.prefix(count)), isRetry: true) == .incomplete) }
+    #expect(isComplete(bytes, isRetry: true))
+    #expect(progress(change + [22, 3, 3, 0, 4, 1, 2, 0, 0], isRetry: true) == .tooLarge)
+    #expect(isComplete(change + [21, 3, 3, 0, 2, 2, 40], isRetry: true))
+  }
+}
