@@ -47,31 +47,41 @@ import Testing
       case .capture:
         let capture = try PacketCapture(path: file.path, replacing: true)
         body()
-        await capture.close()
+        try await capture.finish()
       case .signals: withExtendedLifetime(try ProcessSignals([.terminate]), body)
       case .duplicate:
         let duplicate = try OwnedDescriptor(duplicating: spare.number)
         body()
         _ = consume duplicate
-      case .receivedFromStream:
-        var configuration = TCPConnection.Configuration()
-        configuration.pendingDescriptorLimit = 1
-        let connection = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
-        _ = BorrowedDescriptor(far.number).send([1].span, passing: try OwnedDescriptor(duplicating: spare.number))
-        _ = try await connection.read(exactly: 1)
-        body()
-        await connection.abort()
-      case .receivedWithDatagram:
-        let path = try SocketFolder()()
-        var configuration = UDPEndpoint.Configuration()
-        configuration.descriptorsPerDatagram = 1
-        let endpoint = try UDPEndpoint.bind(to: .unix(path: path), configuration: configuration)
-        var datagram = Datagram([1], to: endpoint.localAddresses[0])
-        datagram.pass(try OwnedDescriptor(duplicating: spare.number))
-        try await endpoint.send(datagram)
-        try await withExtendedLifetime(endpoint.receive(), body)
-        await endpoint.close()
+      case .receivedFromStream: try await receive(near, far, spare, body)
+      case .receivedWithDatagram: try await receiveDatagram(spare, body)
       }
+    }
+
+    private func receive(
+      _ near: RawSocket, _ far: RawSocket, _ passed: RawSocket, _ body: () -> Void
+    ) async throws {
+      var configuration = TCPConnection.Configuration()
+      configuration.pendingDescriptorLimit = 1
+      let connection = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
+      _ = BorrowedDescriptor(far.number).send([1].span, passing: try OwnedDescriptor(duplicating: passed.number))
+      _ = try await connection.read(exactly: 1)
+      body()
+      await connection.abort()
+    }
+
+    private func receiveDatagram(_ passed: RawSocket, _ body: () -> Void) async throws {
+      let path = try SocketFolder()()
+      var configuration = UDPEndpoint.Configuration()
+      configuration.descriptorsPerDatagram = 1
+      let endpoint = try UDPEndpoint.bind(to: .unix(path: path), configuration: configuration)
+      var datagram = Datagram([1], to: endpoint.localAddresses[0])
+      datagram.pass(try OwnedDescriptor(duplicating: passed.number))
+      try await endpoint.send(datagram)
+      let received = try await endpoint.receive()
+      body()
+      withExtendedLifetime(received) {}
+      await endpoint.close()
     }
   }
 

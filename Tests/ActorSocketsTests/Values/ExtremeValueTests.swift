@@ -196,10 +196,15 @@ import Testing
       let file = try TemporaryFile()
       let capture = try PacketCapture(path: file.path, replacing: true)
       var configuration = TCPConnection.Configuration()
-      configuration.label = label
       configuration.capture = capture
-      try await Self.converse(configuration)
-      try await capture.finish()
+      let peer = try RawSocket.listening()
+      let connection = TCPConnection(to: .address(try peer.address), configuration: configuration)
+      connection.label = label
+      try await within("it is captured") {
+        try await connection.write([1])
+        await connection.abort()
+        try await capture.finish()
+      }
       let comment = try #require(try CaptureFile(path: file.path).packets.compactMap(\.comment).first)
       #expect(comment.hasPrefix("connection ") && (1...65_535).contains(comment.utf8.count))
     }
