@@ -9,7 +9,7 @@ struct SockcatCommand {
     // Writing to a pipe without a reader should be an error like any other, and not end the process.
     signal(SIGPIPE, SIG_IGN)
     do {
-      try await Command(parsing: Array(CommandLine.arguments.dropFirst())).run()
+      try await Command(parsing: Arguments.all()).run()
     } catch {
       let failure = Failure(error)
       StandardError.write(line: "sockcat: \(failure.message)")
