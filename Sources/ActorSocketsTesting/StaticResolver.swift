@@ -7,14 +7,15 @@ public import ActorSockets
 /// configuration.resolver = try StaticResolver(["a.example": ["127.0.0.1", "::1"]])
 /// ```
 public struct StaticResolver: Resolver {
-  private let names: [String: [SocketAddress]]
+  /// By the bytes of the names.
+  private let names: [[UInt8]: [SocketAddress]]
 
   /// Creates a resolver for these names.
   ///
   /// - Parameter names: The addresses of each name, in text.
   /// - Throws: `AddressError` for a text that is not an IP address.
   public init(_ names: [String: [String]]) throws(AddressError) {
-    var known: [String: [SocketAddress]] = [:]
+    var known: [[UInt8]: [SocketAddress]] = [:]
     for (name, texts) in names {
       var addresses: [SocketAddress] = []
       for text in texts {
@@ -24,7 +25,7 @@ public struct StaticResolver: Resolver {
           addresses.append(.ipv6(try IPv6Address(parsing: text), port: 0))
         }
       }
-      known[Self.key(name)] = addresses
+      known[name.hostNameBytes] = addresses
     }
     self.names = known
   }
@@ -39,14 +40,9 @@ public struct StaticResolver: Resolver {
   /// - Returns: The addresses of this family, in the order in which they were given.
   /// - Throws: `.hostNotFound` for a name that is not in the list.
   @concurrent public func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
-    guard let addresses = names[Self.key(name)] else {
+    guard let addresses = names[name.hostNameBytes] else {
       throw SocketError(.hostNotFound, operation: "look up", detail: "\(name.debugDescription) is not in the list")
     }
     return addresses.filter { family == .ipv4 ? $0.isIPv4 : $0.isIPv6 }
-  }
-
-  private static func key(_ name: String) -> String {
-    let lowercased = name.lowercased()
-    return lowercased.hasSuffix(".") ? String(lowercased.dropLast()) : lowercased
   }
 }

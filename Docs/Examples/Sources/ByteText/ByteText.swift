@@ -1,8 +1,8 @@
 /// Text that a peer has sent, or the name of a file: bytes, which are compared, split and searched as bytes.
 ///
 /// `String` is for people. Two strings are equal if they look the same: U+212A, the sign of the kelvin, equals the letter K, and é equals
-/// an e with an accent behind it. A slash with an accent behind it is one character, and is not found as a slash. Protocols and file systems
-/// know only bytes. So a check of a `String` may let something through that means something else to a peer or to the kernel.
+/// an e with an accent behind it. A slash with an accent behind it is one character, and is not found as a slash. Protocols and file
+/// systems know only bytes. So a check of a `String` may let something through that means something else to a peer or to the kernel.
 package struct ByteText: Hashable, Sendable, CustomStringConvertible {
   package var bytes: [UInt8]
 

@@ -19,8 +19,8 @@ struct ReverseProxy: Sendable {
     var connecting: Duration = .seconds(3)
     /// How long no byte may move to or from an origin: how long it may think about an answer, or pause in it.
     var answer: Duration = .seconds(60)
-    /// How many bytes of a request's body may be left when it has been answered, for the connection to stay open. They are read and dropped,
-    /// and how long that may take.
+    /// How many bytes of a request's body may be left when it has been answered, for the connection to stay open: they are read and
+    /// dropped. And how long that may take.
     var (dropped, dropping) = (256 << 10, Duration.seconds(5))
     /// How often an origin is checked, and how long a check may take.
     var (checkInterval, check) = (Duration.seconds(5), Duration.seconds(2))
