@@ -24,7 +24,7 @@ enum ServerName: Hashable, Sendable {
 
   /// Parses a name or an address, or a name that has `*` in place of its first label.
   ///
-  /// - Returns: What was parsed, without `*.`.
+  /// - Returns: The name or the address behind `*.`, and whether the text begins with `*.`.
   /// - Throws: `TLSError` with the code `.invalidServerName`.
   static func pattern(_ text: String) throws(TLSError) -> (name: ServerName, isWildcard: Bool) {
     let isWildcard = text.utf8.starts(with: "*.".utf8)

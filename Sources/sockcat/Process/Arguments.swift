@@ -12,7 +12,7 @@ enum Arguments {
   static func all() throws(Failure) -> [String] {
     var words: [String] = []
     for index in 1..<max(1, Int(CommandLine.argc)) {
-      // SAFETY: argv has `argc` texts that end with a NUL, and nobody changes them.
+      // SAFETY: argv has `argc` texts that end with a NUL, and no code changes them.
       guard let text = unsafe CommandLine.unsafeArgv[index] else { break }
       let bytes = unsafe UnsafeRawBufferPointer(start: text, count: strlen(text))
       words.append(try word(unsafe Array(bytes)))

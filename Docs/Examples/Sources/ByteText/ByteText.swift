@@ -63,7 +63,7 @@ package struct ByteText: Hashable, Sendable, CustomStringConvertible {
     return ByteText(bytes.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
   }
 
-  /// The number that is written in decimal digits, without a sign; `nil` if it is none or too large.
+  /// The number that is written in decimal digits, without a sign; `nil` if it is something else, or too large.
   package var number: Int? { bytes.allSatisfy { 48...57 ~= $0 } ? Int(description) : nil }
 }
 

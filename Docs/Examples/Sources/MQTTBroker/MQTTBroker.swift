@@ -13,13 +13,13 @@ actor MQTTBroker {
     var clientIDLength = 1024
     /// How long a client may take to introduce itself.
     var connect: Duration = .seconds(10)
-    /// What is kept for one client.
+    /// The limits of one client's session.
     var session = MQTTSession.Limits()
     /// The largest number of bytes that wait for all clients together, with the filters of their subscriptions.
     var sessionBytes = 256 << 20
     /// The largest number of sessions whose client is not connected.
     var sleepingSessions = 10_000
-    /// What is kept for later subscribers.
+    /// The limits of retained messages.
     var retained = MQTTRetained.Limits()
   }
 

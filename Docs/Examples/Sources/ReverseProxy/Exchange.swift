@@ -120,7 +120,7 @@ struct Exchange<Client: ByteStream>: Sendable {
     }
   }
 
-  /// Moves the body of the request to the origin; drops it if there is none, and from the time on at which the origin takes no more of it.
+  /// Moves the body of the request to the origin. Drops it if there is no origin, and from the time on at which it takes no more of it.
   private func sendBody(to connection: TCPConnection?) async throws -> Event {
     let isChunked = request.body == .chunked
     upload.begin(isDropped: connection == nil)

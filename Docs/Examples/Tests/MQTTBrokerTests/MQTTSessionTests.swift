@@ -3,7 +3,7 @@ import Testing
 
 @testable import MQTTBroker
 
-/// What is kept for clients, as values.
+/// The values that keep messages and subscriptions for clients.
 @Suite struct MQTTSessionTests {
   @Test func `A session keeps what is not acknowledged, up to a limit`() throws {
     var session = MQTTSession(limits: Self.two)

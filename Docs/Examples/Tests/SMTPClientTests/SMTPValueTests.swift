@@ -38,7 +38,7 @@ import Testing
     #expect("\(reply)" == "550 \u{FFFD}[2Jno\u{FFFD}\u{FFFD}Zürich")
   }
 
-  @Test func `A word that only looks like an extension is none`() {
+  @Test func `A word that only looks like an extension is not one`() {
     // U+017F, the long s, is an S in upper case. U+212A, the sign of the kelvin, looks like a K.
     let extensions = SMTPExtensions(SMTPReply(code: 250, lines: ["mail", "\u{17F}TARTTLS", "CHUN\u{212A}ING"]))
     #expect(!extensions.has("STARTTLS") && !extensions.has("CHUNKING"))
