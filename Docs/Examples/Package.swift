@@ -61,42 +61,47 @@ let integrations: [Target] = [
 
 // MARK: Examples: whole programs
 
+/// Text as bytes, for all examples that compare what a peer has sent.
+let byteText: Target.Dependency = "ByteText"
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 
 // Their settings are those of a new package: Swift 6 mode and nothing else.
 let examples: [Target] = [
-  .executableTarget(name: "RedisClient", dependencies: [sockets], exclude: ["README.md"]),
-  .executableTarget(name: "FileServer", dependencies: [sockets, httpTypes], exclude: ["README.md"]),
+  .target(name: "ByteText"),
+  .executableTarget(name: "RedisClient", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .executableTarget(name: "FileServer", dependencies: [byteText, sockets, httpTypes], exclude: ["README.md"]),
   .executableTarget(name: "DNSForwarder", dependencies: [sockets], exclude: ["README.md"]),
-  .executableTarget(name: "MQTTBroker", dependencies: [sockets], exclude: ["README.md"]),
-  .executableTarget(name: "WebSocketChat", dependencies: [sockets], exclude: ["README.md"]),
-  .executableTarget(name: "SMTPClient", dependencies: [sockets, socketsTLS], exclude: ["README.md"]),
-  .executableTarget(name: "ControlSocket", dependencies: [sockets], exclude: ["README.md"]),
-  .executableTarget(name: "ReverseProxy", dependencies: [socketsTLS], exclude: ["README.md"]),
-  .executableTarget(name: "CodableRPC", dependencies: [sockets], exclude: ["README.md"]),
-  .executableTarget(name: "Discovery", dependencies: [sockets], exclude: ["README.md"]),
-  .executableTarget(name: "ReplicatedRegister", dependencies: [sockets], exclude: ["README.md"]),
-  .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ExampleSupport", sockets]),
-  .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ExampleSupport", sockets, httpTypes]),
+  .executableTarget(name: "MQTTBroker", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .executableTarget(name: "WebSocketChat", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .executableTarget(name: "SMTPClient", dependencies: [byteText, sockets, socketsTLS], exclude: ["README.md"]),
+  .executableTarget(name: "ControlSocket", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .executableTarget(name: "ReverseProxy", dependencies: [byteText, socketsTLS], exclude: ["README.md"]),
+  .executableTarget(name: "CodableRPC", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .executableTarget(name: "Discovery", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .executableTarget(name: "ReplicatedRegister", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .testTarget(name: "ByteTextTests", dependencies: [byteText]),
+  .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ByteText", "ExampleSupport", sockets]),
+  .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ByteText", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),
-  .testTarget(name: "MQTTBrokerTests", dependencies: ["MQTTBroker", "ExampleSupport", sockets]),
+  .testTarget(name: "MQTTBrokerTests", dependencies: ["MQTTBroker", "ByteText", "ExampleSupport", sockets]),
   .testTarget(
-    name: "WebSocketChatTests", dependencies: ["WebSocketChat", "ExampleSupport", sockets],
+    name: "WebSocketChatTests", dependencies: ["WebSocketChat", "ByteText", "ExampleSupport", sockets],
     exclude: ["conversation.py", "listener.py"]),
   .testTarget(
-    name: "SMTPClientTests", dependencies: ["SMTPClient", "ExampleSupport", sockets, socketsTLS],
+    name: "SMTPClientTests", dependencies: ["SMTPClient", "ByteText", "ExampleSupport", sockets, socketsTLS],
     exclude: ["server.py"]),
-  .testTarget(name: "ControlSocketTests", dependencies: ["ControlSocket", "ExampleSupport", sockets]),
+  .testTarget(name: "ControlSocketTests", dependencies: ["ControlSocket", "ByteText", "ExampleSupport", sockets]),
   .testTarget(
-    name: "ReverseProxyTests", dependencies: ["ReverseProxy", "ExampleSupport", socketsTLS], exclude: ["echo.py"]),
+    name: "ReverseProxyTests", dependencies: ["ReverseProxy", "ByteText", "ExampleSupport", socketsTLS],
+    exclude: ["echo.py"]),
   .testTarget(
-    name: "CodableRPCTests", dependencies: ["CodableRPC", "ExampleSupport", sockets],
+    name: "CodableRPCTests", dependencies: ["CodableRPC", "ByteText", "ExampleSupport", sockets],
     exclude: ["rpc.py", "client.py", "server.py"]),
   .testTarget(
-    name: "DiscoveryTests", dependencies: ["Discovery", "ExampleSupport", sockets], exclude: ["peer.py"]),
+    name: "DiscoveryTests", dependencies: ["Discovery", "ByteText", "ExampleSupport", sockets], exclude: ["peer.py"]),
   .testTarget(
     name: "ReplicatedRegisterTests",
-    dependencies: ["ReplicatedRegister", "ExampleSupport", sockets, socketsTesting, socketsTestTraits]),
+    dependencies: ["ReplicatedRegister", "ByteText", "ExampleSupport", sockets, socketsTesting, socketsTestTraits]),
 ]
 
 let package = Package(

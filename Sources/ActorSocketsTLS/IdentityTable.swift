@@ -1,16 +1,18 @@
-/// The identities of a server by the names that clients ask for.
+internal import SocketSystem
+
+/// The identities of a server by the names that clients ask for. A client may ask for anything, so names are compared as bytes.
 struct IdentityTable: Sendable {
-  private var exact: [String: TLSIdentity] = [:]
+  private var exact: [[UInt8]: TLSIdentity] = [:]
   /// By the name behind `*.`.
-  private var wildcards: [String: TLSIdentity] = [:]
+  private var wildcards: [[UInt8]: TLSIdentity] = [:]
   let fallback: TLSIdentity?
 
   /// - Throws: `TLSError` with the code `.invalidServerName` if a name is invalid.
   init(fallback: TLSIdentity?, named identities: [String: TLSIdentity]) throws(TLSError) {
     self.fallback = fallback
-    for (name, identity) in identities {
-      let isWildcard = name.hasPrefix("*.")
-      let host = try ServerName(parsing: isWildcard ? String(name.dropFirst(2)) : name).text
+    for (pattern, identity) in identities {
+      let (name, isWildcard) = try ServerName.pattern(pattern)
+      let host = Array(name.text.utf8)
       if isWildcard { wildcards[host] = identity } else { exact[host] = identity }
     }
   }
@@ -22,17 +24,11 @@ struct IdentityTable: Sendable {
 
   /// The identity for a name: the exact entry, or a wildcard in place of the first label, or the fallback.
   func identity(for name: String?) -> TLSIdentity? {
-    guard let name = name.map(Self.normalized) else { return fallback }
+    guard let name = name?.hostNameBytes else { return fallback }
     if let identity = exact[name] { return identity }
-    if let dot = name.firstIndex(of: "."), let identity = wildcards[String(name[name.index(after: dot)...])] {
+    if let dot = name.firstIndex(of: UInt8(ascii: ".")), let identity = wildcards[Array(name[(dot + 1)...])] {
       return identity
     }
     return fallback
-  }
-
-  /// A name in the form of `ServerName`. A client may send anything; an invalid name matches no entry.
-  private static func normalized(_ name: String) -> String {
-    let bytes = name.utf8.map(ServerName.lowercased)
-    return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)
   }
 }

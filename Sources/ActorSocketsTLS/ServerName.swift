@@ -22,6 +22,16 @@ enum ServerName: Hashable, Sendable {
     }
   }
 
+  /// Parses a name or an address, or a name that has `*` in place of its first label.
+  ///
+  /// - Returns: The name or the address behind `*.`, and whether the text begins with `*.`.
+  /// - Throws: `TLSError` with the code `.invalidServerName`.
+  static func pattern(_ text: String) throws(TLSError) -> (name: ServerName, isWildcard: Bool) {
+    let isWildcard = text.utf8.starts(with: "*.".utf8)
+    let rest = String(decoding: text.utf8.dropFirst(isWildcard ? 2 : 0), as: UTF8.self)
+    return (try ServerName(parsing: rest), isWildcard)
+  }
+
   /// The text under which sessions are stored and which errors show.
   var text: String {
     switch self {
@@ -31,7 +41,9 @@ enum ServerName: Hashable, Sendable {
   }
 
   /// Removes the scope (the interface) of an address, which certificates do not contain.
-  private static func withoutScope(_ text: String) -> String { String(text.prefix { $0 != "%" }) }
+  static func withoutScope(_ text: String) -> String {
+    String(decoding: text.utf8.prefix { $0 != UInt8(ascii: "%") }, as: UTF8.self)
+  }
 
   private static func host(_ text: String) throws(TLSError) -> String {
     func invalid(_ detail: String) -> TLSError {
@@ -55,18 +67,14 @@ enum ServerName: Hashable, Sendable {
     if let last = labels.last, last.allSatisfy(Self.isDigit) {
       throw invalid("it ends with a number, as an IPv4 address does, but is not an IPv4 address")
     }
-    return String(decoding: bytes.map(Self.lowercased), as: UTF8.self)
+    return String(decoding: bytes.map(\.lowercasedASCII), as: UTF8.self)
   }
 
   private static func isDigit(_ byte: UInt8) -> Bool { byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9") }
 
   private static func isAllowed(_ byte: UInt8) -> Bool {
-    let lower = lowercased(byte)
+    let lower = byte.lowercasedASCII
     return lower >= UInt8(ascii: "a") && lower <= UInt8(ascii: "z") || isDigit(byte) || byte == UInt8(ascii: "-")
       || byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".")
-  }
-
-  static func lowercased(_ byte: UInt8) -> UInt8 {
-    byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
   }
 }

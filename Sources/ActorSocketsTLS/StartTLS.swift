@@ -85,7 +85,7 @@ extension Endpoint {
     case .host(let name, _): Self.nameForPeers(name)
     case .address(.ipv4(let address, _)): "\(address)"
     // Certificates do not contain an interface.
-    case .address(.ipv6(let address, _)): String("\(address)".prefix { $0 != "%" })
+    case .address(.ipv6(let address, _)): ServerName.withoutScope("\(address)")
     case .address(.unix), .unix: ""
     }
   }

@@ -7,6 +7,7 @@ public import ActorSockets
 /// configuration.resolver = try StaticResolver(["a.example": ["127.0.0.1", "::1"]])
 /// ```
 public struct StaticResolver: Resolver {
+  /// By the bytes of the names.
   private let names: [[UInt8]: [SocketAddress]]
 
   /// Creates a resolver for these names.
@@ -24,7 +25,7 @@ public struct StaticResolver: Resolver {
           addresses.append(.ipv6(try IPv6Address(parsing: text), port: 0))
         }
       }
-      known[HostName.key(name)] = addresses
+      known[name.hostNameBytes] = addresses
     }
     self.names = known
   }
@@ -39,7 +40,7 @@ public struct StaticResolver: Resolver {
   /// - Returns: The addresses of this family, in the order in which they were given.
   /// - Throws: `.hostNotFound` for a name that is not in the list.
   @concurrent public func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
-    guard let addresses = names[HostName.key(name)] else {
+    guard let addresses = names[name.hostNameBytes] else {
       throw SocketError(.hostNotFound, operation: "look up", detail: "\(name.debugDescription) is not in the list")
     }
     return addresses.filter { family == .ipv4 ? $0.isIPv4 : $0.isIPv6 }

@@ -20,6 +20,23 @@ struct CommandTests {
   }
 
   @Test
+  func `The end of input ends the sending direction, unless it is to stay open`() throws {
+    var connecting = ConnectOptions(endpoint: .host("a", port: 1))
+    var listening = ListenOptions(endpoint: .port(0))
+    #expect(!connecting.keepsSending && !listening.keepsSending)
+    (connecting.keepsSending, listening.keepsSending) = (true, true)
+    #expect(try Command(parsing: ["connect", "a:1", "--no-shutdown"]) == .connect(connecting))
+    #expect(try Command(parsing: ["listen", ":0", "--no-shutdown"]) == .listen(listening))
+  }
+
+  @Test(arguments: [[0x61, 0xFF], [0xC3], [0xED, 0xA0, 0x80]] as [[UInt8]])
+  func `A word that is not UTF-8 is refused, and is not another word`(bytes: [UInt8]) throws {
+    let failure = #expect(throws: Failure.self) { try Arguments.word(bytes) }
+    #expect(failure?.status == .usage && failure?.message.contains("is not UTF-8") == true)
+    #expect(try Arguments.word(Array("caf\u{E9}\u{FFFD}".utf8)) == "caf\u{E9}\u{FFFD}")
+  }
+
+  @Test
   func `Connecting may be held to a family and a source`() throws {
     var options = ConnectOptions(endpoint: .host("a", port: 1))
     options.addressPreference = .ipv6Only
@@ -89,7 +106,9 @@ struct CommandTests {
     ["connect", "a:1", "--source", "a:b:c"], ["connect", "a\nb"], ["listen", ":0", "systemd:"],
     ["listen", "systemd:", ":0"], ["listen", "systemd:", "systemd:a"],
     ["proxy"], ["proxy", ":0"], ["proxy", ":0", "a:1", "b:2"], ["proxy", ":0", "a:1", "--once"], ["proxy", ":0", "a"],
-    ["listen", ":0", "--forward"], ["proxy", ":0", "a:1", "--max-connections", "0"],
+    ["listen", ":0", "--echo", "--no-shutdown"], ["proxy", ":0", "a:1", "--no-shutdown"],
+    ["connect", "a:1", "--no-shutdown=1"], ["listen", ":0", "--forward"],
+    ["proxy", ":0", "a:1", "--max-connections", "0"],
   ])
   func `Nonsense is refused with one line`(words: [String]) {
     let failure = #expect(throws: Failure.self) { try Command(parsing: words) }

@@ -26,6 +26,17 @@ struct ExitStatusTests {
     #expect(await program.output.whole == "")
   }
 
+  @Test(arguments: ["connect unix:", "listen unix:", "listen :0 --capture "])
+  func `A name that is not UTF-8 is refused, and no file with another name is made`(command: String) async throws {
+    let folder = try Folder()
+    let program = try await Program(
+      .bash, ["-c", "cd \"$1\"; exec \"$0\" \(command)$'caf\\xe9'", Tool.sockcat.url.path, folder.url.path])
+    #expect(try await program.exitStatus() == 2)
+    try await expectOneLine(
+      program, "the argument \"\(command.hasSuffix(":") ? "unix:" : "")caf\\u{FFFD}\" is not UTF-8")
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).isEmpty)
+  }
+
   @Test(arguments: [Family.ipv4, .ipv6])
   func `A port on which no socket listens is refused with status 1`(family: Family) async throws {
     let (server, address) = try await Program.listening([family.freeEndpoint(in: Folder()), "--echo"])

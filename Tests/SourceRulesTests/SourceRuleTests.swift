@@ -93,6 +93,18 @@ import Testing
     #expect(SourceFile(path: "A.swift", text: line).lines[0].declaredReactorActor == actor)
   }
 
+  @Test(arguments: [
+    (#"if word == "UNKNOWN" {"#, 1), (#"case "TCP4", "TCP6":"#, 1), (#"path.hasPrefix(root + "/")"#, 1),
+    (#"topic.split(separator: "/")"#, 1), (#"line.uppercased().hasPrefix("* OK")"#, 2), (#"name.lowercased()"#, 1),
+    (#"text.firstIndex(of: "=")"#, 1), (#"var topics: [String: Int] = [:]"#, 1),
+    (#"word.elementsEqual("UNKNOWN".utf8)"#, 0), (#"path.starts(with: root)"#, 0), (#"text.equals("GET")"#, 0),
+    (#"text.utf8.split(separator: UInt8(ascii: "/"))"#, 0), (#"parts.joined(separator: "/")"#, 0),
+    (#"name.lowercased.begins(with: "a")"#, 0), (#"// path.hasPrefix("/")"#, 0),
+  ])
+  func `Texts that are compared as characters are found`(line: String, count: Int) {
+    #expect(lines(.textsAreBytes, line).count == count)
+  }
+
   @Test func `A file is too long by its last line`() {
     #expect(lines(.length(atMost: 2), "a", "b") == [])
     #expect(lines(.length(atMost: 2), "a", "b", "c") == [3])

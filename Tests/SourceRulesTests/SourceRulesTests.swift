@@ -88,6 +88,20 @@ import Testing
         because: "skips without a trace; use .needs or .runs(unless:) of TestSupport, which fail with CI=true"))
   }
 
+  @Test(arguments: SourceFile.sources + SourceFile.examples.filter { $0.path.hasPrefix("Docs/Examples/Sources/") })
+  func `Text from peers and names of files are compared as bytes`(file: SourceFile) {
+    let violations = SourceRule.textsAreBytes.violations(file)
+    if Exceptions.texts.contains(where: { $0.covers(file) }) { return }
+    for violation in violations { violation.record(in: file.path) }
+  }
+
+  @Test(arguments: Exceptions.texts.indices)
+  func `Only what compares texts is in the list of these files`(index: Int) {
+    let allowance = Exceptions.texts[index]
+    let files = (SourceFile.sources + SourceFile.examples).filter(allowance.covers)
+    #expect(files.contains { !SourceRule.textsAreBytes.violations($0).isEmpty }, "\(allowance.path)")
+  }
+
   @Test(arguments: SourceFile.examples)
   func `The package of examples keeps to the rules, too`(file: SourceFile) {
     check(file, .length(atMost: 400))
@@ -153,10 +167,12 @@ enum Exceptions {
       reason: "a stack of certificates that does not change"),
   ]
 
-  /// Files above EpollReactor with unsafe code: the tool reads and writes its own standard streams, which are no sockets.
+  /// Files above EpollReactor with unsafe code: the tool reads the words of its command line as bytes, and reads and writes
+  /// its own standard streams, which are no sockets.
   /// Simulations run jobs of the runtime, and replace the clocks of a thread.
   static let unsafe = [
-    "Sources/sockcat/Process/StandardStreams.swift", "Sources/ActorSocketsTesting/Simulation/VirtualClock.swift",
+    "Sources/sockcat/Process/StandardStreams.swift", "Sources/sockcat/Process/Arguments.swift",
+    "Sources/ActorSocketsTesting/Simulation/VirtualClock.swift",
     "Sources/ActorSocketsTesting/Simulation/VirtualExecutors.swift",
   ]
 
@@ -175,6 +191,9 @@ enum Exceptions {
     Allowance(
       path: "Docs/Examples/Sources/ReverseProxy/ProxyService.swift", words: "sleep(", count: 1,
       reason: "the pause between two checks of an origin"),
+    Allowance(
+      path: "Docs/Examples/Sources/ReverseProxy/Exchange.swift", words: "sleep(", count: 1,
+      reason: "the deadline for the rest of a body that is dropped"),
     Allowance(
       path: "Docs/Examples/Sources/CodableRPC/RPCClient.swift", words: "sleep(", count: 1,
       reason: "the deadline of a call"),

@@ -31,7 +31,7 @@ package enum HostName: Equatable {
     } catch {
       problem = error
     }
-    let key = Self.key(text)
+    let key = text.hostNameBytes
     let labels = key.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     if key.isEmpty || key.count > 253 || key.contains(0) {
       self = .badName("\(AddressError.quote(text)) cannot be a host's name")
@@ -45,12 +45,6 @@ package enum HostName: Equatable {
     } else {
       self = .name
     }
-  }
-
-  /// The bytes by which names are compared: letters of ASCII in lower case, without the final dot.
-  package static func key(_ text: String) -> [UInt8] {
-    let key = text.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
-    return key.last == UInt8(ascii: ".") ? key.dropLast() : key
   }
 
   /// Whether a part of a name is a number for inet_aton(3). If the last part is, the text is an address or an error, as in
@@ -70,7 +64,7 @@ package enum HostName: Equatable {
 
   /// Returns the name of a host as other machines understand it: `localhost` for the texts by which only this library means
   /// the loopback addresses, and any other text unchanged.
-  static func forPeers(_ text: String) -> String { text.isEmpty || isAlias(key(text)) ? "localhost" : text }
+  static func forPeers(_ text: String) -> String { text.isEmpty || isAlias(text.hostNameBytes) ? "localhost" : text }
 }
 
 extension HostName {

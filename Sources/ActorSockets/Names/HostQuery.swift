@@ -15,7 +15,7 @@ struct HostQuery: Hashable, Sendable {
   var name: String { String(decoding: bytes, as: UTF8.self) }
 
   var domain: Domain {
-    let key = HostName.key(name)
+    let key = name.hostNameBytes
     let dots = key.indices.filter { key[$0] == UInt8(ascii: ".") }
     return dots.count < 2 ? key : Array(key[(dots[dots.count - 2] + 1)...])
   }

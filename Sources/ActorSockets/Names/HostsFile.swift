@@ -17,7 +17,7 @@ final class HostsFile: Sendable {
   /// asks another source first.
   func addresses(of name: String) -> [SocketAddress]? {
     guard let hosts = Self.read(path) else { return nil }
-    let found = Self.addresses(of: HostName.key(name), in: hosts)
+    let found = Self.addresses(of: name.hostNameBytes, in: hosts)
     if found.isEmpty || !Self.comesFirst(in: Self.read(switchPath) ?? []) { return nil }
     return found
   }
@@ -36,7 +36,7 @@ final class HostsFile: Sendable {
   /// Returns the addresses that a text in the format of hosts(5) has for a name.
   ///
   /// - Parameters:
-  ///   - key: The name, as `HostName.key` returns it.
+  ///   - key: The name, as `hostNameBytes` returns it.
   ///   - hosts: The text. A line that does not begin with an address is skipped.
   /// - Returns: Each address once, with port 0.
   static func addresses(of key: [UInt8], in hosts: [UInt8]) -> [SocketAddress] {
@@ -71,7 +71,7 @@ final class HostsFile: Sendable {
   private static func matches(_ field: ArraySlice<UInt8>, _ key: [UInt8]) -> Bool {
     // Most fields differ in length, so most are passed over without a copy.
     guard field.count == key.count || field.count == key.count + 1 else { return false }
-    return HostName.key(String(decoding: field, as: UTF8.self)) == key
+    return String(decoding: field, as: UTF8.self).hostNameBytes == key
   }
 
   /// The lines of a text, as ranges without comments.

@@ -46,31 +46,34 @@ extension ProxyHeader {
     }
     guard bytes[end - 1] == UInt8(ascii: "\r") else { throw Fault("the line does not end with CR LF") }
     let words = bytes[word.count..<end - 1].split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-      .map { String(decoding: $0, as: UTF8.self) }
-    switch words[0] {
-    case "UNKNOWN": return .header(ProxyHeader(.v1), count: end + 1)
-    case "TCP4", "TCP6":
-      guard words.count == 5 else { throw Fault("the line has \(words.count) words after PROXY instead of 5") }
-      let isIPv4 = words[0] == "TCP4"
-      let source = try address(words[1], port: words[3], isIPv4)
-      let destination = try address(words[2], port: words[4], isIPv4)
-      return .header(ProxyHeader(.v1, source: source, destination: destination), count: end + 1)
-    default: throw Fault("the protocol \(AddressError.quote(words[0])) is unknown")
+    if words[0].elementsEqual("UNKNOWN".utf8) { return .header(ProxyHeader(.v1), count: end + 1) }
+    let isIPv4 = words[0].elementsEqual("TCP4".utf8)
+    guard isIPv4 || words[0].elementsEqual("TCP6".utf8) else {
+      throw Fault("the protocol \(quote(words[0])) is unknown")
     }
+    guard words.count == 5 else { throw Fault("the line has \(words.count) words after PROXY instead of 5") }
+    let source = try address(words[1], port: words[3], isIPv4)
+    let destination = try address(words[2], port: words[4], isIPv4)
+    return .header(ProxyHeader(.v1, source: source, destination: destination), count: end + 1)
   }
 
-  private static func address(_ text: String, port digits: String, _ isIPv4: Bool) throws(Fault) -> SocketAddress {
-    guard let port = UInt16(decimalDigits: digits.utf8),
-      digits.utf8.count == 1 || digits.utf8.first != UInt8(ascii: "0")
-    else {
-      throw Fault("\(AddressError.quote(digits)) is not a port")
+  private static func quote(_ word: ArraySlice<UInt8>) -> String {
+    AddressError.quote(String(decoding: word, as: UTF8.self))
+  }
+
+  private static func address(
+    _ word: ArraySlice<UInt8>, port digits: ArraySlice<UInt8>, _ isIPv4: Bool
+  ) throws(Fault) -> SocketAddress {
+    guard let port = UInt16(decimalDigits: digits), digits.count == 1 || digits.first != UInt8(ascii: "0") else {
+      throw Fault("\(quote(digits)) is not a port")
     }
+    let text = String(decoding: word, as: UTF8.self)
     if isIPv4, let address = IPv4Address(text) { return .ipv4(address, port: port) }
     // An interface would be one of the balancer.
     if !isIPv4, !text.utf8.contains(UInt8(ascii: "%")), let address = IPv6Address(text) {
       return .ipv6(address, port: port)
     }
-    throw Fault("\(AddressError.quote(text)) is not an IPv\(isIPv4 ? 4 : 6) address")
+    throw Fault("\(quote(word)) is not an IPv\(isIPv4 ? 4 : 6) address")
   }
 
   // MARK: Version 2

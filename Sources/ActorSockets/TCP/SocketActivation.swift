@@ -50,7 +50,7 @@ struct SocketActivation: Equatable {
     }
     var names = [String](repeating: "unknown", count: Int(count))
     if let text = variable("LISTEN_FDNAMES"), !text.isEmpty {
-      names = text.split(separator: ":", omittingEmptySubsequences: false).map { String($0) }
+      names = text.parts(at: ":")
       guard names.count == count else {
         throw Self.nonsense("LISTEN_FDNAMES", text, "has \(names.count) names for \(count) sockets")
       }
@@ -92,7 +92,9 @@ final class ActivatedSockets: Sendable {
       var sockets = try passed ?? begin()
       defer { passed = sockets }
       if sockets.isEmpty { return [] }
-      let wanted = sockets.indices.filter { name == nil || sockets[$0].socket.name == name }
+      let wanted = sockets.indices.filter { index in
+        name.map { sockets[index].socket.name.utf8.elementsEqual($0.utf8) } ?? true
+      }
       let here = wanted.filter { sockets[$0].isHere }
       if let name, here.isEmpty {
         throw Self.missing(name, wasTaken: !wanted.isEmpty, among: sockets.map(\.socket.name))

@@ -37,7 +37,7 @@ extension UDPEndpoint {
   /// Looks up a name for an entry of the send queue.
   func lookUp(_ name: String, _ port: UInt16, for id: UInt64) {
     let preference = configuration.addressPreference
-    let key = HostName.key(name)
+    let key = name.hostNameBytes
     let worked = preference.isOpen ? familiesThatWorked[key] : nil
     let families = preference.families.filter { family in kinds.contains { $0.serves(family) } }
       .sorted { $0 == worked && $1 != worked }

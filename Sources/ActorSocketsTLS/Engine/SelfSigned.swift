@@ -43,8 +43,8 @@ extension Certificate {
   private static func alternativeNames(_ names: [String]) throws(TLSError) -> String {
     var parts: [String] = []
     for name in names {
-      let isWildcard = name.hasPrefix("*.")
-      switch try ServerName(parsing: isWildcard ? String(name.dropFirst(2)) : name) {
+      let (name, isWildcard) = try ServerName.pattern(name)
+      switch name {
       case .host(let host): parts.append("DNS:\(isWildcard ? "*." : "")\(host)")
       case .address(_, let text): parts.append("IP:\(text)")
       }

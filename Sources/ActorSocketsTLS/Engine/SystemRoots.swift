@@ -43,7 +43,7 @@ enum SystemRoots {
 
   private static var directories: [String] {
     // SAFETY: as above.
-    unsafe place(X509_get_default_cert_dir_env(), X509_get_default_cert_dir()).split(separator: ":").map(String.init)
+    unsafe place(X509_get_default_cert_dir_env(), X509_get_default_cert_dir()).parts(at: ":").filter { !$0.isEmpty }
   }
 
   private static func place(_ variable: UnsafePointer<CChar>?, _ standard: UnsafePointer<CChar>?) -> String {
@@ -55,8 +55,9 @@ enum SystemRoots {
   /// Whether a file has a name by which OpenSSL looks files up in a directory: the hash of the subject in eight digits,
   /// a dot and a number.
   private static func isHash(_ name: String) -> Bool {
-    let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-    return parts.count == 2 && parts[0].count == 8 && parts[0].allSatisfy(\.isHexDigit)
-      && parts[1].allSatisfy(\.isNumber)
+    let parts = name.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    let hexadecimal = Array("0123456789abcdefABCDEF".utf8)
+    return parts.count == 2 && parts[0].count == 8 && parts[0].allSatisfy(hexadecimal.contains)
+      && parts[1].allSatisfy(hexadecimal.prefix(10).contains)
   }
 }

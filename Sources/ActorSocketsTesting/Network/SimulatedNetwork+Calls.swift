@@ -240,8 +240,9 @@ extension SimulatedNetwork: SimulatedSystem {
   }
 
   func addresses(of name: String, isIPv4: Bool) -> [SocketAddress] {
-    if name.lowercased() == "localhost" { return [isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0)] }
-    guard let host = names[name.lowercased()] else { return [] }
+    let key = name.hostNameBytes
+    if key.elementsEqual("localhost".utf8) { return [isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0)] }
+    guard let host = names[key] else { return [] }
     let addresses = nodes[host].addresses
     return [isIPv4 ? .ipv4(addresses.ipv4, port: 0) : .ipv6(addresses.ipv6, port: 0)]
   }

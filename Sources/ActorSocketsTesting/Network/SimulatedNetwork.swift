@@ -44,7 +44,7 @@ final class SimulatedNetwork {
   private(set) var kernels: [SimulatedKernel?] = []
   /// The places that no kernel has any more, the earliest first.
   private var freeSlots: [Int] = []
-  private(set) var names: [String: Int] = [:]
+  private(set) var names: [[UInt8]: Int] = [:]
   private var hosts: [SocketAddress: Int] = [:]
   private var events = TimerQueue<Event>()
   /// The number of packets that arrive later.
@@ -105,7 +105,7 @@ final class SimulatedNetwork {
     let addresses = HostAddresses(number: number)
     nodes.append(Node(addresses: addresses))
     addKernel(of: number)
-    names[name.lowercased()] = number
+    names[name.hostNameBytes] = number
     hosts[.ipv4(addresses.ipv4, port: 0)] = number
     hosts[.ipv6(addresses.ipv6, port: 0)] = number
     return number

@@ -12,10 +12,9 @@ package enum Directory {
     while true {
       errno = 0
       guard let entry = unsafe readdir(directory) else { break }
-      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      if name != ".", name != ".." { names.append(name) }
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in unsafe Array(bytes.prefix { $0 != 0 }) }
+      if name.elementsEqual(".".utf8) || name.elementsEqual("..".utf8) { continue }
+      names.append(String(decoding: name, as: UTF8.self))
     }
     guard errno == 0 else { throw SystemError(call: "readdir", errno: errno) }
     return names.sorted()

@@ -33,7 +33,7 @@ package struct NetworkInterface: Sendable, Hashable {
     // SAFETY: getifaddrs makes a well-formed list, names end with a NUL, and all of it lives until it is freed.
     while let pointer = unsafe entry {
       // An IPv4 address may be labelled "eth0:1", while the interface is "eth0".
-      let name = String(unsafe String(cString: pointer.pointee.ifa_name).prefix { $0 != ":" })
+      let name = unsafe String(cString: pointer.pointee.ifa_name).parts(at: ":")[0]
       let index = unsafe if_nametoindex(name)
       if index != 0 {
         let address = unsafe Self.address(pointer.pointee.ifa_addr)

@@ -4,6 +4,8 @@ import ActorSockets
 struct ConnectOptions: Equatable {
   var endpoint: Endpoint
   var connecting = ConnectingOptions()
+  /// Whether the sending direction stays open when standard input has ended.
+  var keepsSending = false
   /// The most time without a byte in either direction.
   var idleTimeout: Duration?
   var addressPreference = AddressPreference.any
@@ -25,8 +27,8 @@ extension ConnectOptions: CommandOptions {
     summary: "joins standard input and output to a peer",
     text: """
       Sends standard input to the peer, and prints what the peer sends on standard output. The end of input closes \
-      the sending direction only. Ends when both directions have ended; if standard input is a terminal, when the \
-      peer has finished.
+      the sending direction only, unless --no-shutdown keeps it open. Ends when both directions have ended; if \
+      standard input is a terminal, when the peer has finished.
       """)
 
   static let options =
@@ -37,6 +39,13 @@ extension ConnectOptions: CommandOptions {
     Option("--idle-timeout", .seconds, "gives up when no byte has moved for S seconds") {
       $0.idleTimeout = try $1.seconds()
     },
+    Option(
+      "--no-shutdown",
+      """
+      keeps the sending direction open when standard input has ended, until the peer has finished, for peers that \
+      take the end of the input for a disconnect
+      """
+    ) { $0.keepsSending = true },
     Option("-4", "connects over IPv4 only") { $0.addressPreference = .ipv4Only },
     Option("-6", "connects over IPv6 only") { $0.addressPreference = .ipv6Only },
     Option(

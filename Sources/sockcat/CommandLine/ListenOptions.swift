@@ -20,6 +20,8 @@ struct ListenOptions: Equatable {
   var mode = Mode.join
   /// Whether `--once` was given.
   var once = false
+  /// Whether the sending direction stays open when standard input has ended.
+  var keepsSending = false
   var place = TCPListener.HandlerExecutor.pool
   /// The most connections at a time.
   var maximumConnections: Int?
@@ -60,6 +62,13 @@ extension ListenOptions: CommandOptions {
       Option(
         "--timeout", .seconds, "gives up when nobody has connected after S seconds (with --once or without a service)"
       ) { $0.timeout = try $1.seconds() },
+      Option(
+        "--no-shutdown",
+        """
+        keeps the sending direction open when standard input has ended, until the peer has finished, for peers that \
+        take the end of the input for a disconnect
+        """
+      ) { $0.keepsSending = true },
     ] + shared
     + [
       Option(
@@ -121,14 +130,18 @@ extension ListenOptions: CommandOptions {
   }
 
   private static func origin(_ text: String) throws(Failure) -> Origin {
-    guard text.hasPrefix("systemd:") else { return .bind(try .parsed(text)) }
-    let name = String(text.dropFirst("systemd:".count))
+    let scheme = "systemd:".utf8
+    guard text.utf8.starts(with: scheme) else { return .bind(try .parsed(text)) }
+    let name = String(decoding: text.utf8.dropFirst(scheme.count), as: UTF8.self)
     return .systemd(name: name.isEmpty ? nil : name)
   }
 
   /// Throws if two options contradict each other.
   private func check() throws(Failure) {
     if servesOne, maximumConnections != nil { throw .usage("--max-connections is for more than one connection") }
+    if mode != .join, keepsSending {
+      throw .usage("--no-shutdown is for standard input, which a service does not send")
+    }
     if !servesOne, timeout != nil { throw .usage("--timeout is for the first connection: it needs --once") }
     try tls.check()
   }

@@ -10,7 +10,7 @@ struct SockcatCommand {
     signal(SIGPIPE, SIG_IGN)
     openMissingStreams()
     do {
-      try await Command(parsing: Array(CommandLine.arguments.dropFirst())).run()
+      try await Command(parsing: Arguments.all()).run()
     } catch {
       let failure = Failure(error)
       StandardError.write(line: "sockcat: \(failure.message)")

@@ -51,7 +51,7 @@ struct Listen {
 
   private func makeService() throws -> any Service {
     switch options.mode {
-    case .join: try Join()
+    case .join: try Join(keepsSending: options.keepsSending)
     case .echo: Echo()
     case .discard: Discard()
     case .http: HTTPService()

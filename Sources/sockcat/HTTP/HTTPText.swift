@@ -1,9 +1,9 @@
+import ActorSockets
+
 // The elements of HTTP's grammar, parsed in place: RFC 9110, section 5.6.
 
 extension UInt8 {
   var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
-
-  fileprivate var lowercased: UInt8 { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self }
 
   fileprivate var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 
@@ -52,7 +52,7 @@ extension Span<UInt8> {
   func equals(_ text: StaticString) -> Bool { isSame(as: text) { $0 } }
 
   /// Returns whether the bytes equal `text` without regard to case. `text` must be in lower case.
-  func matches(_ text: StaticString) -> Bool { isSame(as: text) { $0.lowercased } }
+  func matches(_ text: StaticString) -> Bool { isSame(as: text) { $0.lowercasedASCII } }
 
   private func isSame(as text: StaticString, _ fold: (UInt8) -> UInt8) -> Bool {
     guard count == text.utf8CodeUnitCount else { return false }

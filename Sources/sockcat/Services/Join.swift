@@ -6,8 +6,13 @@ struct Join: Service {
 
   private let input: StandardInput
   private let output: StandardOutput
+  private let keepsSending: Bool
 
-  init() throws {
+  /// - Parameter keepsSending: Whether the sending direction stays open when the input has ended, until the peer has
+  ///   finished, too.
+  /// - Throws: `Failure` if a thread for the input or the output cannot be made.
+  init(keepsSending: Bool) throws {
+    self.keepsSending = keepsSending
     input = try StandardInput()
     output = try StandardOutput()
   }
@@ -37,7 +42,7 @@ struct Join: Service {
 
   private func send(to connection: some ByteStream) async throws {
     while let bytes = try await input.read() { try await connection.write(bytes) }
-    try await connection.finishWriting()
+    if !keepsSending { try await connection.finishWriting() }
   }
 
   private func receive(from connection: some ByteStream) async throws {

@@ -31,7 +31,7 @@ enum StartTLS: String, CaseIterable {
     // The server does not need this machine's name here. The user of the connection sends EHLO again, encrypted.
     try await connection.write(utf8: "EHLO localhost\r\n")
     let abilities = try await smtpAnswer("250", on: connection).dropFirst()
-    guard abilities.contains(where: { $0.uppercased().split(separator: " ").first == "STARTTLS" }) else {
+    guard abilities.contains(where: { $0.split(separator: UInt8(ascii: " ")).first?.isWord("starttls") == true }) else {
       throw Failure(.inputOutput, "the SMTP server does not offer STARTTLS")
     }
     try await connection.write(utf8: "STARTTLS\r\n")
@@ -40,13 +40,13 @@ enum StartTLS: String, CaseIterable {
 
   /// Reads a reply and returns its texts. Each line except the last has a hyphen after the code: RFC 5321, section
   /// 4.2.1.
-  private func smtpAnswer(_ code: String, on connection: TCPConnection) async throws -> [String] {
-    var texts: [String] = []
+  private func smtpAnswer(_ code: String, on connection: TCPConnection) async throws -> [ArraySlice<UInt8>] {
+    var texts: [ArraySlice<UInt8>] = []
     while texts.count < Self.answerLimit {
       let line = try await line(of: connection)
-      guard line.hasPrefix(code) else { throw refused(line) }
-      texts.append(String(line.dropFirst(4)))
-      if line.dropFirst(3).first != "-" { return texts }
+      guard line.starts(with: code.utf8) else { throw refused(line) }
+      texts.append(line.dropFirst(4))
+      if line.dropFirst(3).first != UInt8(ascii: "-") { return texts }
     }
     throw Failure(.inputOutput, "the SMTP server's answer has more than \(Self.answerLimit) lines")
   }
@@ -55,13 +55,13 @@ enum StartTLS: String, CaseIterable {
 
   private func imap(_ connection: TCPConnection) async throws {
     let greeting = try await line(of: connection)
-    guard greeting.uppercased().hasPrefix("* OK") else { throw refused(greeting) }
+    guard greeting.prefix(4).isWord("* ok") else { throw refused(greeting) }
     try await connection.write(utf8: "a STARTTLS\r\n")
     // Untagged lines may arrive before the tagged response.
     for _ in 0..<Self.answerLimit {
       let line = try await line(of: connection)
-      if line.hasPrefix("* ") { continue }
-      guard line.uppercased().hasPrefix("A OK") else { throw refused(line) }
+      if line.starts(with: "* ".utf8) { continue }
+      guard line.prefix(4).isWord("a ok") else { throw refused(line) }
       return
     }
     throw Failure(.inputOutput, "the IMAP server does not answer STARTTLS")
@@ -83,15 +83,22 @@ enum StartTLS: String, CaseIterable {
 
   // MARK: SMTP and IMAP
 
-  private func line(of connection: TCPConnection) async throws -> String {
-    // The line may not be valid UTF-8. It is only compared and shown, so invalid bytes must not be an error by
-    // themselves.
+  /// Reads a line, and returns its bytes, which need not be UTF-8, without its end.
+  private func line(of connection: TCPConnection) async throws -> ArraySlice<UInt8> {
     var bytes = try await connection.read(until: .lf, maximumLength: Self.lineLimit)[...]
     while let last = bytes.last, last == 10 || last == 13 { bytes.removeLast() }
-    return String(decoding: bytes, as: UTF8.self)
+    return bytes
   }
 
-  private func refused(_ line: String) -> Failure {
-    Failure(.inputOutput, "the server refuses to begin TLS: \(AddressError.quote(line))")
+  private func refused(_ line: ArraySlice<UInt8>) -> Failure {
+    let text = AddressError.quote(String(decoding: line, as: UTF8.self))
+    return Failure(.inputOutput, "the server refuses to begin TLS: \(text)")
+  }
+}
+
+extension ArraySlice<UInt8> {
+  /// Whether these are the bytes of a word in lower case, in any case of the letters of ASCII.
+  fileprivate func isWord(_ word: StaticString) -> Bool {
+    map(\.lowercasedASCII).elementsEqual(word.description.utf8)
   }
 }

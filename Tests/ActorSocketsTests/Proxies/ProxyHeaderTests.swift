@@ -106,6 +106,8 @@ import Testing
     "PROXY TCP4 2001:db8::1 2001:db8::2 1 2\r\n", "PROXY TCP6 192.0.2.1 198.51.100.2 1 2\r\n",
     "PROXY TCP6 fe80::1%lo fe80::2 1 2\r\n",
     "PROXY TCP4 192.0.2.1 198.51.100.2 1 2 3\r\n", "PROXY TCP4 192.0.2.1 198.51.100.2 +1 2\r\n",
+    // U+212A, the sign of the kelvin, looks like a K.
+    "PROXY UN\u{212A}NOWN\r\n", "PROXY unknown\r\n", "PROXY UNKNOWN\u{301}\r\n",
     "PROXY UDP4 192.0.2.1 198.51.100.2 1 2\r\n",
     "PROXY UNKNOWN " + String(repeating: "x", count: 92) + "\r\n",
   ])

@@ -49,6 +49,16 @@ import Testing
     }
   }
 
+  @Test func `A name that only looks like one of the list is not found`() async throws {
+    let resolver = try StaticResolver(["Kelvin.example.": ["::1"]])
+    #expect(try await resolver.addresses(of: "kelvin.EXAMPLE", family: .ipv6) == [.ipv6(.loopback, port: 0)])
+    // U+212A, the sign of the kelvin, is a k in lower case.
+    let failure = await #expect(throws: SocketError.self) {
+      try await resolver.addresses(of: "\u{212A}elvin.example", family: .ipv6)
+    }
+    #expect(failure?.code == .hostNotFound)
+  }
+
   @Test func `An address that does not answer is overtaken after the attempt delay, and let go of`() async throws {
     try await within("it connects") {
       let (listener, hole, port) = try Self.listenerAndHole()

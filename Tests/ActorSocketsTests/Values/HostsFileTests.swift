@@ -32,7 +32,7 @@ import Testing
     ("internal", []), ("cafe\u{301}.test", []), ("caf\u{e9}.test", ["192.0.2.11:0"]), ("nobody.test", []),
   ])
   func `A name has the addresses of the lines that have it`(name: String, addresses: [String]) {
-    let found = HostsFile.addresses(of: HostName.key(name), in: Array(Self.hosts.utf8))
+    let found = HostsFile.addresses(of: name.hostNameBytes, in: Array(Self.hosts.utf8))
     #expect(found.map(\.description) == addresses)
   }
 

@@ -13,7 +13,7 @@ import Testing
     arguments: [
       ("1", nil, ["unknown"]), ("1", "", ["unknown"]), ("3", nil, ["unknown", "unknown", "unknown"]),
       ("1", "http", ["http"]), ("2", "http:admin", ["http", "admin"]), ("3", "a::a", ["a", "", "a"]),
-      ("2", ":", ["", ""]),
+      ("2", ":", ["", ""]), ("2", "a:\u{301}b", ["a", "\u{301}b"]),
       ("0002", "a:b", ["a", "b"]),
     ] as [(String, String?, [String])])
   func `Descriptors are counted from 3 on, each with its name`(count: String, names: String?, expected: [String]) throws

@@ -42,6 +42,12 @@ struct StartTLSTests {
   private static let refusals: [(String, [Turn], String)] = [
     ("smtp", [.says("554 go away\u{1B}[2J\r\n")], "554 go away\\u{1B}[2J"),
     ("smtp", [.says("220 a\r\n"), .hears("EHLO localhost\r\n"), .says("250 a\r\n")], "does not offer STARTTLS"),
+    // U+017F, the long s, is an S in upper case.
+    (
+      "smtp", [.says("220 a\r\n"), .hears("EHLO localhost\r\n"), .says("250-a\r\n250 \u{17F}TARTTLS\r\n")],
+      "does not offer STARTTLS"
+    ),
+    ("imap", [.says("* O\u{212A}\r\n")], "O\\u{212A}"),
     (
       "smtp", [.says("220 a\r\n"), .hears("EHLO localhost\r\n"), .says("250-STARTTLS\r\n250 a\r\n")],
       "does not offer STARTTLS"

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import Foundation
 
 /// A method of a service: its name, and the types of its argument and of its value.
@@ -17,6 +18,10 @@ struct RPCFailure: Error, Codable, Hashable, CustomStringConvertible {
 
     init(rawValue: String) { self.rawValue = rawValue }
     init(_ name: String) { rawValue = name }
+
+    // Names are compared as bytes, like those of methods.
+    static func == (left: Code, right: Code) -> Bool { ByteText(left.rawValue) == ByteText(right.rawValue) }
+    func hash(into hasher: inout Hasher) { hasher.combine(ByteText(rawValue)) }
 
     static let unknownMethod = Code("unknownMethod")
     static let invalidArgument = Code("invalidArgument")

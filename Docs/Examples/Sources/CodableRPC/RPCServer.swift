@@ -1,11 +1,12 @@
 import ActorSockets
+import ByteText
 import Foundation
 import Synchronization
 
 /// Serves methods, on connections of every kind. The calls of a connection run at the same time, and are answered in any order.
 struct RPCServer: Sendable {
   var limits = RPCLimits()
-  private var methods: [String: @Sendable (RPCPacket) async throws -> [UInt8]] = [:]
+  private var methods: [ByteText: @Sendable (RPCPacket) async throws -> [UInt8]] = [:]
 
   /// Adds a method. `RPCFailure` is passed on to the client; of other errors it learns nothing.
   ///
@@ -13,7 +14,7 @@ struct RPCServer: Sendable {
   mutating func on<Argument, Value>(
     _ method: RPCMethod<Argument, Value>, _ body: @escaping @Sendable (Argument) async throws -> Value
   ) {
-    methods[method.name] = { packet in
+    methods[ByteText(method.name)] = { packet in
       let argument: Argument
       do {
         argument = try packet.content(as: Argument.self)
@@ -101,7 +102,7 @@ struct RPCServer: Sendable {
   /// Carries out a call, and returns its answer.
   private func answer(_ call: Call, atMost length: Int) async -> RPCMessage {
     do {
-      guard let method = methods[call.method] else {
+      guard let method = methods[ByteText(call.method)] else {
         throw RPCFailure(.unknownMethod, "there is no method \(call.method.prefix(100))")
       }
       let content = try await withThrowingTaskGroup(of: [UInt8].self) { group in

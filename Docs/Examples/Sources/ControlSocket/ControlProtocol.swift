@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// An error that a person can read, on either side of the control socket.
 struct ControlError: Error, Hashable, CustomStringConvertible {
@@ -15,22 +16,25 @@ enum ControlCommand: Hashable {
   static let longestLine = 256
 
   init(parsing line: String) throws(ControlError) {
-    let words = line.split(separator: " ")
-    switch (words.first, words.count) {
-    case ("status", 1): self = .status
-    case ("connections", 1): self = .connections
-    case ("drain", 1): self = .drain
-    case ("handover", 1): self = .handover
-    case ("help", 1): self = .help
-    case ("log-level", 1): self = .logLevel(nil)
-    case ("log-level", 2):
-      guard let level = Log.Level(rawValue: String(words[1])) else {
+    let words = ByteText(line).parts(at: " ", omitsEmpty: true)
+    if words.count == 2, words[0].equals("log-level") {
+      guard let level = Log.Level.allCases.first(where: { words[1].equals($0.rawValue) }) else {
         throw ControlError("log-level is one of \(Log.Level.allCases.map(\.rawValue).joined(separator: ", "))")
       }
       self = .logLevel(level)
-    default: throw ControlError("unknown command; help has a list")
+      return
     }
+    guard words.count == 1, let command = Self.plain.first(where: { words[0].equals($0.word) })?.command else {
+      throw ControlError("unknown command; help has a list")
+    }
+    self = command
   }
+
+  /// The commands of one word.
+  private static let plain: [(word: String, command: ControlCommand)] = [
+    ("status", .status), ("connections", .connections), ("drain", .drain), ("handover", .handover), ("help", .help),
+    ("log-level", .logLevel(nil)),
+  ]
 
   static let list = [
     "status             the process, its state and its counts", "connections        a line for each connection",
@@ -67,10 +71,10 @@ enum ControlReply: WritableMessage {
       }
       return line
     }
-    let head = try await nextLine()
-    if head.hasPrefix("error ") { throw ControlError(String(head.dropFirst(6))) }
-    guard head.hasPrefix("ok "), let count = Int(head.dropFirst(3)), 0...mostLines ~= count else {
-      throw ControlError("\(head.debugDescription) is no reply")
+    let head = ByteText(try await nextLine())
+    if head.begins(with: "error ") { throw ControlError(head.dropFirst(6).description) }
+    guard head.begins(with: "ok "), let count = head.dropFirst(3).number, 0...mostLines ~= count else {
+      throw ControlError("\(head.description.debugDescription) is no reply")
     }
     var lines: [String] = []
     for _ in 0..<count { lines.append(try await nextLine()) }

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import Glibc
 
 /// The control socket of a service.
@@ -102,7 +103,7 @@ struct ControlServer: Sendable {
       try await connection.write(bytes, passing: socket, timeout: .seconds(5))
       let answer = try await connection.read(
         .line(maximumLength: ControlCommand.longestLine), timeout: .after(limits.takeover))
-      guard answer == "ready" else { throw ControlError("the next process is not ready") }
+      guard let answer, ByteText(answer).equals("ready") else { throw ControlError("the next process is not ready") }
     } catch {
       service.log.write(.error, "control: no handover: \(error)")
       await service.keepSocket()

@@ -1,3 +1,5 @@
+import ByteText
+
 /// What a program offers to others.
 struct DiscoveredService: Hashable, Sendable {
   var name: String
@@ -40,7 +42,7 @@ struct DiscoveryMessage: Hashable, Sendable {
       }
       var fields: [(tag: UInt8, content: [UInt8])] = [(1, Array(service.name.utf8)), (2, Self.bytes(of: service.port))]
       for (key, value) in service.properties.sorted(by: { $0.key < $1.key }) {
-        guard Self.isName(key), !key.contains("="), Self.isText(value) else { return nil }
+        guard Self.isName(key), !ByteText(key).has("="), Self.isText(value) else { return nil }
         fields.append((3, Array("\(key)=\(value)".utf8)))
       }
       for field in fields {
@@ -71,10 +73,8 @@ struct DiscoveryMessage: Hashable, Sendable {
         guard content.count == 2, port == 0 else { return nil }
         port = content.reduce(0) { $0 << 8 | UInt16($1) }
       case 3:
-        guard let text = String(validating: content, as: UTF8.self), let equals = text.firstIndex(of: "=") else {
-          return nil
-        }
-        let (key, value) = (String(text[..<equals]), String(text[text.index(after: equals)...]))
+        guard let parts = ByteText(validating: Array(content))?.cut(at: "=") else { return nil }
+        let (key, value) = (parts.before.description, parts.after.description)
         guard Self.isName(key), Self.isText(value), properties[key] == nil, properties.count < Self.mostProperties
         else {
           return nil

@@ -1,3 +1,5 @@
+import ByteText
+
 /// The part of a file that a request asks for: RFC 9110, section 14.
 enum ByteRange: Hashable, Sendable {
   case whole
@@ -13,12 +15,12 @@ enum ByteRange: Hashable, Sendable {
   ///   - size: The size of the file.
   init(_ field: String?, size: Int) {
     self = .whole
-    guard let field, field.hasPrefix("bytes="), !field.contains(",") else { return }
-    let ends = field.dropFirst("bytes=".count).split(separator: "-", omittingEmptySubsequences: false)
-    guard ends.count == 2, ends.allSatisfy({ $0.utf8.allSatisfy { 48...57 ~= $0 } }) else { return }
+    guard let text = field.map({ ByteText($0) }), text.begins(with: "bytes="), !text.has(",") else { return }
+    let ends = text.dropFirst("bytes=".utf8.count).parts(at: "-")
+    guard ends.count == 2, ends.allSatisfy({ $0.bytes.allSatisfy { 48...57 ~= $0 } }) else { return }
     // A number that is too large for an integer is behind the end of every file.
-    let first = ends[0].isEmpty ? nil : Int(ends[0]) ?? .max
-    let last = ends[1].isEmpty ? nil : Int(ends[1]) ?? .max
+    let first = ends[0].isEmpty ? nil : ends[0].number ?? .max
+    let last = ends[1].isEmpty ? nil : ends[1].number ?? .max
     switch (first, last) {
     case (let first?, let last?) where first > last: return
     case (let first?, let last):

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import Glibc
 import HTTPTypes
 
@@ -31,14 +32,14 @@ struct FileAnswer: Sendable {
 /// The files below a folder, as answers to requests.
 struct FileSite: Sendable {
   /// The folder, without symbolic links on the way to it.
-  private let root: String
+  private let root: ByteText
 
   /// Creates a site.
   ///
   /// - Parameter root: The folder.
   /// - Throws: `SocketError` if the folder does not exist.
   init(root: String) throws {
-    guard let path = Self.canonical(root), Self.kind(of: path)?.isFolder == true else {
+    guard let path = Self.canonical(ByteText(root)), Self.kind(of: path)?.isFolder == true else {
       throw SocketError(.pathNotFound, operation: "serve", detail: "\(root) is not a folder")
     }
     self.root = path
@@ -51,7 +52,7 @@ struct FileSite: Sendable {
     }
     var answer: FileAnswer
     do {
-      answer = try self.answer(at: SitePath(parsing: request.path ?? ""), request.headerFields)
+      answer = try self.answer(at: SitePath(parsing: ByteText(request.path ?? "")), request.headerFields)
     } catch {
       answer = FileAnswer((error as? RefusedRequest)?.status ?? .internalServerError)
     }
@@ -60,17 +61,16 @@ struct FileSite: Sendable {
   }
 
   private func answer(at path: SitePath, _ fields: HTTPFields) throws -> FileAnswer {
-    let wanted = ([root] + path.names).joined(separator: "/")
+    let wanted = ByteText(([root] + path.names).map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
     guard var file = Self.canonical(wanted) else { throw Self.refusal }
-    // A symbolic link may lead out of the folder.
-    guard file == root || file.hasPrefix(root == "/" ? "/" : root + "/") else { throw RefusedRequest(.forbidden) }
+    guard contains(file) else { throw RefusedRequest(.forbidden) }
     guard let kind = Self.kind(of: file) else { throw Self.refusal }
     if kind.isFolder {
       // Without the slash, links in the page would lead to the folder above.
       if !path.isFolder, !path.names.isEmpty {
         return FileAnswer(.movedPermanently, fields: [.location: path.asFolder])
       }
-      file += "/index.html"
+      file.bytes += "/index.html".utf8
       guard Self.kind(of: file)?.isFile == true else { throw RefusedRequest(.forbidden) }
     } else if path.isFolder {
       throw RefusedRequest(.notFound)
@@ -81,10 +81,18 @@ struct FileSite: Sendable {
     return try answer(withFile: file, fields)
   }
 
-  private func answer(withFile path: String, _ fields: HTTPFields) throws -> FileAnswer {
+  /// Whether a path without symbolic links is in the folder. A link may lead out of it, to a folder whose name only looks like this one.
+  private func contains(_ path: ByteText) -> Bool {
+    let names = root.parts(at: "/", omitsEmpty: true)
+    return path.parts(at: "/", omitsEmpty: true).starts(with: names)
+  }
+
+  private func answer(withFile path: ByteText, _ fields: HTTPFields) throws -> FileAnswer {
+    // `FileSource` takes the path as a text, which has no form for other bytes.
+    guard let name = String(validating: path.bytes, as: UTF8.self) else { throw RefusedRequest(.notFound) }
     let file: FileSource
     do {
-      file = try FileSource(path: path)
+      file = try FileSource(path: name)
     } catch let error as SocketError {
       throw error.errno == EACCES ? RefusedRequest(.forbidden) : RefusedRequest(.notFound)
     }
@@ -95,13 +103,11 @@ struct FileSite: Sendable {
     var answer: HTTPFields = [
       .eTag: tag, .lastModified: HTTPDate.text(of: modified.tv_sec), .acceptRanges: "bytes",
     ]
-    if let known = fields[.ifNoneMatch],
-      known == "*" || known.split(separator: ",").contains(where: { $0.contains(tag) })
-    {
+    if fields[.ifNoneMatch].list.contains(where: { $0.equals("*") || $0.equals(tag) || $0.equals("W/" + tag) }) {
       return FileAnswer(head: HTTPResponse(status: .notModified, headerFields: answer), content: .none)
     }
     // A part of another version of the file would be of no use to the client.
-    let wanted = fields[.ifRange] ?? tag == tag ? fields[.range] : nil
+    let wanted = ByteText(fields[.ifRange] ?? tag).equals(tag) ? fields[.range] : nil
     switch ByteRange(wanted, size: size) {
     case .unsatisfiable: return FileAnswer(.rangeNotSatisfiable, fields: [.contentRange: "bytes */\(size)"])
     case .part(let range):
@@ -112,7 +118,7 @@ struct FileSite: Sendable {
   }
 
   private static func answer(
-    _ status: HTTPResponse.Status, _ fields: HTTPFields, _ file: FileSource, _ range: Range<Int>, _ path: String
+    _ status: HTTPResponse.Status, _ fields: HTTPFields, _ file: FileSource, _ range: Range<Int>, _ path: ByteText
   ) -> FileAnswer {
     var fields = fields
     fields[.contentType] = MediaType.of(path)
@@ -126,10 +132,10 @@ struct FileSite: Sendable {
   private static var refusal: RefusedRequest { RefusedRequest(errno == EACCES ? .forbidden : .notFound) }
 
   /// Returns a path without symbolic links; `nil` if there is nothing: realpath(3).
-  private static func canonical(_ path: String) -> String? {
-    guard let found = realpath(path, nil) else { return nil }
+  private static func canonical(_ path: ByteText) -> ByteText? {
+    guard let found = realpath(path.cString, nil) else { return nil }
     defer { free(found) }
-    return String(cString: found)
+    return ByteText(UnsafeRawBufferPointer(start: found, count: strlen(found)))
   }
 
   private struct Kind {
@@ -139,9 +145,9 @@ struct FileSite: Sendable {
   }
 
   /// Returns what is at a path: stat(2).
-  private static func kind(of path: String) -> Kind? {
+  private static func kind(of path: ByteText) -> Kind? {
     var status = stat()
-    guard stat(path, &status) == 0 else { return nil }
+    guard stat(path.cString, &status) == 0 else { return nil }
     let type = status.st_mode & S_IFMT
     return Kind(isFolder: type == S_IFDIR, isFile: type == S_IFREG, modified: status.st_mtim)
   }
@@ -149,11 +155,8 @@ struct FileSite: Sendable {
 
 /// The types of files, by the ends of their names.
 enum MediaType {
-  static func of(_ path: String) -> String {
-    guard let dot = path.lastIndex(of: "."), let type = types[path[path.index(after: dot)...].lowercased()] else {
-      return "application/octet-stream"
-    }
-    return type
+  static func of(_ path: ByteText) -> String {
+    path.parts(at: ".").dropFirst().last.flatMap { types[$0.lowercased] } ?? "application/octet-stream"
   }
 
   private static let types = [
@@ -163,5 +166,10 @@ enum MediaType {
     "wasm": "application/wasm", "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif",
     "svg": "image/svg+xml", "webp": "image/webp", "ico": "image/x-icon", "mp4": "video/mp4", "mp3": "audio/mpeg",
     "woff2": "font/woff2",
-  ]
+  ].reduce(into: [ByteText: String]()) { $0[ByteText($1.key)] = $1.value }
+}
+
+extension ByteText {
+  /// The bytes as C takes them. They have no NUL.
+  fileprivate var cString: [CChar] { bytes.map { CChar(bitPattern: $0) } + [0] }
 }

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import HTTPTypes
 
 /// A request that the server refuses, with the status of the answer.
@@ -16,13 +17,15 @@ struct RequestHead: Sendable {
 
   /// Whether the client wants to send another request on this connection.
   var keepsAlive: Bool {
-    let options = (request.headerFields[.connection] ?? "").lowercased().split(separator: ",").map(\.trimmed)
-    return !options.contains("close") && (!isVersion10 || options.contains("keep-alive"))
+    let options = request.headerFields[.connection].list
+    func has(_ option: String) -> Bool { options.contains { $0.equalsIgnoringCase(option) } }
+    return !has("close") && (!isVersion10 || has("keep-alive"))
   }
 
   /// Whether a body follows. This server does not read bodies, so the connection must end after the answer.
   var hasBody: Bool {
-    request.headerFields.contains(.transferEncoding) || request.headerFields[.contentLength] ?? "0" != "0"
+    request.headerFields.contains(.transferEncoding)
+      || !ByteText(request.headerFields[.contentLength] ?? "0").equals("0")
   }
 
   /// Parses the lines of a head.
@@ -32,35 +35,34 @@ struct RequestHead: Sendable {
   init(parsing lines: Span<UInt8>) throws(RefusedRequest) {
     guard let end = lines.firstIndex(of: [13, 10]) else { throw RefusedRequest(.badRequest) }
     let (method, target, version) = try Self.requestLine(lines.extracting(..<end))
-    isVersion10 = version == "HTTP/1.0"
-    if !isVersion10, version != "HTTP/1.1" {
-      throw RefusedRequest(version.hasPrefix("HTTP/") ? .httpVersionNotSupported : .badRequest)
+    isVersion10 = version.equals("HTTP/1.0")
+    if !isVersion10, !version.equals("HTTP/1.1") {
+      throw RefusedRequest(version.begins(with: "HTTP/") ? .httpVersionNotSupported : .badRequest)
     }
     let fields = try Self.fields(lines.extracting((end + 2)...))
-    let hosts = fields.filter { $0.name.canonicalName == "host" }.map(\.value)
+    let hosts = fields.filter { ByteText($0.name.rawName).equalsIgnoringCase("host") }.map(\.value)
     if hosts.count > 1 || hosts.isEmpty && !isVersion10 { throw RefusedRequest(.badRequest) }
     // The target is a path, or a whole URL, as proxies get it.
     var path = target
-    if let scheme = target.firstRange(of: "://"), !target.hasPrefix("/") {
-      let rest = target[scheme.upperBound...]
-      path = rest.firstIndex(of: "/").map { String(rest[$0...]) } ?? "/"
+    if let (_, rest) = target.cut(at: ":"), rest.begins(with: "//"), !target.begins(with: "/") {
+      path = ByteText("/" + (rest.dropFirst(2).cut(at: "/")?.after.description ?? ""))
     }
     // Only OPTIONS uses the asterisk, for the whole server.
-    guard path.hasPrefix("/") || path == "*" else { throw RefusedRequest(.badRequest) }
-    request = HTTPRequest(method: method, scheme: "http", authority: hosts.first, path: path, headerFields: fields)
+    guard path.begins(with: "/") || path.equals("*") else { throw RefusedRequest(.badRequest) }
+    request = HTTPRequest(
+      method: method, scheme: "http", authority: hosts.first, path: path.description, headerFields: fields)
   }
 
   private static func requestLine(
     _ line: Span<UInt8>
-  ) throws(RefusedRequest) -> (HTTPRequest.Method, target: String, version: String) {
+  ) throws(RefusedRequest) -> (HTTPRequest.Method, target: ByteText, version: ByteText) {
     // Visible characters of ASCII, and the two spaces.
     guard line.indices.allSatisfy({ 0x20...0x7E ~= line[$0] }) else { throw RefusedRequest(.badRequest) }
-    let parts = String(decoding: Array(copying: line), as: UTF8.self)
-      .split(separator: " ", omittingEmptySubsequences: false)
-    guard parts.count == 3, let method = HTTPRequest.Method(String(parts[0])), !parts[1].isEmpty else {
+    let parts = ByteText(Array(copying: line)).parts(at: " ")
+    guard parts.count == 3, let method = HTTPRequest.Method(parts[0].description), !parts[1].isEmpty else {
       throw RefusedRequest(.badRequest)
     }
-    return (method, String(parts[1]), String(parts[2]))
+    return (method, parts[1], parts[2])
   }
 
   private static func fields(_ lines: Span<UInt8>) throws(RefusedRequest) -> HTTPFields {
@@ -75,9 +77,9 @@ struct RequestHead: Sendable {
       guard let colon = line.firstIndex(of: UInt8(ascii: ":")),
         let name = HTTPField.Name(String(decoding: Array(copying: line.extracting(..<colon)), as: UTF8.self))
       else { throw RefusedRequest(.badRequest) }
-      let value = Array(copying: line.extracting((colon + 1)...)).trimmed
-      guard HTTPField.isValidValue(value) else { throw RefusedRequest(.badRequest) }
-      fields.append(HTTPField(name: name, value: value))
+      let value = ByteText(Array(copying: line.extracting((colon + 1)...))).trimmed
+      guard HTTPField.isValidValue(value.bytes) else { throw RefusedRequest(.badRequest) }
+      fields.append(HTTPField(name: name, value: value.bytes))
     }
     return fields
   }
@@ -100,17 +102,7 @@ struct RequestParser: MessageParser {
   }
 }
 
-extension Substring {
-  fileprivate var trimmed: String { String(decoding: Array(utf8).trimmed, as: UTF8.self) }
-}
-
-extension [UInt8] {
-  /// The bytes without the spaces and tabs at both ends.
-  fileprivate var trimmed: [UInt8] {
-    let isBlank: (UInt8) -> Bool = { $0 == 32 || $0 == 9 }
-    guard let first = firstIndex(where: { !isBlank($0) }), let last = lastIndex(where: { !isBlank($0) }) else {
-      return []
-    }
-    return Array(self[first...last])
-  }
+extension String? {
+  /// The elements of a field that is a list.
+  var list: [ByteText] { ByteText(self ?? "").parts(at: ",").map(\.trimmed) }
 }

@@ -1,9 +1,9 @@
-import HTTPTypes
+import ByteText
 
 /// The names of the folders and the file that the path of a URL leads to.
 struct SitePath: Hashable, Sendable {
   /// The names. No name is empty, `.`, `..`, or contains a slash or a NUL.
-  var names: [String] = []
+  var names: [ByteText] = []
   /// Whether the path ends with a slash.
   var isFolder = false
 
@@ -11,24 +11,22 @@ struct SitePath: Hashable, Sendable {
   ///
   /// - Parameter path: The path, perhaps with a query.
   /// - Throws: `RefusedRequest`: 400 if the path is not valid, 403 if a part of it is `..`.
-  init(parsing path: String) throws(RefusedRequest) {
-    let path = path.prefix { $0 != "?" && $0 != "#" }
-    guard path.utf8.first == UInt8(ascii: "/") else { throw RefusedRequest(.badRequest) }
-    for part in path.split(separator: "/") {
-      guard let name = Self.decode(part), !name.utf8.contains(0), !name.utf8.contains(UInt8(ascii: "/")) else {
-        throw RefusedRequest(.badRequest)
-      }
+  init(parsing path: ByteText) throws(RefusedRequest) {
+    let path = ByteText(path.bytes.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
+    guard path.begins(with: "/") else { throw RefusedRequest(.badRequest) }
+    for part in path.parts(at: "/", omitsEmpty: true) {
+      guard let name = Self.decode(part), !name.has("\0"), !name.has("/") else { throw RefusedRequest(.badRequest) }
       // Clients resolve these themselves. A client that sends one is looking for files that it must not have.
-      if name == ".." { throw RefusedRequest(.forbidden) }
-      if name != "." { names.append(name) }
+      if name.equals("..") { throw RefusedRequest(.forbidden) }
+      if !name.equals(".") { names.append(name) }
     }
-    isFolder = path.utf8.last == UInt8(ascii: "/")
+    isFolder = path.ends(with: "/")
   }
 
   /// Returns a text without its percent-encoding; `nil` if that is not valid.
-  private static func decode(_ text: Substring) -> String? {
+  private static func decode(_ text: ByteText) -> ByteText? {
     var bytes: [UInt8] = []
-    var rest = text.utf8[...]
+    var rest = text.bytes[...]
     while let byte = rest.popFirst() {
       if byte != UInt8(ascii: "%") {
         bytes.append(byte)
@@ -37,7 +35,7 @@ struct SitePath: Hashable, Sendable {
       guard let high = rest.popFirst()?.hexDigit, let low = rest.popFirst()?.hexDigit else { return nil }
       bytes.append(high << 4 | low)
     }
-    return String(validating: bytes, as: UTF8.self)
+    return ByteText(validating: bytes)
   }
 
   /// The path of the same names with a slash at its end, for a Location field.
@@ -46,7 +44,7 @@ struct SitePath: Hashable, Sendable {
     let digits = Array("0123456789ABCDEF".utf8)
     var bytes = [UInt8(ascii: "/")]
     for name in names {
-      for byte in name.utf8 {
+      for byte in name.bytes {
         if allowed.contains(byte) {
           bytes.append(byte)
         } else {

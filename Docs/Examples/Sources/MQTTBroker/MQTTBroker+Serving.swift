@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 extension MQTTBroker {
   /// Serves one connection: the conversation with a client, from CONNECT to DISCONNECT.
@@ -15,7 +16,7 @@ extension MQTTBroker {
     } catch let error as MQTTViolation {
       throw violation(error)
     }
-    connection.label = client.clientID
+    connection.label = client.clientID.description
     do {
       // Section 3.1.2.10: one and a half times the time that the client has named.
       let silence = client.keepAlive == 0 ? nil : Timeout.after(.milliseconds(1500 * Int(client.keepAlive)))
@@ -34,15 +35,15 @@ extension MQTTBroker {
   }
 
   private nonisolated func handle(
-    _ packet: MQTTPacket, from clientID: String, on connection: some ByteStream
+    _ packet: MQTTPacket, from clientID: ByteText, on connection: some ByteStream
   ) async throws {
     switch packet.kind {
     case .publish:
       let (message, identifier) = try MQTTMessage.parse(packet)
       switch message.quality {
-      case 0: await publish(message)
+      case 0: await publish(message, from: clientID)
       case 1:
-        await publish(message)
+        await publish(message, from: clientID)
         try await connection.write(message: MQTTPacket(.publishAcknowledged, identifier: identifier))
       default:
         await publishOnce(message, identifier, from: clientID)

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// Bytes that are no packet of MQTT 3.1.1, or a packet that is not allowed where it is. The connection ends.
 enum MQTTViolation: Error, Hashable {
@@ -105,10 +106,9 @@ struct MQTTReader {
     return Array(bytes[offset..<offset + count])
   }
 
-  mutating func text() throws -> String {
-    guard let text = String(validating: try data(), as: UTF8.self), !text.utf8.contains(0) else {
-      throw MQTTViolation.text
-    }
+  /// A text, which is UTF-8 without a null character: section 1.5.3. Nothing is said of texts that look the same, so they differ.
+  mutating func text() throws -> ByteText {
+    guard let text = ByteText(validating: try data()), !text.has("\0") else { throw MQTTViolation.text }
     return text
   }
 

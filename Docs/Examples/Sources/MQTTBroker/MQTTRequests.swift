@@ -1,6 +1,8 @@
+import ByteText
+
 /// A message that a client has published.
 struct MQTTMessage: Hashable, Sendable {
-  var topic: String
+  var topic: ByteText
   var payload: [UInt8]
   /// 0, 1 or 2.
   var quality: UInt8
@@ -18,10 +20,12 @@ struct MQTTMessage: Hashable, Sendable {
     return (message, identifier)
   }
 
+  /// The number of bytes that limits count.
+  var size: Int { topic.count + payload.count }
+
   /// Returns PUBLISH.
   func packet(identifier: UInt16, isRepeated: Bool = false) -> MQTTPacket {
-    let name = Array(topic.utf8)
-    var body = [UInt8(name.count >> 8), UInt8(name.count & 255)] + name
+    var body = [UInt8(topic.count >> 8), UInt8(topic.count & 255)] + topic.bytes
     if quality > 0 { body += [UInt8(identifier >> 8), UInt8(identifier & 255)] }
     let flags = quality << 1 | (isRetained ? 1 : 0) | (isRepeated ? 8 : 0)
     return MQTTPacket(kind: .publish, flags: flags, body: body + payload)
@@ -33,14 +37,14 @@ struct MQTTConnect: Hashable, Sendable {
   /// The results in CONNACK.
   enum Refusal: UInt8, Error { case version = 1, clientID, unavailable, credentials, notAuthorized }
 
-  var clientID: String
+  var clientID: ByteText
   /// Whether the session ends with the connection, and does not continue an earlier one.
   var isClean: Bool
   /// The longest time in seconds between two packets of the client; 0 for no limit.
   var keepAlive: UInt16
   /// The message that is published if the client's connection ends without a DISCONNECT.
   var will: MQTTMessage?
-  var user: String?
+  var user: ByteText?
   var password: [UInt8]?
 
   /// Parses CONNECT.
@@ -69,7 +73,7 @@ struct MQTTConnect: Hashable, Sendable {
     if clientID.isEmpty {
       // Another connection could not continue the session of a client without a name.
       if !isClean { throw Refusal.clientID }
-      clientID = "anonymous-\(UInt64.random(in: 0 ... .max))"
+      clientID = ByteText("anonymous-\(UInt64.random(in: 0 ... .max))")
     }
   }
 }
@@ -77,10 +81,11 @@ struct MQTTConnect: Hashable, Sendable {
 /// SUBSCRIBE and UNSUBSCRIBE.
 enum MQTTSubscription {
   /// Parses SUBSCRIBE: filters with the largest quality of service that the client wants.
-  static func parseSubscribe(_ packet: MQTTPacket) throws -> (identifier: UInt16, [(filter: String, quality: UInt8)]) {
+  static func parseSubscribe(_ packet: MQTTPacket) throws -> (identifier: UInt16, [(filter: ByteText, quality: UInt8)])
+  {
     var reader = MQTTReader(packet.body)
     let identifier = try reader.identifier()
-    var wanted: [(filter: String, quality: UInt8)] = []
+    var wanted: [(filter: ByteText, quality: UInt8)] = []
     repeat {
       let filter = try reader.text()
       let quality = try reader.byte()
@@ -91,10 +96,10 @@ enum MQTTSubscription {
   }
 
   /// Parses UNSUBSCRIBE.
-  static func parseUnsubscribe(_ packet: MQTTPacket) throws -> (identifier: UInt16, [String]) {
+  static func parseUnsubscribe(_ packet: MQTTPacket) throws -> (identifier: UInt16, [ByteText]) {
     var reader = MQTTReader(packet.body)
     let identifier = try reader.identifier()
-    var filters: [String] = []
+    var filters: [ByteText] = []
     repeat { filters.append(try reader.text()) } while !reader.isAtEnd
     return (identifier, filters)
   }

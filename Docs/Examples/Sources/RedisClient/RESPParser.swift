@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// Parses values. The parser consumes each complete element of an array, so it sees no byte of it again. A value of many megabytes is
 /// shown once: the parser says how many bytes are missing.
@@ -93,7 +94,7 @@ struct RESPParser: MessageParser {
 
   /// Returns a length; `nil` for -1, which means null.
   private func length(_ text: String, atMost limit: Int) throws -> Int? {
-    if text == "-1" { return nil }
+    if ByteText(text).equals("-1") { return nil }
     guard let length = Int(text), 0...limit ~= length else { throw Malformed.length }
     return length
   }

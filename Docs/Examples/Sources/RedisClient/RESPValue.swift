@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// A value of the Redis serialization protocol, version 2 (RESP2).
 enum RESPValue: Hashable, Sendable, WritableMessage {
@@ -54,15 +55,15 @@ struct RedisCommand: Hashable, Sendable, WritableMessage {
   /// Whether the command can be sent again if it is not known whether the server has carried it out. This is true of commands that
   /// only read.
   var isRepeatable: Bool {
-    let name = words.first.map { String(decoding: $0, as: UTF8.self).uppercased() } ?? ""
-    return Self.reading.contains(name)
+    words.first.map { Self.reading.contains(ByteText($0).lowercased) } ?? false
   }
 
-  private static let reading: Set = [
-    "PING", "ECHO", "GET", "MGET", "STRLEN", "EXISTS", "TTL", "PTTL", "TYPE", "KEYS", "LRANGE", "LLEN", "HGET",
-    "HGETALL",
-    "HMGET", "SMEMBERS", "SISMEMBER", "SCARD", "ZRANGE", "ZSCORE", "DBSIZE", "INFO", "TIME",
-  ]
+  private static let reading = Set(
+    [
+      "ping", "echo", "get", "mget", "strlen", "exists", "ttl", "pttl", "type", "keys", "lrange", "llen", "hget",
+      "hgetall",
+      "hmget", "smembers", "sismember", "scard", "zrange", "zscore", "dbsize", "info", "time",
+    ].map { ByteText($0) })
 
   func append(to bytes: inout [UInt8]) {
     bytes += "*\(words.count)\r\n".utf8

@@ -1,3 +1,5 @@
+import ByteText
+
 /// The commands that programs use most, with Swift types.
 extension RedisClient {
   /// Returns the text of a key; `nil` if the key does not exist.
@@ -32,7 +34,7 @@ extension RedisClient {
     var arguments = [Array(key.utf8), bytes]
     if let lifetime { arguments += ["PX", "\(max(1, Int64(lifetime / .milliseconds(1))))"].map { Array($0.utf8) } }
     let reply = try await send(RedisCommand("SET", arguments))
-    if reply != .simple("OK") { throw RedisError.unexpected(reply) }
+    guard case .simple(let text) = reply, ByteText(text).equals("OK") else { throw RedisError.unexpected(reply) }
   }
 
   /// Removes keys. Returns how many there were.

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// The messages of channels, for `for try await`.
 ///
@@ -66,12 +67,12 @@ struct RedisSubscription: AsyncSequence, Sendable {
 
     private func event(_ reply: RESPValue) throws -> Event? {
       if case .error(let message) = reply { throw RedisError.server(message) }
-      guard case .array(let parts) = reply, parts.count == 3, let channel = parts[1].text else { return nil }
-      switch (parts[0].text, parts[2]) {
-      case ("subscribe", _): return .subscribed(channel: channel)
-      case ("message", .bulk(let content)): return .message(channel: channel, content)
-      default: return nil
-      }
+      guard case .array(let parts) = reply, parts.count == 3, let channel = parts[1].text,
+        let kind = parts[0].text.map({ ByteText($0) })
+      else { return nil }
+      if kind.equals("subscribe") { return .subscribed(channel: channel) }
+      guard kind.equals("message"), case .bulk(let content) = parts[2] else { return nil }
+      return .message(channel: channel, content)
     }
   }
 }

@@ -6,6 +6,7 @@
 // The environment variable REDIS_PASSWORD has the password.
 
 import ActorSockets
+import ByteText
 import Foundation
 
 func describe(_ value: RESPValue, indented: String = "") -> String {
@@ -30,7 +31,7 @@ do {
   var configuration = RedisClient.Configuration()
   configuration.password = ProcessInfo.processInfo.environment["REDIS_PASSWORD"]
   let client = RedisClient(try Endpoint(parsing: address), configuration: configuration)
-  if words[0].uppercased() == "SUBSCRIBE" {
+  if ByteText(words[0]).equalsIgnoringCase("SUBSCRIBE") {
     for try await event in client.messages(of: Array(words.dropFirst())) {
       switch event {
       case .subscribed(let channel): print("subscribed to \(channel)")

@@ -1,3 +1,5 @@
+import ByteText
+
 /// A stored value, and how new it is.
 ///
 /// A later write has a higher number. Writes at the same time may have the same number; then the client, and the count of the client's
@@ -32,10 +34,11 @@ extension Entry: LosslessStringConvertible {
   var description: String { "\(number) \(client) \(write) \(value)" }
 
   init?(_ text: String) {
-    let parts = text.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
+    // As bytes, because a value may begin with an accent, which would be one character with the space before it.
+    let parts = ByteText(text).parts(at: " ", maxSplits: 3).map(\.description)
     guard parts.count == 4, let number = UInt64(parts[0]), number <= Self.largestNumber, let client = UInt64(parts[1]),
-      let write = UInt64(parts[2]), Self.isSuitable(String(parts[3]))
+      let write = UInt64(parts[2]), Self.isSuitable(parts[3])
     else { return nil }
-    self.init(number: number, client: client, write: write, value: String(parts[3]))
+    self.init(number: number, client: client, write: write, value: parts[3])
   }
 }

@@ -1,3 +1,4 @@
+import ByteText
 import Foundation
 
 /// Keeps an entry in a file.
@@ -11,8 +12,8 @@ struct FileStore: EntryStore {
 
   func load() throws -> Entry {
     guard FileManager.default.fileExists(atPath: path) else { return .nothing }
-    let text = try String(contentsOfFile: path, encoding: .utf8)
-    guard text.hasSuffix("\n"), let entry = Entry(String(text.dropLast())) else { throw Damaged(path: path) }
+    let text = ByteText(try String(contentsOfFile: path, encoding: .utf8))
+    guard text.ends(with: "\n"), let entry = Entry(text.dropLast(1).description) else { throw Damaged(path: path) }
     return entry
   }
 

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// Where a replica keeps its entry. A saved entry must survive a crash: the register counts on it.
 protocol EntryStore: Sendable {
@@ -21,8 +22,9 @@ actor Replica {
 
   /// Answers a request: `get`, or `put ENTRY`. The answer is the newest entry. Returns `nil` if it is no request.
   func answer(_ request: String) throws -> Entry? {
-    if request == "get" { return newest }
-    guard request.hasPrefix("put "), let entry = Entry(String(request.dropFirst(4))) else { return nil }
+    let request = ByteText(request)
+    if request.equals("get") { return newest }
+    guard request.begins(with: "put "), let entry = Entry(request.dropFirst(4).description) else { return nil }
     if entry.isNewer(than: newest) {
       // First on the disk: a replica that forgets an entry after it has answered breaks the register.
       try store.save(entry)

@@ -6,6 +6,7 @@ struct Exchange<Client: ByteStream>: Sendable {
   let client: Client
   let request: Request
   let site: Site
+  let upload: Upload
 
   /// An origin that has not answered. The client has not received anything yet.
   private struct OriginFailure: Error {
@@ -38,12 +39,16 @@ struct Exchange<Client: ByteStream>: Sendable {
   }
 
   private func refuse(_ status: Int) async throws -> Bool {
-    // The body of the request was not read, and the next request is behind it.
-    let keepsAlive = request.body == .empty && request.keepsAlive && !client.isDraining
+    let keepsAlive = request.keepsAlive && upload.isUntouched && upload.mayBeDropped && !client.isDraining
     try await proxy.refuse(
-      status, on: client, isHead: request.method == "HEAD", keepsAlive: keepsAlive,
+      status, on: client, isHead: request.isHead, keepsAlive: keepsAlive,
       site: "\(request.method) \(site.name)\(request.target)")
-    return keepsAlive
+    if !keepsAlive || upload.isDone { return keepsAlive }
+    // The body was not read, and the next request is behind it.
+    return await withThrowingTaskGroup(of: Event.self) { group in
+      group.addTask { try await sendBody(to: nil) }
+      return await dropBody(&group)
+    }
   }
 
   private func run(with origin: Origin, isLast: Bool) async throws -> Bool {
@@ -66,13 +71,15 @@ struct Exchange<Client: ByteStream>: Sendable {
   }
 
   private enum Event: Sendable {
-    /// The origin has the whole body of the request.
-    case sent
-    /// The origin does not take the rest of the body. Its answer may say why.
-    case cutOff
+    /// The client has sent the whole body of the request.
+    case bodyRead
+    /// More of the body is left than the limits allow to drop.
+    case bodyTooLong
     case answer(Response)
     /// The origin has not answered.
     case failed(OriginFailure)
+    /// Dropping the body has taken too long.
+    case overdue
   }
 
   /// Sends the request, and passes the answer on. Both bodies may move at the same time, because an origin may answer before it has the
@@ -85,22 +92,26 @@ struct Exchange<Client: ByteStream>: Sendable {
     }
     return try await withThrowingTaskGroup(of: Event.self) { group in
       group.addTask { try await readAnswer(from: connection) }
-      var isSent = request.body == .empty
-      if !isSent { group.addTask { try await sendBody(to: connection) } }
+      if !upload.isDone { group.addTask { try await sendBody(to: connection) } }
       while let event = try await group.next() {
         switch event {
-        case .sent: isSent = true
-        case .cutOff: break
+        case .bodyRead, .bodyTooLong, .overdue: break
         // Nothing has moved for long, most likely because the rest of the body does not arrive.
-        case .failed(let failure) where failure.status == 504 && !isSent:
+        case .failed(let failure) where failure.status == 504 && !upload.isDone:
           throw OriginFailure(status: 408, mayTryAnother: false)
         case .failed(let failure): throw failure
         case .answer(let response) where response.isInterim:
           // A client of version 1.0 does not know interim answers.
           if !request.isVersion10 { try await client.write(response.forwarded(body: .empty, connection: nil).bytes) }
+          if response.status == 100 { upload.isWanted() }
           group.addTask { try await readAnswer(from: connection) }
         case .answer(let response):
-          let ending = try await deliver(response, from: connection, origin, isSent: isSent)
+          var ending = try await deliver(response, from: connection, origin)
+          if ending.keepsClient, !upload.isDone {
+            // The task that sends the body may wait for the origin, which does not read it.
+            await connection.abort()
+            ending = Ending(keepsClient: await dropBody(&group))
+          }
           group.cancelAll()
           return ending
         }
@@ -109,13 +120,38 @@ struct Exchange<Client: ByteStream>: Sendable {
     }
   }
 
-  private func sendBody(to connection: TCPConnection) async throws -> Event {
+  /// Moves the body of the request to the origin. Drops it if there is no origin, and from the time on at which it takes no more of it.
+  private func sendBody(to connection: TCPConnection?) async throws -> Event {
+    let isChunked = request.body == .chunked
+    upload.begin(isDropped: connection == nil)
     do {
-      try await client.move(request.body, to: connection, isChunked: request.body == .chunked)
-      return .sent
-    } catch let error as SocketError where error.operation != "read" {
-      return .cutOff
+      try await client.forEachPiece(of: request.body) { [upload] piece in
+        guard let connection, try upload.isForOrigin(piece.count) else { return }
+        do {
+          try await connection.write(piece, isChunked: isChunked)
+        } catch is SocketError {
+          upload.drop()
+        }
+      }
+    } catch is Upload.TooLong {
+      return .bodyTooLong
     }
+    if let connection, isChunked, try upload.isForOrigin(0) { try? await connection.writeLastChunk() }
+    upload.end()
+    return .bodyRead
+  }
+
+  /// Waits for the end of the body, within the limits. Returns whether the next request can follow.
+  private func dropBody(_ group: inout ThrowingTaskGroup<Event, any Error>) async -> Bool {
+    upload.drop()
+    group.addTask {
+      try await Task.sleep(for: proxy.limits.dropping)
+      return .overdue
+    }
+    defer { group.cancelAll() }
+    // An error is the client's: it has ended the connection, or its chunks are not valid.
+    _ = try? await group.next()
+    return upload.isDone
   }
 
   private func readAnswer(from connection: TCPConnection) async throws -> Event {
@@ -140,7 +176,7 @@ struct Exchange<Client: ByteStream>: Sendable {
   /// Passes an answer on. After its first byte, a failure can only be shown to the client by cutting the answer off. So from here on,
   /// errors abort both connections.
   private func deliver(
-    _ response: Response, from connection: TCPConnection, _ origin: Origin, isSent: Bool
+    _ response: Response, from connection: TCPConnection, _ origin: Origin
   ) async throws -> Ending {
     if response.status == 101 {
       guard request.isWebSocket else { throw OriginFailure(status: 502, mayTryAnother: false) }
@@ -153,7 +189,7 @@ struct Exchange<Client: ByteStream>: Sendable {
     // A body that ends with the origin's connection gets chunks, so that the client's connection can stay open.
     let isChunked = !request.isVersion10 && (body == .chunked || body == .untilEnd)
     let hasEnd = isChunked || ![.chunked, .untilEnd].contains(body)
-    let keepsClient = isSent && request.keepsAlive && hasEnd && !client.isDraining
+    let keepsClient = upload.mayBeDropped && request.keepsAlive && hasEnd && !client.isDraining
     log(response, origin)
     try await client.write(
       response.forwarded(
@@ -164,7 +200,7 @@ struct Exchange<Client: ByteStream>: Sendable {
     } catch is InvalidMessage {
       throw SocketError(.invalidMessage, operation: "read", detail: "the origin's chunks are not valid")
     }
-    return Ending(keepsClient: keepsClient, keepsOrigin: isSent && response.keepsAlive && body != .untilEnd)
+    return Ending(keepsClient: keepsClient, keepsOrigin: upload.isWhole && response.keepsAlive && body != .untilEnd)
   }
 
   private func log(_ response: Response, _ origin: Origin) {

@@ -24,36 +24,54 @@ extension ByteStream {
   ///     one are not passed on.
   /// - Throws: `InvalidMessage` if chunks are not valid; the errors of both streams.
   nonisolated func move(_ body: BodyLength, to destination: some ByteStream, isChunked: Bool) async throws {
+    if case .exactly(let length) = body, !isChunked { return try await pipe(exactly: length, to: destination) }
+    try await forEachPiece(of: body) { try await destination.write($0, isChunked: isChunked) }
+    if isChunked { try await destination.writeLastChunk() }
+  }
+
+  /// Reads a body. The next piece is read when the last one has been used.
+  ///
+  /// - Parameters:
+  ///   - body: Where the body ends in this stream.
+  ///   - use: Takes a piece of at most 64 KiB, without what divides a body into chunks.
+  /// - Throws: `InvalidMessage` if chunks are not valid; the errors of this stream and of `use`.
+  nonisolated func forEachPiece(of body: BodyLength, _ use: @Sendable ([UInt8]) async throws -> Void) async throws {
     switch body {
     case .empty: return
-    case .exactly(let length): return try await pipe(exactly: length, to: destination)
-    case .untilEnd:
-      while let piece = try await read() { try await destination.write(piece, isChunked: isChunked) }
+    case .exactly(let length): try await forEachPiece(exactly: length, use)
+    case .untilEnd: while let piece = try await read() { try await use(piece) }
     case .chunked:
       while let length = try await readChunkLength() {
-        var left = length
-        while left > 0 {
-          guard let piece = try await read(upTo: min(left, 65_536)) else {
-            throw SocketError(.endOfStream, operation: "read")
-          }
-          left -= piece.count
-          try await destination.write(piece, isChunked: isChunked)
-        }
+        try await forEachPiece(exactly: length, use)
         guard try await read(exactly: 2) == [13, 10] else { throw InvalidMessage() }
       }
       try await skipTrailer()
     }
-    if isChunked { try await destination.write(utf8: "0\r\n\r\n") }
   }
 
-  private nonisolated func write(_ piece: [UInt8], isChunked: Bool) async throws {
+  private nonisolated func forEachPiece(
+    exactly length: Int, _ use: @Sendable ([UInt8]) async throws -> Void
+  ) async throws {
+    var left = length
+    while left > 0 {
+      guard let piece = try await read(upTo: min(left, 65_536)) else {
+        throw SocketError(.endOfStream, operation: "read")
+      }
+      left -= piece.count
+      try await use(piece)
+    }
+  }
+
+  nonisolated func write(_ piece: [UInt8], isChunked: Bool) async throws {
     if !isChunked { return try await write(piece) }
     try await write(contentsOf: [Array("\(String(piece.count, radix: 16))\r\n".utf8), piece, [13, 10]])
   }
 
+  nonisolated func writeLastChunk() async throws { try await write(utf8: "0\r\n\r\n") }
+
   /// Reads the line in front of a chunk. Returns `nil` for the last chunk, which is empty.
   private nonisolated func readChunkLength() async throws -> Int? {
-    let line = try await read(until: .crlf, maximumLength: 1024).dropLast(2)
+    let line = try await readLine(maximumLength: 1024)
     let digits = line.prefix { 48...57 ~= $0 || 65...70 ~= $0 || 97...102 ~= $0 }
     // An extension may follow.
     let rest = line.dropFirst(digits.count).drop { $0 == 32 || $0 == 9 }
@@ -64,9 +82,23 @@ extension ByteStream {
     return length == 0 ? nil : length
   }
 
-  /// Reads the fields behind the last chunk, through the empty line.
+  /// Reads the fields behind the last chunk, through the empty line: at most 100 fields and 8 KiB.
   private nonisolated func skipTrailer() async throws {
-    for _ in 0...100 where try await read(until: .crlf, maximumLength: 8192).count == 2 { return }
+    var left = 8192
+    for _ in 0...100 where left >= 2 {
+      let line = try await readLine(maximumLength: left)
+      if line.isEmpty { return }
+      left -= line.count + 2
+    }
     throw InvalidMessage()
+  }
+
+  /// Reads a line, and returns it without its end.
+  private nonisolated func readLine(maximumLength limit: Int) async throws -> ArraySlice<UInt8> {
+    do {
+      return try await read(until: .crlf, maximumLength: limit).dropLast(2)
+    } catch let error as SocketError where error.code == .limitExceeded {
+      throw InvalidMessage()
+    }
   }
 }

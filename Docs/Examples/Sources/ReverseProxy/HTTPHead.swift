@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// A message that is not valid, or that the proxy does not accept.
 struct InvalidMessage: Error {
@@ -8,22 +9,20 @@ struct InvalidMessage: Error {
   init(_ status: Int = 400) { self.status = status }
 }
 
-/// The first line of an HTTP/1 message, and its fields: RFC 9112.
-///
-/// The texts are ISO 8859-1, in which every byte is a character. So the bytes that the proxy passes on are those that arrived.
+/// The first line of an HTTP/1 message, and its fields: RFC 9112. The bytes that the proxy passes on are those that arrived.
 struct HTTPHead: Sendable {
   struct Field: Sendable {
-    var name: String
-    var value: String
+    var name: ByteText
+    var value: ByteText
 
     /// The name for comparisons.
-    var key: String { name.lowercased() }
+    var key: ByteText { name.lowercased }
   }
 
-  var firstLine: String
+  var firstLine: ByteText
   var fields: [Field]
 
-  init(_ firstLine: String, _ fields: [Field] = []) {
+  init(_ firstLine: ByteText, _ fields: [Field] = []) {
     self.firstLine = firstLine
     self.fields = fields
   }
@@ -32,25 +31,27 @@ struct HTTPHead: Sendable {
   ///
   /// - Parameter lines: The lines without their endings, at least one.
   /// - Throws: `InvalidMessage`.
-  init(parsing lines: [String]) throws(InvalidMessage) {
+  init(parsing lines: [ByteText]) throws(InvalidMessage) {
     firstLine = lines[0]
     fields = []
     for line in lines.dropFirst() {
       // A space before the colon, or a line that continues the one above it, could hide a field from the origin or from the proxy. In both
       // cases, the text before the colon is no token.
-      guard let colon = line.firstIndex(of: ":"), line[..<colon].isToken else { throw InvalidMessage() }
-      let value = line[line.index(after: colon)...].trimmed
-      fields.append(Field(name: String(line[..<colon]), value: String(value)))
+      guard let (name, value) = line.cut(at: ":"), name.isToken else { throw InvalidMessage() }
+      fields.append(Field(name: name, value: value.trimmed))
     }
   }
 
   /// The values of all fields with a name.
-  func values(_ key: String) -> [String] { fields.filter { $0.key == key }.map(\.value) }
+  func values(_ name: String) -> [ByteText] { fields.filter { $0.name.equalsIgnoringCase(name) }.map(\.value) }
 
   /// The elements of a field that is a list, in lower case.
-  func list(_ key: String) -> [String] {
-    values(key).flatMap { $0.lowercased().split(separator: ",") }.map { String($0.trimmed) }
+  func list(_ name: String) -> [ByteText] {
+    values(name).flatMap { $0.lowercased.parts(at: ",", omitsEmpty: true) }.map(\.trimmed)
   }
+
+  /// Whether a field that is a list has an element, in any case.
+  func has(_ element: String, in name: String) -> Bool { list(name).contains { $0.equals(element) } }
 
   /// Where the body ends, as the fields say; `nil` if they do not say it.
   ///
@@ -62,12 +63,10 @@ struct HTTPHead: Sendable {
       switch (lengths.count, codings.count) {
       case (0, 0): return nil
       case (1, 0):
-        guard lengths[0].utf8.allSatisfy({ 48...57 ~= $0 }), let length = Int(lengths[0]) else {
-          throw InvalidMessage()
-        }
+        guard let length = lengths[0].number else { throw InvalidMessage() }
         return length == 0 ? .empty : .exactly(length)
       case (0, 1):
-        guard codings[0].lowercased() == "chunked" else { throw InvalidMessage(501) }
+        guard codings[0].equalsIgnoringCase("chunked") else { throw InvalidMessage(501) }
         return .chunked
       default: throw InvalidMessage()
       }
@@ -81,27 +80,32 @@ struct HTTPHead: Sendable {
     return fields.filter { !dropped.contains($0.key) }
   }
 
-  private static let hopByHop: Set = [
-    "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "content-length",
-  ]
+  private static let hopByHop = Set(
+    [
+      "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "content-length",
+    ].map { ByteText($0) })
 
   /// Whether the sender, who has this version, wants to use the connection again.
   func keepsAlive(isVersion10: Bool) -> Bool {
-    let options = list("connection")
-    return !options.contains("close") && (!isVersion10 || options.contains("keep-alive"))
+    !has("close", in: "connection") && (!isVersion10 || has("keep-alive", in: "connection"))
   }
 
-  mutating func add(_ name: String, _ value: String) { fields.append(Field(name: name, value: value)) }
+  mutating func add(_ name: String, _ value: String) { add(name, ByteText(value)) }
+
+  mutating func add(_ name: String, _ value: ByteText) { fields.append(Field(name: ByteText(name), value: value)) }
 
   var bytes: [UInt8] {
-    let lines = [firstLine] + fields.map { "\($0.name): \($0.value)" } + ["", ""]
-    return lines.joined(separator: "\r\n").unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
+    var bytes = firstLine.bytes + [13, 10]
+    for field in fields {
+      bytes += field.name.bytes + [UInt8(ascii: ":"), UInt8(ascii: " ")] + field.value.bytes + [13, 10]
+    }
+    return bytes + [13, 10]
   }
 }
 
 /// Finds the head of a message: everything through the first empty line. Each byte is looked at once.
 struct HeadParser: MessageParser {
-  private var lines: [String] = []
+  private var lines: [ByteText] = []
   /// The number of bytes in those lines.
   private var start = 0
   private var searched = 0
@@ -121,38 +125,21 @@ struct HeadParser: MessageParser {
       guard line.indices.allSatisfy({ line[$0] >= 0x20 && line[$0] != 0x7F || line[$0] == 9 }) else {
         throw InvalidMessage()
       }
-      lines.append(String(latin1: line))
+      lines.append(ByteText(Array(copying: line)))
     }
     searched = bytes.count
     return .incomplete()
   }
 }
 
-extension String {
-  fileprivate init(latin1 bytes: Span<UInt8>) {
-    var scalars = UnicodeScalarView()
-    for index in bytes.indices { scalars.append(Unicode.Scalar(bytes[index])) }
-    self.init(scalars)
-  }
-
+extension ByteText {
   /// Whether a text has at least one character, and only visible ones of ASCII.
-  var isVisible: Bool { !isEmpty && utf8.allSatisfy { 0x21...0x7E ~= $0 } }
-}
+  var isVisible: Bool { !isEmpty && bytes.allSatisfy { 0x21...0x7E ~= $0 } }
 
-extension Substring {
-  /// The text without the spaces and tabs at both ends.
-  fileprivate var trimmed: Substring {
-    let isBlank: (Character) -> Bool = { $0 == " " || $0 == "\t" }
-    guard let last = lastIndex(where: { !isBlank($0) }) else { return "" }
-    return self[...last].drop(while: isBlank)
-  }
-}
-
-extension StringProtocol {
   /// Whether this can be the name of a field or of a method: RFC 9110, section 5.6.2.
   var isToken: Bool {
     !isEmpty
-      && utf8.allSatisfy { byte in
+      && bytes.allSatisfy { byte in
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
           UInt8(ascii: "0")...UInt8(ascii: "9"):
@@ -161,4 +148,7 @@ extension StringProtocol {
         }
       }
   }
+
+  /// The name of a host in the form in which names are compared: in lower case, and without the dot that may end it.
+  var hostName: ByteText { ends(with: ".") ? dropLast(1).lowercased : lowercased }
 }

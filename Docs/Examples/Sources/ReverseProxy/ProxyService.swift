@@ -1,4 +1,5 @@
 import ActorSocketsTLS
+import ByteText
 
 /// A proxy with everything that runs beside its connections: the checks of the origins, and the renewal of certificates.
 struct ProxyService: Sendable {
@@ -11,8 +12,8 @@ struct ProxyService: Sendable {
   ) throws {
     self.settings = settings
     context = try settings.makeContext()
-    var sites: [String: Site] = [:]
-    for site in settings.sites { sites[site.name] = Site(site.name, site.origins.map { Origin($0, limits) }) }
+    var sites: [ByteText: Site] = [:]
+    for site in settings.sites { sites[ByteText(site.name)] = Site(site.name, site.origins.map { Origin($0, limits) }) }
     proxy = ReverseProxy(sites: sites, limits: limits, log: log)
   }
 
@@ -34,7 +35,7 @@ struct ProxyService: Sendable {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for site in settings.sites {
         guard let path = site.check else { continue }
-        for origin in proxy.sites[site.name]?.origins ?? [] {
+        for origin in proxy.sites[ByteText(site.name)]?.origins ?? [] {
           group.addTask { try await watch(origin, path, of: site.name) }
         }
       }

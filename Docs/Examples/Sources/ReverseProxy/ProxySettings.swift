@@ -1,4 +1,5 @@
 import ActorSocketsTLS
+import ByteText
 import Foundation
 
 /// The settings of the proxy, from a file of lines:
@@ -30,9 +31,9 @@ struct ProxySettings: Sendable {
   init(file: String) throws { try self.init(parsing: String(contentsOfFile: file, encoding: .utf8)) }
 
   init(parsing text: String) throws {
-    for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
-      let words = line.split(whereSeparator: \.isWhitespace).map { String($0) }
-      if words.isEmpty || words[0].hasPrefix("#") { continue }
+    for (index, line) in ByteText(text).parts(at: "\n").enumerated() {
+      let words = line.bytes.split { [9, 13, 32].contains($0) }.map { ByteText($0) }
+      if words.isEmpty || words[0].begins(with: "#") { continue }
       do {
         try add(words)
       } catch {
@@ -43,12 +44,15 @@ struct ProxySettings: Sendable {
     guard !sites.isEmpty else { throw Invalid(description: "there is no site") }
   }
 
-  private mutating func add(_ words: [String]) throws {
+  private mutating func add(_ line: [ByteText]) throws {
+    let words = line.map(\.description)
     switch (words[0], words.count) {
     case ("listen", 2): listen = try Endpoint(parsing: words[1])
     case ("site", 4):
-      let name = words[1].lowercased()
-      if sites.contains(where: { $0.name == name }) { throw Invalid(description: "the site \(name) is there already") }
+      let name = line[1].hostName.description
+      if sites.contains(where: { ByteText($0.name).equals(name) }) {
+        throw Invalid(description: "the site \(name) is there already")
+      }
       sites.append(SiteSettings(name: name, certificateFile: words[2], keyFile: words[3]))
     case ("origin", 2) where !sites.isEmpty: sites[sites.count - 1].origins.append(try Endpoint(parsing: words[1]))
     case ("check", 2) where !sites.isEmpty: sites[sites.count - 1].check = words[1]

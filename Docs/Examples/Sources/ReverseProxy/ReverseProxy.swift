@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// Passes the requests of clients to the origins of the sites that they name, over HTTP/1.1.
 struct ReverseProxy: Sendable {
@@ -18,11 +19,15 @@ struct ReverseProxy: Sendable {
     var connecting: Duration = .seconds(3)
     /// How long no byte may move to or from an origin: how long it may think about an answer, or pause in it.
     var answer: Duration = .seconds(60)
+    /// How many bytes of a request's body may be left when it has been answered, for the connection to stay open: they are read and
+    /// dropped. And how long that may take.
+    var (dropped, dropping) = (256 << 10, Duration.seconds(5))
     /// How often an origin is checked, and how long a check may take.
     var (checkInterval, check) = (Duration.seconds(5), Duration.seconds(2))
   }
 
-  let sites: [String: Site]
+  /// The sites, by the names of their hosts.
+  let sites: [ByteText: Site]
   var limits = Limits()
   /// Called with a line for each answer, and for each origin that goes down or comes up.
   var log: @Sendable (String) -> Void = { _ in }
@@ -51,10 +56,12 @@ struct ReverseProxy: Sendable {
         return try await refuse(error.status, on: client)
       }
       // A client that has seen the certificate of one site cannot know that it speaks to another.
-      guard let site = sites[request.host], serverName.map({ $0.lowercased() == site.name }) ?? true else {
+      guard let site = sites[request.host], serverName.map({ ByteText($0).hostName == request.host }) ?? true
+      else {
         return try await refuse(421, on: client)
       }
-      let exchange = Exchange(proxy: self, client: client, request: request, site: site)
+      let exchange = Exchange(
+        proxy: self, client: client, request: request, site: site, upload: Upload(request, limits))
       guard try await exchange.run() else { return }
     }
   }
@@ -100,7 +107,7 @@ struct ReverseProxy: Sendable {
   ) async throws {
     let reason = Self.reasons[status] ?? "Error"
     let text = "\(status) \(reason)\n"
-    var head = HTTPHead("HTTP/1.1 \(status) \(reason)")
+    var head = HTTPHead(ByteText("HTTP/1.1 \(status) \(reason)"))
     head.add("Content-Type", "text/plain; charset=utf-8")
     head.add("Content-Length", "\(text.utf8.count)")
     if status == 503 { head.add("Retry-After", "5") }

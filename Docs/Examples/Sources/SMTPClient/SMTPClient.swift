@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTLS
+import ByteText
 import Foundation
 
 /// The way to a mail server: its place, and how to encrypt and log in.
@@ -99,7 +100,7 @@ struct SMTPClient: Sendable {
   }
 
   /// Logs in with the mechanism PLAIN, RFC 4616, or with LOGIN, which has no RFC but is all that some servers offer.
-  private func logIn(_ credentials: Credentials, _ mechanisms: [String], _ dialogue: SMTPDialogue) async throws {
+  private func logIn(_ credentials: Credentials, _ mechanisms: [ByteText], _ dialogue: SMTPDialogue) async throws {
     func base64(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
     // The name of the command stays AUTH, so that no error shows what is in the line.
     func answer(_ text: String, success: Int = 2) -> SMTPCommand {
@@ -110,19 +111,19 @@ struct SMTPClient: Sendable {
     let (user, password) = (credentials.user, credentials.password)
     // A null character would end the user's name in PLAIN.
     if (user + password).utf8.contains(0) { throw SMTPError.invalidCommand("AUTH") }
-    if mechanisms.contains("PLAIN") {
+    if mechanisms.contains(where: { $0.equalsIgnoringCase("PLAIN") }) {
       let response = "\0\(user)\0\(password)"
       let short = command("AUTH", "PLAIN \(base64(response))")
       // RFC 4954, section 4: a response that makes the line too long must wait for the server.
       if short.line.utf8.count <= 510 { return _ = try await dialogue.reply(to: short) }
       try await dialogue.reply(to: command("AUTH", "PLAIN", success: 3))
       try await dialogue.reply(to: answer(response))
-    } else if mechanisms.contains("LOGIN") {
+    } else if mechanisms.contains(where: { $0.equalsIgnoringCase("LOGIN") }) {
       try await dialogue.reply(to: command("AUTH", "LOGIN", success: 3))
       try await dialogue.reply(to: answer(user, success: 3))
       try await dialogue.reply(to: answer(password))
     } else {
-      throw SMTPError.noMechanism(offered: mechanisms)
+      throw SMTPError.noMechanism(offered: mechanisms.map(\.description))
     }
   }
 

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 
 /// A reply of the server: a code, and one or more lines of text. RFC 5321, section 4.2.
 struct SMTPReply: Hashable, Sendable, CustomStringConvertible {
@@ -73,21 +74,24 @@ struct SMTPReplyParser: MessageParser {
 
 /// The extensions that a server offers in its reply to EHLO.
 struct SMTPExtensions: Hashable, Sendable {
-  private var parameters: [String: [String]] = [:]
+  /// By keywords in lower case.
+  private var parameters: [ByteText: [ByteText]] = [:]
 
   init(_ reply: SMTPReply) {
     // The first line is the name of the server.
     for line in reply.lines.dropFirst() {
-      let words = line.uppercased().split(separator: " ").map(String.init)
-      if let keyword = words.first { parameters[keyword] = Array(words.dropFirst()) }
+      let words = ByteText(line).parts(at: " ", omitsEmpty: true)
+      if let keyword = words.first { parameters[keyword.lowercased] = Array(words.dropFirst()) }
     }
   }
 
-  func has(_ keyword: String) -> Bool { parameters[keyword] != nil }
+  func has(_ keyword: String) -> Bool { parameters[ByteText(keyword).lowercased] != nil }
 
   /// The largest number of bytes of a message; `nil` if the server names no limit.
-  var sizeLimit: Int? { parameters["SIZE"]?.first.flatMap { Int($0) }.flatMap { $0 > 0 ? $0 : nil } }
+  var sizeLimit: Int? {
+    parameters[ByteText("size")]?.first?.number.flatMap { $0 > 0 ? $0 : nil }
+  }
 
-  /// The mechanisms of AUTH.
-  var mechanisms: [String] { parameters["AUTH"] ?? [] }
+  /// The mechanisms of AUTH, as the server spells them.
+  var mechanisms: [ByteText] { parameters[ByteText("auth")] ?? [] }
 }

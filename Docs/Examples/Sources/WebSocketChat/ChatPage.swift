@@ -1,23 +1,30 @@
+import ByteText
+
 /// The page of the chat, for browsers.
 enum ChatPage {
   /// Returns the answer to a request that does not ask for WebSocket.
   static func answer(to request: UpgradeRequest) -> String {
-    let isPage = request.method == "GET" && request.path == "/"
-    let (status, text) = isPage ? ("200 OK", page) : ("404 Not Found", "404 Not Found\n")
-    return """
-      HTTP/1.1 \(status)\r
-      Content-Type: text/html; charset=utf-8\r
-      Content-Length: \(text.utf8.count)\r
-      Connection: close\r
-      \r
-      \(text)
-      """
+    let isPage = request.method.equals("GET") && request.path.equals("/")
+    return isPage ? answer("200 OK", page) : answer("404 Not Found", "404 Not Found\n")
+  }
+
+  /// Returns an answer, after which the connection ends.
+  static func answer(_ status: String, _ text: String = "") -> String {
+    """
+    HTTP/1.1 \(status)\r
+    Content-Type: text/html; charset=utf-8\r
+    Content-Length: \(text.utf8.count)\r
+    Connection: close\r
+    \r
+    \(text)
+    """
   }
 
   /// Returns the name of a member, which is the last part of the path: `/chat/Ada`. Other characters than letters and digits are removed.
-  static func name(in path: String) -> String {
-    let name = path.split(separator: "/").last.map { $0.filter { $0.isASCII && ($0.isLetter || $0.isNumber) } } ?? ""
-    return name.isEmpty ? "guest" : String(name.prefix(20))
+  static func name(in path: ByteText) -> String {
+    let last = path.parts(at: "/", omitsEmpty: true).last?.bytes ?? []
+    let name = last.filter { 48...57 ~= $0 || 65...90 ~= $0 || 97...122 ~= $0 }.prefix(20)
+    return name.isEmpty ? "guest" : String(decoding: name, as: UTF8.self)
   }
 
   private static let page = """

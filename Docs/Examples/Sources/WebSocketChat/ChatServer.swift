@@ -12,6 +12,8 @@ struct ChatServer: Sendable {
   }
 
   let room: ChatRoom
+  /// The origins of other servers whose pages may connect: `https://www.example.org`.
+  var origins: [String] = []
   var limits = Limits()
 
   /// The settings for connections: a client for which more than 1 MiB waits is aborted, so that it misses no line in silence.
@@ -23,12 +25,15 @@ struct ChatServer: Sendable {
 
   /// Serves a connection: one request, and if it asks for WebSocket, a member of the chat.
   func serve(_ connection: some ByteStream) async throws {
-    let head: ReadRequest<UpgradeRequest?> = .parsing(maximumLength: 8192, UpgradeRequest.parse)
-    guard let request = try await connection.read(head, timeout: .after(limits.request)) else { return }
-    guard request.isWebSocket else { return try await connection.write(utf8: ChatPage.answer(to: request)) }
-    let (answer, isAccepted) = request.answer
-    try await connection.write(utf8: answer)
-    if !isAccepted { return }
+    let request: UpgradeRequest
+    do {
+      guard let arrived = try await self.request(of: connection) else { return }
+      request = arrived
+      guard request.isWebSocket else { return try await connection.write(utf8: ChatPage.answer(to: request)) }
+      try await connection.write(utf8: request.acceptance(origins: origins))
+    } catch let refused as UpgradeRequest.Refused {
+      return try await connection.write(utf8: ChatPage.answer(refused.status))
+    }
     let name = ChatPage.name(in: request.path)
     await room.enter(connection, as: name)
     do {
@@ -38,6 +43,22 @@ struct ChatServer: Sendable {
     } catch {
       await room.leave(connection)
       throw error
+    }
+  }
+
+  /// Reads the request. Returns `nil` if the client ends the connection without one.
+  private func request(of connection: some ByteStream) async throws -> UpgradeRequest? {
+    do {
+      let head: ReadRequest<UpgradeRequest?> = .parsing(maximumLength: 8192, UpgradeRequest.parse)
+      return try await connection.read(head, timeout: .after(limits.request))
+    } catch let error as SocketError {
+      switch error.code {
+      case .invalidMessage: throw error.underlyingError as? UpgradeRequest.Refused ?? .malformed
+      case .endOfStream: throw UpgradeRequest.Refused.malformed
+      case .limitExceeded: throw UpgradeRequest.Refused.tooLong
+      case .timedOut: throw UpgradeRequest.Refused.late
+      default: throw error
+      }
     }
   }
 

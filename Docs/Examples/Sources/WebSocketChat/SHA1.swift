@@ -1,3 +1,5 @@
+import ByteText
+
 /// SHA-1, which the handshake of WebSocket uses to show that both sides speak the protocol: RFC 3174. It protects nothing.
 enum SHA1 {
   /// Returns the digest of bytes.
@@ -53,5 +55,22 @@ enum Base64 {
       }
     }
     return String(decoding: text, as: UTF8.self)
+  }
+
+  /// Returns the bytes of a text; `nil` if it has other characters, or not four for each group. It does not look at the bits that are left
+  /// over in the last group.
+  static func decode(_ text: ByteText) -> [UInt8]? {
+    if text.count % 4 != 0 { return nil }
+    let padding = text.ends(with: "==") ? 2 : text.ends(with: "=") ? 1 : 0
+    var (bytes, number, bits) = ([UInt8](), 0, 0)
+    for character in text.bytes.dropLast(padding) {
+      guard let digit = digits.firstIndex(of: character) else { return nil }
+      (number, bits) = (number << 6 & 0xFFFF | digit, bits + 6)
+      if bits >= 8 {
+        bits -= 8
+        bytes.append(UInt8(truncatingIfNeeded: number >> bits))
+      }
+    }
+    return bytes
   }
 }

@@ -55,7 +55,7 @@ struct WebSocketAssembly: Sendable {
     if payload.isEmpty { return WebSocketFrame(opcode: .close, payload: []) }
     guard payload.count >= 2 else { throw .protocolError }
     let code = UInt16(payload[0]) << 8 | UInt16(payload[1])
-    let isKnown = 1000...1003 ~= code || 1007...1011 ~= code || 3000...4999 ~= code
+    let isKnown = 1000...1003 ~= code || 1007...1014 ~= code || 3000...4999 ~= code
     guard isKnown else { throw .protocolError }
     guard String(validating: payload.dropFirst(2), as: UTF8.self) != nil else { throw .invalidText }
     return WebSocketFrame(opcode: .close, payload: Array(payload.prefix(2)))

@@ -16,6 +16,12 @@ import Testing
     }
   }
 
+  @Test func `A value that begins with an accent does not hide the equals sign`() throws {
+    let service = DiscoveredService(name: "a", port: 1, properties: ["a": "\u{338}b"])
+    let bytes = try #require(DiscoveryMessage(.announcement, from: 7, lifetime: 300, service: service).bytes)
+    #expect(DiscoveryMessage(parsing: bytes)?.service == service)
+  }
+
   @Test func `A part of a message is no message of another service`() {
     for count in 0..<Self.bytes.count {
       let message = DiscoveryMessage(parsing: Array(Self.bytes.prefix(count)))

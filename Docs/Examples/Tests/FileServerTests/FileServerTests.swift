@@ -78,6 +78,27 @@ import Testing
     }
   }
 
+  @Test(.needs(.curl)) func `A link to a folder that only looks like the site leads out of it`() async throws {
+    try await within("curl has its statuses") {
+      // The same é, written in two ways: two folders.
+      let (server, files) = (try RunningServer(site: "caf\u{E9}"), FileManager.default)
+      let neighbour = "cafe\u{301}"
+      try server.folder.write("\(neighbour)/secret.txt", "secret\n".utf8)
+      #expect(try files.contentsOfDirectory(atPath: server.folder.path).count == 2)
+      for (name, target) in [("folder", "../\(neighbour)"), ("file", "../\(neighbour)/secret.txt")] {
+        try files.createSymbolicLink(
+          atPath: server.folder.file("caf\u{E9}/\(name)"), withDestinationPath: target)
+      }
+      for path in ["/file", "/folder/secret.txt", "/folder/", "/folder"] {
+        #expect(try await server.status(path) == "403", "\(path)")
+      }
+      // An accent at the beginning of a name hides no slash.
+      try server.folder.write("caf\u{E9}/\u{301}accent.txt", "accent\n".utf8)
+      #expect(try await server.curl(server.url("/%CC%81accent.txt")) == "accent\n")
+      _ = try await server.stop()
+    }
+  }
+
   @Test(.needs(.curl)) func `One connection serves many requests`() async throws {
     try await within("curl has its answers") {
       let server = try RunningServer()

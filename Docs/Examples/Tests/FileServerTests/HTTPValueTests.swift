@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import Testing
 
 @testable import FileServer
@@ -31,8 +32,8 @@ import Testing
   }
 
   @Test func `The path of a folder leads to this server only`() throws {
-    #expect(try SitePath(parsing: "//evil.example/a b%C3%A9").asFolder == "/evil.example/a%20b%C3%A9/")
-    #expect(try SitePath(parsing: "/").names == [])
+    #expect(try SitePath(parsing: ByteText("//evil.example/a b%C3%A9")).asFolder == "/evil.example/a%20b%C3%A9/")
+    #expect(try SitePath(parsing: ByteText("/")).names == [])
   }
 
   @Test func `A head that arrives byte by byte is found at its last byte`() throws {
@@ -48,5 +49,15 @@ import Testing
         #expect(head.request.headerFields.first { $0.name.rawName == "X" }?.value == "y z")
       }
     }
+  }
+
+  @Test(arguments: [("a.HTML", "text/html; charset=utf-8"), ("a.b.png", "image/png"), ("png", nil), ("a.css/b", nil)])
+  func `The end of a name says the type`(name: String, type: String?) {
+    #expect(MediaType.of(ByteText("/site/" + name)) == type ?? "application/octet-stream")
+  }
+
+  @Test(arguments: ["/a/%CC%81b", "/a/\u{301}b"])
+  func `A slash with an accent behind it separates names`(path: String) throws {
+    #expect(try SitePath(parsing: ByteText(path)).names == [ByteText("a"), ByteText("\u{301}b")])
   }
 }

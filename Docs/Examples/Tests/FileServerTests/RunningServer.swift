@@ -15,15 +15,15 @@ struct RunningServer: Sendable {
   let address: SocketAddress
   private let serving: Task<TCPListener.ServeReport, any Error>
 
-  init(_ change: (inout FileServer) -> Void = { _ in }) throws {
+  init(site: String = "site", _ change: (inout FileServer) -> Void = { _ in }) throws {
     folder = try Folder()
-    try folder.write("site/hello.txt", "hello\n".utf8)
-    try folder.write("site/index.html", "<p>home\n".utf8)
-    try folder.write("site/sub folder/index.html", "<p>sub\n".utf8)
-    try folder.write("site/empty/.keep", [])
-    try folder.write("site/large.bin", RunningServer.large)
-    try folder.write("secret.txt", "secret\n".utf8)
-    var server = FileServer(site: try FileSite(root: folder.file("site")))
+    try folder.write("\(site)/hello.txt", "hello\n".utf8)
+    try folder.write("\(site)/index.html", "<p>home\n".utf8)
+    try folder.write("\(site)/sub folder/index.html", "<p>sub\n".utf8)
+    try folder.write("\(site)/empty/.keep", [])
+    try folder.write("\(site)/large.bin", RunningServer.large)
+    if site == "site" { try folder.write("secret.txt", "secret\n".utf8) }
+    var server = FileServer(site: try FileSite(root: folder.file(site)))
     change(&server)
     listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     address = listener.localAddresses[0]

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import ExampleSupport
 import Testing
 
@@ -48,7 +49,7 @@ import Testing
     try await within("the messages arrive") {
       var limits = MQTTBroker.Limits()
       // One of them is that of the broker for these tests.
-      limits.retainedMessages = 2
+      limits.retained.messages = 2
       let broker = try await RunningBroker(limits: limits)
       let (subscriber, _) = try await self.connect("subscriber", isClean: true, to: broker)
       let subscribe = MQTTPacket(kind: .subscribe, flags: 2, body: [0, 1, 0, 1, UInt8(ascii: "+"), 0])
@@ -56,7 +57,7 @@ import Testing
       _ = try await subscriber.read(exactly: 5)
       let (sender, _) = try await self.connect("sender", isClean: true, to: broker)
       for (topic, value) in [("a", 1), ("b", 2), ("a", 3)] as [(String, UInt8)] {
-        let message = MQTTMessage(topic: topic, payload: [value], quality: 0, isRetained: true)
+        let message = MQTTMessage(topic: ByteText(topic), payload: [value], quality: 0, isRetained: true)
         try await sender.write(message: message.packet(identifier: 0))
         // The subscription was there before, so the message counts as new: its flag is off.
         #expect(try await subscriber.read(exactly: 6) == [0x30, 4, 0, 1, topic.utf8.first ?? 0, value])
@@ -66,6 +67,62 @@ import Testing
       #expect(try await late.read(exactly: 5) == [0x90, 3, 0, 1, 0])
       #expect(try await late.read(exactly: 8) == [0x31, 4, 0, 1, UInt8(ascii: "a"), 3, 0xD0, 0])
       for connection in [subscriber, sender, late] { try await self.disconnect(connection) }
+      _ = try await broker.stop()
+    }
+  }
+
+  @Test func `Sessions together have a limit of bytes, which ends with them`() async throws {
+    try await within("the messages are counted") {
+      var limits = MQTTBroker.Limits()
+      limits.sessionBytes = 2500
+      let broker = try await RunningBroker(limits: limits)
+      let subscribe = MQTTPacket(kind: .subscribe, flags: 2, body: [0, 1, 0, 1, UInt8(ascii: "t"), 1])
+      for name in ["one", "two", "three"] {
+        let (connection, _) = try await self.connect(name, isClean: false, to: broker)
+        try await connection.write(message: subscribe)
+        #expect(try await connection.read(exactly: 5) == [0x90, 3, 0, 1, 1])
+        try await self.disconnect(connection)
+      }
+      #expect(await broker.broker.sessionBytes == 3)
+      let (sender, _) = try await self.connect("sender", isClean: true, to: broker)
+      let message = MQTTMessage(
+        topic: ByteText("t"), payload: [UInt8](repeating: 1, count: 1000), quality: 1, isRetained: false)
+      try await sender.write(message: message.packet(identifier: 1))
+      #expect(try await sender.read(exactly: 4) == [0x40, 2, 0, 1])
+      // Two of three have it.
+      #expect(await broker.broker.sessionBytes == 2005)
+      for name in ["one", "two", "three"] { #expect(try await !self.visit(name, isClean: true, broker)) }
+      #expect(await broker.broker.sessionBytes == 0)
+      try await self.disconnect(sender)
+      _ = try await broker.stop()
+    }
+  }
+
+  @Test func `Clients whose names look the same have sessions of their own, and a name has a largest length`()
+    async throws
+  {
+    try await within("the clients are answered") {
+      let broker = try await RunningBroker()
+      let first = try await broker.connect()
+      try await first.write(message: MQTTTroubleTests.connect("K"))
+      #expect(try await first.read(exactly: 4) == [0x20, 2, 0, 0])
+      let second = try await broker.connect()
+      try await second.write(message: MQTTTroubleTests.connect("\u{212A}"))
+      #expect(try await second.read(exactly: 4) == [0x20, 2, 0, 0])
+      // The first one is still there.
+      try await first.write(message: MQTTPacket(kind: .pingRequest, body: []))
+      #expect(try await first.read(exactly: 2) == [0xD0, 0])
+      for connection in [first, second] { try await self.disconnect(connection) }
+      var limits = MQTTBroker.Limits()
+      limits.clientIDLength = 3
+      let strict = try await RunningBroker(limits: limits)
+      #expect(try await !self.visit("abc", strict))
+      let long = try await strict.connect()
+      try await long.write(message: MQTTTroubleTests.connect("abcd"))
+      #expect(try await long.read(exactly: 4) == [0x20, 2, 0, 2])
+      #expect(try await long.read() == nil)
+      await long.close()
+      _ = try await strict.stop()
       _ = try await broker.stop()
     }
   }

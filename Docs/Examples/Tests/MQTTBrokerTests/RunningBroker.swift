@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import ExampleSupport
 
 @testable import MQTTBroker
@@ -13,18 +14,21 @@ extension Tool {
 struct RunningBroker: Sendable {
   let address: SocketAddress
   let listener: TCPListener
+  let broker: MQTTBroker
   private let serving: Task<TCPListener.ServeReport, any Error>
 
   init(
     limits: MQTTBroker.Limits = .init(), authorize: @escaping @Sendable (MQTTConnect) -> Bool = { _ in true }
   ) async throws {
-    let broker = MQTTBroker(limits: limits, authorize: authorize)
+    broker = MQTTBroker(limits: limits, authorize: authorize)
     var configuration = TCPListener.Configuration()
     configuration.connection = MQTTBroker.connectionConfiguration
-    await broker.publish(MQTTMessage(topic: "test/ready", payload: Array("ready".utf8), quality: 0, isRetained: true))
+    let ready = MQTTMessage(
+      topic: ByteText("test/ready"), payload: Array("ready".utf8), quality: 0, isRetained: true)
+    await broker.publish(ready, from: ByteText("test"))
     listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), configuration: configuration)
     address = listener.localAddresses[0]
-    serving = Task { [listener] in try await listener.serve { try await broker.serve($0) } }
+    serving = Task { [listener, broker] in try await listener.serve { try await broker.serve($0) } }
   }
 
   private var place: [String] { ["-h", "127.0.0.1", "-p", "\(address.port ?? 0)"] }

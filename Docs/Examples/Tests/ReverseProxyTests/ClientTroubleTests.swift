@@ -57,7 +57,11 @@ import Testing
   @Test(arguments: [
     "x\r\n", "\r\n", "-1\r\n", "+5\r\nhello\r\n", "0x5\r\nhello\r\n", "5\r\nhello!\r\n", "5\r\nhello\n0\r\n\r\n",
     "5;a\nb\r\nhello\r\n",
-    "5 5\r\nhello\r\n", "10000000000000005\r\nhello\r\n", "0\r\n\(String(repeating: "a: b\r\n", count: 200))\r\n",
+    "5 5\r\nhello\r\n", "10000000000000005\r\nhello\r\n", "0\r\n\(String(repeating: "a: b\r\n", count: 101))\r\n",
+    // A line of more than 1 KiB in front of a chunk, a field of more than 8 KiB, and several fields of more than 8 KiB together.
+    "5;\(String(repeating: "a", count: 1100))\r\nhello\r\n0\r\n\r\n",
+    "0\r\na: \(String(repeating: "b", count: 8200))\r\n\r\n",
+    "0\r\n\(String(repeating: "a: \(String(repeating: "b", count: 200))\r\n", count: 50))\r\n",
   ])
   func `A body with invalid chunks is refused, and the origin does not get a whole request`(chunks: String) async throws
   {

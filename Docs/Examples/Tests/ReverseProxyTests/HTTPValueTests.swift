@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import Testing
 
 @testable import ReverseProxy
@@ -26,8 +27,8 @@ import Testing
         Issue.record("the head is not found behind \(first) bytes")
         continue
       }
-      #expect(head.firstLine == "GET / HTTP/1.1")
-      #expect(head.fields.map(\.name) == ["Host", "Empty", "Padded"] && head.fields.map(\.value) == ["a", "", "b c"])
+      #expect(head.firstLine.equals("GET / HTTP/1.1"))
+      #expect(head.fields.map { "\($0.name)=\($0.value)" } == ["Host=a", "Empty=", "Padded=b c"])
     }
   }
 
@@ -80,12 +81,13 @@ import Testing
   @Test func `The address of a client over IPv6 is quoted`() throws {
     let request = try Request(#require(try head("GET / HTTP/1.1\r\nHost: a\r\n\r\n")))
     let fields = try request.forwarded(for: SocketAddress(parsing: "[2001:db8::1]:5"))
-    #expect(fields.values("forwarded") == ["for=\"[2001:db8::1]\";host=\"a\";proto=https"])
-    #expect(fields.values("x-forwarded-for") == ["2001:db8::1"])
+    #expect(fields.values("forwarded").map(\.description) == ["for=\"[2001:db8::1]\";host=\"a\";proto=https"])
+    #expect(fields.values("x-forwarded-for").map(\.description) == ["2001:db8::1"])
     #expect(
-      try request.forwarded(for: SocketAddress(parsing: "[::ffff:192.0.2.1]:5")).values("x-forwarded-for") == [
-        "192.0.2.1"
-      ])
+      try request.forwarded(for: SocketAddress(parsing: "[::ffff:192.0.2.1]:5")).values("x-forwarded-for").map(
+        \.description) == [
+          "192.0.2.1"
+        ])
   }
 
   @Test func `An origin is down after two failed checks in a row, and up after two good ones`() {

@@ -38,11 +38,17 @@ import Testing
     #expect("\(reply)" == "550 \u{FFFD}[2Jno\u{FFFD}\u{FFFD}Zürich")
   }
 
+  @Test func `A word that only looks like an extension is not one`() {
+    // U+017F, the long s, is an S in upper case. U+212A, the sign of the kelvin, looks like a K.
+    let extensions = SMTPExtensions(SMTPReply(code: 250, lines: ["mail", "\u{17F}TARTTLS", "CHUN\u{212A}ING"]))
+    #expect(!extensions.has("STARTTLS") && !extensions.has("CHUNKING"))
+  }
+
   @Test func `Extensions have parameters`() {
     let extensions = SMTPExtensions(
       SMTPReply(code: 250, lines: ["AUTH NAME", "size 1000", "PIPELINING", "", "AUTH plain LOGIN"]))
     #expect(extensions.sizeLimit == 1000)
-    #expect(extensions.mechanisms == ["PLAIN", "LOGIN"])
+    #expect(extensions.mechanisms.map(\.description) == ["plain", "LOGIN"])
     #expect(extensions.has("PIPELINING") && !extensions.has("STARTTLS"))
     #expect(SMTPExtensions(SMTPReply(code: 250, lines: ["mail", "SIZE 0"])).sizeLimit == nil)
   }

@@ -14,9 +14,11 @@ struct RunningChat: Sendable {
   let listener: TCPListener
   private let serving: Task<TCPListener.ServeReport, any Error>
 
-  init(silence: Duration = .seconds(30)) throws {
-    var server = ChatServer(room: ChatRoom())
-    server.limits.silence = silence
+  init(
+    silence: Duration = .seconds(30), request: Duration = .seconds(10), origins: [String] = []
+  ) throws {
+    var server = ChatServer(room: ChatRoom(), origins: origins)
+    (server.limits.silence, server.limits.request) = (silence, request)
     var configuration = TCPListener.Configuration()
     configuration.connection = ChatServer.connectionConfiguration
     listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), configuration: configuration)

@@ -1,4 +1,5 @@
 import ActorSockets
+import ByteText
 import Testing
 
 @testable import WebSocketChat
@@ -22,6 +23,7 @@ import Testing
   ])
   func `Bytes have their form in base64`(text: String, encoded: String) {
     #expect(Base64.encode(Array(text.utf8)) == encoded)
+    #expect(Base64.decode(ByteText(encoded)) == Array(text.utf8))
   }
 
   @Test(arguments: [0, 1, 125, 126, 65_535, 65_536])
@@ -68,6 +70,22 @@ import Testing
 
   @Test(arguments: [("/chat/Ada", "Ada"), ("/", "guest"), ("/chat/%3Cb%3E", "3Cb3E"), ("/a/\u{e9}", "guest")])
   func `The name of a member is the end of the path`(path: String, name: String) {
-    #expect(ChatPage.name(in: path) == name)
+    #expect(ChatPage.name(in: ByteText(path)) == name)
+  }
+
+  @Test(arguments: ["Zg=", "Zg", "Z===", "Zm9v=", "Zm 9", "Zm9-", "Zm9vY=A="])
+  func `A text that is not base64 has no bytes`(text: String) { #expect(Base64.decode(ByteText(text)) == nil) }
+
+  @Test(
+    arguments: [
+      (999, false), (1000, true), (1003, true), (1004, false), (1006, false), (1007, true), (1011, true), (1012, true),
+      (1013, true), (1014, true), (1015, false), (1016, false), (2999, false), (3000, true), (4999, true),
+      (5000, false),
+    ] as [(UInt16, Bool)])
+  func `A close frame has one of the codes that are registered`(code: UInt16, isKnown: Bool) {
+    var assembly = WebSocketAssembly(limit: 10)
+    let payload = [UInt8(code >> 8), UInt8(code & 255)]
+    let step = Result { try assembly.add(WebSocketFrame(opcode: .close, payload: payload)) }
+    #expect((try? step.get()) == (isKnown ? .end(WebSocketFrame(opcode: .close, payload: payload)) : nil))
   }
 }
