@@ -40,7 +40,8 @@ public struct Timeout: Sendable {
   /// - Parameter duration: The time. Negative durations count as zero.
   public init(_ duration: Duration) { self.init(duration, .operation) }
 
-  /// Returns a timeout that starts when the operation begins, after all earlier operations of its queue are done.
+  /// Returns a timeout that starts when the operation begins, after all earlier operations of its queue are done. A send of a datagram, and
+  /// a connect of a ``UDPEndpoint``, begin at the call.
   ///
   /// - Parameter duration: The time. Negative durations count as zero.
   /// - Returns: The timeout.

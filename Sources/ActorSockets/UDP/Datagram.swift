@@ -6,7 +6,9 @@ public struct Datagram: Sendable {
   public var bytes: [UInt8]
   /// The address that it came from, or that it goes to. `nil` for a received datagram whose sender, a unix socket, has no name,
   /// and for a datagram that goes to the connected peer.
-  public var remoteAddress: SocketAddress?
+  public var remoteAddress: SocketAddress? { didSet { isReply = false } }
+  /// Whether it goes back to the sender of a datagram: it is a reply, or it was received. Not if the program sets another address.
+  private(set) var isReply = false
   /// Whether the datagram was longer than the endpoint's limit (``UDPEndpoint/Configuration/maximumReceiveSizeIPv4``). If so, `bytes` holds
   /// only its beginning.
   public internal(set) var isTruncated = false
@@ -55,6 +57,7 @@ public struct Datagram: Sendable {
   ) {
     self.bytes = bytes
     remoteAddress = address
+    isReply = true
     self.isTruncated = isTruncated
     if metadata != nil || descriptors != nil || lacksDescriptors {
       box = Box(metadata ?? DatagramMetadata(), nil, descriptors, lacksDescriptors: lacksDescriptors)
@@ -143,10 +146,15 @@ public struct Datagram: Sendable {
   /// The system chooses the reply's source address in two cases: the endpoint does not receive ``UDPEndpoint/Metadata/localAddress``, or
   /// this datagram was sent to a multicast group.
   ///
+  /// A send does not throw if the reply cannot be delivered because of the peer: see
+  /// ``UDPEndpoint/Configuration/throwsUndeliverableReplies``. A received datagram that is sent as it is counts as a reply, too. A
+  /// datagram is no longer a reply once ``remoteAddress`` is set.
+  ///
   /// - Parameter bytes: The bytes of the reply.
   /// - Returns: The reply.
   public func reply(_ bytes: [UInt8]) -> Datagram {
     var reply = Datagram(bytes, to: remoteAddress)
+    reply.isReply = true
     guard let metadata = box?.metadata, metadata.localAddress != nil else { return reply }
     reply.localAddress = metadata.answerAddress
     if case .ipv6(let address) = metadata.answerAddress, address.isLinkLocal {

@@ -1,227 +1,127 @@
 internal import SocketSystem
 
-// What waits to be sent by an endpoint: a pure state machine. It knows neither sockets nor clocks.
+// What waits to be sent by an endpoint: a pure state machine. It knows neither sockets nor clocks; the time is an argument.
 //
-// An entry is one call: one or several datagrams, a datagram for a name that is being looked up, or a change of the peer.
+// An entry is one call: one or several datagrams, a datagram for a name that is being looked up, or a change of the peer. Entries are
+// passed in the order in which they were admitted. A datagram that finds its destination full leaves its entry, and waits in the line of
+// the destination; so it does not hold up datagrams to other destinations.
 //
-//                  resolve
-//   looking up ────────────▶ ready ──▶ (each of its datagrams sent or failed) ──▶ done
+//                  resolve                     sent, failed or dropped
+//   looking up ────────────▶ next in its entry ───────────────────────▶ done
+//                                   │                                    ▲
+//                 its destination has a line                             │ sent, failed or dropped
+//                                   └──────────▶ in the line ────────────┘
+//
+// A line is full from the moment at which the destination had no room, until the retry time or an event; then it is ready, and its
+// datagrams are tried. A line that became ready and has no datagram is removed.
+//
+//            retry, roomMayBe, forceAttempt
+//     full ─────────────────────────────────▶ ready ──(empty)──▶ removed
+//       ▲───────────────── full ────────────────┘
+//
+// A reply that waits in a line does so by itself: its call finishes, because a peer must not hold up a server that answers others.
 //
 // Invariants:
-// - Entries finish in the order in which they were admitted. An entry whose name is not resolved yet holds up later entries. If
-//   its timeout starts with the operation, the time starts when the entry becomes the first.
+// - Datagrams to one destination leave in the order in which they were admitted: while a destination has a line with datagrams, every later
+//   datagram to it goes to the end of the line. Datagrams of an entry to one destination follow each other.
+// - Only the first entry of `entries` is partly passed. An entry whose datagrams are all passed is in `aside` while any of them is in a
+//   line, and is done otherwise.
+// - An entry whose name is not resolved yet holds up later entries, but no line. A change of the peer waits until all earlier entries are
+//   done, and holds up later ones.
 // - If a datagram cannot be sent, only that datagram fails. Its error is kept until its entry is done.
-// - Removing an entry removes the datagrams that are not sent yet. A datagram is never partly sent.
+// - Removing an entry removes the datagrams that are not sent yet, also those in lines. A datagram is never partly sent.
 // - Each entry leaves exactly once: by `finish`, or by `remove`.
+// - Replies that wait in lines count at most `replyLimit` together and a part of it for each destination; the others are dropped.
 
 /// The queue of an endpoint's sends. `Tag` identifies the caller.
 struct SendQueue<Tag> {
-  /// What an entry does.
-  enum Content {
-    /// Send these datagrams.
-    case datagrams([Datagram])
-    /// Send this datagram to an address that is being looked up.
-    case lookingUp(Datagram)
-    /// Connect to another peer, whose address is being looked up.
-    case lookingUpPeer
-    /// Connect to another peer, at one of these addresses.
-    case peer([SocketAddress])
-    /// Fail: there is no address.
-    case failed(SocketError)
+  /// Which datagrams are to be sent next.
+  private enum Attempt {
+    /// Those of the first entries.
+    case entries
+    /// Those that wait for room at a destination.
+    case line(SocketAddress?)
   }
 
-  /// The next step.
-  enum Step {
-    /// Nothing to do until something changes.
-    case idle
-    /// An entry became the first in the queue, and its time starts.
-    case begin(UInt64, Tag)
-    /// Send the datagrams that `unsent` returns, then call `sent` or `failed`.
-    case send
-    /// Connect to one of these addresses, then call `connected`.
-    case connect([SocketAddress])
-    /// An entry is done.
-    case finish(Tag, Result<Void, any Error>)
-  }
-
-  private struct Entry: Identified {
-    let id: UInt64
-    let tag: Tag
-    var content: Content
-    /// Its failures are reported as those of a batch, even if it has only one datagram.
-    let isBatch: Bool
-    var hasBegun = false
-    /// The number of datagrams that were sent or have failed.
-    var done = 0
-    var failures: [DatagramBatchError.Failure] = []
-
-    /// The bytes of the datagrams that were not sent and have not failed.
-    var unsentBytes: Int {
-      guard case .datagrams(let datagrams) = content else { return content.bytes }
-      return datagrams[done...].reduce(0) { $0 + $1.bytes.count }
-    }
-  }
-
-  private var entries = FIFO<Entry>()
+  var entries = FIFO<Entry>()
+  /// The entries of which all datagrams are passed and some wait in lines.
+  private var aside: [UInt64: Entry] = [:]
+  /// The entries that are done, and not finished yet.
+  private var done = FIFO<Entry>()
+  var lines = SendLines()
+  private var attempt = Attempt.entries
   private var nextID: UInt64 = 0
   /// The number of bytes that wait.
-  private(set) var queuedBytes = 0
+  var queuedBytes = 0
+  /// The number of replies in lines for which no call waits, and what they count.
+  private(set) var replies = 0
+  private var replyCharge = 0
+  /// What replies in lines may count together.
+  var replyLimit = Int.max
+  /// Whether replies wait by themselves.
+  var detachesReplies = true
+  /// Whether the endpoint is connected, so that every datagram goes to its peer.
+  var hasPeer = false
 
-  var isEmpty: Bool { entries.isEmpty }
-  /// The number of entries that wait.
-  var count: Int { entries.count }
-  /// The number of the first entry.
-  var firstID: UInt64? { entries.first?.id }
-  /// Whether datagrams of the first entry were sent or have failed.
-  var firstIsUnderWay: Bool { (entries.first?.done ?? 0) > 0 }
+  /// The replies to one destination may count `replyLimit` divided by this.
+  static var replyShares: Int { 2 }
+
+  var isEmpty: Bool { entries.isEmpty && aside.isEmpty && done.isEmpty && replies == 0 }
+  /// The number of entries and replies that wait.
+  var count: Int { entries.count + aside.count + done.count + replies }
+  /// The number of the entry whose datagram is the next.
+  var firstID: UInt64? {
+    if case .line(let destination) = attempt, let first = lines[destination]?.waiting.first {
+      return first.call?.entry ?? 0
+    }
+    return entries.first?.id
+  }
   /// Returns the tag of an entry.
-  func tag(of id: UInt64) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
+  func tag(of id: UInt64) -> Tag? { aside[id]?.tag ?? entries.index(of: id).map { entries[$0].tag } }
 
   /// Returns where the next datagram of an entry goes; `nil` if that is not known.
   func destination(of id: UInt64) -> SocketAddress? {
+    if let entry = aside[id] {
+      return entry.parked.first { lines[$0.destination]?.waiting.index(of: $0.id) != nil }?.destination
+    }
     guard let index = entries.index(of: id) else { return nil }
     return switch entries[index].content {
-    case .datagrams(let datagrams): datagrams.dropFirst(entries[index].done).first?.remoteAddress
+    case .datagrams(let datagrams): datagrams.dropFirst(entries[index].passed).first?.remoteAddress
     case .peer(let addresses): addresses.first
     case .lookingUp, .lookingUpPeer, .failed: nil
     }
   }
 
+  /// Whether a datagram to a destination would overtake no other one to it.
+  func mayOvertake(to address: SocketAddress?) -> Bool {
+    isEmpty || entries.isEmpty && lines[line(of: address)]?.waiting.isEmpty != false
+  }
+
+  /// The key of a destination's line. All addresses of a connected endpoint are its peer.
+  private func line(of address: SocketAddress?) -> SocketAddress? { hasPeer ? nil : address?.unmapped }
+
+  // MARK: Entries
+
   /// Adds an entry to the end of the queue.
   ///
+  /// - Parameters:
+  ///   - content: What it does.
+  ///   - isBatch: Whether its failures are reported as those of a batch, even if it has only one datagram.
+  ///   - expiry: When it is too late to send its replies.
+  ///   - tag: The caller.
   /// - Returns: The number of the entry.
-  mutating func admit(_ content: Content, isBatch: Bool = false, _ tag: Tag) -> UInt64 {
+  mutating func admit(_ content: Content, isBatch: Bool = false, expiry: Int64 = .max, _ tag: Tag) -> UInt64 {
     nextID += 1
-    entries.append(Entry(id: nextID, tag: tag, content: content, isBatch: isBatch))
+    entries.append(Entry(id: nextID, tag: tag, content: content, isBatch: isBatch, expiry: expiry))
     queuedBytes += content.bytes
     assertInvariants()
     return nextID
   }
 
-  /// Takes the result of a look-up. Does nothing if the entry was removed.
-  mutating func resolve(_ id: UInt64, _ addresses: Result<[SocketAddress], SocketError>) {
-    guard let index = entries.index(of: id) else { return }
-    entries.change(index) { entry in
-      switch (entry.content, addresses) {
-      case (.lookingUp(var datagram), .success(let addresses)):
-        datagram.remoteAddress = addresses.first
-        entry.content = .datagrams([datagram])
-      case (.lookingUpPeer, .success(let addresses)): entry.content = .peer(addresses)
-      case (.lookingUp(let datagram), .failure(let error)):
-        queuedBytes -= datagram.bytes.count
-        entry.content = .failed(error)
-      case (.lookingUpPeer, .failure(let error)): entry.content = .failed(error)
-      default: break
-      }
-    }
-  }
-
-  /// Returns the datagram of an entry whose name is being looked up.
-  func datagram(ofName id: UInt64) -> Datagram? {
-    guard let index = entries.index(of: id), case .lookingUp(let datagram) = entries[index].content else { return nil }
-    return datagram
-  }
-
-  /// Sets the datagram to send once the name is known; `nil` if a filter dropped it.
-  mutating func resolve(_ id: UInt64, to datagram: Datagram?) {
-    guard let index = entries.index(of: id) else { return }
-    let old = entries[index].content.bytes
-    entries.change(index) { $0.content = .datagrams(datagram.map { [$0] } ?? []) }
-    queuedBytes += entries[index].content.bytes - old
-  }
-
-  /// Returns the next step. The caller must carry it out before it asks again.
-  mutating func step() -> Step {
-    guard let first = entries.first else { return .idle }
-    if !first.hasBegun {
-      entries.change(entries.startIndex) { $0.hasBegun = true }
-      return .begin(first.id, first.tag)
-    }
-    switch first.content {
-    case .lookingUp, .lookingUpPeer: return .idle
-    case .peer(let addresses): return .connect(addresses)
-    case .failed(let error): return finish(.failure(error))
-    case .datagrams(let datagrams):
-      if first.done < datagrams.count { return .send }
-      if first.failures.isEmpty { return finish(.success(())) }
-      if !first.isBatch { return finish(.failure(first.failures[0].error)) }
-      return finish(
-        .failure(DatagramBatchError(sent: first.done - first.failures.count, failures: first.failures)))
-    }
-  }
-
-  private mutating func finish(_ result: Result<Void, any Error>) -> Step {
-    guard let first = entries.popFirst() else { return .idle }
-    return .finish(first.tag, result)
-  }
-
-  /// Returns the datagrams to send next, up to the first entry that needs another step.
-  ///
-  /// Mutating, so that nothing is copied.
-  ///
-  /// - Parameters:
-  ///   - limit: The largest number of datagrams.
-  ///   - mayBeSent: Whether an entry behind the first one may be sent now.
-  /// - Returns: The datagrams.
-  mutating func unsent(atMost limit: Int, where mayBeSent: (Tag) -> Bool = { _ in true }) -> ArraySlice<Datagram> {
-    var unsent: ArraySlice<Datagram> = []
-    var next = entries.firstIndex
-    while let index = next, unsent.count < limit {
-      next = entries.index(after: index)
-      guard case .datagrams(let datagrams) = entries[index].content,
-        index == entries.startIndex || mayBeSent(entries[index].tag)
-      else { break }
-      let these = datagrams[entries[index].done...].prefix(limit - unsent.count)
-      if unsent.isEmpty { unsent = these } else { unsent += these }
-    }
-    return unsent
-  }
-
-  /// The first `count` datagrams were sent.
-  mutating func sent(_ count: Int) {
-    var left = count
-    var next = entries.firstIndex
-    while let index = next, left > 0 {
-      next = entries.index(after: index)
-      guard case .datagrams(let datagrams) = entries[index].content else { return }
-      let these = min(left, datagrams.count - entries[index].done)
-      let done = entries[index].done
-      queuedBytes -= datagrams[done..<done + these].reduce(0) { $0 + $1.bytes.count }
-      entries.change(index) { $0.done += these }
-      left -= these
-    }
-    assert(left == 0, "more datagrams were sent than the queue has")
-    assertInvariants()
-  }
-
-  /// The first datagram could not be sent.
-  mutating func failed(_ error: SocketError) {
-    var next = entries.firstIndex
-    while let index = next {
-      next = entries.index(after: index)
-      guard case .datagrams(let datagrams) = entries[index].content else { return }
-      let done = entries[index].done
-      if done == datagrams.count { continue }
-      queuedBytes -= datagrams[done].bytes.count
-      entries.change(index) {
-        $0.failures.append(DatagramBatchError.Failure(index: done, error: error))
-        $0.done += 1
-      }
-      return assertInvariants()
-    }
-  }
-
-  @inline(__always)
-  private func assertInvariants() {
-    // A long queue would make this check expensive.
-    assert(
-      entries.count > 4 || queuedBytes == entries.all.reduce(0) { $0 + $1.unsentBytes },
-      "the number of queued bytes is wrong")
-  }
-
   /// Connecting to another peer succeeded or failed.
   mutating func connected(_ outcome: Result<Void, SocketError>) {
-    entries.change(entries.startIndex) {
+    guard let first = entries.first, let index = entries.index(of: first.id) else { return }
+    entries.change(index) {
       switch outcome {
       case .success: $0.content = .datagrams([])
       case .failure(let error): $0.content = .failed(error)
@@ -233,67 +133,268 @@ struct SendQueue<Tag> {
   ///
   /// - Returns: The tag of the entry and the number of its bytes that were sent; `nil` if there is no such entry.
   mutating func remove(_ id: UInt64) -> (tag: Tag, sentBytes: Int)? {
-    guard let index = entries.index(of: id) else { return nil }
-    let entry = entries.remove(at: index)
-    guard case .datagrams(let datagrams) = entry.content else {
-      queuedBytes -= entry.content.bytes
-      return (entry.tag, 0)
+    let entry: Entry
+    if let passed = aside.removeValue(forKey: id) {
+      entry = passed
+    } else if let index = entries.index(of: id) {
+      entry = entries.remove(at: index)
+      queuedBytes -= entry.unpassedBytes
+    } else {
+      return nil
     }
-    queuedBytes -= entry.unsentBytes
+    for place in entry.parked {
+      guard let index = lines[place.destination]?.waiting.index(of: place.id),
+        let removed = lines[place.destination]?.waiting.remove(at: index)
+      else { continue }
+      queuedBytes -= removed.datagram.bytes.count
+    }
     assertInvariants()
-    let failed = Set(entry.failures.map(\.index))
-    let sent = datagrams[..<entry.done].indices.reduce(0) {
-      $0 + (failed.contains($1) ? 0 : datagrams[$1].bytes.count)
-    }
-    return (entry.tag, sent)
+    return (entry.tag, entry.sentBytes)
   }
 
-  /// Removes all entries.
+  /// Removes all entries and all replies.
   mutating func removeAll() -> [Tag] {
-    queuedBytes = 0
     var tags: [Tag] = []
+    while let entry = done.popFirst() { tags.append(entry.tag) }
+    tags += aside.valuesInOrder.map(\.tag)
     while let entry = entries.popFirst() { tags.append(entry.tag) }
+    aside = [:]
+    lines = SendLines()
+    (queuedBytes, replies, replyCharge) = (0, 0, 0)
     return tags
   }
-}
 
-extension SendQueue.Content {
-  fileprivate var bytes: Int {
-    switch self {
-    case .datagrams(let datagrams): datagrams.reduce(0) { $0 + $1.bytes.count }
-    case .lookingUp(let datagram): datagram.bytes.count
-    case .lookingUpPeer, .peer, .failed: 0
+  // MARK: Steps
+
+  /// Returns the next step. The caller must carry it out before it asks again.
+  mutating func step() -> Step {
+    while true {
+      if let entry = done.popFirst() { return .finish(entry.tag, entry.outcome) }
+      if let destination = lines.firstReady() {
+        attempt = .line(destination)
+        return .send
+      }
+      attempt = .entries
+      guard let first = entries.first else { return .idle }
+      switch first.content {
+      case .lookingUp, .lookingUpPeer: return .idle
+      case .peer(let addresses): return aside.isEmpty ? .connect(addresses) : .idle
+      case .failed(let error):
+        _ = entries.popFirst()
+        return .finish(first.tag, .failure(error))
+      case .datagrams(let datagrams):
+        if first.passed == datagrams.count {
+          _ = entries.popFirst()
+          if first.waiting > 0 { aside[first.id] = first } else { done.append(first) }
+          continue
+        }
+        if lines.isEmpty { return .send }
+        let destination = line(of: datagrams[first.passed].remoteAddress)
+        if lines[destination] == nil { return .send }
+        if let dropped = park(first, datagrams[first.passed], destination) { return .drop(dropped) }
+      }
     }
   }
-}
 
-/// An error for a batch of which some datagrams could not be sent. The other datagrams were sent.
-public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
-  /// A datagram that could not be sent.
-  public struct Failure: Sendable {
-    /// The index of the datagram in the array.
-    public let index: Int
-    /// Why it could not be sent.
-    public let error: SocketError
+  /// Moves the first datagram into the line of its destination.
+  ///
+  /// - Returns: The datagram if it is a reply and must not wait.
+  private mutating func park(_ entry: Entry, _ datagram: Datagram, _ destination: SocketAddress?) -> Datagram? {
+    let isReply = datagram.isReply && detachesReplies
+    if isReply {
+      let charge = SendLine.charge(datagram)
+      let ofLine = charge + (lines[destination]?.replyCharge ?? 0)
+      if entry.expiry == 0 || replyCharge + charge > replyLimit || ofLine > replyLimit / Self.replyShares {
+        dropped()
+        return datagram
+      }
+      replies += 1
+      replyCharge += charge
+      lines[destination]?.replyCharge += charge
+    }
+    nextID += 1
+    let waiting = SendLine.Waiting(
+      id: nextID, call: isReply ? nil : (entry: entry.id, index: entry.passed), datagram: datagram, expiry: entry.expiry
+    )
+    lines[destination]?.waiting.append(waiting)
+    guard let index = entries.index(of: entry.id) else { return nil }
+    entries.change(index) {
+      if !isReply {
+        $0.parked.append((destination, waiting.id))
+        $0.waiting += 1
+      }
+      $0.passed += 1
+    }
+    return nil
   }
 
-  /// The number of datagrams that were sent.
-  public let sent: Int
-  /// The datagrams that could not be sent, in order; at least one.
-  public let failures: [Failure]
+  // MARK: Sending
 
-  /// Returns this error with indices of the array that the caller passed. `places` maps the indices of the filtered array to
-  /// those; it is empty if there is no filter.
-  func renumbered(_ places: [Int]) -> DatagramBatchError {
-    if places.isEmpty { return self }
-    let renumbered = failures.map { Failure(index: places[$0.index], error: $0.error) }
-    return DatagramBatchError(sent: sent, failures: renumbered)
+  /// The datagram that is to be sent first, and who waits for it.
+  var first: (datagram: Datagram, sender: Sender)? {
+    switch attempt {
+    case .line(let destination):
+      guard let first = lines[destination]?.waiting.first else { return nil }
+      return (first.datagram, sender(of: first))
+    case .entries:
+      guard let entry = entries.first, case .datagrams(let datagrams) = entry.content, entry.passed < datagrams.count
+      else { return nil }
+      return (datagrams[entry.passed], .call(id: entry.id, entry.tag))
+    }
   }
 
-  /// A description in one sentence, with the first failure.
-  public var description: String {
-    let first = failures.first.map { ": number \($0.index + 1), \($0.error)" } ?? ""
-    return "\(failures.count) of \(failures.count + sent) datagrams could not be sent\(first)"
+  private func sender(of waiting: SendLine.Waiting) -> Sender {
+    guard let call = waiting.call, let tag = tag(of: call.entry) else { return .reply(expiry: waiting.expiry) }
+    return .call(id: call.entry, tag)
+  }
+
+  /// Whether datagrams of an entry were sent or have failed.
+  func isUnderWay(_ id: UInt64) -> Bool {
+    (aside[id] ?? entries.index(of: id).map { entries[$0] })?.isUnderWay ?? false
+  }
+
+  /// Returns the datagrams to send next: those of one line, or those of the first entries, up to one that needs another step.
+  ///
+  /// Mutating, so that nothing is copied.
+  ///
+  /// - Parameters:
+  ///   - limit: The largest number of datagrams.
+  ///   - mayBeSent: Whether a datagram behind the first entry, or behind the first of a line, may be sent now.
+  /// - Returns: The datagrams.
+  mutating func unsent(atMost limit: Int, where mayBeSent: (Sender) -> Bool = { _ in true }) -> ArraySlice<Datagram> {
+    var unsent: ArraySlice<Datagram> = []
+    if case .line(let destination) = attempt {
+      guard let waiting = lines[destination]?.waiting else { return [] }
+      var next = waiting.firstIndex
+      while let index = next, unsent.count < limit {
+        if !unsent.isEmpty, !mayBeSent(sender(of: waiting[index])) { break }
+        unsent.append(waiting[index].datagram)
+        next = waiting.index(after: index)
+      }
+      return unsent
+    }
+    var next = entries.firstIndex
+    while let index = next, unsent.count < limit {
+      guard case .datagrams(let datagrams) = entries[index].content,
+        index == entries.startIndex || mayBeSent(.call(id: entries[index].id, entries[index].tag))
+      else { break }
+      var these = datagrams[entries[index].passed...].prefix(limit - unsent.count)
+      let wanted = these.count
+      if !lines.isEmpty { these = these.prefix { lines[line(of: $0.remoteAddress)] == nil } }
+      if unsent.isEmpty { unsent = these } else { unsent += these }
+      if these.count < wanted { break }
+      next = entries.index(after: index)
+    }
+    return unsent
+  }
+
+  /// The first `count` datagrams were sent.
+  mutating func sent(_ count: Int) {
+    if case .line(let destination) = attempt {
+      lines[destination]?.succeeded()
+      for _ in 0..<count { pass { $0.sentBytes += $1.datagram.bytes.count } }
+      return assertInvariants()
+    }
+    var left = count
+    var next = entries.firstIndex
+    while let index = next, left > 0 {
+      guard case .datagrams(let datagrams) = entries[index].content else { return }
+      let passed = entries[index].passed
+      let these = min(left, datagrams.count - passed)
+      let bytes = datagrams[passed..<passed + these].reduce(0) { $0 + $1.bytes.count }
+      queuedBytes -= bytes
+      entries.change(index) {
+        $0.passed += these
+        $0.sentBytes += bytes
+        $0.isUnderWay = $0.isUnderWay || these > 0
+      }
+      left -= these
+      next = entries.index(after: index)
+    }
+    assert(left == 0, "more datagrams were sent than the queue has")
+    assertInvariants()
+  }
+
+  /// The first datagram could not be sent, and fails.
+  mutating func failed(_ error: SocketError) {
+    pass { $0.failures.append(DatagramBatchError.Failure(index: $1.index, error: error)) }
+  }
+
+  /// The first datagram is not sent, which fails nothing.
+  mutating func dropped() { pass { _, _ in } }
+
+  /// The first datagram is done.
+  private mutating func pass(_ note: (inout Entry, (index: Int, datagram: Datagram)) -> Void) {
+    guard case .line(let destination) = attempt else {
+      guard let entry = entries.first, let index = entries.index(of: entry.id), let (datagram, _) = first else {
+        return
+      }
+      queuedBytes -= datagram.bytes.count
+      entries.change(index) {
+        note(&$0, (entry.passed, datagram))
+        $0.passed += 1
+        $0.isUnderWay = true
+      }
+      return assertInvariants()
+    }
+    guard let waiting = lines[destination]?.waiting.popFirst() else { return }
+    queuedBytes -= waiting.datagram.bytes.count
+    guard let call = waiting.call else {
+      replies -= 1
+      replyCharge -= waiting.charge
+      lines[destination]?.replyCharge -= waiting.charge
+      return
+    }
+    let index = entries.index(of: call.entry)
+    guard var entry = aside.removeValue(forKey: call.entry) ?? index.map({ entries[$0] }) else { return }
+    note(&entry, (call.index, waiting.datagram))
+    entry.waiting -= 1
+    entry.isUnderWay = true
+    if let index {
+      entries.change(index) { $0 = entry }
+    } else if entry.waiting == 0 {
+      done.append(entry)
+    } else {
+      aside[call.entry] = entry
+    }
+  }
+
+  // MARK: Room
+
+  /// The destination of the first datagram has no room: see the other `full`.
+  mutating func full(at now: Int64, isAnnounced: Bool) {
+    switch attempt {
+    case .entries: if let first { full(first.datagram.remoteAddress, at: now, isAnnounced: isAnnounced) }
+    case .line(let destination): full(destination, at: now, isAnnounced: isAnnounced)
+    }
+  }
+
+  /// A destination has no room. Datagrams to it wait until it is time to try again, or until an event.
+  ///
+  /// - Parameters:
+  ///   - address: The destination; `nil` for the peer.
+  ///   - now: The time.
+  ///   - isAnnounced: Whether an event announces that there is room.
+  mutating func full(_ address: SocketAddress?, at now: Int64, isAnnounced: Bool) {
+    lines.full(line(of: address), at: now, isAnnounced: isAnnounced)
+  }
+
+  /// Makes the lines of an entry's destinations ready, because the entry has no time to wait.
+  mutating func forceAttempt(_ id: UInt64) {
+    guard !lines.isEmpty, let index = entries.index(of: id), case .datagrams(let datagrams) = entries[index].content
+    else {
+      return
+    }
+    for datagram in datagrams { lines.makeReady(line(of: datagram.remoteAddress)) }
+  }
+
+  @inline(__always)
+  private func assertInvariants() {
+    // A long queue would make this check expensive.
+    assert(
+      count > 8
+        || queuedBytes == entries.all.reduce(0) { $0 + $1.unpassedBytes } + lines.bytes,
+      "the number of queued bytes is wrong")
   }
 }
 

@@ -46,8 +46,20 @@ extension UDPEndpoint {
     /// decides.
     public var sendBufferSize: Int?
     /// The largest number of bytes that may wait to be sent before ``UDPEndpoint/enqueueSend(_:timeout:)`` refuses more. A
-    /// datagram counts as at least 256 bytes. 1 MiB by default.
+    /// datagram counts as at least 256 bytes. 1 MiB by default. Replies that wait for room have at most half of it.
     public var sendBudget = 1 << 20
+    /// What happens to a datagram whose destination has no room for it. It waits by default.
+    public var fullDestination = FullDestination.wait
+    /// Whether a send throws if it cannot deliver a reply because of the peer. Off by default, so that no peer can end a loop that replies
+    /// (``Datagram/reply(_:)``) to what it receives.
+    ///
+    /// If it is off, such a reply is dropped, counted in ``UDPEndpoint/Metrics/datagramsUndelivered``, and reported by
+    /// ``UDPEndpoint/errors``. It cannot be delivered if its destination is port 0, a unix socket without a name, or an address that
+    /// cannot be reached, does not exist or refuses it. A reply to a destination without room waits in the endpoint for up to 5 seconds,
+    /// and its call returns. The replies that wait have at most half of the ``sendBudget``, those to one destination a quarter; others are
+    /// dropped. Errors of the program are thrown in any case: the reply is too long, or the endpoint is closed. An error that was reported
+    /// about an earlier datagram is left for the next receive, or for the next send of a datagram that is no reply.
+    public var throwsUndeliverableReplies = false
     /// Whether consecutive datagrams with the same length and destination are passed to the kernel as one message, which the kernel
     /// divides: UDP_SEGMENT, udp(7), also called generic segmentation offload (GSO). On by default.
     ///
@@ -75,6 +87,16 @@ extension UDPEndpoint {
 
     /// Creates a configuration with the defaults.
     public init() {}
+  }
+
+  /// What happens to a datagram whose destination has no room for it: a unix socket whose queue is full, or an interface whose queue is
+  /// full (ENOBUFS).
+  public enum FullDestination: Hashable, Sendable {
+    /// It waits until there is room, and so do later datagrams to the same destination. Datagrams to other destinations do not wait for it.
+    case wait
+    /// It is dropped, counted in ``UDPEndpoint/Metrics/datagramsUndelivered`` and reported by ``UDPEndpoint/errors``. For the call it
+    /// counts as sent.
+    case drop
   }
 
   /// The metadata that the kernel can report with each datagram: ip(7), ipv6(7), socket(7).

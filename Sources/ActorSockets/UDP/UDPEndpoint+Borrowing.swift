@@ -34,7 +34,7 @@ extension UDPEndpoint {
   ///
   /// ```swift
   /// try await endpoint.withDatagrams { endpoint, bytes, header in
-  ///   try endpoint.sendNow(bytes, to: header.remoteAddress)
+  ///   try endpoint.sendNow(bytes, inReplyTo: header)
   /// }
   /// ```
   ///

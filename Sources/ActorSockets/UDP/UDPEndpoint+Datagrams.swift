@@ -85,9 +85,13 @@ extension UDPEndpoint {
     public var bytesSent: UInt64 = 0
     /// The datagrams that filters dropped, in either direction.
     public var datagramsFiltered: UInt64 = 0
+    /// The datagrams that were not delivered although their calls did not fail: replies
+    /// (``UDPEndpoint/Configuration/throwsUndeliverableReplies``), and datagrams to a destination without room
+    /// (``UDPEndpoint/Configuration/fullDestination``).
+    public var datagramsUndelivered: UInt64 = 0
     /// The datagrams that the kernel has dropped, because its buffer was full or because they were damaged: SO_MEMINFO.
     public var datagramsDropped: UInt64 = 0
-    /// The sends that wait.
+    /// The sends that wait, and the replies that wait for room.
     public var pendingSends = 0
     /// The receives that wait.
     public var pendingReceives = 0
@@ -108,6 +112,7 @@ extension UDPEndpoint {
     metrics.datagramsSent = counts.datagramsSent
     metrics.bytesSent = counts.bytesSent
     metrics.datagramsFiltered = counts.filtered
+    metrics.datagramsUndelivered = counts.undelivered
     metrics.datagramsDropped = dropped
     metrics.pendingSends = sends.queue.count
     metrics.pendingReceives = receives.queue.count
@@ -123,6 +128,7 @@ extension UDPEndpoint {
     private(set) var datagramsSent: UInt64 = 0
     private(set) var bytesSent: UInt64 = 0
     var filtered: UInt64 = 0
+    var undelivered: UInt64 = 0
     /// The number of datagrams that the kernel had dropped when the sockets were closed.
     var droppedAtEnd: UInt64?
 

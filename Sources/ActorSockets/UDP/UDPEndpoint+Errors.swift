@@ -2,10 +2,12 @@ internal import EpollReactor
 public import SocketSystem
 
 extension UDPEndpoint {
-  /// An error that a host or router reported about a sent datagram: ICMP, RFC 792, RFC 4443; ip(7), IP_RECVERR.
+  /// An error about a sent datagram. A host or router reported it: ICMP, RFC 792, RFC 4443; ip(7), IP_RECVERR. Or the datagram was not
+  /// delivered, which its call does not throw: ``Metrics-swift.struct/datagramsUndelivered``.
   public struct ErrorReport: Sendable, CustomStringConvertible {
-    /// The error, with the datagram's destination in ``SocketError/address``: `.connectionRefused` if no socket receives there,
-    /// `.unreachable` if there is no route, `.limitExceeded` if the datagram was too large for a part of the path.
+    /// The error, with the datagram's destination in ``SocketError/address``, if it is known: `.connectionRefused` if no socket receives
+    /// there, `.unreachable` if there is no route, `.limitExceeded` if the datagram was too large for a part of the path, or if the
+    /// destination had no room.
     public let error: SocketError
     /// The host or router that reported it; `nil` if it is not known.
     public let reporter: IPAddress?
@@ -16,7 +18,8 @@ extension UDPEndpoint {
     public var description: String { "\(error)" + (reporter.map { ", reported by \($0)" } ?? "") }
   }
 
-  /// The errors reported about datagrams that were sent, until the endpoint is closed.
+  /// The errors reported about datagrams that were sent, and about those that were not delivered without an error for their calls, until
+  /// the endpoint is closed.
   ///
   /// ```swift
   /// for await report in endpoint.errors { log("\(report)") }

@@ -5,7 +5,7 @@ extension UDPEndpoint {
   /// Connects the endpoint to a peer: connect(2). No datagram is sent for this.
   ///
   /// From then on, the endpoint sends only to the peer and receives only from the peer, and the next call throws an error that
-  /// is reported about the peer. Another call changes the peer.
+  /// is reported about the peer; replies do not (``Configuration/throwsUndeliverableReplies``). Another call changes the peer.
   ///
   /// *Cancellation* takes back the call, unless it is already done. *Ordering*: sends that were called earlier leave earlier;
   /// sends that are called later wait for this call.
@@ -29,7 +29,7 @@ extension UDPEndpoint {
       operation = admitSend(.lookingUpPeer, timeout)
       lookUp(name, port, for: operation.id)
     }
-    pumpSends()
+    pumpSends(startingWith: operation)
     prepareToSuspend(operation, place)
     try await finish(operation)
   }
@@ -82,6 +82,7 @@ extension UDPEndpoint {
 
   private func connected(_ index: Int, _ address: SocketAddress, _ local: SocketAddress?) {
     peer = address
+    sends.queue.hasPeer = true
     connectedSocket = index
     reportedError = nil
     // The other sockets cannot receive from the peer. Datagrams fetched earlier may come from other senders.
@@ -113,12 +114,24 @@ extension UDPEndpoint {
     return (index, destination)
   }
 
+  /// Returns why no datagram can be sent to an address, whatever the endpoint; `nil` if there is no such reason.
+  private static func flaw(of address: SocketAddress) -> SocketError? {
+    if address.port == 0 { return .invalid("send", "port 0 cannot receive datagrams: \(address)") }
+    guard case .unix(let path) = address, path.isUnnamed else { return nil }
+    return .invalid("send", "a socket without a name cannot receive datagrams")
+  }
+
+  /// Returns why no reply can be sent to the sender of a datagram; `nil` if there is no such reason.
+  static func flaw(ofSender address: SocketAddress?) -> SocketError? {
+    guard let address else {
+      return SocketError(.notConnected, operation: "send", detail: "the sender has no name to reply to")
+    }
+    return flaw(of: address)
+  }
+
   func socketIndex(for address: SocketAddress) throws(SocketError) -> (Int, SocketAddress) {
     let address = address.unmapped
-    if address.port == 0 { throw .invalid("send", "port 0 cannot receive datagrams: \(address)") }
-    if case .unix(let path) = address, path.isUnnamed {
-      throw .invalid("send", "a socket without a name cannot receive datagrams")
-    }
+    if let flaw = Self.flaw(of: address) { throw flaw }
     // The socket with the matching scope; otherwise any socket of the family.
     var found: Int?
     for index in kinds.indices where kinds[index].reaches(address) {

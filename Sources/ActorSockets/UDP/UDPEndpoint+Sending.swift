@@ -2,8 +2,6 @@ internal import EpollReactor
 public import SocketSystem
 
 extension UDPEndpoint {
-  static var firstRetryDelay: Int64 { 1_000_000 }
-
   // MARK: Calls
 
   // A send of one datagram first tries to do without a hop. These functions are inlined, so that an optimised caller hops only if that
@@ -11,12 +9,13 @@ extension UDPEndpoint {
 
   /// Sends a datagram to the connected peer: send(2). Returns when the kernel has taken the datagram.
   ///
-  /// *Cancellation* takes back the datagram, unless the kernel already has it. *Ordering*: datagrams leave in the order of the
-  /// calls.
+  /// *Cancellation* takes back the datagram, unless the kernel already has it. *Ordering*: datagrams to one destination leave in the order
+  /// of the calls. If a destination has no room, datagrams to others leave earlier.
   ///
   /// - Parameters:
   ///   - bytes: The bytes; an empty array is a valid datagram.
-  ///   - timeout: How long it may wait for room; `nil` for no limit.
+  ///   - timeout: How long it may wait for room, from the call on; `nil` for no limit. With ``Timeout/zero`` it is sent at once or not at
+  ///     all.
   /// - Throws: ``SocketError``, after which the endpoint stays usable; `CancellationError` when the task is cancelled.
   ///   - `.notConnected` if there is no peer
   ///   - `.limitExceeded` if the datagram is too long
@@ -70,7 +69,7 @@ extension UDPEndpoint {
       try checkSize(bytes.count)
       let operation = admitSend(.lookingUp(Datagram(bytes)), timeout)
       lookUp(name, port, for: operation.id)
-      pumpSends()
+      pumpSends(startingWith: operation)
       prepareToSuspend(operation, place)
       try await finish(operation)
     }
@@ -84,7 +83,8 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - datagram: The datagram, for example a ``Datagram/reply(_:)``.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
-  /// - Throws: The errors of ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)``.
+  /// - Throws: The errors of ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)``. A reply that cannot be
+  ///   delivered because of the peer throws nothing: see ``Configuration/throwsUndeliverableReplies``.
   @inlinable @inline(__always)
   public nonisolated func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
     if try sendWithoutHop(datagram, timeout) { return }
@@ -102,10 +102,12 @@ extension UDPEndpoint {
 
   /// Sends several datagrams with as few system calls as possible: sendmmsg(2). Returns when the kernel has taken them.
   ///
-  /// If one datagram cannot be sent, the others are still sent.
+  /// If one datagram cannot be sent, the others are still sent. A reply that cannot be delivered because of the peer is no failure: see
+  /// ``Configuration/throwsUndeliverableReplies``.
   ///
-  /// *Cancellation* takes back the datagrams that the kernel does not have yet. *Ordering*: the datagrams leave in their order,
-  /// and no datagram of another call leaves between them.
+  /// *Cancellation* takes back the datagrams that the kernel does not have yet. *Ordering*: the datagrams to one destination leave in
+  /// their order, and no datagram of another call to the same destination leaves between them. If a destination has no room, the
+  /// datagrams to others leave earlier.
   ///
   /// - Parameters:
   ///   - datagrams: The datagrams.
@@ -117,10 +119,10 @@ extension UDPEndpoint {
     let datagrams = passes ? datagrams.map { $0.claimingDescriptors() } : datagrams
     let place = if let place = claimPlace() { place } else { await requeue() }
     try CurrentTask.checkCancellation()
-    try checkSendable()
+    try checkSendable(isReply: !datagrams.isEmpty && datagrams.allSatisfy { isLenientReply($0) })
     let (kept, places) = filtered(datagrams)
     let operation = admitSend(.datagrams(kept), timeout, isBatch: true)
-    pumpSends()
+    pumpSends(startingWith: operation)
     prepareToSuspend(operation, place)
     do {
       try await finish(operation)
@@ -130,10 +132,10 @@ extension UDPEndpoint {
     }
   }
 
-  /// Enqueues a datagram behind all earlier sends, and returns without waiting for it.
+  /// Enqueues a datagram behind all earlier sends to its destination, and returns without waiting for it.
   ///
   /// *Cancellation*: ``Pending/cancel()`` takes back the datagram, unless the kernel already has it. Dropping the handle only drops the
-  /// outcome; the datagram is still sent. *Ordering*: datagrams leave in the
+  /// outcome; the datagram is still sent. *Ordering*: datagrams to one destination leave in the
   /// order of the calls, also when the calls come from code outside of the endpoint's isolation.
   ///
   /// - Parameters:
@@ -169,25 +171,59 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - bytes: The bytes.
   ///   - address: The destination; `nil` for the connected peer.
-  /// - Returns: `true` if it was sent; `false` if other sends wait or there is no room.
+  /// - Returns: `true` if it was sent; `false` if other sends to this destination wait or there is no room.
   /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``, and `.notConnected` if there is neither an address
   ///   nor a peer.
   @discardableResult
   public func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress? = nil) throws -> Bool {
     _ = claimPlaceNow()
-    try checkSendable()
+    return try sendNow(bytes, to: address, isReply: false)
+  }
+
+  /// Replies to a datagram only if that is possible without waiting: sendto(2). For the closure of `withDatagrams`.
+  ///
+  /// Works like ``sendNow(_:to:)``, but a reply that cannot be delivered because of the peer throws nothing: see
+  /// ``Configuration/throwsUndeliverableReplies``.
+  ///
+  /// *Ordering*: that of ``sendNow(_:to:)``.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes of the reply.
+  ///   - header: The header of the datagram to reply to.
+  /// - Returns: `true` if it was sent; `false` if other sends to this destination wait, there is no room, or the reply cannot be delivered.
+  /// - Throws: The errors of ``sendNow(_:to:)`` that are not because of the peer.
+  @discardableResult
+  public func sendNow(_ bytes: Span<UInt8>, inReplyTo header: Datagram.Header) throws -> Bool {
+    _ = claimPlaceNow()
+    return try sendNow(bytes, to: header.remoteAddress, isReply: !configuration.throwsUndeliverableReplies)
+  }
+
+  private func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress?, isReply: Bool) throws -> Bool {
+    try checkSendable(isReply: isReply)
     try checkSize(bytes.count)
-    if !sends.queue.isEmpty || mustWaitToSend { return false }
+    if mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
+    if isReply, let flaw = Self.flaw(ofSender: address) {
+      undelivered(flaw)
+      return false
+    }
     let (index, destination) = try route(address)
-    return try transmit(bytes, index, destination)
+    switch try transmit(bytes, index, destination, isReply: isReply) {
+    case .sent: return true
+    case .undelivered: return false
+    case .noRoom(let isShortage):
+      noRoom(index, for: address, isShortage: isShortage)
+      return false
+    }
   }
 
   // MARK: At once
 
-  private func checkSendable() throws {
+  /// - Parameter isReply: Whether it is about a reply that fails no call, so that it does not throw an error about an earlier datagram.
+  func checkSendable(isReply: Bool = false) throws {
     // A send does not touch the datagrams that a loop looks ahead at.
     receives.queue.lookahead?.callLeavesElements()
     if let refusal { throw refusal.during("send") }
+    if isReply { return }
     if let error = reportedError.take() { throw error.during("send") }
   }
 
@@ -202,43 +238,63 @@ extension UDPEndpoint {
 
   /// Sends a datagram at once if that is possible; otherwise queues it. Returns `nil` if nothing is left to do.
   func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
-    try checkSendable()
+    try checkSendable(isReply: isLenientReply(datagram))
     guard let datagram = filtered(datagram) else { return nil }
-    if datagram.isPlain, try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout) { return nil }
+    try checkSize(datagram.bytes.count)
+    let isReply = isLenientReply(datagram)
+    if datagram.isPlain, try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: isReply) {
+      return nil
+    }
     let operation = admitSend(.datagrams([datagram]), timeout)
-    pumpSends()
+    pumpSends(startingWith: operation)
     prepareToSuspend(operation, place)
     return operation
   }
 
-  /// Sends a datagram at once if no other send waits and there is room.
+  /// Sends a datagram at once if no other send to its destination waits and there is room.
   ///
-  /// - Returns: Whether it was sent.
-  private func sendAtOnce(_ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?) throws -> Bool {
-    if !sends.queue.isEmpty || mustWaitToSend { return false }
+  /// - Returns: Whether nothing is left to do.
+  private func sendAtOnce(
+    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
+  ) throws -> Bool {
+    if mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     if let timeout, timeout.hasPassed(at: registration.reactor.now) { return false }
     try checkSize(bytes.count)
+    if isReply, let flaw = Self.flaw(ofSender: address) {
+      undelivered(flaw)
+      return true
+    }
     let (index, destination) = try route(address)
-    return try transmit(bytes.span, index, destination)
+    switch try transmit(bytes.span, index, destination, isReply: isReply) {
+    case .sent, .undelivered: return true
+    case .noRoom(let isShortage):
+      if dropsAtFull(destination?.unmapped, isShortage: isShortage) { return true }
+      noRoom(index, for: address, isShortage: isShortage)
+      return false
+    }
   }
 
   /// Sends a datagram from a job on the reactor, if that is possible at once. Then the call needs no hop to the endpoint and none back.
   ///
   /// - Returns: Whether it was sent. If not, `sendInTurn` must send it.
   @usableFromInline
-  nonisolated func sendWithoutHop(_ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?) throws -> Bool {
+  nonisolated func sendWithoutHop(
+    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool = false
+  ) throws -> Bool {
     guard executor.claimCallWithoutHop() else { return false }
     try CurrentTask.checkCancellation()
-    return try callWithoutHop((bytes, address, timeout)) { endpoint, datagram in
+    return try callWithoutHop((bytes, address, timeout, isReply)) { endpoint, datagram in
       if endpoint.sendFilter != nil { return false }
-      try endpoint.checkSendable()
-      return try endpoint.sendAtOnce(datagram.0, to: datagram.1, datagram.2)
+      let isReply = datagram.3 && !endpoint.configuration.throwsUndeliverableReplies
+      try endpoint.checkSendable(isReply: isReply)
+      return try endpoint.sendAtOnce(datagram.0, to: datagram.1, datagram.2, isReply: isReply)
     }
   }
 
   @usableFromInline
   nonisolated func sendWithoutHop(_ datagram: Datagram, _ timeout: Timeout?) throws -> Bool {
-    try datagram.isPlain && sendWithoutHop(datagram.bytes, to: datagram.remoteAddress, timeout)
+    try datagram.isPlain
+      && sendWithoutHop(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: datagram.isReply)
   }
 
   /// Returns the datagram as the filter leaves it; `nil` if the filter drops it.
@@ -260,123 +316,5 @@ extension UDPEndpoint {
       places.append(place)
     }
     return (kept, places)
-  }
-
-  // MARK: Waiting
-
-  func admitSend(
-    _ content: SendQueue<Operation>.Content, _ timeout: Timeout?, isBatch: Bool = false
-  ) -> Operation {
-    let operation = Operation(
-      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
-    operation.id = sends.queue.admit(content, isBatch: isBatch, operation)
-    operation.armAtCall(registration, DatagramDeadline.send(operation.id))
-    return operation
-  }
-
-  /// Waits for the outcome of a send that has begun.
-  func finish(_ operation: Operation) async throws {
-    if let suspension = operation.waiting {
-      let id = operation.id
-      await wait(for: suspension) { submit { $0.cancelSend(id) } }
-    }
-    _ = try operation.outcome?.get()
-  }
-
-  private func enqueue(
-    _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
-  ) {
-    let queued = max(sends.queue.queuedBytes, sends.queue.count * SubmissionLimit.leastCharge)
-    do {
-      try checkSendable()
-      if queued > 0, queued + max(datagram.bytes.count, SubmissionLimit.leastCharge) > configuration.sendBudget {
-        throw SocketError.overBudget(queued, configuration.sendBudget, "enqueueSend")
-      }
-    } catch {
-      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
-    }
-    guard let datagram = filtered(datagram) else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
-    let operation = Operation(
-      .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
-      progress: nil, start: called)
-    operation.called = called
-    lifecycle.handleCreated()
-    operation.id = sends.queue.admit(.datagrams([datagram]), operation)
-    operation.armAtCall(registration, DatagramDeadline.send(operation.id))
-    let id = operation.id
-    outcome.assumeIsolated { $0.admitted { [weak self] in self?.assumeIsolated { $0.cancelSend(id) } } }
-    pumpSends()
-  }
-
-  private func cancelSend(_ id: UInt64) {
-    lookUps.removeValue(forKey: id)?.cancel()
-    guard let (operation, _) = sends.queue.remove(id) else { return }
-    finish(operation, .failure(CancellationError()))
-    pumpSends()
-  }
-
-  func expireSend(_ id: UInt64) {
-    guard let operation = sends.queue.tag(of: id) else { return }
-    if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
-    lookUps.removeValue(forKey: id)?.cancel()
-    let destination = sends.queue.destination(of: id) ?? peer
-    guard let (_, sent) = sends.queue.remove(id) else { return }
-    finish(
-      operation, .failure(operation.timedOut("send", at: registration.reactor.now, peer: destination, done: sent)))
-    pumpSends()
-  }
-
-  // MARK: Carrying out what the queue says
-
-  func pumpSends() {
-    if !sends.beginPump(registration.tick) { return }
-    defer {
-      sends.endPump()
-      recheckQueues()
-    }
-    // Each pump has a share. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
-    // has cannot be taken back.
-    sends.renewShare()
-    while true {
-      switch sends.queue.step() {
-      case .idle:
-        // The look-up has not finished, and the first send may have no time to wait.
-        if !expireImmediateSend() { return }
-      case .begin(let id, let operation):
-        sends.isImmediate = operation.begin(registration, DatagramDeadline.send(id))
-        if sends.isImmediate { mustWaitToSend = false }
-      case .send where expireOverdueSend():
-        continue
-      case .send:
-        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
-        let sent = mustWaitToSend ? 0 : sendQueued()
-        if sent == 0, !expireImmediateSend() { return }
-        sends.share.use(operations: sent)
-      case .connect(let addresses):
-        sends.queue.connected(connectNow(to: addresses))
-      case .finish(let operation, let result):
-        sends.isImmediate = false
-        finish(operation, result.map { .written })
-      }
-    }
-  }
-
-  /// Times the first entry out if its deadline has passed and no datagram of it was sent. Deadlines come after the events of an
-  /// iteration, so it would be sent otherwise.
-  ///
-  /// - Returns: Whether it timed out.
-  private func expireOverdueSend() -> Bool {
-    guard !sends.queue.firstIsUnderWay, let id = sends.queue.firstID,
-      sends.queue.tag(of: id)?.isPastDeadline(registration) == true
-    else { return false }
-    expireSend(id)
-    // The timeout's closure may have given it more time.
-    return sends.queue.firstID != id
-  }
-
-  private func expireImmediateSend() -> Bool {
-    guard let id = sends.takeImmediate() else { return false }
-    expireSend(id)
-    return true
   }
 }

@@ -4,51 +4,105 @@ internal import SocketSystem
 // Gives datagrams to the kernel, and interprets its answers.
 
 extension UDPEndpoint {
-  private static var longestRetryDelay: Int64 { 100_000_000 }
+  /// The number of attempts to send a datagram, of which all but the last may fail because of an error about an earlier datagram.
+  static var sendAttempts: Int { 4 }
 
-  /// Calls sendto(2); returns `false` if there is no room.
-  func transmit(_ bytes: Span<UInt8>, _ index: Int, _ destination: SocketAddress?) throws(SocketError) -> Bool {
+  /// What became of a datagram.
+  enum Transmission {
+    case sent
+    /// It is a reply that cannot be delivered.
+    case undelivered
+    case noRoom(isShortage: Bool)
+  }
+
+  /// Calls sendto(2).
+  func transmit(
+    _ bytes: Span<UInt8>, _ index: Int, _ destination: SocketAddress?, isReply: Bool
+  ) throws(SocketError) -> Transmission {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
-    for attempt in 0..<4 {
+    var suspect: SystemError?
+    for attempt in 1...Self.sendAttempts {
       guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "send") }
       switch socket.send(bytes, to: destination) {
       case .bytes:
-        retryDelay = Self.firstRetryDelay
+        if let suspect { reportStale(suspect) }
+        pause.reset()
         counts.sent(1, bytes: bytes.count)
-        return true
-      case .wouldBlock:
-        waitToSend(index)
-        return false
+        return .sent
+      case .wouldBlock: return .noRoom(isShortage: false)
       case .failed(let error):
-        if error.isShortage {
-          waitToSend(index)
-          return false
-        }
-        if attempt < 3, takeReportedErrors() > 0 || isStale(error) {
-          if let error = reportedError.take() { throw error.during("send") }
+        if error.isShortage { return .noRoom(isShortage: true) }
+        if attempt < Self.sendAttempts, isOfEarlierDatagram(error, &suspect, isReply: isReply) {
+          if !isReply, let error = reportedError.take() { throw error.during("send") }
           continue
         }
-        throw failure(error, destination?.unmapped ?? peer, bytes.count)
+        let reason = failure(error, destination?.unmapped ?? peer, bytes.count)
+        if !isReply || error.isOfProgram { throw reason }
+        undelivered(reason)
+        return .undelivered
       }
     }
-    return false
+    return .noRoom(isShortage: true)
   }
 
-  /// Whether an error is about an earlier datagram. Without a peer, ECONNREFUSED always is; its entry in the error queue may
-  /// arrive slightly later.
-  private func isStale(_ error: SystemError) -> Bool {
-    peer == nil && error.errno == Errno.connectionRefused && kinds[0] != .unix
+  /// Whether a call may have failed because of an error about an earlier datagram. Then the call is repeated: the kernel tells such an error
+  /// once, so a call that fails again failed for its own datagram.
+  ///
+  /// Usually the error queue has the error. But if the socket's receive buffer is full, the kernel could not put it there, and only the
+  /// next call tells it.
+  ///
+  /// - Parameters:
+  ///   - suspect: The error that has no entry in the queue, of the last attempt; afterwards, of this one.
+  ///   - isReply: Whether the datagram is a reply, which does not fail because of earlier ones, also if the endpoint has a peer.
+  private func isOfEarlierDatagram(_ error: SystemError, _ suspect: inout SystemError?, isReply: Bool) -> Bool {
+    if takeReportedErrors() > 0 { return true }
+    guard kinds[0] != .unix, peer == nil || isReply, Errno.reportedByICMP.contains(error.errno) else { return false }
+    if let suspect, suspect.errno != error.errno { reportStale(suspect) }
+    suspect = error
+    return true
   }
 
-  /// There is no room to send. An event or a deadline says when to try again.
-  private func waitToSend(_ index: Int) {
-    mustWaitToSend = true
-    // No event announces room in the buffer of another unix socket unless this one is connected to it, nor room in an
-    // interface's queue. So a deadline tries again.
-    if retry != nil { return }
-    retry = registration.arm(
-      at: instant(registration.reactor.now, plus: retryDelay), tag: DatagramDeadline.retry.rawValue)
-    retryDelay = min(retryDelay * 2, Self.longestRetryDelay)
+  /// Reports an error about an earlier datagram of which nothing else is known. Without a peer, its destination is not known.
+  private func reportStale(_ error: SystemError) {
+    report(SocketError(error, operation: "send", address: peer), from: nil)
+  }
+
+  /// There is no room for a datagram, which is the next of the queue or was sent without it.
+  func noRoom(_ index: Int, for address: SocketAddress?, isShortage: Bool) {
+    let now = registration.reactor.now
+    let isUnix = kinds[index] == .unix
+    if !isShortage, !isUnix, sockets.count == 1 || connectedSocket != nil {
+      // The socket's own buffer is full, which concerns all destinations.
+      mustWaitToSend = true
+      pauseEnd = pause.begin(at: now)
+    } else {
+      // An event announces room in the buffer of one of several sockets, and in the peer's if this socket is connected to it. No event
+      // announces room at another unix socket, or in an interface's queue. The events that come belong to the failed calls themselves.
+      sends.queue.full(address, at: now, isAnnounced: !isShortage && (!isUnix || connectedSocket != nil))
+    }
+    armRetry()
+  }
+
+  /// Sets the deadline for the next attempt.
+  func armRetry() {
+    let next = min(mustWaitToSend ? pauseEnd : .max, sends.queue.lines.nextRetry ?? .max)
+    if next == .max || retry != nil && retryTime <= next { return }
+    if let retry { registration.disarm(retry) }
+    retry = registration.arm(at: next, tag: DatagramDeadline.retry.rawValue)
+    retryTime = next
+  }
+
+  /// A datagram is not delivered, without an error for its call.
+  func undelivered(_ error: SocketError) {
+    counts.undelivered += 1
+    errorReports.add(ErrorReport(error: error, reporter: nil, largestPacket: nil))
+  }
+
+  /// Whether a datagram that finds its destination without room is dropped: counts it.
+  func dropsAtFull(_ address: SocketAddress?, isShortage: Bool) -> Bool {
+    guard configuration.fullDestination == .drop, isShortage || kinds[0] == .unix else { return false }
+    undelivered(.noRoom(address ?? peer))
+    return true
   }
 
   /// Creates the error for a failed send.
@@ -78,47 +132,94 @@ extension UDPEndpoint {
 
   /// Sends the first datagrams of the queue that use the same socket, with one system call.
   ///
-  /// - Returns: The number of datagrams that were sent or have failed; 0 if nothing can be sent now.
-  func sendQueued(attempts: Int = 3) -> Int {
+  /// - Returns: What it uses of the share: the number of datagrams that were sent or have failed, at least 1.
+  func sendQueued() -> Int {
     guard let batch = registration.reactor.datagramBatch else {
       sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
       return 1
     }
-    let gathered: Gathered
-    do throws(SocketError) {
-      guard let found = try gather(into: batch) else { return 0 }
-      gathered = found
-    } catch {
-      sends.queue.failed(error)
-      return 1
-    }
-    guard let socket = sockets[gathered.index].socket else {
-      sends.queue.failed(lifecycle.failure?.during("send") ?? SocketError(.closed, operation: "send"))
-      return 1
-    }
-    do throws(SystemError) {
-      let sent = try batch.send(on: socket)
-      if sent == 0 {
-        waitToSend(gathered.index)
-      } else {
-        retryDelay = Self.firstRetryDelay
-        sends.queue.sent(sent)
-        counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
-        // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
-        for (place, descriptors) in gathered.passed where place < sent { descriptors.closeAll() }
+    var suspect: SystemError?
+    var attemptsLeft = Self.sendAttempts
+    while true {
+      do throws(Unsendable) {
+        guard let gathered = try gather(into: batch) else { return 1 }
+        guard let socket = sockets[gathered.index].socket else {
+          throw Unsendable(lifecycle.failure?.during("send") ?? SocketError(.closed, operation: "send"))
+        }
+        do throws(SystemError) {
+          let sent = try batch.send(on: socket)
+          if let suspect { reportStale(suspect) }
+          if sent == 0 { noRoom(for: gathered, isShortage: false) } else { noteSent(sent, of: batch, gathered) }
+          return max(1, sent)
+        } catch {
+          if error.isShortage {
+            noRoom(for: gathered, isShortage: true)
+            return 1
+          }
+          attemptsLeft -= 1
+          if attemptsLeft > 0, isOfEarlierDatagram(error, &suspect, isReply: gathered.first.isReply) {
+            if !gathered.first.isReply, let reported = reportedError.take() {
+              throw Unsendable(reported.during("send"))
+            }
+          } else if lowerSegmentLimit(gathered.index, after: error) {
+            attemptsLeft = Self.sendAttempts
+          } else {
+            throw Unsendable(
+              failure(error, gathered.first.address, gathered.first.count), isOfPeer: !error.isOfProgram)
+          }
+        }
+      } catch {
+        firstFailed(error)
+        return 1
       }
-      return sent
-    } catch {
-      return sendFailed(error, gathered, attempts: attempts)
     }
+  }
+
+  private func noteSent(_ sent: Int, of batch: DatagramBatch, _ gathered: Gathered) {
+    pause.reset()
+    sends.queue.sent(sent)
+    counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
+    // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
+    for (place, descriptors) in gathered.passed where place < sent { descriptors.closeAll() }
+  }
+
+  private func noRoom(for gathered: Gathered, isShortage: Bool) {
+    if dropsAtFull(gathered.first.address, isShortage: isShortage) { return sends.queue.dropped() }
+    noRoom(gathered.index, for: sends.queue.first?.datagram.remoteAddress, isShortage: isShortage)
+  }
+
+  /// Why the first datagram of the queue cannot be sent.
+  private struct Unsendable: Error {
+    let error: SocketError
+    /// Whether that is because of the peer, so that a reply is dropped.
+    let isOfPeer: Bool
+
+    init(_ error: SocketError, isOfPeer: Bool = false) {
+      self.error = error
+      self.isOfPeer = isOfPeer
+    }
+  }
+
+  /// The first datagram of the queue fails, or is dropped if it is a reply.
+  private func firstFailed(_ failure: Unsendable) {
+    guard let (datagram, sender) = sends.queue.first else { return }
+    if case .call = sender, !failure.isOfPeer || !isLenientReply(datagram) { return sends.queue.failed(failure.error) }
+    undelivered(failure.error)
+    sends.queue.dropped()
+  }
+
+  /// Whether a datagram is a reply that fails no call if it cannot be delivered.
+  @inline(__always)
+  func isLenientReply(_ datagram: Datagram) -> Bool {
+    datagram.isReply && !configuration.throwsUndeliverableReplies
   }
 
   /// The datagrams in a batch, which one socket sends.
   private struct Gathered {
     /// The index of the socket.
     let index: Int
-    /// The peer and the number of bytes of the first datagram.
-    let first: (address: SocketAddress?, count: Int)
+    /// The peer and the number of bytes of the first datagram, and whether it is a reply that fails no call.
+    let first: (address: SocketAddress?, count: Int, isReply: Bool)
     /// The descriptors that go with a datagram, and its place in the batch.
     var passed: [(place: Int, descriptors: DescriptorBundle)] = []
   }
@@ -127,12 +228,17 @@ extension UDPEndpoint {
   ///
   /// - Returns: The contents of the batch; `nil` if the queue is empty.
   /// - Throws: Why the first datagram cannot be sent.
-  private func gather(into batch: DatagramBatch) throws(SocketError) -> Gathered? {
+  private func gather(into batch: DatagramBatch) throws(Unsendable) -> Gathered? {
     batch.clear()
     var gathered: Gathered?
-    for datagram in sends.queue.unsent(atMost: DatagramBatch.capacity, where: { !$0.isPastDeadline(registration) }) {
+    for datagram in sends.queue.unsent(atMost: DatagramBatch.capacity, where: { !isOverdue($0) }) {
+      let isReply = isLenientReply(datagram)
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
+        if isReply, let flaw = Self.flaw(ofSender: datagram.remoteAddress) {
+          if gathered != nil { break }
+          throw flaw
+        }
         let (index, destination) = try route(datagram.remoteAddress)
         if let gathered, gathered.index != index { break }
         let address = destination?.unmapped ?? peer
@@ -147,38 +253,15 @@ extension UDPEndpoint {
           // It does not fit even into an empty batch.
           throw failure(SystemError(call: "sendmmsg", errno: Errno.messageTooLong), address, datagram.bytes.count)
         }
-        if gathered == nil { gathered = Gathered(index: index, first: (address, datagram.bytes.count)) }
+        if gathered == nil { gathered = Gathered(index: index, first: (address, datagram.bytes.count, isReply)) }
         if let descriptors { gathered?.passed.append((batch.count - 1, descriptors)) }
       } catch {
         // Send the earlier datagrams first.
         if gathered != nil { break }
-        throw error
+        throw Unsendable(error, isOfPeer: isReply && Self.flaw(ofSender: datagram.remoteAddress) != nil)
       }
     }
     return gathered
-  }
-
-  /// Handles the failure of a batch's system call.
-  ///
-  /// - Returns: The number of datagrams that were sent or have failed; 0 if nothing can be sent now.
-  private func sendFailed(_ error: SystemError, _ gathered: Gathered, attempts: Int) -> Int {
-    if lowerSegmentLimit(gathered.index, after: error) { return sendQueued(attempts: attempts) }
-    if error.isShortage {
-      waitToSend(gathered.index)
-      return 0
-    }
-    if takeReportedErrors() > 0 || attempts > 0 && isStale(error) {
-      guard let reported = reportedError.take() else {
-        // The call failed because of an error that was reported earlier. Only repeat the call.
-        if attempts > 0 { return sendQueued(attempts: attempts - 1) }
-        registration.reschedule()
-        return 0
-      }
-      sends.queue.failed(reported.during("send"))
-    } else {
-      sends.queue.failed(failure(error, gathered.first.address, gathered.first.count))
-    }
-    return 1
   }
 
   /// Sends long datagrams one by one from now on, if the kernel refuses to divide the first message of the batch.
@@ -200,6 +283,19 @@ extension SystemError {
     [Errno.messageTooLong, Errno.invalidArgument, Errno.inputOutput].contains(errno)
   }
 
+  /// Whether a datagram cannot be sent because of the program, and not because of its destination.
+  fileprivate var isOfProgram: Bool {
+    [Errno.messageTooLong, Errno.tooManyReferences, Errno.notImplemented, Errno.badDescriptor, Errno.notSocket]
+      .contains(errno)
+  }
+
   /// Whether there is temporarily no room, in a buffer or on an interface.
   fileprivate var isShortage: Bool { errno == Errno.noBuffers || errno == Errno.noMemory }
+}
+
+extension SocketError {
+  /// A datagram found its destination without room.
+  static func noRoom(_ address: SocketAddress?) -> SocketError {
+    SocketError(.limitExceeded, operation: "send", detail: "the destination has no room", address: address)
+  }
 }

@@ -11,8 +11,11 @@ public import SocketSystem
 /// }
 /// ```
 ///
-/// Datagrams leave in the order in which the sends were called, and receives get datagrams in the order in which they were
-/// called. The endpoint receives only when a call asks for a datagram. One system call may return up to 32 datagrams; those
+/// No peer can end this loop: a reply that cannot be delivered is counted, and reported by ``errors``
+/// (``Configuration/throwsUndeliverableReplies``).
+///
+/// Datagrams to one destination leave in the order in which the sends were called. A destination without room does not hold up datagrams
+/// to others. Receives get datagrams in the order in which they were called. The endpoint receives only when a call asks for a datagram. One system call may return up to 32 datagrams; those
 /// that were not asked for wait for later calls.
 ///
 /// An endpoint on all addresses serves IPv4 and IPv6. Dropping the last reference closes the endpoint. A suspended call and an
@@ -23,6 +26,8 @@ public actor UDPEndpoint: ReactorActor {
   // - `sockets`: usually one; several if the endpoint was bound to several addresses. For each, `mayReceive` says whether a
   //   datagram may wait: an event arrived, and receiving has not drained the socket since.
   // - `receives` and `sends`: the queues, which decide. `pumpReceives` and `pumpSends` carry out their steps.
+  // - `mustWaitToSend`: the buffer of the endpoint's own socket is full, so nothing can be sent. A destination without room concerns the
+  //   queue alone.
   // - `peer`: set after connect(2). Then the endpoint sends only to the peer, and gives out only datagrams from the peer.
   // - `lifecycle`: whether the endpoint is closed, and why. Once it is closed, sends and receives have failed, and the
   //   descriptors are closed.
@@ -61,10 +66,13 @@ public actor UDPEndpoint: ReactorActor {
     @safe @exclusivity(unchecked)
   #endif
   var sends = Lane<SendQueue<Operation>>()
-  /// There is no room to send. An event or `retry` says when that may have changed.
+  /// The socket has no room. An event, or the end of the pause, says when that may have changed.
   var mustWaitToSend = false
+  var pause = RetryPause(isAnnounced: true)
+  var pauseEnd: Int64 = 0
+  /// The deadline at which sending is tried again, and its time.
   var retry: DeadlineKey?
-  var retryDelay = UDPEndpoint.firstRetryDelay
+  var retryTime: Int64 = 0
   /// For each socket, the longest datagram that the kernel may get together with others in one message, in bytes: UDP_SEGMENT.
   var segmentLimits: [Int]
   /// The names that are being looked up, by the number of their send.
@@ -161,6 +169,8 @@ public actor UDPEndpoint: ReactorActor {
     receiveFilter = configuration.receiveFilter
     sendFilter = configuration.sendFilter
     mayReceive = sockets.map { _ in true }
+    sends.queue.detachesReplies = !configuration.throwsUndeliverableReplies
+    sends.queue.replyLimit = configuration.sendBudget / Self.budgetsPerReplyLimit
     observer = reactor.observer
     registration.submissions.set(configuration.sendBudget)
     let (label, address) = (configuration.label, made.addresses.first)
@@ -285,6 +295,7 @@ public actor UDPEndpoint: ReactorActor {
     lookUps = [:]
     for socket in sockets { socket.leave() }
     failReceives(error.during("receive"))
+    counts.undelivered += UInt64(sends.queue.replies)
     for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
     errorReports.end(error)
     for deadline in [retry.take(), closeDeadline.take()] { if let deadline { registration.disarm(deadline) } }
@@ -327,7 +338,10 @@ extension UDPEndpoint: EventHandler {
   package func handle(_ readiness: Readiness) {
     if readiness.contains(.error) { takeReportedErrors() }
     if readiness.contains(Readiness.readable.union(.error)) { datagramsMayWait() }
-    if readiness.contains(.writable) { mustWaitToSend = false }
+    if readiness.contains(.writable) {
+      mustWaitToSend = false
+      sends.queue.lines.roomMayBe()
+    }
     pumpSends()
     pumpReceives()
   }
@@ -342,7 +356,9 @@ extension UDPEndpoint: EventHandler {
       close()
     case .retry:
       retry = nil
-      mustWaitToSend = false
+      let now = registration.reactor.now
+      if pauseEnd <= now { mustWaitToSend = false }
+      sends.queue.lines.retry(at: now)
       pumpSends()
     }
   }

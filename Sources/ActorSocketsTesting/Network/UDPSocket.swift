@@ -158,9 +158,10 @@ final class UDPSocket: SimulatedSocket {
   ///
   /// - Parameters:
   ///   - report: The error.
-  ///   - keepsReport: Whether it goes into the error queue.
+  ///   - keepsReport: Whether it goes into the error queue, if there is room.
   func reported(_ report: ReportedError, keepsReport: Bool) {
-    if keepsReport { errors.append(report) }
+    // The error queue shares the memory of the receive buffer: without room, only the pending error is left.
+    if keepsReport, queuedBytes + Self.overhead < receiveBuffer { errors.append(report) }
     error = report.errno
     wake(.error)
   }

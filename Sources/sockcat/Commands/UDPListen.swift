@@ -4,7 +4,7 @@ import ActorSockets
 struct UDPListen {
   /// The number of datagrams that one write prints.
   static let batch = 32
-  /// How long an echo may wait for room. A unix peer that reads nothing makes no room.
+  /// How long echoes may wait for room at the end.
   static let echoTimeout = Duration.seconds(1)
 
   let options: UDPListenOptions
@@ -15,6 +15,10 @@ struct UDPListen {
     let endpoint = try UDPEndpoint.bind(to: options.endpoint, configuration: configuration)
     for group in options.groups { try await endpoint.join(group, on: options.interface) }
     for address in endpoint.localAddresses { StandardError.write(line: "listening on \(address)") }
+    let reporting = Task {
+      if options.echoes { for await report in endpoint.errors { StandardError.write(line: "sockcat: \(report)") } }
+    }
+    defer { reporting.cancel() }
     let receiving = Task { try await receive(from: endpoint, output) }
     do {
       try await signals.during {
@@ -30,7 +34,8 @@ struct UDPListen {
       await endpoint.close()
       throw error
     }
-    await endpoint.close()
+    // The last echoes may wait for room. A unix peer that reads nothing makes no room.
+    await endpoint.closeAfterPendingSends(within: Self.echoTimeout)
   }
 
   private var configuration: UDPEndpoint.Configuration {
@@ -62,12 +67,12 @@ struct UDPListen {
     }
   }
 
-  /// Sends a datagram back. If that fails, the error is printed, and the program continues.
+  /// Sends a datagram back. If that fails, the error is printed, and the program continues. If the peer is the reason, `errors` reports it.
   private func echo(_ datagram: Datagram, on endpoint: UDPEndpoint) async throws {
     // The sender is a unix socket without a name, so it cannot be answered.
     if datagram.remoteAddress == nil { return }
     do {
-      try await endpoint.send(datagram.reply(datagram.bytes), timeout: .within(Self.echoTimeout))
+      try await endpoint.send(datagram.reply(datagram.bytes))
     } catch let error as SocketError {
       if error.code != .closed { StandardError.write(line: "sockcat: \(error)") }
     }

@@ -39,9 +39,21 @@ extension LimitChecks {
     LimitCheck("datagrams that a filter drops before other sockets run") {
       [.number(try SourceText.number(#"dropsPerShare: Int \{ (\d+) \}"#, in: "ActorSockets/UDP"))]
     },
-    LimitCheck("pause before sending is tried again, if there is no room") {
-      let longest = try SourceText.number(#"longestRetryDelay: Int64 \{ ([\d_]+) \}"#, in: "ActorSockets/UDP")
-      return [.nanoseconds(UDPEndpoint.firstRetryDelay), .nanoseconds(longest)]
+    LimitCheck(
+      "pause before sending is tried again, if there is no room; the first if an event announces room; the longest"
+    ) {
+      [
+        .nanoseconds(RetryPause.firstUnannounced), .nanoseconds(RetryPause.firstAnnounced),
+        .nanoseconds(RetryPause.longest),
+      ]
+    },
+    LimitCheck(
+      "time that a reply waits for room; parts of the send budget for waiting replies and for those to one destination"
+    ) {
+      [
+        .nanoseconds(UDPEndpoint.replyPatience), .number(1), .number(UDPEndpoint.budgetsPerReplyLimit), .number(1),
+        .number(UDPEndpoint.budgetsPerReplyLimit * SendQueue<Int>.replyShares),
+      ]
     },
     LimitCheck("reported errors that wait to be read") { [.number(ErrorReports.limit)] },
     LimitCheck("time to look up a peer's name") {

@@ -229,7 +229,7 @@ import Testing
       let (client, server, address) = try Self.pair()
       let serving = Task {
         while true {
-          try await server.withDatagrams { server, bytes, header in try server.sendNow(bytes, to: header.remoteAddress)
+          try await server.withDatagrams { server, bytes, header in try server.sendNow(bytes, inReplyTo: header)
           }
         }
       }

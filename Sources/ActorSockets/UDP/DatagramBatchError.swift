@@ -1,0 +1,29 @@
+/// An error for a batch of which some datagrams could not be sent. The other datagrams were sent.
+public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
+  /// A datagram that could not be sent.
+  public struct Failure: Sendable {
+    /// The index of the datagram in the array.
+    public let index: Int
+    /// Why it could not be sent.
+    public let error: SocketError
+  }
+
+  /// The number of datagrams that were sent.
+  public let sent: Int
+  /// The datagrams that could not be sent, in order; at least one.
+  public let failures: [Failure]
+
+  /// Returns this error with indices of the array that the caller passed. `places` maps the indices of the filtered array to
+  /// those; it is empty if there is no filter.
+  func renumbered(_ places: [Int]) -> DatagramBatchError {
+    if places.isEmpty { return self }
+    let renumbered = failures.map { Failure(index: places[$0.index], error: $0.error) }
+    return DatagramBatchError(sent: sent, failures: renumbered)
+  }
+
+  /// A description in one sentence, with the first failure.
+  public var description: String {
+    let first = failures.first.map { ": number \($0.index + 1), \($0.error)" } ?? ""
+    return "\(failures.count) of \(failures.count + sent) datagrams could not be sent\(first)"
+  }
+}

@@ -1,0 +1,33 @@
+/// The pause before sending is tried again: it doubles each time, until it is `longest`. Only a success makes it short again.
+///
+/// Pauses end at multiples of half of their length, so that one wake-up of the reactor serves all long ones. So a pause is shorter than
+/// its length, by half of it at most, and pauses of the full length end at most twice in `longest`.
+struct RetryPause {
+  /// The first pause if nothing announces that there is room, in nanoseconds. A receiver that reads may have room soon.
+  static var firstUnannounced: Int64 { 50_000 }
+  /// The first pause if an event announces room. Then the pause is only a precaution.
+  static var firstAnnounced: Int64 { 1_000_000 }
+  /// The length at which a pause stays, in nanoseconds.
+  static var longest: Int64 { 100_000_000 }
+
+  private let first: Int64
+  private var length: Int64
+
+  init(isAnnounced: Bool) {
+    first = isAnnounced ? Self.firstAnnounced : Self.firstUnannounced
+    length = first
+  }
+
+  /// Begins a pause.
+  ///
+  /// - Parameter now: The time.
+  /// - Returns: When the pause is over. The next one is twice as long.
+  mutating func begin(at now: Int64) -> Int64 {
+    let half = length / 2
+    length = min(length * 2, Self.longest)
+    return ((now + half) / half + 1) * half
+  }
+
+  /// Something was sent: the next pause is the first again.
+  mutating func reset() { length = first }
+}

@@ -1,0 +1,90 @@
+internal import SocketSystem
+
+extension SendQueue {
+  /// What an entry does.
+  enum Content {
+    /// Send these datagrams.
+    case datagrams([Datagram])
+    /// Send this datagram to an address that is being looked up.
+    case lookingUp(Datagram)
+    /// Connect to another peer, whose address is being looked up.
+    case lookingUpPeer
+    /// Connect to another peer, at one of these addresses.
+    case peer([SocketAddress])
+    /// Fail: there is no address.
+    case failed(SocketError)
+
+    var bytes: Int {
+      switch self {
+      case .datagrams(let datagrams): datagrams.reduce(0) { $0 + $1.bytes.count }
+      case .lookingUp(let datagram): datagram.bytes.count
+      case .lookingUpPeer, .peer, .failed: 0
+      }
+    }
+  }
+
+  /// The next step.
+  enum Step {
+    /// Nothing to do until something changes.
+    case idle
+    /// Send the datagrams that `unsent` returns, then call `sent`, `failed`, `dropped` or `full`.
+    case send
+    /// Connect to one of these addresses, then call `connected`.
+    case connect([SocketAddress])
+    /// An entry is done.
+    case finish(Tag, Result<Void, any Error>)
+    /// This reply was dropped: its destination is full, and no more replies may wait.
+    case drop(Datagram)
+  }
+
+  /// Who waits for a datagram.
+  enum Sender {
+    case call(id: UInt64, Tag)
+    /// No call: it is a reply that is sent until this time.
+    case reply(expiry: Int64)
+  }
+
+  /// One call in the queue.
+  struct Entry: Identified {
+    let id: UInt64
+    let tag: Tag
+    var content: Content
+    /// Its failures are reported as those of a batch, even if it has only one datagram.
+    let isBatch: Bool
+    /// When it is too late to send its replies; 0 if they must not wait.
+    let expiry: Int64
+    /// The number of datagrams that were sent, have failed, were dropped, or wait in lines.
+    var passed = 0
+    /// The datagrams that were put into lines, in order. They may have left since.
+    var parked: [(destination: SocketAddress?, id: UInt64)] = []
+    /// The number of datagrams that wait in lines.
+    var waiting = 0
+    /// Whether datagrams were sent, have failed or were dropped.
+    var isUnderWay = false
+    var sentBytes = 0
+    var failures: [DatagramBatchError.Failure] = []
+
+    init(id: UInt64, tag: Tag, content: Content, isBatch: Bool, expiry: Int64) {
+      self.id = id
+      self.tag = tag
+      self.content = content
+      self.isBatch = isBatch
+      self.expiry = expiry
+    }
+
+    /// The bytes of the datagrams that the queue has not passed yet.
+    var unpassedBytes: Int {
+      guard case .datagrams(let datagrams) = content else { return content.bytes }
+      return datagrams[passed...].reduce(0) { $0 + $1.bytes.count }
+    }
+
+    /// The outcome, once all datagrams are done.
+    var outcome: Result<Void, any Error> {
+      guard let first = failures.first else { return .success(()) }
+      if !isBatch { return .failure(first.error) }
+      // Those that waited in lines have failed in another order.
+      let failures = failures.sorted { $0.index < $1.index }
+      return .failure(DatagramBatchError(sent: passed - failures.count, failures: failures))
+    }
+  }
+}

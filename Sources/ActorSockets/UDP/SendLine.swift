@@ -1,0 +1,120 @@
+internal import EpollReactor
+internal import SocketSystem
+
+/// The datagrams that wait for room at one destination, in order.
+struct SendLine {
+  /// A datagram that waits. Its number grows from one to the next.
+  struct Waiting: Identified {
+    let id: UInt64
+    /// The entry of the call that waits for it, and its index there; `nil` if no call waits for it.
+    let call: (entry: UInt64, index: Int)?
+    let datagram: Datagram
+    /// When it is too late to send it, if no call waits for it.
+    let expiry: Int64
+
+    var charge: Int { SendLine.charge(datagram) }
+  }
+
+  /// Lines have ascending numbers.
+  let number: UInt64
+  var waiting = FIFO<Waiting>()
+  /// What the datagrams count that no call waits for.
+  var replyCharge = 0
+  /// When to try again; `nil` if it is to be tried now.
+  private(set) var retryTime: Int64?
+  /// Whether an event announces that there is room.
+  private(set) var isAnnounced = false
+  private var pause: RetryPause
+
+  static func charge(_ datagram: Datagram) -> Int { max(datagram.bytes.count, SubmissionLimit.leastCharge) }
+
+  init(number: UInt64, isAnnounced: Bool) {
+    self.number = number
+    pause = RetryPause(isAnnounced: isAnnounced)
+  }
+
+  var isReady: Bool { retryTime == nil }
+  var bytes: Int { waiting.all.reduce(0) { $0 + $1.datagram.bytes.count } }
+
+  /// The destination has no room.
+  mutating func becomeFull(at now: Int64, isAnnounced: Bool) {
+    self.isAnnounced = isAnnounced
+    retryTime = pause.begin(at: now)
+  }
+
+  /// There may be room.
+  mutating func becomeReady() { retryTime = nil }
+
+  /// Something was sent.
+  mutating func succeeded() { pause.reset() }
+}
+
+/// The lines of an endpoint, by destination; `nil` for the connected peer.
+struct SendLines {
+  private var lines: [SocketAddress?: SendLine] = [:]
+  /// The destinations whose lines are ready, in order. A line that is no longer ready stays here until its turn.
+  private var ready = FIFO<SocketAddress?>()
+  private var nextNumber: UInt64 = 0
+  /// The first time at which a line is to be tried again; it may be too early. `nil` if no line is full.
+  private(set) var nextRetry: Int64?
+  /// Whether a line may wait for an event.
+  private var hasAnnounced = false
+
+  var isEmpty: Bool { lines.isEmpty }
+  var count: Int { lines.count }
+  var bytes: Int { lines.values.reduce(0) { $0 + $1.bytes } }
+
+  subscript(destination: SocketAddress?) -> SendLine? {
+    get { lines[destination] }
+    _modify { yield &lines[destination] }
+  }
+
+  /// Returns the first destination whose line is ready and has datagrams; `nil` if there is no such line.
+  mutating func firstReady() -> SocketAddress?? {
+    while let destination = ready.first {
+      if let line = lines[destination], line.isReady {
+        if !line.waiting.isEmpty { return destination }
+        lines[destination] = nil
+      }
+      _ = ready.popFirst()
+    }
+    return nil
+  }
+
+  /// A destination has no room: creates its line if it has none.
+  mutating func full(_ destination: SocketAddress?, at now: Int64, isAnnounced: Bool) {
+    if lines[destination] == nil {
+      nextNumber += 1
+      lines[destination] = SendLine(number: nextNumber, isAnnounced: isAnnounced)
+    }
+    lines[destination]?.becomeFull(at: now, isAnnounced: isAnnounced)
+    if isAnnounced { hasAnnounced = true }
+    nextRetry = min(nextRetry ?? .max, lines[destination]?.retryTime ?? .max)
+  }
+
+  /// Makes the lines ready whose time has come.
+  mutating func retry(at now: Int64) {
+    if let nextRetry, nextRetry <= now { makeReady { $0.retryTime.map { $0 <= now } ?? false } }
+  }
+
+  /// An event says that there may be room: makes the lines ready that wait for it.
+  mutating func roomMayBe() {
+    if !hasAnnounced { return }
+    hasAnnounced = false
+    makeReady { $0.isAnnounced }
+  }
+
+  private mutating func makeReady(_ isDue: (SendLine) -> Bool) {
+    let due = lines.filter { !$0.value.isReady && isDue($0.value) }
+    // Always in the same order: a simulation must do the same things in each run.
+    for (destination, _) in due.sorted(by: { $0.value.number < $1.value.number }) { makeReady(destination) }
+    nextRetry = lines.values.compactMap(\.retryTime).min()
+  }
+
+  /// Makes a line ready. Does nothing if the destination has none.
+  mutating func makeReady(_ destination: SocketAddress?) {
+    guard lines[destination]?.isReady == false else { return }
+    lines[destination]?.becomeReady()
+    ready.append(destination)
+  }
+}

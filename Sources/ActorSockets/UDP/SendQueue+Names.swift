@@ -1,0 +1,37 @@
+internal import SocketSystem
+
+// Entries whose destination is a name that is being looked up.
+
+extension SendQueue {
+  /// Takes the result of a look-up. Does nothing if the entry was removed.
+  mutating func resolve(_ id: UInt64, _ addresses: Result<[SocketAddress], SocketError>) {
+    guard let index = entries.index(of: id) else { return }
+    entries.change(index) { entry in
+      switch (entry.content, addresses) {
+      case (.lookingUp(var datagram), .success(let addresses)):
+        datagram.remoteAddress = addresses.first
+        entry.content = .datagrams([datagram])
+      case (.lookingUpPeer, .success(let addresses)): entry.content = .peer(addresses)
+      case (.lookingUp(let datagram), .failure(let error)):
+        queuedBytes -= datagram.bytes.count
+        entry.content = .failed(error)
+      case (.lookingUpPeer, .failure(let error)): entry.content = .failed(error)
+      default: break
+      }
+    }
+  }
+
+  /// Returns the datagram of an entry whose name is being looked up.
+  func datagram(ofName id: UInt64) -> Datagram? {
+    guard let index = entries.index(of: id), case .lookingUp(let datagram) = entries[index].content else { return nil }
+    return datagram
+  }
+
+  /// Sets the datagram to send once the name is known; `nil` if a filter dropped it.
+  mutating func resolve(_ id: UInt64, to datagram: Datagram?) {
+    guard let index = entries.index(of: id) else { return }
+    let old = entries[index].content.bytes
+    entries.change(index) { $0.content = .datagrams(datagram.map { [$0] } ?? []) }
+    queuedBytes += entries[index].content.bytes - old
+  }
+}

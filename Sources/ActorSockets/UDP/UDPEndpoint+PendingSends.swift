@@ -1,0 +1,157 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// The sends that wait: carries out what the queue says.
+
+extension UDPEndpoint {
+  /// How long a reply may wait for room at its destination, in nanoseconds.
+  static var replyPatience: Int64 { 5_000_000_000 }
+  /// Waiting replies may count the budget divided by this.
+  static var budgetsPerReplyLimit: Int { 2 }
+
+  func admitSend(
+    _ content: SendQueue<Operation>.Content, _ timeout: Timeout?, isBatch: Bool = false
+  ) -> Operation {
+    let operation = Operation(
+      .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
+    admit(content, operation, isBatch: isBatch)
+    return operation
+  }
+
+  /// Adds an operation to the queue. Its time starts now, or at the call: datagrams may overtake it, so it has no turn to wait for.
+  private func admit(_ content: SendQueue<Operation>.Content, _ operation: Operation, isBatch: Bool = false) {
+    operation.id = sends.queue.admit(content, isBatch: isBatch, expiry: expiry(of: content, operation), operation)
+    operation.armAtCall(registration, DatagramDeadline.send(operation.id))
+    _ = operation.begin(registration, DatagramDeadline.send(operation.id))
+  }
+
+  /// Returns when it is too late to send the replies of an entry, if they wait by themselves; 0 if they must not wait.
+  private func expiry(of content: SendQueue<Operation>.Content, _ operation: Operation) -> Int64 {
+    guard case .datagrams(let datagrams) = content, datagrams.contains(where: { isLenientReply($0) }) else {
+      return .max
+    }
+    let now = registration.reactor.now
+    let latest = instant(now, plus: Self.replyPatience)
+    guard let timeout = operation.timeout else { return latest }
+    let end = timeout.end(startingAt: timeout.start == .call ? operation.start : now)
+    return end <= now ? 0 : min(end, latest)
+  }
+
+  /// Waits for the outcome of a send that has begun.
+  func finish(_ operation: Operation) async throws {
+    if let suspension = operation.waiting {
+      let id = operation.id
+      await wait(for: suspension) { submit { $0.cancelSend(id) } }
+    }
+    _ = try operation.outcome?.get()
+  }
+
+  func enqueue(
+    _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
+  ) {
+    let queued = max(sends.queue.queuedBytes, sends.queue.count * SubmissionLimit.leastCharge)
+    do {
+      try checkSendable(isReply: isLenientReply(datagram))
+      if queued > 0, queued + SendLine.charge(datagram) > configuration.sendBudget {
+        throw SocketError.overBudget(queued, configuration.sendBudget, "enqueueSend")
+      }
+    } catch {
+      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
+    }
+    guard let datagram = filtered(datagram) else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
+    let operation = Operation(
+      .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
+      progress: nil, start: called)
+    operation.called = called
+    lifecycle.handleCreated()
+    admit(.datagrams([datagram]), operation)
+    let id = operation.id
+    outcome.assumeIsolated { $0.admitted { [weak self] in self?.assumeIsolated { $0.cancelSend(id) } } }
+    pumpSends(startingWith: operation)
+  }
+
+  private func cancelSend(_ id: UInt64) {
+    lookUps.removeValue(forKey: id)?.cancel()
+    guard let (operation, _) = sends.queue.remove(id) else { return }
+    finish(operation, .failure(CancellationError()))
+    pumpSends()
+  }
+
+  func expireSend(_ id: UInt64) {
+    guard let operation = sends.queue.tag(of: id) else { return }
+    if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
+    lookUps.removeValue(forKey: id)?.cancel()
+    let destination = sends.queue.destination(of: id) ?? peer
+    guard let (_, sent) = sends.queue.remove(id) else { return }
+    finish(
+      operation, .failure(operation.timedOut("send", at: registration.reactor.now, peer: destination, done: sent)))
+    pumpSends()
+  }
+
+  // MARK: Carrying out what the queue says
+
+  /// Carries out what the queue says after an operation was added. If the operation has no time to wait, it is tried now and then ends.
+  func pumpSends(startingWith operation: Operation) {
+    let hasNoTime = operation.timeout?.isImmediate == true
+    if hasNoTime {
+      // There may be room that was not reported yet.
+      mustWaitToSend = false
+      sends.queue.forceAttempt(operation.id)
+    }
+    pumpSends()
+    if hasNoTime, operation.outcome == nil { expireSend(operation.id) }
+  }
+
+  func pumpSends() {
+    if !sends.beginPump(registration.tick) { return }
+    defer {
+      sends.endPump()
+      armRetry()
+      recheckQueues()
+    }
+    // Each pump has a share. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
+    // has cannot be taken back.
+    sends.renewShare()
+    while true {
+      switch sends.queue.step() {
+      case .idle: return
+      case .send where expireOverdueSend(): continue
+      case .send:
+        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
+        if mustWaitToSend { return }
+        sends.share.use(operations: sendQueued())
+      case .connect(let addresses): sends.queue.connected(connectNow(to: addresses))
+      case .finish(let operation, let result): finish(operation, result.map { .written })
+      case .drop(let datagram): undelivered(.noRoom(datagram.remoteAddress))
+      }
+    }
+  }
+
+  /// Whether it is too late to send a datagram.
+  func isOverdue(_ sender: SendQueue<Operation>.Sender) -> Bool {
+    switch sender {
+    case .call(_, let operation): operation.isPastDeadline(registration)
+    case .reply(let expiry): expiry <= registration.reactor.now
+    }
+  }
+
+  /// Times out the first datagram if it is too late to send it. For that of a call, only if no datagram of the call was sent. Deadlines come
+  /// after the events of an iteration, so it would be sent otherwise.
+  ///
+  /// - Returns: Whether it timed out.
+  private func expireOverdueSend() -> Bool {
+    guard let (datagram, sender) = sends.queue.first else { return false }
+    switch sender {
+    case .reply:
+      guard isOverdue(sender) else { return false }
+      undelivered(.noRoom(datagram.remoteAddress))
+      sends.queue.dropped()
+      return true
+    case .call(let id, _):
+      guard isOverdue(sender), !sends.queue.isUnderWay(id) else { return false }
+      expireSend(id)
+      // The timeout's closure may have given it more time.
+      return sends.queue.tag(of: id) == nil
+    }
+  }
+}

@@ -1,0 +1,167 @@
+import ActorSockets
+import ActorSocketsTesting
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Destinations that have no room.
+@Suite(.conformance) struct FullDestinationTests {
+  /// Sends to an address until it has no room.
+  ///
+  /// - Returns: The number of datagrams that it took.
+  private static func fill(_ address: SocketAddress, from client: UDPEndpoint) async throws -> Int {
+    for sent in 0... {
+      do {
+        try await client.send([0], to: address, timeout: .zero)
+      } catch let error as SocketError where error.code == .timedOut {
+        return sent
+      }
+    }
+    return 0
+  }
+
+  @Test func `A unix receiver that reads nothing holds up nobody else`() async throws {
+    try await within("all return") {
+      let transport = DatagramTransport.unix
+      let (client, deaf, server) = (try transport.bind(), try transport.bind(), try transport.bind())
+      let (full, good) = (deaf.localAddresses[0], server.localAddresses[0])
+      _ = try await Self.fill(full, from: client)
+      let waiting = Task.immediate { try await client.send([1], to: full) }
+      let handle = client.enqueueSend(Datagram([2], to: full))
+      let mixed = Task.immediate { try await client.send([Datagram([3], to: full), Datagram([4], to: good)]) }
+      #expect(try await server.receive().bytes == [4])
+      for number in 10..<100 as Range<UInt8> {
+        switch number % 4 {
+        case 0: try await client.send([number], to: good)
+        case 1: try await client.send([number], to: good, timeout: .zero)
+        case 2: try await client.send([Datagram([number], to: good)])
+        default: try await client.enqueueSend(Datagram([number], to: good)).value
+        }
+        #expect(try await server.receive().bytes == [number])
+      }
+      #expect(await client.metrics.pendingSends == 3)
+      // Those that wait leave in their order.
+      var seen: [UInt8] = []
+      while seen.last != 3 { seen += try await deaf.receive(upTo: 32).map { $0.bytes[0] } }
+      #expect(seen.suffix(3) == [1, 2, 3])
+      try await waiting.value
+      try await handle.value
+      try await mixed.value
+    }
+  }
+
+  @Test(.inRealTime) func `Every timeout holds, wherever in the queue a send waits`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (client, deaf) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      let full = deaf.localAddresses[0]
+      let sent = try await Self.fill(full, from: client)
+      let first = Task.immediate { try await client.send([1], to: full) }
+      try await eventually("it waits") { await client.metrics.pendingSends == 1 }
+      let limited = [Timeout.after(.seconds(1)), .within(.seconds(1)), .seconds(1)].map { timeout in
+        Task.immediate { try await client.send([2], to: full, timeout: timeout) }
+      }
+      let batch = Task.immediate { try await client.send([Datagram([2], to: full)], timeout: .seconds(1)) }
+      let handle = client.enqueueSend(Datagram([2], to: full), timeout: .seconds(1))
+      try await eventually("all wait") { await client.metrics.pendingSends == 6 }
+      await expectError(.timedOut) { try await client.send([3], to: full, timeout: .zero) }
+      await expectError(.timedOut) { try await client.enqueueSend(Datagram([3], to: full), timeout: .zero).value }
+      #expect(await client.metrics.pendingSends == 6)
+      await time.advance(by: .seconds(1))
+      for task in limited + [batch] { await expectError(.timedOut) { try await task.value } }
+      await expectError(.timedOut) { try await handle.value }
+      #expect(await client.metrics.pendingSends == 1)
+      var count = 0
+      while count < sent + 1 {
+        count += try await deaf.receive(upTo: 32).count
+        await time.advance(by: .seconds(1))
+      }
+      try await first.value
+    }
+  }
+
+  @Test(.inRealTime) func `A unix receiver that reads nothing does not keep the reactor busy`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (client, deaf) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      _ = try await Self.fill(deaf.localAddresses[0], from: client)
+      let waiting = Task.immediate { try await client.send([1], to: deaf.localAddresses[0]) }
+      try await eventually("it waits") { await client.metrics.pendingSends == 1 }
+      let (left, right) = (try DatagramTransport.ipv4.bind(), try DatagramTransport.ipv4.bind())
+      func polls(during work: () async throws -> Void) async throws -> Int {
+        let before = time.reactor.metrics.polls
+        try await work()
+        return time.reactor.metrics.polls - before
+      }
+      let idle = try await polls {
+        for _ in 0..<1000 {
+          try await left.send([1], to: right.localAddresses[0])
+          _ = try await right.receive()
+        }
+      }
+      #expect(idle < 20, "\(idle) polls while nothing could change")
+      await time.advance(by: .seconds(10))
+      // Ten seconds: each attempt wakes the reactor, and so does the event that it causes.
+      let retries = try await polls { for _ in 0..<10 { await time.advance(by: .seconds(1)) } }
+      #expect(retries < 1000, "\(retries) polls in ten seconds")
+      waiting.cancel()
+      _ = try? await waiting.value
+    }
+  }
+
+  @Test(arguments: [UndeliverableReplyTests.Loop.single, .batch, .unchanged, .enqueued, .inPlace])
+  func `A unix client that does not read its answers ends and holds up no loop that replies`(
+    loop: UndeliverableReplyTests.Loop
+  ) async throws {
+    try await within("the client has its answers") {
+      let transport = DatagramTransport.unix
+      var configuration = UDPEndpoint.Configuration()
+      configuration.sendBudget = 64 * 256
+      let server = try transport.bind(configuration: configuration)
+      let address = server.localAddresses[0]
+      let serving = Task { try await loop.echo(on: server) }
+      let (deaf, client) = (try transport.bind(), try transport.bind())
+      for number in 0..<100 as Range<UInt8> {
+        try await deaf.send([number], to: address)
+        try await client.send([number], to: address)
+        #expect(try await client.receive().bytes == [number])
+      }
+      if loop != .inPlace {
+        let metrics = await server.metrics
+        // A quarter of the budget waits, and the rest is counted.
+        #expect(metrics.pendingSends <= 16 && metrics.datagramsUndelivered > 60, "\(metrics)")
+        let errors = server.errors.makeAsyncIterator()
+        #expect(await errors.next()?.error.address == deaf.localAddresses[0])
+      }
+      await server.close()
+      _ = try? await serving.value
+    }
+  }
+
+  @Test func `A datagram to a destination without room is dropped, if the configuration says so`() async throws {
+    try await within("all return") {
+      let transport = DatagramTransport.unix
+      var configuration = UDPEndpoint.Configuration()
+      configuration.fullDestination = .drop
+      let (client, deaf, server) = (
+        try transport.bind(configuration: configuration), try transport.bind(), try transport.bind()
+      )
+      let (full, good) = (deaf.localAddresses[0], server.localAddresses[0])
+      for number in 0..<100 as Range<UInt8> {
+        switch number % 3 {
+        case 0: try await client.send([number], to: full)
+        case 1: try await client.send([Datagram([number], to: full), Datagram([number], to: good)])
+        default: try await client.enqueueSend(Datagram([number], to: full)).value
+        }
+        if number % 3 == 1 { #expect(try await server.receive().bytes == [number]) }
+      }
+      let metrics = await client.metrics
+      #expect(metrics.datagramsSent + metrics.datagramsUndelivered == 133 && metrics.pendingSends == 0, "\(metrics)")
+      #expect(metrics.datagramsUndelivered > 80, "\(metrics)")
+      let errors = client.errors.makeAsyncIterator()
+      #expect(await errors.next()?.error.address == full)
+    }
+  }
+}

@@ -1,0 +1,236 @@
+import ActorSockets
+import ActorSocketsTesting
+import Glibc
+import SocketSystem
+import TestSupport
+import Testing
+
+/// Replies that cannot be delivered because of the peer. The loops are those of the documentation.
+@Suite(.conformance) struct UndeliverableReplyTests {
+  /// A way to reply to each datagram.
+  enum Loop: String, CaseIterable, CustomTestStringConvertible {
+    case single, batch, unchanged, enqueued, inPlace
+
+    var testDescription: String { rawValue }
+
+    func echo(on endpoint: UDPEndpoint) async throws {
+      switch self {
+      case .single:
+        for try await datagram in endpoint.datagrams { try await endpoint.send(datagram.reply(datagram.bytes)) }
+      case .batch:
+        while true { try await endpoint.send(endpoint.receive(upTo: 32).map { $0.reply($0.bytes) }) }
+      case .unchanged:
+        while true { try await endpoint.send(endpoint.receive(upTo: 32)) }
+      case .enqueued:
+        for try await datagram in endpoint.datagrams {
+          try await endpoint.enqueueSend(datagram.reply(datagram.bytes)).value
+        }
+      case .inPlace:
+        while true {
+          try await endpoint.withDatagrams { endpoint, bytes, header in
+            try endpoint.sendNow(bytes, inReplyTo: header)
+          }
+        }
+      }
+    }
+  }
+
+  /// The byte of a datagram whose sender the filter hides.
+  private static let mark: UInt8 = 255
+
+  /// Makes marked datagrams come from a sender that cannot be answered: port 0, or a unix socket without a name.
+  private static func hidingSenders(_ configuration: UDPEndpoint.Configuration = .init()) -> UDPEndpoint.Configuration {
+    var configuration = configuration
+    configuration.receiveFilter = { datagram in
+      if datagram.bytes == [mark] { datagram.remoteAddress = datagram.remoteAddress?.with(port: 0) }
+      return .pass
+    }
+    return configuration
+  }
+
+  @Test(arguments: DatagramTransport.allCases, Loop.allCases)
+  func `A sender that is gone ends no loop that replies`(transport: DatagramTransport, loop: Loop) async throws {
+    try await within("the client has its answers") {
+      // The client is bound first, so that it gets no address of those that are gone.
+      let (server, client) = (try transport.bind(), try transport.bind())
+      let address = try transport.address(of: server)
+      for number in 0..<5 as Range<UInt8> {
+        let gone = try transport.bind()
+        try await gone.send([number], to: address)
+        await gone.close()
+      }
+      let serving = Task { try await loop.echo(on: server) }
+      for number in 0..<20 as Range<UInt8> {
+        try await client.send([number], to: address)
+        #expect(try await client.receive().bytes == [number])
+      }
+      let errors = server.errors.makeAsyncIterator()
+      let report = try #require(await errors.next())
+      #expect(report.error.code == .connectionRefused, "\(report)")
+      let undelivered = await server.metrics.datagramsUndelivered
+      #expect(undelivered == (transport.isUnix ? 5 : 0))
+      await server.close()
+      _ = try? await serving.value
+    }
+  }
+
+  @Test(
+    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], Loop.allCases.filter { $0 != .unchanged })
+  func `A datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: Loop) async throws {
+    // A receive filter does not see what is lent.
+    if loop == .inPlace { return }
+    try await within("the client has its answers") {
+      let server = try transport.bind(configuration: Self.hidingSenders())
+      let address = try transport.address(of: server)
+      let serving = Task { try await loop.echo(on: server) }
+      let client = try transport.bind()
+      for number in 0..<20 as Range<UInt8> {
+        try await client.send([Self.mark], to: address)
+        try await client.send([number], to: address)
+        #expect(try await client.receive().bytes == [number])
+      }
+      let errors = server.errors.makeAsyncIterator()
+      let report = try #require(await errors.next())
+      #expect(report.error.code == .invalidArgument && report.error.address == nil, "\(report)")
+      #expect(await server.metrics.datagramsUndelivered == 20)
+      await server.close()
+      _ = try? await serving.value
+    }
+  }
+
+  @Test func `With the strict option a reply that cannot be delivered throws`() async throws {
+    try await within("the sends return") {
+      for transport in DatagramTransport.allCases {
+        var configuration = Self.hidingSenders()
+        configuration.throwsUndeliverableReplies = true
+        let server = try transport.bind(configuration: configuration)
+        let client = try transport.bind()
+        let gone = transport.isUnix ? client : nil
+        try await client.send([Self.mark], to: transport.address(of: server))
+        let datagram = try await server.receive()
+        await gone?.close()
+        let code: SocketError.Code = transport.isUnix ? .connectionRefused : .invalidArgument
+        await expectError(code) { try await server.send(datagram.reply([1])) }
+        await expectError(code) { try await server.enqueueSend(datagram.reply([1])).value }
+        do {
+          try await server.send([datagram.reply([1])])
+          Issue.record("nothing was thrown")
+        } catch let error as DatagramBatchError {
+          #expect(error.failures.map(\.error.code) == [code])
+        }
+        #expect(await server.metrics.datagramsUndelivered == 0)
+      }
+    }
+  }
+
+  @Test func `A reply throws errors of the program, and is none once it has another address`() async throws {
+    try await within("the sends return") {
+      for transport in DatagramTransport.allCases {
+        let (server, client) = (try transport.bind(), try transport.bind())
+        try await client.send([1], to: transport.address(of: server))
+        let datagram = try await server.receive()
+        await expectError(.limitExceeded) { try await server.send(datagram.reply(pattern(70_000))) }
+        var other = datagram.reply([1])
+        other.remoteAddress = transport.isUnix ? nil : try transport.address(of: client).with(port: 0)
+        let otherReply = other
+        await expectError(transport.isUnix ? .notConnected : .invalidArgument) { try await server.send(otherReply) }
+        await server.close()
+        await expectError(.closed) { try await server.send(datagram.reply([1])) }
+        #expect(await server.metrics.datagramsUndelivered == 0)
+      }
+    }
+  }
+
+  @Test(arguments: DatagramTransport.allCases, [Loop.single, .enqueued])
+  func `A peer that is gone and comes back ends no loop of an endpoint that is connected to it`(
+    transport: DatagramTransport, loop: Loop
+  ) async throws {
+    try await within("the client has its answers") {
+      let server = try transport.bind()
+      let address = try transport.address(of: server)
+      let first = try transport.bind()
+      let peer = try transport.address(of: first)
+      try await server.connect(to: .address(peer))
+      for number in 0..<5 as Range<UInt8> { try await first.send([number], to: address) }
+      await first.close()
+      let serving = Task { try await loop.echo(on: server) }
+      let errors = server.errors.makeAsyncIterator()
+      #expect(await errors.next()?.error.code == .connectionRefused)
+      if !transport.isUnix {
+        // A unix socket would have to connect again.
+        let second = try UDPEndpoint.bind(to: .address(peer), reactor: ConformanceReactor.current)
+        for number in 10..<20 as Range<UInt8> {
+          try await second.send([number], to: address)
+          // The last answers to the first peer may arrive before.
+          var answer = try await second.receive().bytes
+          while answer[0] < 10 { answer = try await second.receive().bytes }
+          #expect(answer == [number])
+        }
+      } else {
+        try await eventually("all are counted") { await server.metrics.datagramsUndelivered == 5 }
+      }
+      await server.close()
+      _ = try? await serving.value
+    }
+  }
+
+  // MARK: Real peers
+
+  private static var rawObstacle: String? {
+    let number = socket(AF_INET, Int32(SOCK_RAW.rawValue), Int32(IPPROTO_UDP))
+    if number < 0 { return "raw sockets need CAP_NET_RAW" }
+    close(number)
+    return nil
+  }
+
+  /// Sends a datagram of one byte from port 0.
+  private static func sendFromPortZero(to address: SocketAddress) throws {
+    let number = socket(address.family, Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue), Int32(IPPROTO_UDP))
+    if number < 0 { throw SystemError(call: "socket", errno: errno) }
+    let raw = RawSocket(owning: number)
+    let socket = BorrowedDescriptor(raw.number)
+    // The kernel computes the checksum, which is the fourth field.
+    if address.isIPv6 { try socket.set(SocketOption<Int32>(level: Int32(IPPROTO_IPV6), name: 7), to: 6) }
+    _ = try socket.connect(to: address.with(port: 0))
+    let port = address.port ?? 0
+    try raw.send([0, 0, UInt8(port >> 8), UInt8(port & 0xFF), 0, 9, 0, 0, mark])
+  }
+
+  @Test(
+    .inRealTime, .runs(unless: rawObstacle),
+    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], Loop.allCases)
+  func `A real datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: Loop) async throws {
+    try await within("the client has its answer") {
+      let server = try transport.bind()
+      let address = try transport.address(of: server)
+      let serving = Task { try await loop.echo(on: server) }
+      try Self.sendFromPortZero(to: address)
+      let client = try transport.bind()
+      try await client.send([1], to: address)
+      #expect(try await client.receive().bytes == [1])
+      try await eventually("it is counted") { await server.metrics.datagramsUndelivered == 1 }
+      await server.close()
+      _ = try? await serving.value
+    }
+  }
+
+  @Test(.inRealTime, arguments: Loop.allCases)
+  func `A unix socket without a name ends no loop that replies`(loop: Loop) async throws {
+    try await within("the client has its answer") {
+      let server = try DatagramTransport.unix.bind()
+      let address = server.localAddresses[0]
+      let serving = Task { try await loop.echo(on: server) }
+      let nameless = RawSocket(owning: socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0))
+      _ = try BorrowedDescriptor(nameless.number).connect(to: address)
+      try nameless.send([3])
+      let client = try DatagramTransport.unix.bind()
+      try await client.send([1], to: address)
+      #expect(try await client.receive().bytes == [1])
+      let errors = server.errors.makeAsyncIterator()
+      #expect(await errors.next()?.error.code == .notConnected)
+      #expect(await server.metrics.datagramsUndelivered == 1)
+      await server.close()
+      _ = try? await serving.value
+    }
+  }
+}
