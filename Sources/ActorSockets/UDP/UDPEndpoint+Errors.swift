@@ -3,7 +3,7 @@ public import SocketSystem
 
 extension UDPEndpoint {
   /// An error about a sent datagram. A host or router reported it: ICMP, RFC 792, RFC 4443; ip(7), IP_RECVERR. Or the datagram was not
-  /// delivered, which its call does not throw: ``Metrics-swift.struct/datagramsUndelivered``.
+  /// delivered, which its call does not throw: ``UDPEndpoint/Metrics/datagramsUndelivered``.
   public struct ErrorReport: Sendable, CustomStringConvertible {
     /// The error, with the datagram's destination in ``SocketError/address``, if it is known: `.connectionRefused` if no socket receives
     /// there, `.unreachable` if there is no route, `.limitExceeded` if the datagram was too large for a part of the path, or if the

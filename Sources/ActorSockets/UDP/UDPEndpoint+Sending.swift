@@ -218,7 +218,10 @@ extension UDPEndpoint {
 
   // MARK: At once
 
-  /// - Parameter isReply: Whether it is about a reply that fails no call, so that it does not throw an error about an earlier datagram.
+  /// Checks that sends are admitted, and takes a reported error.
+  ///
+  /// - Parameter isReply: Whether it is about a reply that fails no call, so that it leaves an error about an earlier datagram.
+  /// - Throws: Why nothing can be sent, or the error that was reported about the peer.
   func checkSendable(isReply: Bool = false) throws {
     // A send does not touch the datagrams that a loop looks ahead at.
     receives.queue.lookahead?.callLeavesElements()

@@ -52,8 +52,10 @@ extension UDPEndpoint {
   /// next call tells it.
   ///
   /// - Parameters:
+  ///   - error: The error of the call.
   ///   - suspect: The error that has no entry in the queue, of the last attempt; afterwards, of this one.
   ///   - isReply: Whether the datagram is a reply, which does not fail because of earlier ones, also if the endpoint has a peer.
+  /// - Returns: Whether it may.
   private func isOfEarlierDatagram(_ error: SystemError, _ suspect: inout SystemError?, isReply: Bool) -> Bool {
     if takeReportedErrors() > 0 { return true }
     guard kinds[0] != .unix, peer == nil || isReply, Errno.reportedByICMP.contains(error.errno) else { return false }

@@ -47,11 +47,12 @@ extension LimitChecks {
         .nanoseconds(RetryPause.longest),
       ]
     },
+    LimitCheck("time that a reply waits for room") { [.nanoseconds(UDPEndpoint.replyPatience)] },
     LimitCheck(
-      "time that a reply waits for room; parts of the send budget for waiting replies and for those to one destination"
+      "the send budget, divided by what waiting replies may have; by what those to one destination may have"
     ) {
       [
-        .nanoseconds(UDPEndpoint.replyPatience), .number(1), .number(UDPEndpoint.budgetsPerReplyLimit), .number(1),
+        .number(UDPEndpoint.budgetsPerReplyLimit),
         .number(UDPEndpoint.budgetsPerReplyLimit * SendQueue<Int>.replyShares),
       ]
     },
