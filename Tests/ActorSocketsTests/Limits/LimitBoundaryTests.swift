@@ -76,7 +76,7 @@ import Testing
     Boundary(what: "bytes of a PROXY header") { count in
       // One field fills the header up: 3 bytes and its value.
       let header = ProxyHeader(fields: [.init(.init(rawValue: 0xe0), [UInt8](repeating: 0, count: count - 16 - 3))])
-      let limit = ProxyProtocol(.required, trustedNetworks: []).maximumLength
+      let limit = ProxyProtocol(.required, from: []).maximumLength
       return (try? ProxyHeader.beginning(of: header.encoded(), limit: limit)) != nil
     },
     Boundary(what: "bytes of a PROXY header", position: 2) { count in

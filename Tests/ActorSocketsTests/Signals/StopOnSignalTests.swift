@@ -154,7 +154,7 @@ import Testing
         await expectError(.invalidArgument) { try await listener.serve(limits: .init(connections: 0)) { _ in } }
         // Not without descriptors: each second, Swift's pool opens a file for each of its threads if jobs wait then, and ends the
         // process if it cannot.
-        try await Shortage.duringThreadShortage {
+        _ = try await Shortage.duringThreadShortage {
           await #expect { try await listener.serve(stopOn: [.terminate]) { _ in } } throws: {
             ($0 as? SocketError)?.code == .system
           }

@@ -51,8 +51,9 @@ import Testing
   func `A trap in a handler prints its backtrace`(place: Place) async throws {
     // The process that is started inherits it. To look the names up would take long.
     let settings = "enable=yes,color=no,symbolicate=off,threads=crashed,images=none,registers=none,limit=4,timeout=0s"
-    setenv("SWIFT_BACKTRACE", settings, 1)
-    defer { unsetenv("SWIFT_BACKTRACE") }
+    // SAFETY: the texts are valid for the calls.
+    unsafe setenv("SWIFT_BACKTRACE", settings, 1)
+    defer { unsafe unsetenv("SWIFT_BACKTRACE") }
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [place] in
       try await place.serve { fatalError("a trap") }
     }

@@ -1,5 +1,6 @@
 import ActorSocketsTesting
 import EpollReactor
+import Foundation
 import SocketSystem
 import TestSupport
 import Testing

@@ -137,7 +137,7 @@ import Testing
   @Test func `A reply to a destination without room waits by itself, within a limit`() {
     var driver = SendDriver()
     driver.full = [Self.a, Self.b, Self.c]
-    driver.queue.replyLimit = 4 * SendLine.leastCharge
+    driver.queue.replyLimit = 4 * SubmissionLimit.leastCharge
     for (tag, address) in [Self.a, Self.a, Self.a, Self.b, Self.b, Self.c].enumerated() {
       _ = driver.queue.admit(.datagrams([Self.reply(UInt8(tag), to: address)]), tag)
     }

@@ -162,7 +162,7 @@ import Testing
           var limits = TCPListener.ServeLimits(connections: number)
           limits.connectionsPerPeer = number
           let serving = Task { [limits] in try await listener.serve(limits: limits, drain: .within(duration)) { _ in } }
-          _ = try? await RawSocket.connected(to: listener.localAddresses[0])
+          _ = try? RawSocket.connected(to: listener.localAddresses[0])
           serving.cancel()
           _ = try? await serving.value
           await listener.drain(within: duration)

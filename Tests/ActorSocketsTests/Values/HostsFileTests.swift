@@ -1,3 +1,4 @@
+import Foundation
 import SocketSystem
 import TestSupport
 import Testing
