@@ -36,7 +36,7 @@ internal import SocketSystem
 /// The queue of an endpoint's sends. `Tag` identifies the caller.
 struct SendQueue<Tag> {
   /// Which datagrams are to be sent next.
-  private enum Attempt {
+  enum Attempt {
     /// Those of the first entries.
     case entries
     /// Those that wait for room at a destination.
@@ -49,7 +49,7 @@ struct SendQueue<Tag> {
   /// The entries that are done, and not finished yet.
   private var done = FIFO<Entry>()
   var lines = SendLines()
-  private var attempt = Attempt.entries
+  private(set) var attempt = Attempt.entries
   private var nextID: UInt64 = 0
   /// The number of bytes that wait.
   var queuedBytes = 0
@@ -98,7 +98,7 @@ struct SendQueue<Tag> {
   }
 
   /// The key of a destination's line. All addresses of a connected endpoint are its peer.
-  private func line(of address: SocketAddress?) -> SocketAddress? { hasPeer ? nil : address?.unmapped }
+  func line(of address: SocketAddress?) -> SocketAddress? { hasPeer ? nil : address?.unmapped }
 
   // MARK: Entries
 
@@ -357,35 +357,6 @@ struct SendQueue<Tag> {
     } else {
       aside[call.entry] = entry
     }
-  }
-
-  // MARK: Room
-
-  /// The destination of the first datagram has no room: see the other `full`.
-  mutating func full(at now: Int64, isAnnounced: Bool) {
-    switch attempt {
-    case .entries: if let first { full(first.datagram.remoteAddress, at: now, isAnnounced: isAnnounced) }
-    case .line(let destination): full(destination, at: now, isAnnounced: isAnnounced)
-    }
-  }
-
-  /// A destination has no room. Datagrams to it wait until it is time to try again, or until an event.
-  ///
-  /// - Parameters:
-  ///   - address: The destination; `nil` for the peer.
-  ///   - now: The time.
-  ///   - isAnnounced: Whether an event announces that there is room.
-  mutating func full(_ address: SocketAddress?, at now: Int64, isAnnounced: Bool) {
-    lines.full(line(of: address), at: now, isAnnounced: isAnnounced)
-  }
-
-  /// Makes the lines of an entry's destinations ready, because the entry has no time to wait.
-  mutating func forceAttempt(_ id: UInt64) {
-    guard !lines.isEmpty, let index = entries.index(of: id), case .datagrams(let datagrams) = entries[index].content
-    else {
-      return
-    }
-    for datagram in datagrams { lines.makeReady(line(of: datagram.remoteAddress)) }
   }
 
   @inline(__always)
