@@ -47,9 +47,6 @@ extension Exceptions {
       path: "Sources/ActorSockets/TCP/TCPConnection+Connecting.swift",
       reason: "the library's names of system calls, and whether a setting is empty"),
     TextAllowance(
-      path: "Sources/ActorSockets/Names/Endpoint.swift",
-      reason: "an endpoint that the program's user writes, whose parts are then parsed as bytes"),
-    TextAllowance(
       path: "Sources/SocketSystem/Addresses/AddressError.swift", reason: "it compares code points, to quote them"),
     TextAllowance(
       path: "Sources/ActorSocketsTesting/StaticResolver.swift", reason: "the test's own list, which it keeps by bytes"),
@@ -65,7 +62,6 @@ extension Exceptions {
     TextAllowance(
       path: "Sources/ActorSocketsTLS/Engine/ConfigurationCheck.swift",
       reason: "the program's own lists of ciphers and groups"),
-    TextAllowance(path: "Sources/ActorSocketsTLS/Engine/PKCS12.swift", reason: "a text of OpenSSL"),
     TextAllowance(
       path: "Docs/Examples/Sources/ActorSocketsTracing/SpanAttributes+Sockets.swift",
       reason: "the library's name of a version"),

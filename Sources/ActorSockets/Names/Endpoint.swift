@@ -39,7 +39,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
       self = .unix(path: path)
       return
     }
-    if text.hasPrefix("[") {
+    if text.utf8.first == UInt8(ascii: "[") {
       do {
         self = .address(try SocketAddress(parsing: text))
         return
@@ -47,17 +47,17 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
         throw .invalid("endpoint", "\(error)")
       }
     }
-    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+    let parts = text.parts(at: ":")
     guard parts.count == 2 else {
       let hint =
         parts.count > 2 ? "an IPv6 address goes in brackets, as in [::1]:80" : "the port is missing, as in host:80"
       throw .invalid("endpoint", "\(AddressError.quote(text)) is not host:port: \(hint)")
     }
     guard parts[1].utf8.allSatisfy({ (48...57).contains($0) }), let port = UInt16(parts[1]) else {
-      let quoted = AddressError.quote(String(parts[1]))
+      let quoted = AddressError.quote(parts[1])
       throw .invalid("endpoint", "\(quoted) is not a port: a number from 0 to 65535 is needed")
     }
-    self = .host(String(parts[0]), port: port)
+    self = .host(parts[0], port: port)
   }
 
   /// The endpoint as text in the form that ``init(parsing:)`` parses.

@@ -1,6 +1,6 @@
 package import SocketSystem
 
-// What a text means where a host is expected. Names are bytes: RFC 4343 compares letters of ASCII without regard to case, and
+// The meaning of a text where a host is expected. Names are bytes: RFC 4343 compares letters of ASCII without regard to case, and
 // everything else exactly.
 
 /// The meaning of a host's name or address as text.
@@ -35,9 +35,9 @@ package enum HostName: Equatable {
     let labels = key.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     if key.isEmpty || key.count > 253 || key.contains(0) {
       self = .badName("\(AddressError.quote(text)) cannot be a host's name")
-    } else if bytes.contains(UInt8(ascii: ":")) || labels.allSatisfy(Self.isNumber) {
+    } else if bytes.contains(UInt8(ascii: ":")) || labels.allSatisfy(Self.isNumeric) {
       self = .badAddress("\(problem)")
-    } else if let last = labels.last, Self.isNumber(last) {
+    } else if let last = labels.last, Self.isNumeric(last) {
       self = .badName(
         "\(AddressError.quote(text)) cannot be a host's name, because it ends with a number, and it is no address")
     } else if labels.last.map({ Array($0) == Array("localhost".utf8) }) == true || Self.isAlias(key) {
@@ -49,7 +49,7 @@ package enum HostName: Equatable {
 
   /// Whether a part of a name is a number for inet_aton(3). If the last part is, the text is an address or an error, as in
   /// the URL standard ("ends in a number"): otherwise `0x7f.1` would reach 127.0.0.1, although no check sees that address.
-  private static func isNumber(_ label: ArraySlice<UInt8>) -> Bool {
+  private static func isNumeric(_ label: ArraySlice<UInt8>) -> Bool {
     let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
     if label.starts(with: "0x".utf8) {
       return label.dropFirst(2).allSatisfy {

@@ -61,8 +61,8 @@ final class HostsFile: Sendable {
       guard let database = fields.next(), database.elementsEqual("hosts:".utf8) else { continue }
       guard let source = fields.next(), source.elementsEqual("files".utf8) else { return false }
       // Such as `[SUCCESS=merge]`, after which further sources are asked.
-      let action = fields.next().map { String(decoding: $0, as: UTF8.self).uppercased() } ?? ""
-      return !action.utf8.starts(with: "[SUCCESS".utf8)
+      let action = fields.next()?.map(\.lowercasedASCII) ?? []
+      return !action.starts(with: "[success".utf8)
     }
     // The default of glibc.
     return true

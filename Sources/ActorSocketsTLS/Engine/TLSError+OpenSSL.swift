@@ -42,7 +42,7 @@ extension TLSError {
       let finding = unsafe VerificationFinding(Int32(clamping: SSL_get_verify_result(ssl)))
       return state.verdict?.error ?? finding.error(serverName: state.serverName)
     }
-    if first.reason == SSL_R_EXCESSIVE_MESSAGE_SIZE, unsafe awaitsCertificate(ssl) {
+    if first.reason == SSL_R_EXCESSIVE_MESSAGE_SIZE, unsafe awaitsCertificate(ssl, state) {
       let limit = unsafe copenssl_SSL_get_max_cert_list(ssl)
       return TLSError(.certificateTooLarge, detail: "the peer's certificates have more than \(limit) bytes, the limit")
     }
@@ -53,13 +53,13 @@ extension TLSError {
     return TLSError(code)
   }
 
-  /// Whether the last message that OpenSSL read is the one with the peer's certificates.
+  /// Whether the message that OpenSSL has just refused is the one with the peer's certificates.
   ///
-  /// The text says it. The numbers of the states are not the same in all versions of OpenSSL 3.
-  private static func awaitsCertificate(_ ssl: OpaquePointer) -> Bool {
-    // SAFETY: as above; the text is static.
-    let text = unsafe String(cString: SSL_state_string_long(ssl))
-    return ["read server certificate", "read client certificate"].contains { text.hasSuffix($0) }
+  /// The number of that state is the same for clients in all versions of OpenSSL 3, but not for servers. There is no text for
+  /// it after a failure.
+  private static func awaitsCertificate(_ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Bool {
+    // SAFETY: as above.
+    state.isServer ? state.awaitsClientCertificate : unsafe SSL_get_state(ssl) == TLS_ST_CR_CERT
   }
 
   /// Whether the peer has sent a hello, so that it speaks TLS: the two sides have chosen a cipher.
