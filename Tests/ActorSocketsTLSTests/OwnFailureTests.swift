@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test(arguments: [ERR_LIB_X509, ERR_LIB_X509V3, ERR_LIB_ASN1, ERR_LIB_PEM])
-  func `What cannot be read of a certificate is the peer's, unless memory ran out`(library: Int32) {
+  func `A certificate that cannot be read is the peer's fault, unless memory ran out`(library: Int32) {
     for reason in Self.reasons {
       let isMemory = reason == copenssl_ERR_R_MALLOC_FAILURE
       let code = TLSError.Code(library: library, reason: reason, sentAlert: nil)

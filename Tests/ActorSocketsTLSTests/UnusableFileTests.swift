@@ -145,7 +145,7 @@ import Testing
       let error = error(load)
       #expect(error?.code == .badFile && error?.detail.contains("block") == true, "\(String(describing: error))")
     }
-    // A directory may have files of all kinds. What is good in them is trusted.
+    // A directory may have files of all kinds. The certificates in them that can be used are trusted.
     #expect(throws: Never.self) { try TLSContext(TLSConfiguration(trustRoots: [.directory(folder(""))])) }
     // Documented to ignore everything else.
     #expect(try TLSCertificate.all(pem: text).count == 1)

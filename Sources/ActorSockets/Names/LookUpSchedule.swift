@@ -56,7 +56,7 @@ struct LookUpSchedule {
   private var queued: [HostQuery: UInt64] = [:]
   /// Until when each look-up that runs is prompt.
   private var running: [HostQuery: Int64] = [:]
-  /// The system had no thread for a look-up, and none has ended since.
+  /// The system had no thread for a look-up, and no look-up has ended since.
   private var isOutOfThreads = false
 
   init(maximumThreads: Int) { self.maximumThreads = maximumThreads }

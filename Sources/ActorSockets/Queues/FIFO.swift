@@ -20,7 +20,7 @@ package struct FIFO<Element> {
     fileprivate let position: Int
   }
 
-  /// What is known of a slot whose element may have left.
+  /// The record of a slot whose element may have left.
   private struct Trace {
     let number: UInt64
     /// The length of the run of gaps that begins or ends here. Not kept up to date within a run.

@@ -75,7 +75,7 @@ extension StreamCore {
   /// The bytes in memory that wait. Those in files take no memory.
   private var bytesInMemory: Int { writes.queue.queuedBytes - writes.queue.queuedFileBytes }
 
-  /// What the queued writes count: each takes some memory, however small it is.
+  /// The number of bytes that the queued writes count as. Each write takes some memory, however small it is.
   private var chargedBytes: Int { max(bytesInMemory, writes.queue.count * SubmissionLimit.leastCharge) }
 
   private func exceedsBudget(_ count: Int) -> Bool {

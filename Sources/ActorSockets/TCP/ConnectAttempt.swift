@@ -35,8 +35,8 @@ final class ConnectAttempt {
   private var expiry: Int64
   /// When the next try begins.
   var nextTry: DeadlineKey?
-  /// Runs the program's own resolver, with the task-local values of the code that asked for the connection. The system's resolver needs
-  /// none of them.
+  /// Runs the program's own resolver, with the task-local values of the code that asked for the connection. The system's resolver does
+  /// not need these values.
   private let lookUps: LookUpTask?
   private let registration: Registration
 

@@ -81,7 +81,7 @@ struct SendLines {
     return nil
   }
 
-  /// A destination has no room: creates its line if it has none.
+  /// A destination has no room. Creates its line, unless it already has one.
   mutating func full(_ destination: SocketAddress?, at now: Int64, isAnnounced: Bool) {
     if lines[destination] == nil {
       nextNumber += 1
@@ -111,7 +111,7 @@ struct SendLines {
     nextRetry = lines.values.compactMap(\.retryTime).min()
   }
 
-  /// Makes a line ready. Does nothing if the destination has none.
+  /// Makes a line ready. Does nothing if the destination has no line.
   mutating func makeReady(_ destination: SocketAddress?) {
     guard lines[destination]?.isReady == false else { return }
     lines[destination]?.becomeReady()

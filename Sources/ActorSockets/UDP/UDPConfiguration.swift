@@ -48,7 +48,7 @@ extension UDPEndpoint {
     /// The largest number of bytes that may wait to be sent before ``UDPEndpoint/enqueueSend(_:timeout:)`` refuses more. A
     /// datagram counts as at least 256 bytes. 1 MiB by default. Replies that wait for room have at most half of it.
     public var sendBudget = 1 << 20
-    /// What happens to a datagram whose destination has no room for it. It waits by default.
+    /// The treatment of a datagram whose destination has no room for it. It waits by default.
     public var fullDestination = FullDestination.wait
     /// Whether a send throws if it cannot deliver a reply because of the peer. Off by default, so that no peer can end a loop that replies
     /// (``Datagram/reply(_:)``) to what it receives.
@@ -89,7 +89,7 @@ extension UDPEndpoint {
     public init() {}
   }
 
-  /// What happens to a datagram whose destination has no room for it: a unix socket whose queue is full, or an interface whose queue is
+  /// The treatment of a datagram whose destination has no room for it: a unix socket whose queue is full, or an interface whose queue is
   /// full (ENOBUFS).
   public enum FullDestination: Hashable, Sendable {
     /// It waits until there is room, and so do later datagrams to the same destination. Datagrams to other destinations do not wait for it.

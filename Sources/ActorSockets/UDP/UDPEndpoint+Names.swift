@@ -27,7 +27,7 @@ extension UDPEndpoint {
     return .addresses(try configuration.addressPreference.sorted(addresses))
   }
 
-  /// Returns the first address to which a datagram can be sent; if there is none, one that tells why.
+  /// Returns the first address to which a datagram can be sent. If there is no such address, returns one whose error says why.
   func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
     if addresses.count < 2 { return addresses.first }
     return addresses.first { obstacle(to: $0, asPeer: false) == nil }

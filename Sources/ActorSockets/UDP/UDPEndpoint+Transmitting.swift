@@ -134,7 +134,7 @@ extension UDPEndpoint {
 
   /// Sends the first datagrams of the queue that use the same socket, with one system call.
   ///
-  /// - Returns: What it uses of the share: the number of datagrams that were sent or have failed, at least 1.
+  /// - Returns: The part of the share that it uses: the number of datagrams that were sent or have failed, at least 1.
   func sendQueued() -> Int {
     guard let batch = registration.reactor.datagramBatch else {
       sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))

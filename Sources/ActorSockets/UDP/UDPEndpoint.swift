@@ -26,8 +26,8 @@ public actor UDPEndpoint: ReactorActor {
   // - `sockets`: usually one; several if the endpoint was bound to several addresses. For each, `mayReceive` says whether a
   //   datagram may wait: an event arrived, and receiving has not drained the socket since.
   // - `receives` and `sends`: the queues, which decide. `pumpReceives` and `pumpSends` carry out their steps.
-  // - `mustWaitToSend`: the buffer of the endpoint's own socket is full, so nothing can be sent. A destination without room concerns the
-  //   queue alone.
+  // - `mustWaitToSend`: the buffer of the endpoint's own socket is full, so nothing can be sent. A destination without room concerns
+  //   only the queue.
   // - `peer`: set after connect(2). Then the endpoint sends only to the peer, and gives out only datagrams from the peer.
   // - `lifecycle`: whether the endpoint is closed, and why. Once it is closed, sends and receives have failed, and the
   //   descriptors are closed.

@@ -11,7 +11,7 @@ enum PEM {
   /// Finds a block that no reader of this module knows. OpenSSL skips it silently, and its certificates would be missing.
   ///
   /// - Parameter bytes: A text in PEM form.
-  /// - Returns: What is wrong, as a clause about the text; `nil` if all blocks are known.
+  /// - Returns: The fault, as a clause about the text; `nil` if all blocks are known.
   static func unknownBlock(in bytes: [UInt8]) -> String? {
     var number = 0
     var isOpen = false

@@ -83,7 +83,7 @@ enum Source {
         contents += piece
         continue
       }
-      // No bytes are the end. A pipe that was opened by its name also has none before its writer has opened it.
+      // No bytes mean the end. There are also no bytes in a pipe that was opened by its name, until its writer has opened it.
       if piece != nil, hasWaited || !contents.isEmpty { return contents }
       guard !Reactor.isOnThread else { throw SystemError(call: "read", errno: Errno.wouldBlock) }
       let milliseconds = (end - continuousNanoseconds()) / 1_000_000

@@ -12,7 +12,7 @@ extension TLSTransport {
   /// connection was closed.
   func reactorShutDown() { carrier?.reactorShutDown() }
 
-  /// - Parameter error: What the operations are about to fail with; `nil` if the stream knows it.
+  /// - Parameter error: The error with which the operations are about to fail; `nil` if the stream knows it.
   func detach(becauseOf error: SocketError? = nil) {
     reportFailedHandshake(error)
     phase = .detached

@@ -105,8 +105,8 @@ extension TLSTransport {
 
   /// Makes the engine, unless this is the second hello, and gives it the hello.
   ///
-  /// - Parameter count: The number of bytes that end with the hello. What comes after them is fed later, because it may be a
-  ///   second hello.
+  /// - Parameter count: The number of bytes that end with the hello. Bytes after them are fed later, because they may be
+  ///   a second hello.
   /// - Returns: `false` if the handshake has failed.
   private func helloHasArrived(_ count: Int) -> Bool {
     if engine == nil {

@@ -46,7 +46,7 @@ package final class DescriptorBundle: Sendable {
   /// - Parameters:
   ///   - numbers: The numbers of the descriptors.
   ///   - someAreLost: Whether others were received and closed.
-  /// - Returns: The descriptors, or `nil` if none were received; and whether some were closed.
+  /// - Returns: The descriptors, or `nil` if no descriptor was received; and whether some were closed.
   static func receiving(_ numbers: [Int32], someAreLost: Bool) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     if numbers.isEmpty { return (nil, someAreLost) }
     let bundle = DescriptorBundle()

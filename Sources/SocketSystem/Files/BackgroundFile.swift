@@ -106,7 +106,7 @@ extension OwnedDescriptor {
   /// are opened as they are, by links too.
   static func openForWriting(_ path: String, replacing: Bool) throws(SystemError) -> OwnedDescriptor {
     let flags = O_WRONLY | O_CLOEXEC | O_NOCTTY
-    // What is at the path may change between two calls. Then the loop tries again, but not for ever.
+    // The file at the path may change between two calls. Then the loop tries again, but not for ever.
     for _ in 0..<10 {
       // SAFETY (here and below): the text is valid for the call.
       let created = unsafe open(path, flags | O_CREAT | O_EXCL, 0o600)

@@ -14,7 +14,7 @@ extension OwnedDescriptor {
   /// Reads at most `count` bytes of a pipe: read(2).
   ///
   /// - Parameter count: The most bytes to read.
-  /// - Returns: The bytes; none if no writer has the pipe open; `nil` if there are none now.
+  /// - Returns: The bytes; an empty array if no writer has the pipe open; `nil` if there are no bytes now.
   /// - Throws: The kernel's error.
   package borrowing func readPipe(atMost count: Int) throws(SystemError) -> [UInt8]? {
     let number = self.number

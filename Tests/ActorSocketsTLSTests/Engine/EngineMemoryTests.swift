@@ -12,7 +12,7 @@ import Testing
     await #expect(processExitsWith: .success) { await inOwnProcess { try Self.shakeHands() } }
   }
 
-  /// What an idle engine keeps is not the same in all versions of OpenSSL.
+  /// Versions of OpenSSL differ in how much memory an idle engine keeps.
   @Test func `An idle connection has given back the buffers that large records took`() async {
     await #expect(processExitsWith: .success) {
       await inOwnProcess {

@@ -12,7 +12,7 @@ import Testing
     return end.takeOutput()
   }
 
-  /// The records of a hello whose body has so many bytes.
+  /// The records of a hello whose body has this many bytes.
   private func records(_ body: Int, size: Int = 16_384) -> [UInt8] {
     let message = [1, UInt8(body >> 16), UInt8(body >> 8 & 0xff), UInt8(body & 0xff)] + pattern(body)
     return Self.divided(message, size: size)
@@ -67,7 +67,7 @@ import Testing
   @Test(arguments: [
     "GET / HTTP/1.0\r\n", "SSH-2.0-OpenSSH_9.2", "\u{0}\u{0}\u{0}\u{0}\u{0}", "\u{16}\u{2}\u{1}\u{1}\u{1}",
   ])
-  func `What is no TLS is passed on with its fifth byte`(text: String) {
+  func `Input that is not TLS is passed on with its fifth byte`(text: String) {
     let bytes = Array(text.utf8)
     for count in 0..<5 { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
     for count in 5...bytes.count { #expect(isComplete(Array(bytes.prefix(count)))) }

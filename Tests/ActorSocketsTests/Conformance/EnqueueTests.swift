@@ -135,7 +135,7 @@ import Testing
       try await pair.client.write(Array("abcd"))
       #expect(try await pair.server.read(exactly: 4) == Array("abcd"))
 
-      // Nobody reads, so the first write does not end, and the second one does not begin.
+      // The server does not read, so the first write does not end, and the second one does not begin.
       let first = pair.client.enqueueWrite(pattern(tooMuch))
       let second = pair.client.enqueueWrite(Array("never"))
       let tasks = (0..<count).map { _ in Task.immediate { try await second.value } }

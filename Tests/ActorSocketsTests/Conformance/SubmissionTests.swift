@@ -4,7 +4,7 @@ import EpollReactor
 import TestSupport
 import Testing
 
-/// What is enqueued while the reactor does other work. A write budget counts it from the call on.
+/// Operations that are enqueued while the reactor does other work. A write budget counts them from the call on.
 @Suite(.conformance) struct SubmissionTests {
   /// Runs `body` while the reactor does not run. In a simulation it never does while a task computes.
   private func ahead<Value: Sendable>(of reactor: Reactor, _ body: @Sendable () -> Value) async -> Value {

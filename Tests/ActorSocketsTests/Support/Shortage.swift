@@ -4,11 +4,11 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What this process is short of for a while. Only for a process of its own.
+/// A resource of which this process has too little for a while. Only for a process of its own.
 enum Shortage: String, CaseIterable, Codable {
   case descriptors, threads
 
-  /// The code of what then fails.
+  /// The code of the errors that result.
   var code: SocketError.Code { self == .descriptors ? .tooManyOpenFiles : .system }
 
   /// Runs `body` without free descriptors, or without the right to more threads.

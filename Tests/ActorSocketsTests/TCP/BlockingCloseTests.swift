@@ -26,7 +26,7 @@ import Testing
       }
       #expect(error.description.contains("SO_LINGER"))
       #expect(try await connection.get(.linger) == nil)
-      // What does not block is allowed.
+      // Settings that do not block are allowed.
       try await connection.set(.linger, to: .zero)
       try await connection.set(.linger, to: nil)
       try await connection.withFileDescriptor { Self.setLinger(0, of: $0) }

@@ -58,7 +58,7 @@ import Testing
       let client = try RawSocket.connected(to: listener.localAddresses[0])
       await isTold.wait()
       await listener.drain(within: .zero)
-      // The server has aborted what it still has when none is left.
+      // When no connection is left, the drain has aborted all of them.
       try await eventually("the drain is over") { await listener.server.active.isEmpty }
       mayReturn.open()
       let report = try await serving.value

@@ -86,7 +86,7 @@ enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
       let (connection, peer) = try socket.connection(configuration)
       try peer.sendUrgent(33)
       peer.finishWriting()
-      // No read asks for the byte: none would get it.
+      // The test does not read: a read would not return the byte.
       #expect(try await "\(connection.closed.reason)" == "remote")
     }
   }

@@ -20,7 +20,7 @@ import Testing
     return 0
   }
 
-  @Test func `A unix receiver that reads nothing holds up nobody else`() async throws {
+  @Test func `A unix receiver that reads nothing delays only the datagrams to itself`() async throws {
     try await within("all return") {
       let transport = DatagramTransport.unix
       let (client, deaf, server) = (try transport.bind(), try transport.bind(), try transport.bind())

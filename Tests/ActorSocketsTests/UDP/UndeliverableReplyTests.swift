@@ -123,7 +123,7 @@ import Testing
     }
   }
 
-  @Test func `A reply throws errors of the program, and is none once it has another address`() async throws {
+  @Test func `A reply throws errors of the program, and is no reply once it has another address`() async throws {
     try await within("the sends return") {
       for transport in DatagramTransport.allCases {
         let (server, client) = (try transport.bind(), try transport.bind())

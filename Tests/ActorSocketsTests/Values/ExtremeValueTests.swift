@@ -172,7 +172,7 @@ import Testing
     }
   }
 
-  @Test func `A simulation may have any time`() async {
+  @Test func `A simulation accepts any duration`() async {
     await #expect(processExitsWith: .success) {
       for duration in Self.durations {
         try await within("the simulation ends") {

@@ -83,7 +83,7 @@ import Testing
     #expect(Self.begin(&schedule, at: now) == ["name256.test256"])
   }
 
-  /// What is asked of a server that is dead, and for how many milliseconds getaddrinfo(3) tries.
+  /// The domain of the dead names, or `own` if each has its own; and for how many milliseconds getaddrinfo(3) tries.
   @Test(arguments: ["dead.test", "own"], [10_000, 30_000] as [Int64])
   func `Three dead names a second do not delay a healthy name`(domain: String, patience: Int64) {
     var schedule = LookUpSchedule(maximumThreads: 256)
@@ -118,7 +118,7 @@ import Testing
     var schedule = LookUpSchedule(maximumThreads: 256)
     var now: Int64 = 0
     var running = 0
-    // The domains get half of what is free, one after the other, and the last thread is for one that has none.
+    // The domains get half of what is free, one after the other, and the last thread is for a domain that has no thread.
     for (number, expected) in [128, 64, 32, 16, 8, 4, 2].enumerated() {
       for name in 0..<500 { schedule.ask(Self.query("host\(name).dead.example\(number)")) }
       Self.beginAll(&schedule, from: &now)
@@ -141,7 +141,7 @@ import Testing
       ])
   }
 
-  @Test func `Without a thread, a look-up waits for another one to end, or fails if there is none`() {
+  @Test func `Without a thread, a look-up waits for another one to end, or fails if no other one runs`() {
     var schedule = LookUpSchedule(maximumThreads: 8)
     schedule.ask(Self.query("a"))
     #expect(Self.begin(&schedule, at: 0) == ["a"])
