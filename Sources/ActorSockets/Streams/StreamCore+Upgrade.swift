@@ -128,7 +128,9 @@ extension StreamCore {
   /// The kernel's figures for the connection, or `nil` if it is not a TCP connection.
   package var tcpInfo: TCPInfo? { transport.tcpInfo }
   /// Removes and returns the bytes that arrived before the layer began and that no read has taken.
-  package func takeEarlyBytes() -> [UInt8] { reads.queue.takeBuffered() }
+  ///
+  /// The layer's own entry borrows the buffer, so `takeBuffered` would return none.
+  package func takeEarlyBytes() -> [UInt8] { reads.queue.arrived.takeAll() }
 
   /// Reports to the observer that the layer's handshake is done.
   ///
