@@ -1,4 +1,6 @@
+import ActorSockets
 import COpenSSL
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
@@ -86,21 +88,29 @@ import Testing
     return try TLSIdentity(certificateFile: folder("big.pem"), keyFile: folder("big.key"))
   }
 
-  @Test(arguments: [1_000, 15_000, 20_000, 60_000, 66_000, 95_000], TLSVersion.both)
+  /// A client that shows this certificate, and a server that trusts it.
+  private static func contexts(
+    _ identity: TLSIdentity, _ version: TLSVersion, resumes: Bool
+  ) throws -> (client: TLSContext, server: TLSContext) {
+    let client = try Made.client {
+      $0.identity = identity
+      $0.limit(to: version)
+    }
+    let server = try Made.server {
+      $0.trustRoots = [.certificates([identity.certificate])]
+      $0.clientCertificates = .required
+      $0.allowsResumption = resumes
+    }
+    return (client, server)
+  }
+
+  @Test(arguments: [1_000, 11_000, 20_000, 60_000, 66_000, 95_000], TLSVersion.both)
   func `A client certificate of any size below the limit is served, and resumed if it fits into a ticket`(
     bytes: Int, version: TLSVersion
   ) throws {
     let identity = try Self.certificate(bytes: bytes)
     for resumes in [true, false] {
-      let client = try Made.client {
-        $0.identity = identity
-        $0.limit(to: version)
-      }
-      let server = try Made.server {
-        $0.trustRoots = [.certificates([identity.certificate])]
-        $0.clientCertificates = .required
-        $0.allowsResumption = resumes
-      }
+      let (client, server) = try Self.contexts(identity, version, resumes: resumes)
       for isSecond in [false, true] {
         let ends = try TwoEnds(client: client, server: server)
         let errors = ends.handshake()
@@ -111,8 +121,27 @@ import Testing
         }
         #expect(errors.client == nil && errors.server == nil, "\(errors)")
         #expect(ends.server.session.peerCertificate == identity.certificate)
-        let fits = version == .v12 || bytes < TicketSize.largestCertificate
+        let fits = bytes < TicketSize.largestCertificate
         #expect(ends.server.session.isResumed == (isSecond && resumes && fits))
+      }
+    }
+  }
+
+  @Test(arguments: [1_000, 11_000, 20_000, 60_000], TLSVersion.both)
+  func `A client with a large certificate is served again and again, whatever its ticket contains`(
+    bytes: Int, version: TLSVersion
+  ) async throws {
+    let (client, server) = try Self.contexts(Self.certificate(bytes: bytes), version, resumes: true)
+    try await within("all have talked") {
+      for isFirst in [true, false, false] {
+        let pair = try await CarrierKind.inMemory.pair()
+        let answering = pair.server.startTLS(server, as: .server)
+        let asking = pair.client.startTLS(client, as: .client(serverName: "example.org"))
+        // The answer comes behind the tickets.
+        try await answering.write([1])
+        #expect(try await asking.read(exactly: 1) == [1])
+        #expect(try await asking.session.isResumed == (!isFirst && bytes < TicketSize.largestCertificate))
+        await close(asking, answering)
       }
     }
   }

@@ -48,10 +48,10 @@ import Testing
     LimitCheck("bytes of a client's first message; with the headers of its records") {
       [.number(ClientHello.limit), .number(ClientHello.recordLimit)]
     },
-    LimitCheck("bytes of a client's certificate with which a server sends tickets, with TLS 1.3") {
+    LimitCheck("bytes of a client's certificate with which a server sends tickets") {
       [.number(TicketSize.largestCertificate)]
     },
-    LimitCheck("the same with TLS 1.2: a client with a larger one is refused, unless resumption is off") {
+    LimitCheck("bytes of a client's certificate with TLS 1.2, unless resumption is off") {
       [.number(TicketSize.largestCertificateInVersion12)]
     },
     LimitCheck("authorities that a server names to its clients; bytes of their names; if it trusts more, it names none")

@@ -113,8 +113,8 @@ func logKey(_ ssl: OpaquePointer?, _ line: UnsafePointer<CChar>?) {
   unsafe state.context.configuration.keyLog?(String(cString: line))
 }
 
-/// Records alerts and requests for another hello, and counts the messages without data that a peer sends after the
-/// handshake (`SSL_CTX_set_msg_callback`).
+/// Records alerts and a server's requests for another hello or a certificate, and counts the messages without data that a
+/// peer sends after the handshake (`SSL_CTX_set_msg_callback`).
 ///
 /// OpenSSL calls this several times a record, so messages of no interest are discarded before the state is looked up.
 func observeMessage(
@@ -134,6 +134,10 @@ func observeMessage(
   case SSL3_RT_HANDSHAKE where isSent == 1 && Int32(type) == SSL3_MT_SERVER_HELLO && length >= 38:
     let random = unsafe UnsafeRawBufferPointer(start: bytes + 6, count: 32)
     if unsafe random.elementsEqual(randomOfRetry) { unsafe TLSHandshakeState.of(ssl)?.awaitsSecondHello = true }
+  case SSL3_RT_HANDSHAKE where isSent == 1 && Int32(type) == SSL3_MT_CERTIFICATE_REQUEST:
+    unsafe TLSHandshakeState.of(ssl)?.awaitsClientCertificate = true
+  case SSL3_RT_HANDSHAKE where isSent == 0 && Int32(type) == SSL3_MT_CERTIFICATE:
+    unsafe TLSHandshakeState.of(ssl)?.awaitsClientCertificate = false
   // TLS 1.3: count the messages.
   case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
     guard unsafe SSL_version(ssl) == TLS1_3_VERSION else { return }

@@ -27,6 +27,10 @@ final class TLSHandshakeState {
   var serverName: ServerName?
   /// Whether a server has asked the client for a second hello, and that has not arrived.
   var awaitsSecondHello = false
+  /// Whether a server has asked the client for a certificate, and no answer has arrived. Nothing else may arrive before it.
+  var awaitsClientCertificate = false
+  /// Whether a client's certificate is too large for a ticket.
+  var isTooLargeForTicket = false
   /// The generation of the context's sessions when this connection was made. A session of it belongs to that
   /// generation.
   let generation: Int

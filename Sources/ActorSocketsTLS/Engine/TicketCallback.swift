@@ -4,7 +4,7 @@ internal import SocketSystem
 /// Sets the keys that encrypt or decrypt a ticket (`SSL_CTX_set_tlsext_ticket_key_evp_cb`).
 ///
 /// - Returns: 1 on success; 2 on success if the client should get a new ticket; 0 if the ticket cannot be used, which
-///   leads to a full handshake; -1 on failure.
+///   leads to a full handshake, or if the client gets an empty ticket; -1 on failure.
 func useTicketKey(
   _ ssl: OpaquePointer?, _ name: UnsafeMutablePointer<UInt8>?, _ vector: UnsafeMutablePointer<UInt8>?,
   _ cipher: OpaquePointer?, _ mac: OpaquePointer?, _ isSealing: Int32
@@ -16,6 +16,7 @@ func useTicketKey(
   }
   let now = continuousNanoseconds()
   if isSealing == 1 {
+    if state.isTooLargeForTicket { return 0 }
     let sealing = try? state.context.ticketKeys.withLock({ try $0.sealing(at: now, RandomBytes.make) })
     guard let (key, fresh) = sealing else { return -1 }
     unsafe UnsafeMutableRawBufferPointer(start: name, count: 16).copyBytes(from: key.name)
@@ -33,16 +34,19 @@ func useTicketKey(
   return unsafe isPrevious || SSL_version(ssl) == TLS1_3_VERSION ? 2 : 1
 }
 
-/// Client certificates that are too large for a ticket. A ticket contains the client's own certificate.
+/// Client certificates that are too large for a ticket. A ticket contains the client's own certificate, and the client's
+/// next hello contains the ticket: it must not exceed the limit of `ClientHello`.
 enum TicketSize {
-  /// The most bytes of a client's certificate with which a server of TLS 1.3 sends tickets.
-  static let largestCertificate = 16_384
-  /// The most bytes with which OpenSSL can make a ticket, and some bytes for the rest of the session.
+  /// The most bytes of a client's certificate with which a server sends tickets.
+  static let largestCertificate = 12_288
+  /// The most bytes with which OpenSSL can prepare a ticket, and some bytes for the rest of the session. With TLS 1.2 it
+  /// prepares one even if the client gets an empty one.
   static let largestCertificateInVersion12 = 64_000
 
   /// Makes a server send no tickets if the client's certificate is too large for them.
   ///
-  /// With TLS 1.2 a server announces its ticket before it sees the certificate, and OpenSSL cannot take that back.
+  /// With TLS 1.2 a server announces its ticket before it sees the certificate, and then has to send one. An empty one says
+  /// that there is no ticket: RFC 5077, section 3.3.
   ///
   /// - Parameters:
   ///   - certificate: The client's own certificate.
@@ -56,6 +60,7 @@ enum TicketSize {
       unsafe SSL_set_num_tickets(ssl, 0)
       return nil
     }
+    unsafe TLSHandshakeState.of(ssl)?.isTooLargeForTicket = true
     guard count > largestCertificateInVersion12, unsafe hasAnnouncedTicket(ssl) else { return nil }
     return TLSError(
       .certificateTooLarge,
