@@ -61,7 +61,10 @@ import Testing
       "has a certificate that cannot be read, number 1"
     ),
     ("-----BEGIN CERTIFICATE-----\nMIIB", "has a certificate that cannot be read, number 1"),
-    ("-----BEGIN NOTHING-----\nMIIB\n-----END NOTHING-----\n", "has no certificate in PEM form"),
+    (
+      "-----BEGIN NOTHING-----\nMIIB\n-----END NOTHING-----\n",
+      "has a block that is not recognised, number 1: \"NOTHING\""
+    ),
   ])
   func `Garbage in place of certificates is named`(text: String, clause: String) throws {
     let folder = try CertificateFolder()
