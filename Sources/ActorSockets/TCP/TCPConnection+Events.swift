@@ -1,4 +1,4 @@
-package import EpollReactor
+internal import EpollReactor
 package import SocketSystem
 
 extension TCPConnection: EventHandler {

@@ -62,11 +62,23 @@ enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
     }
   }
 
-  private static func expectClosed(_ side: (any ByteStream)?, _ what: String) async {
+  /// Expects that every call throws `.closed`, or the error of an abort by the other side.
+  private static func expectClosed(
+    _ side: (any ByteStream)?, _ stack: TransportStack, isReset: Bool = false, _ what: String
+  ) async {
     guard let side else { return }
-    await expectError(.closed) { _ = try await side.read() }
-    await expectError(.closed) { try await side.write([1]) }
-    await expectError(.closed) { try await side.finishWriting() }
+    func expectRefusal(_ call: () async throws -> Void) async {
+      do {
+        try await call()
+        Issue.record("\(what): a call of a closed stream succeeds")
+      } catch {
+        let isClosed = (error as? SocketError)?.code == .closed
+        #expect(isClosed || isReset && stack.isAbort(error), "\(what): \(error)")
+      }
+    }
+    await expectRefusal { _ = try await side.read() }
+    await expectRefusal { try await side.write([1]) }
+    await expectRefusal { try await side.finishWriting() }
     #expect(await side.state == .closed, "\(what)")
   }
 
@@ -106,8 +118,8 @@ enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
               #expect(try await ["local", "remote"].contains("\(beneath.closed.reason)"), "\(what)")
             }
           }
-          await Self.expectClosed(ended, what)
-          await Self.expectClosed(other, what)
+          await Self.expectClosed(ended, stack, what)
+          await Self.expectClosed(other, stack, isReset: isReset, what)
         }
       }
     }
@@ -124,8 +136,13 @@ enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
         }()
         for side in [one, two] {
           // Finishing fails if the other side has aborted before.
-          do { await Self.expectClosed(try await side.value, what) } catch let error as SocketError {
-            #expect(first == .abort || second == .abort, "\(what): \(error)")
+          do {
+            let isReset = first == .abort || second == .abort
+            await Self.expectClosed(try await side.value, stack, isReset: isReset, what)
+          } catch let error as SocketError {
+            // The close_notify of a side that has not read the peer's does not reach a unix socket that is closed already.
+            let isLate = stack.version != nil && stack.transport == .unix && error.code == .connectionReset
+            #expect(first == .abort || second == .abort || isLate, "\(what): \(error)")
           } catch {
             #expect(stack.isAbort(error) && (first == .abort || second == .abort), "\(what): \(error)")
           }
@@ -144,7 +161,9 @@ enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
           let relaying: Task<(fromFirst: Int, fromSecond: Int), any Error>
           do {
             let (near, far) = (try await stack.pair(), try await stack.pair())
-            relaying = Task { try await relay(between: near.server, and: far.client) }
+            // The task must hold these two only, so that the others can be dropped.
+            let (between, and) = (near.server, far.client)
+            relaying = Task { try await relay(between: between, and: and) }
             (own, other) = nearIsFirst ? (near.client, far.server) : (far.server, near.client)
           }
           try await own?.write(utf8: "hello")

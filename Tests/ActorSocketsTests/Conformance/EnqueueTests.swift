@@ -125,7 +125,10 @@ import Testing
     transport: Transport, count: Int
   ) async throws {
     try await within("all outcomes are there") {
-      let pair = try await transport.pair { $0.isNarrow = true }
+      let pair = try await transport.pair {
+        $0.isNarrow = true
+        $0.writeBudget = 4 * tooMuch
+      }
       let pending = pair.server.enqueueRead(.exactly(4))
       let waiting = (0..<count).map { _ in Task.immediate { try await pending.value } }
       for task in waiting.reversed() { task.cancel() }

@@ -325,7 +325,7 @@ import Testing
       switch name {
       case "connecting", "connecting, to finish": .connecting
       case "open", "open, tail timed", "open, tail released", "open, peer finished", "open, writes lost": .open
-      case "open, broken", "released": .closed
+      case "open, broken", "released", "released in order": .closed
       default: .closing
       }
     #expect(lifecycle.state == expected)

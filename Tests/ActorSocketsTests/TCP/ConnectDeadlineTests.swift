@@ -133,11 +133,12 @@ import Testing
   @Test func `The configuration's time to connect covers the handshake`() async throws {
     try await within("the call returns") {
       let time = ManualTime()
-      let (connecting, _) = try await Self.stalled(time, on: .ipv4, nil) {
+      let (connecting, server) = try await Self.stalled(time, on: .ipv4, nil) {
         $0.connectTimeout = .seconds(2)
       }
       await time.advance(by: .seconds(2))
       await expectError(.timedOut) { _ = try await connecting.value }
+      server.close()
     }
   }
 
@@ -149,10 +150,11 @@ import Testing
         asked.add(elapsed)
         return asked.all.count < 3 ? .seconds(1) : nil
       }
-      let (connecting, _) = try await Self.stalled(time, on: .ipv4, timeout)
+      let (connecting, server) = try await Self.stalled(time, on: .ipv4, timeout)
       for _ in 0..<3 { await time.advance(by: .seconds(1)) }
       await expectError(.timedOut) { _ = try await connecting.value }
       #expect(asked.all == [.seconds(1), .seconds(2), .seconds(3)])
+      server.close()
     }
   }
 

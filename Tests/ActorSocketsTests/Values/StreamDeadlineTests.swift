@@ -7,7 +7,7 @@ import Testing
 
   private static let ids: [UInt64] = [0, 1, 2, 3, 4, 5, 1 << 32, (1 << 62) - 1]
   private static let streams: [StreamDeadline] =
-    ids.flatMap { [.read($0), .write($0)] } + [.close, .tail, .idle, .acknowledgement]
+    ids.flatMap { [.read($0), .write($0)] } + [.close, .tail, .idle, .acknowledgement, .grace]
 
   @Test func `A stream's deadline can be made from its number again, and no two have the same number`() {
     for deadline in Self.streams { #expect(StreamDeadline(rawValue: deadline.rawValue) == deadline) }
@@ -22,13 +22,13 @@ import Testing
   }
 
   @Test func `An unknown number is no deadline`() {
-    for number in [3, 7, 16, 20, .max - 3] as [UInt64] { #expect(StreamDeadline(rawValue: number) == nil) }
-    for number in [7, 11, 16, .max] as [UInt64] { #expect(ConnectionDeadline<Own>(rawValue: number) == nil) }
-    #expect(DatagramDeadline(rawValue: 8) == nil && DatagramDeadline(rawValue: 3) == nil)
+    for number in [3, 7, 20, 24, .max - 3] as [UInt64] { #expect(StreamDeadline(rawValue: number) == nil) }
+    for number in [7, 11, 20, .max] as [UInt64] { #expect(ConnectionDeadline<Own>(rawValue: number) == nil) }
+    #expect(DatagramDeadline(rawValue: 8) == nil && DatagramDeadline(rawValue: 12) == nil)
   }
 
   @Test func `A datagram endpoint's deadline can be made from its number again`() {
-    let all: [DatagramDeadline] = Self.ids.flatMap { [.receive($0), .send($0)] } + [.close, .retry]
+    let all: [DatagramDeadline] = Self.ids.flatMap { [.receive($0), .send($0), .search($0)] } + [.close, .retry]
     for deadline in all { #expect(DatagramDeadline(rawValue: deadline.rawValue) == deadline) }
     #expect(Set(all.map(\.rawValue)).count == all.count)
   }
