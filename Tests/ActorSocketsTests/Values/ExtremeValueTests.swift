@@ -27,14 +27,15 @@ import Testing
       let accepting = Task { try await listener.accept(timeout: .seconds(1)) }
       if let connection = try? await TCPConnection.connect(to: .address(address), configuration: client) {
         let handle = connection.enqueueWrite([1])
-        if let accepted = try? await accepting.value {
-          _ = try? await accepted.read(exactly: 1, timeout: .seconds(1))
-          try? await accepted.enqueueWrite([2]).value
-          _ = try? await connection.read(exactly: 1, timeout: .seconds(1))
-          await accepted.close()
-        }
+        let accepted = try? await accepting.value
+        _ = try? await accepted?.read(exactly: 1, timeout: .seconds(1))
+        try? await accepted?.enqueueWrite([2]).value
+        _ = try? await connection.read(exactly: 1, timeout: .seconds(1))
         try? await handle.value
+        // Both at the same time: each waits for the end of the other.
+        async let closing: Void? = accepted?.close()
         await connection.close()
+        await closing
       }
       accepting.cancel()
       await listener.close()
