@@ -39,7 +39,7 @@ import Testing
   }
 
   @Test func `Only a regular file that can be read is a source`() async throws {
-    await expectError(.system) { _ = try FileSource(path: "/nonexistent/file") }
+    await expectError(.pathNotFound) { _ = try FileSource(path: "/nonexistent/file") }
     await expectError(.invalidArgument) { _ = try FileSource(path: "/") }
     await expectError(.invalidArgument) { _ = try FileSource(path: "/dev/zero") }
     await expectError(.invalidArgument) { _ = try FileSource(path: "a\0b") }

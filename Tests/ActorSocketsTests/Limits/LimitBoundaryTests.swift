@@ -85,7 +85,9 @@ import Testing
       return (try? ProxyHeader.beginning(of: line, limit: 4096)) != nil
     },
     Boundary(what: "fields of a PROXY header") { count in
-      let header = ProxyHeader(fields: (0..<count).map { _ in .init(.init(rawValue: 0xe0), []) })
+      let address = SocketAddress.ipv4(.loopback, port: 1)
+      let fields = (0..<count).map { _ in ProxyHeader.Field(.init(rawValue: 0xe0), []) }
+      let header = ProxyHeader(source: address, destination: address, fields: fields)
       return (try? ProxyHeader.beginning(of: header.encoded(), limit: 4096)) != nil
     },
   ]

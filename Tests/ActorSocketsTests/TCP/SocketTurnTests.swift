@@ -147,8 +147,9 @@ import Testing
       }
       let first = try scene.client(of: 0, isRefused: false)
       #expect(try await first.receive(exactly: 8) == Array("welcome\n".utf8))
-      let other = SocketAddress.ipv4(IPv4Address(127, 0, 0, 77), port: 0)
-      for _ in 0..<4 {
+      for round in 0..<4 as Range<UInt8> {
+        // Another peer in each round, because the last one may count until the server has seen it close.
+        let other = SocketAddress.ipv4(IPv4Address(127, 0, 0, 77 + round), port: 0)
         let (tooMany, good) = try await reactor.whileBlocked {
           let tooMany = try scene.client(of: 0, isRefused: false)
           let good = try RawSocket.connected(from: other, to: scene.listener.localAddresses[1])

@@ -121,9 +121,11 @@ enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
           defer { _ = socket.release() }
           try socket.sendUrgent(33)
         }
+        // A second urgent byte would make an unread first one a part of the stream, for TCP has only one: tcp(7).
+        #expect(try await pair.server.read(exactly: 3) == Array(piece))
       }
       try await client.finishWriting()
-      #expect(try await pair.server.readToEnd() == Array("abcdef"))
+      #expect(try await pair.server.readToEnd() == [])
     }
   }
 }

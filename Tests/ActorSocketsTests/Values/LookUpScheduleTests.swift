@@ -80,7 +80,7 @@ import Testing
     Self.beginAll(&schedule, from: &now)
     #expect(schedule.runningCount == 256)
     schedule.finished(Self.query("name0.test0"))
-    #expect(Self.begin(&schedule, at: now) == ["name256.test256"])
+    #expect(Self.begin(&schedule, at: now + LookUpSchedule.promptTime) == ["name256.test256"])
   }
 
   /// The domain of the dead names, or `own` if each has its own; and for how many milliseconds getaddrinfo(3) tries.
