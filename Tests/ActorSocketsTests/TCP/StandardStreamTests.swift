@@ -20,6 +20,8 @@ import Testing
       let spare = try RawSocket.listening()
       let (near, far) = try RawSocket.unixPair()
       let file = try TemporaryFile()
+      let folder = try SocketFolder()
+      defer { withExtendedLifetime(folder) {} }
       await PoolDescriptors.areOpen()
       for number in 0...2 as ClosedRange<Int32> { close(number) }
       switch self {
@@ -29,7 +31,7 @@ import Testing
         body()
         await listener.close()
       case .unixListener:
-        let listener = try TCPListener.bind(to: .unix(path: SocketFolder()()))
+        let listener = try TCPListener.bind(to: .unix(path: folder()))
         body()
         await listener.close()
       case .connection:
@@ -54,7 +56,7 @@ import Testing
         body()
         _ = consume duplicate
       case .receivedFromStream: try await receive(near, far, spare, body)
-      case .receivedWithDatagram: try await receiveDatagram(spare, body)
+      case .receivedWithDatagram: try await receiveDatagram(spare, at: folder(), body)
       }
     }
 
@@ -70,8 +72,7 @@ import Testing
       await connection.abort()
     }
 
-    private func receiveDatagram(_ passed: RawSocket, _ body: () -> Void) async throws {
-      let path = try SocketFolder()()
+    private func receiveDatagram(_ passed: RawSocket, at path: String, _ body: () -> Void) async throws {
       var configuration = UDPEndpoint.Configuration()
       configuration.descriptorsPerDatagram = 1
       let endpoint = try UDPEndpoint.bind(to: .unix(path: path), configuration: configuration)
@@ -128,6 +129,12 @@ import Testing
         let (near, inherited) = try RawSocket.pair()
         let connected = try RawSocket.connected(to: listener.localAddresses[0])
         let far = client == .inherited ? inherited : connected
+        // Swift Testing writes to standard error when the body ends.
+        let standardError = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
+        defer {
+          dup2(standardError, STDERR_FILENO)
+          close(standardError)
+        }
         if client == .inherited { dup2(near.number, STDERR_FILENO) } else { close(STDERR_FILENO) }
         let isAccepted = Gate()
         let serving = Task {
