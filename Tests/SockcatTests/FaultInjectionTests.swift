@@ -276,7 +276,8 @@ import Testing
         try await eventually("false EAGAIN number \(number)") { try log.count("(INJECTED)") >= number }
       }
       // The server does not spin on a socket that is reported empty: it makes one call for each event.
-      #expect(try log.lines.count == 5)
+      let calls = try log.lines.filter { $0.contains(" recvfrom(") }
+      #expect(calls.count == 5, "\(calls)")
       try await connection.write([6])
       #expect(try await connection.read(exactly: 6) == [1, 2, 3, 4, 5, 6])
       await connection.close()

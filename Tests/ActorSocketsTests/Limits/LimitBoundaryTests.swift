@@ -50,7 +50,8 @@ import Testing
       return batch.count == count
     },
     Boundary(what: "bytes that wait at one end of an in-memory connection") { count in
-      let (near, _) = InMemoryConnection.pair()
+      let (near, far) = InMemoryConnection.pair()
+      defer { withExtendedLifetime(far) {} }
       do {
         try await near.write([UInt8](repeating: 1, count: count), timeout: .zero)
         return true

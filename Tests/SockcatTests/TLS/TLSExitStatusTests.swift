@@ -83,7 +83,7 @@ struct TLSExitStatusTests {
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--discard"])
     let client = try await Program(.sockcat, ["connect", address, "--tls", "--timeout", "0.3"])
     #expect(try await client.exitStatus() == 4)
-    try await expectOneLine(client, "the handshake was not done in 0.3 seconds")
+    try await expectOneLine(client, "the TLS handshake was not complete within 0.3 s")
     await server.kill(SIGTERM)
     #expect(try await server.exitStatus() == 0)
   }
