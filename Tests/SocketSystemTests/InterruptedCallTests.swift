@@ -25,7 +25,7 @@ private let interruptions = Atomic<Int>(0)
     then finish: @Sendable () throws -> Void = {}
   ) async throws -> Value {
     // SAFETY: the structure is valid for the call. The handler only counts. Without SA_RESTART, the kernel does not repeat a call.
-    var action = unsafe sigaction()
+    var action = sigaction()
     unsafe action.__sigaction_handler.sa_handler = { _ in interruptions.add(1, ordering: .relaxed) }
     unsafe sigaction(SIGUSR2, &action, nil)
     let caller = Locked<(KernelThread, pthread_t)?>(nil)
