@@ -11,8 +11,7 @@ import Testing
   private static let reasons: [Int32] = {
     // The texts of libssl are loaded with the first context, or by this call.
     let loadsTexts: UInt64 = 0x20_0000
-    // SAFETY: no settings are passed.
-    _ = unsafe OPENSSL_init_ssl(loadsTexts, nil)
+    _ = OPENSSL_init_ssl(loadsTexts, nil)
     let own = (1..<(1 << 12)).filter { number in
       // SAFETY: the text is static, or nil.
       let code = UInt(ERR_LIB_SSL) << 23 | UInt(number)
