@@ -27,14 +27,16 @@ struct SwiftUDPEcho {
   /// One datagram after the other.
   private static func echoSingly(_ endpoint: UDPEndpoint) async throws {
     for try await datagram in endpoint.datagrams {
-      try await endpoint.send(datagram.reply(datagram.bytes))
+      guard let sender = datagram.remoteAddress else { continue }
+      try await endpoint.send(datagram.bytes, to: sender)
     }
   }
 
   /// One datagram after the other, in the endpoint's isolation: no call has to be taken there.
   private static func echoIsolated(_ endpoint: isolated UDPEndpoint) async throws {
     for try await datagram in endpoint.datagrams {
-      try await endpoint.send(datagram.reply(datagram.bytes))
+      guard let sender = datagram.remoteAddress else { continue }
+      try await endpoint.send(datagram.bytes, to: sender)
     }
   }
 
@@ -49,7 +51,7 @@ struct SwiftUDPEcho {
   private static func echoInPlace(_ endpoint: UDPEndpoint) async throws {
     while true {
       try await endpoint.withDatagrams { endpoint, bytes, header in
-        try endpoint.sendNow(bytes, inReplyTo: header)
+        try endpoint.sendNow(bytes, to: header.remoteAddress)
       }
     }
   }
@@ -66,7 +68,7 @@ private func stream(_ endpoint: UDPEndpoint) async throws {
     for datagram in try await endpoint.receive(upTo: 32) {
       switch datagram.bytes.first {
       case answerThis: try await endpoint.send(datagram.reply([0]))
-      case sendBurst: try await endpoint.send(burst(datagram.bytes.span) { datagram.reply($0) })
+      case sendBurst: try await endpoint.send(burst(datagram.bytes.span, to: datagram.remoteAddress))
       default: break
       }
     }
@@ -80,25 +82,21 @@ private func streamInPlace(_ endpoint: UDPEndpoint) async throws {
     try await endpoint.withDatagrams { bytes, header in
       switch bytes.isEmpty ? 0 : bytes[0] {
       case answerThis: request.append(Datagram([0], to: header.remoteAddress))
-      case sendBurst: request += burst(bytes) { Datagram($0, to: header.remoteAddress) }
+      case sendBurst: request += burst(bytes, to: header.remoteAddress)
       default: break
       }
     }
-    do {
-      if !request.isEmpty { try await endpoint.send(request) }
-    } catch is DatagramBatchError {
-      // A peer that cannot be reached does not end the server.
-    }
+    if !request.isEmpty { try await endpoint.send(request) }
   }
 }
 
-private func burst(_ request: Span<UInt8>, _ datagram: ([UInt8]) -> Datagram) -> [Datagram] {
+private func burst(_ request: Span<UInt8>, to address: SocketAddress?) -> [Datagram] {
   guard request.count == 4 else { return [] }
   let size = Int(request[2]) << 8 | Int(request[3])
   return (0..<request[1]).map { number in
     var bytes = [UInt8](repeating: 0, count: size)
     bytes[0] = number
-    return datagram(bytes)
+    return Datagram(bytes, to: address)
   }
 }
 
