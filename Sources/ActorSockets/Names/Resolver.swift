@@ -10,7 +10,7 @@ public protocol Resolver: Sendable {
   /// Looks up the addresses of a name.
   ///
   /// It is called on Swift's pool of threads, with the task-local values of the code that asked for the connection or sends the
-  /// datagram. It may take any time, because the caller has a timeout and does not wait longer.
+  /// datagram. It has no time limit of its own: the caller has a timeout, and stops waiting when it expires.
   ///
   /// *Cancellation* means that the answer is no longer needed.
   ///

@@ -71,7 +71,7 @@ final class ConnectAttempt {
     return true
   }
 
-  /// Whether the time for connecting as a whole is over at `now`. Without any time, one attempt may succeed that need not wait.
+  /// Whether the time for connecting as a whole is over at `now`. With a timeout of zero, one attempt that need not wait may still succeed.
   func isOver(at now: Int64) -> Bool { expiry <= now && !timeout.isImmediate }
 
   /// The number of the try.
