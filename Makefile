@@ -70,6 +70,8 @@ SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/Ce
   Tests/ActorSocketsTests/Network/KernelComparisonTests.swift Tests/ActorSocketsTests/Network/PassingSimulationTests.swift \
   Tests/ActorSocketsTests/Network/QueueModelTests.swift Tests/ActorSocketsTests/Network/ReadHistoryTests.swift \
   Tests/ActorSocketsTests/Network/TCPMachineModelTests.swift Tests/ActorSocketsTests/Network/WriteHistoryTests.swift
+# The runtime's backtraces, which do not work with a sanitizer's runtime in the process.
+BACKTRACE_SUITES := Tests/ActorSocketsTests/Signals/BacktraceTests.swift
 # The suites that reach code with manual memory management.
 MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTests/UDP \
   Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift \
@@ -128,7 +130,7 @@ optimised: test-setup ## Order, races and conformance, built for release
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --in "$(ORDER_SUITES)" --unbuilt "$(ORDER_UNBUILT)" $(RELEASE_BUILD)
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES)" $(TSAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(BACKTRACE_SUITES)" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --in "$(MEMORY_SUITES)" --unbuilt "$(MEMORY_UNBUILT)" $(ASAN_BUILD)
@@ -154,10 +156,10 @@ nightly-plain: test-setup ## The whole test suite with -D ACTORSOCKETS_PLAIN, wh
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TEST) --scratch-path .build/plain -Xswiftc -DACTORSOCKETS_PLAIN $(STRICT)
 
 nightly-thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TSAN) $(TEST) $(TSAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TSAN) $(TEST) --not-in "$(BACKTRACE_SUITES)" $(TSAN_BUILD)
 
 nightly-address-sanitizer: test-setup ## The whole test suite under the address sanitizer
-	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(ASAN) $(TEST) --not-in "$(PROGRAM_SUITES) $(CRASH_SUITES)" $(ASAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(ASAN) $(TEST) --not-in "$(PROGRAM_SUITES) $(CRASH_SUITES) $(BACKTRACE_SUITES)" $(ASAN_BUILD)
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) ASAN_OPTIONS=detect_leaks=0:$(ASAN_SUPPRESSIONS) \
 	  $(TEST) --in "$(PROGRAM_SUITES) $(CRASH_SUITES)" $(ASAN_BUILD)
 
