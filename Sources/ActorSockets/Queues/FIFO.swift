@@ -10,8 +10,8 @@ package protocol Identified {
 ///
 /// Invariants:
 /// - If there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one element.
+/// - `count` is the number of elements. If it is 0, there is no slot.
 /// - The slots before `head` are empty, and the slot at `head` has the first element. Any other empty slot is a gap.
-/// - `vacant` is the number of all empty slots. If it equals the number of slots, both are 0.
 /// - There is a trace for each slot up to the last gap, or further. It keeps the number of the element that left, so that a
 ///   binary search passes over gaps.
 package struct FIFO<Element> {
@@ -27,10 +27,10 @@ package struct FIFO<Element> {
     var gaps = 0
   }
 
+  package private(set) var count = 0
   private var lone: Element?
   private var storage: [Element?] = []
   private var head = 0
-  private var vacant = 0
   private var traces: [Trace] = []
 
   /// The capacity that an empty queue may keep: enough for a batch of datagrams.
@@ -40,13 +40,15 @@ package struct FIFO<Element> {
 
   package init() {}
 
-  package var count: Int { lone == nil ? storage.count - vacant : 1 }
-  package var isEmpty: Bool { lone == nil && storage.count == vacant }
-  package var first: Element? { lone ?? (storage.count == vacant ? nil : storage[head]) }
+  package var isEmpty: Bool { count == 0 }
+  package var first: Element? { isEmpty ? nil : lone ?? storage[head] }
   var last: Element? {
     guard let last = storage.last else { return lone }
     return last ?? storage[storage.count - 1 - traces[storage.count - 1].gaps]
   }
+
+  /// The number of empty slots. Only if there is no `lone` element.
+  private var vacant: Int { storage.count - count }
 
   package mutating func append(_ element: Element) {
     if isEmpty {
@@ -55,6 +57,7 @@ package struct FIFO<Element> {
       if let first = lone.take() { storage.append(first) }
       storage.append(element)
     }
+    count += 1
     assert(lone == nil || storage.isEmpty, "a lone element is the only one")
   }
 
@@ -89,11 +92,11 @@ package struct FIFO<Element> {
   var all: [Element] { if let lone { [lone] } else { storage.compactMap(\.self) } }
 
   package mutating func popFirst() -> Element? {
+    if isEmpty { return nil }
+    count -= 1
     if let element = lone.take() { return element }
-    if storage.isEmpty { return nil }
     let element = storage[head].take()
     head += 1
-    vacant += 1
     if vacant > head, storage[head] == nil { head += traces[head].gaps }
     compactIfNeeded()
     return element
@@ -102,15 +105,16 @@ package struct FIFO<Element> {
   /// Removes the elements for which `leaving` is true, in one pass.
   mutating func removeAll(where leaving: (Element) -> Bool) {
     if let element = lone {
-      if leaving(element) { lone = nil }
+      if leaving(element) { _ = popFirst() }
       return
     }
     storage.removeAll { $0.map(leaving) ?? true }
+    count = storage.count
     forgetVacantSlots()
   }
 
   private mutating func compactIfNeeded() {
-    if vacant == storage.count {
+    if isEmpty {
       storage.removeAll(keepingCapacity: storage.capacity <= Self.keptCapacity)
     } else if vacant >= Self.keptVacant, vacant >= storage.count - vacant {
       storage.removeSubrange(..<head)
@@ -123,7 +127,6 @@ package struct FIFO<Element> {
 
   private mutating func forgetVacantSlots() {
     head = 0
-    vacant = 0
     traces = []
   }
 }
@@ -148,9 +151,8 @@ extension FIFO where Element: Identified {
   /// Removes the element at `index`.
   @discardableResult
   mutating func remove(at index: Index) -> Element {
-    if let element = lone.take() { return element }
     let element = self[index]
-    if index == startIndex {
+    if lone != nil || index == startIndex {
       _ = popFirst()
     } else {
       leaveGap(at: index.position)
@@ -162,7 +164,7 @@ extension FIFO where Element: Identified {
   private mutating func leaveGap(at position: Int) {
     while traces.count <= position { traces.append(Trace(number: number(at: traces.count))) }
     storage[position] = nil
-    vacant += 1
+    count -= 1
     // The gaps on both sides and this one become one run.
     let before = storage[position - 1] == nil ? traces[position - 1].gaps : 0
     let after = position + 1 < traces.count && storage[position + 1] == nil ? traces[position + 1].gaps : 0

@@ -78,6 +78,20 @@ extension SendQueue {
       return datagrams[passed...].reduce(0) { $0 + $1.bytes.count }
     }
 
+    /// The next datagrams were sent.
+    ///
+    /// - Parameter limit: How many, if the entry has so many.
+    /// - Returns: How many it has, and their bytes.
+    mutating func sent(atMost limit: Int) -> (count: Int, bytes: Int) {
+      guard case .datagrams(let datagrams) = content else { return (0, 0) }
+      let these = datagrams[passed...].prefix(limit)
+      let bytes = these.reduce(0) { $0 + $1.bytes.count }
+      passed += these.count
+      sentBytes += bytes
+      isUnderWay = isUnderWay || !these.isEmpty
+      return (these.count, bytes)
+    }
+
     /// The outcome, once all datagrams are done.
     var outcome: Result<Void, any Error> {
       guard let first = failures.first else { return .success(()) }

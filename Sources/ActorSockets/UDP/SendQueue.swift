@@ -92,8 +92,8 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// Whether a datagram to a destination would overtake no other one to it.
-  func mayOvertake(to address: SocketAddress?) -> Bool {
+  /// Whether a datagram to a destination would overtake no other one to it. Mutating, so that nothing is copied.
+  mutating func mayOvertake(to address: SocketAddress?) -> Bool {
     isEmpty || entries.isEmpty && lines[line(of: address)]?.waiting.isEmpty != false
   }
 
@@ -230,16 +230,18 @@ struct SendQueue<Tag> {
 
   // MARK: Sending
 
-  /// The datagram that is to be sent first, and who waits for it.
+  /// The datagram that is to be sent first, and who waits for it. Mutating, so that nothing is copied.
   var first: (datagram: Datagram, sender: Sender)? {
-    switch attempt {
-    case .line(let destination):
-      guard let first = lines[destination]?.waiting.first else { return nil }
-      return (first.datagram, sender(of: first))
-    case .entries:
-      guard let entry = entries.first, case .datagrams(let datagrams) = entry.content, entry.passed < datagrams.count
-      else { return nil }
-      return (datagrams[entry.passed], .call(id: entry.id, entry.tag))
+    mutating get {
+      switch attempt {
+      case .line(let destination):
+        guard let first = lines[destination]?.waiting.first else { return nil }
+        return (first.datagram, sender(of: first))
+      case .entries:
+        guard let entry = entries.first, case .datagrams(let datagrams) = entry.content, entry.passed < datagrams.count
+        else { return nil }
+        return (datagrams[entry.passed], .call(id: entry.id, entry.tag))
+      }
     }
   }
 
@@ -298,17 +300,11 @@ struct SendQueue<Tag> {
     var left = count
     var next = entries.firstIndex
     while let index = next, left > 0 {
-      guard case .datagrams(let datagrams) = entries[index].content else { return }
-      let passed = entries[index].passed
-      let these = min(left, datagrams.count - passed)
-      let bytes = datagrams[passed..<passed + these].reduce(0) { $0 + $1.bytes.count }
-      queuedBytes -= bytes
-      entries.change(index) {
-        $0.passed += these
-        $0.sentBytes += bytes
-        $0.isUnderWay = $0.isUnderWay || these > 0
+      entries.change(index) { entry in
+        let (these, bytes) = entry.sent(atMost: left)
+        left -= these
+        queuedBytes -= bytes
       }
-      left -= these
       next = entries.index(after: index)
     }
     assert(left == 0, "more datagrams were sent than the queue has")

@@ -97,10 +97,12 @@ extension UDPEndpoint {
   // MARK: Routing
 
   /// Returns the socket that sends to an address, and the address in the form that this socket's family needs; `nil` as the
-  /// destination means the connected peer.
-  func route(_ address: SocketAddress?) throws(SocketError) -> (index: Int, destination: SocketAddress?) {
+  /// destination means the connected peer. A reply without an address is to a sender without a name, which is not the peer.
+  func route(
+    _ address: SocketAddress?, isReply: Bool = false
+  ) throws(SocketError) -> (index: Int, destination: SocketAddress?) {
     guard let address else {
-      guard let connectedSocket else {
+      guard let connectedSocket, !isReply else {
         throw SocketError(
           .notConnected, operation: "send", detail: "the endpoint has no peer; name the address to send to")
       }
@@ -115,6 +117,7 @@ extension UDPEndpoint {
   }
 
   /// Returns why no datagram can be sent to an address, whatever the endpoint; `nil` if there is no such reason.
+  @inline(__always)
   private static func flaw(of address: SocketAddress) -> SocketError? {
     if address.port == 0 { return .invalid("send", "port 0 cannot receive datagrams: \(address)") }
     guard case .unix(let path) = address, path.isUnnamed else { return nil }

@@ -202,11 +202,7 @@ extension UDPEndpoint {
     try checkSendable(isReply: isReply)
     try checkSize(bytes.count)
     if mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
-    if isReply, let flaw = Self.flaw(ofSender: address) {
-      undelivered(flaw)
-      return false
-    }
-    let (index, destination) = try route(address)
+    guard let (index, destination) = try routeAtOnce(address, isReply: isReply) else { return false }
     switch try transmit(bytes, index, destination, isReply: isReply) {
     case .sent: return true
     case .undelivered: return false
@@ -222,12 +218,13 @@ extension UDPEndpoint {
   ///
   /// - Parameter isReply: Whether it is about a reply that fails no call, so that it leaves an error about an earlier datagram.
   /// - Throws: Why nothing can be sent, or the error that was reported about the peer.
-  func checkSendable(isReply: Bool = false) throws {
+  func checkSendable(isReply: @autoclosure () -> Bool = false) throws {
     // A send does not touch the datagrams that a loop looks ahead at.
     receives.queue.lookahead?.callLeavesElements()
     if let refusal { throw refusal.during("send") }
-    if isReply { return }
-    if let error = reportedError.take() { throw error.during("send") }
+    guard let error = reportedError, !isReply() else { return }
+    reportedError = nil
+    throw error.during("send")
   }
 
   func checkSize(_ count: Int) throws(SocketError) {
@@ -262,18 +259,26 @@ extension UDPEndpoint {
   ) throws -> Bool {
     if mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     if let timeout, timeout.hasPassed(at: registration.reactor.now) { return false }
-    try checkSize(bytes.count)
-    if isReply, let flaw = Self.flaw(ofSender: address) {
-      undelivered(flaw)
-      return true
-    }
-    let (index, destination) = try route(address)
+    guard let (index, destination) = try routeAtOnce(address, isReply: isReply) else { return true }
     switch try transmit(bytes.span, index, destination, isReply: isReply) {
     case .sent, .undelivered: return true
     case .noRoom(let isShortage):
       if dropsAtFull(destination?.unmapped, isShortage: isShortage) { return true }
       noRoom(index, for: address, isShortage: isShortage)
       return false
+    }
+  }
+
+  /// Returns which socket sends a datagram, and to which address; `nil` if it is a reply that cannot be delivered.
+  private func routeAtOnce(
+    _ address: SocketAddress?, isReply: Bool
+  ) throws(SocketError) -> (index: Int, destination: SocketAddress?)? {
+    do throws(SocketError) {
+      return try route(address, isReply: isReply)
+    } catch {
+      guard isReply, let flaw = Self.flaw(ofSender: address) else { throw error }
+      undelivered(flaw)
+      return nil
     }
   }
 
@@ -290,6 +295,7 @@ extension UDPEndpoint {
       if endpoint.sendFilter != nil { return false }
       let isReply = datagram.3 && !endpoint.configuration.throwsUndeliverableReplies
       try endpoint.checkSendable(isReply: isReply)
+      try endpoint.checkSize(datagram.0.count)
       return try endpoint.sendAtOnce(datagram.0, to: datagram.1, datagram.2, isReply: isReply)
     }
   }

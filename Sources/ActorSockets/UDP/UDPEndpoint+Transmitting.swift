@@ -237,11 +237,7 @@ extension UDPEndpoint {
       let isReply = isLenientReply(datagram)
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
-        if isReply, let flaw = Self.flaw(ofSender: datagram.remoteAddress) {
-          if gathered != nil { break }
-          throw flaw
-        }
-        let (index, destination) = try route(datagram.remoteAddress)
+        let (index, destination) = try route(datagram.remoteAddress, isReply: isReply)
         if let gathered, gathered.index != index { break }
         let address = destination?.unmapped ?? peer
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
@@ -260,7 +256,8 @@ extension UDPEndpoint {
       } catch {
         // Send the earlier datagrams first.
         if gathered != nil { break }
-        throw Unsendable(error, isOfPeer: isReply && Self.flaw(ofSender: datagram.remoteAddress) != nil)
+        let flaw = isReply ? Self.flaw(ofSender: datagram.remoteAddress) : nil
+        throw Unsendable(flaw ?? error, isOfPeer: flaw != nil)
       }
     }
     return gathered

@@ -15,8 +15,8 @@ public import SocketSystem
 /// (``Configuration/throwsUndeliverableReplies``).
 ///
 /// Datagrams to one destination leave in the order in which the sends were called. A destination without room does not hold up datagrams
-/// to others. Receives get datagrams in the order in which they were called. The endpoint receives only when a call asks for a datagram. One system call may return up to 32 datagrams; those
-/// that were not asked for wait for later calls.
+/// to others. Receives get datagrams in the order in which they were called. The endpoint receives only when a call asks for a datagram.
+/// One system call may return up to 32 datagrams; those that were not asked for wait for later calls.
 ///
 /// An endpoint on all addresses serves IPv4 and IPv6. Dropping the last reference closes the endpoint. A suspended call and an
 /// enqueued send keep it alive.
