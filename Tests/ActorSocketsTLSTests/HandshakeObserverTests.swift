@@ -188,14 +188,21 @@ import Testing
 
   @Test func `An error of an accepted connection does not say that it was connecting`() async throws {
     try await within("the calls return") {
-      let (client, server) = try await connect(try Contexts.client(), try Contexts.server())
-      await client.abort()
+      // Each side's peer resets the connection, so it is certain how the handshake ends.
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      let accepted = try await listener.accept()
+      let server = accepted.startTLS(try Contexts.server(), as: .server)
+      peer.reset()
+      let rawListener = try RawSocket.listening()
+      let plain = try await TCPConnection.connect(to: .address(rawListener.address), reactor: reactor)
+      let client = plain.startTLS(try Contexts.client(), as: .client(serverName: "localhost"))
+      try rawListener.acceptNow().reset()
       for connection in [client, server] {
         let error = await #expect(throws: SocketError.self) { try await connection.handshake() }
         #expect(error?.operation == "handshake")
       }
-      let plain = try #require(server.carrier as? TCPConnection)
-      let error = await #expect(throws: SocketError.self) { try await plain.waitUntilOpen() }
+      let error = await #expect(throws: SocketError.self) { try await accepted.waitUntilOpen() }
       #expect(error?.operation == "accept")
     }
   }

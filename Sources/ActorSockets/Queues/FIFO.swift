@@ -118,7 +118,7 @@ package struct FIFO<Element> {
       storage.removeAll(keepingCapacity: storage.capacity <= Self.keptCapacity)
     } else if vacant >= Self.keptVacant, vacant >= storage.count - vacant {
       storage.removeSubrange(..<head)
-      if vacant > head { storage.removeAll { $0 == nil } }
+      if vacant > 0 { storage.removeAll { $0 == nil } }
     } else {
       return
     }
