@@ -49,8 +49,8 @@ public struct TLSConfiguration: Sendable {
   /// If they do, set ``trustRoots`` to the authority of the clients. Otherwise a client is admitted with a certificate
   /// of any authority that the system trusts.
   ///
-  /// A server names its authorities to its clients, which choose a certificate by them. It names none if ``trustRoots``
-  /// contains the system's, has more than 64 certificates, or their names have more than 16 KiB.
+  /// A server sends the names of its authorities to its clients, which choose a certificate by them. It sends no names if
+  /// ``trustRoots`` contains the system's roots or more than 64 certificates, or if their names have more than 16 KiB.
   public var clientCertificates = TLSClientCertificates.none
 
   /// The application protocols to negotiate (ALPN, RFC 7301), in order of preference, for example `["h2", "http/1.1"]`.

@@ -58,8 +58,8 @@ extension TLSError {
     public static let noIdentity = Code("noIdentity")
     /// The private key does not belong to the certificate.
     public static let keyMismatch = Code("keyMismatch")
-    /// A file cannot be read, or the file or the bytes given do not contain what they should, or something that is not
-    /// supported: an old cipher, a curve that TLS does not use.
+    /// A file cannot be read. Or the file or the bytes do not contain what they should, or contain something that is not
+    /// supported, for example a key that is encrypted with an old cipher, or one on a curve that TLS does not use.
     public static let badFile = Code("badFile")
     /// A key is encrypted, and the passphrase is wrong or missing.
     public static let wrongPassphrase = Code("wrongPassphrase")

@@ -10,8 +10,8 @@ internal import SocketSystem
 ///
 /// The initialisers throw a ``TLSError`` that names the file:
 ///
-/// - `.badFile` if the file cannot be read or contains something else: also a block of a kind that is unknown, a key in a
-///   cipher that OpenSSL has given up, or a key on a curve other than P-256, P-384 and P-521
+/// - `.badFile` if the file cannot be read, contains something else or a PEM block with an unknown label, if its key is
+///   encrypted with a cipher that OpenSSL no longer supports, or if its key is on a curve other than P-256, P-384 and P-521
 /// - `.keyMismatch` if the key does not belong to the certificate
 /// - `.wrongPassphrase`
 /// - `.weakCertificate` if a key or a signature is below OpenSSL's security level 2

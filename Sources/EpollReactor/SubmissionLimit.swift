@@ -60,7 +60,7 @@ package struct SubmissionLimit: ~Copyable, Sendable {
     submitted.wrappingSubtract(max(count, Self.leastCharge), ordering: .relaxed)
   }
 
-  /// The number of bytes that wait. Any thread.
+  /// The sum of what the calls that wait count as, in bytes. Any thread.
   package var waiting: Int { submitted.load(ordering: .relaxed) }
 
   /// Whether the caller must end the socket, because its call is the first one beyond a limit that does so. Any thread.

@@ -109,7 +109,7 @@ import Testing
   }
 
   @Test(arguments: End.allCases, [true, false])
-  func `It hears once of each handshake that its peer ends, and that it was a handshake`(
+  func `An observer is called once for each handshake that the peer ends, and learns that it was a handshake`(
     end: End, isServed: Bool
   ) async throws {
     try await within("all are heard of") {

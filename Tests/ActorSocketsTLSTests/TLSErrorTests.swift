@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSocketsTLS
 
 @Suite struct TLSErrorTests {
-  @Test func `A peer that cuts the connection is found out by whoever asks any error`() {
+  @Test func `Code that has an error of any type can ask whether the peer caused it`() {
     for code in [TLSError.Code.truncated, .alertReceived, .handshakeTimedOut, .internalError, .badFile] {
       let error = TLSError(code)
       #expect(SocketError.isCausedByPeer(error) == error.isCausedByPeer)

@@ -163,4 +163,21 @@ import Testing
     #expect(try Certificate.read(Array(text.utf8), from: .bytes).count == 2)
     #expect(try TLSContext(TLSConfiguration(trustRoots: [.pem(Array(text.utf8))])).trust.roots.count == 2)
   }
+
+  @Test(arguments: ["secret", "wrong"])
+  func `A PKCS#12 file with a MAC that OpenSSL has given up is not said to have a wrong passphrase`(
+    passphrase: String
+  ) throws {
+    let folder = try CertificateFolder()
+    try folder.openssl("req -x509 -newkey rsa:2048 -nodes -keyout it.key -out it.pem -subj /CN=it")
+    try folder.openssl("pkcs12 -export -macalg md5 -inkey it.key -in it.pem -passout pass:secret -out it.p12")
+    // MD4 in place of MD5: the last byte of its identifier is another one. The command would need a provider for it.
+    var bytes = try folder.read("it.p12")
+    let md5: [UInt8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02, 0x05]
+    let start = try #require(bytes.indices.last { bytes[$0...].starts(with: md5) })
+    bytes[start + 7] = 4
+    let error = error { _ = try TLSIdentity(pkcs12: bytes) { passphrase } }
+    #expect(error?.code == .badFile, "\(String(describing: error))")
+    #expect(error?.detail.contains("has a MAC of a kind that this OpenSSL does not support") == true)
+  }
 }

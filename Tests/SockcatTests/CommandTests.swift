@@ -115,4 +115,10 @@ struct CommandTests {
     #expect(failure?.status == .usage)
     #expect(failure?.message.contains("\n") == false)
   }
+
+  @Test
+  func `The name of a passed socket may begin with an accent`() throws {
+    let options = ListenOptions(origin: .systemd(name: "\u{301}a"))
+    #expect(try Command(parsing: ["listen", "systemd:\u{301}a"]) == .listen(options))
+  }
 }

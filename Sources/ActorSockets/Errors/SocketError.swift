@@ -198,8 +198,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     }
   }
 
-  /// Returns whether any peer can cause the error at will, whatever its type: ``isCausedByPeer`` of a `SocketError`, or the same of a
-  /// `TLSError`.
+  /// Returns whether a peer can cause the error freely: the property ``isCausedByPeer`` of a `SocketError` or a `TLSError`.
   ///
   /// Use it for errors of handlers, which may be of either type:
   ///

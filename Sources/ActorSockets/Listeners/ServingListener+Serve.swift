@@ -171,13 +171,13 @@ extension ServingListener {
   @inline(never)
   private nonisolated func handlerThrew(_ error: any Error, _ connection: Connection) async {
     let failure = error as? HandlerError ?? HandlerError(error)
-    // Counted before the program is told: what it hears of is no abort, even if the drain is over before the program's closure returns.
+    // Count the error before calling the program's closure: otherwise, if the drain ends meanwhile, the connection would count as aborted.
     let reporter = await reporter(of: failure, connection)
     connection.submit { $0.handlerFailed(reporter == nil ? nil : failure) }
     if let reporter { failure.report(connection, reporter) }
   }
 
-  /// Counts the error of a handler, and returns who hears of it; `nil` if the connection was aborted because the drain is over.
+  /// Counts the error of a handler, and returns where to report it; `nil` if the connection was aborted because the drain is over.
   private func reporter(
     of failure: HandlerError, _ connection: Connection
   ) -> HandlerError.Reporter<Connection>? {

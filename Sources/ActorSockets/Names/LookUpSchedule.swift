@@ -1,4 +1,4 @@
-// Which look-up gets a thread next: a pure state machine. Each question carries the time.
+// Which look-up gets a thread next: a pure state machine. The time is an argument of `next`.
 //
 // A thread that looks a name up cannot be stopped: with a dead name server, it stays for as long as getaddrinfo(3) tries, and that may be
 // half a minute. So slow look-ups must not count against fast ones, but their number must have a limit.
@@ -8,8 +8,8 @@
 // - At most `maximumThreads` look-ups run.
 // - At most `promptThreads` of them are prompt: they have run for less than `promptTime`, and a caller waits for them. So a program with
 //   thousands of names asks for a few at a time, and what a dead server delays, or a caller has left, holds up nothing for long.
-// - A domain gets another thread only while it has fewer than are free. So one domain has at most half of all threads, and there is a
-//   thread for a domain without any as long as any thread is free.
+// - A domain gets another thread only while it has fewer threads than are free. So one domain has at most half of all threads, and the
+//   last free thread goes to a domain without a thread.
 // - The domains take turns. The look-ups of a domain begin in the order in which they were asked for.
 //
 //            ask             next                 finished

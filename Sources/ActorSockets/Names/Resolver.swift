@@ -4,8 +4,8 @@ public import SocketSystem
 /// Looks up the addresses of names.
 ///
 /// Connecting calls it for each address family separately, so that a slow answer for one family does not delay the other: RFC
-/// 8305. It is not called for addresses given as text, nor for `localhost`: see ``Endpoint/host(_:port:)``. Set it as ``TCPConnection/Configuration/resolver`` or
-/// ``UDPEndpoint/Configuration/resolver``.
+/// 8305. It is not called for addresses given as text, nor for `localhost`: see ``Endpoint/host(_:port:)``. Set it as
+/// ``TCPConnection/Configuration/resolver`` or ``UDPEndpoint/Configuration/resolver``.
 public protocol Resolver: Sendable {
   /// Looks up the addresses of a name.
   ///

@@ -5,8 +5,9 @@ package protocol Identified {
 
 /// A first-in, first-out queue in an array. Elements that have a number can also be removed from the middle.
 ///
-/// An element that leaves the middle leaves a gap, so no other element moves. When more than half of the slots are empty, the
-/// array is compacted. So a removal takes logarithmic time to find the element, and constant time on average to remove it.
+/// An element that leaves the middle leaves a gap, so no other element moves. The array is compacted when at least half of its slots,
+/// and at least `keptVacant` of them, are empty. So finding an element takes logarithmic time, and removing it takes amortized
+/// constant time.
 ///
 /// Invariants:
 /// - If there is a `lone` element, there is no other. It needs no array, and most queues never hold more than one element.
@@ -35,7 +36,7 @@ package struct FIFO<Element> {
 
   /// The capacity that an empty queue may keep: enough for a batch of datagrams.
   private static var keptCapacity: Int { 64 }
-  /// The number of empty slots that are kept even if they are more than half of all.
+  /// An array with fewer empty slots than this is not compacted, however few elements it has.
   private static var keptVacant: Int { 32 }
 
   package init() {}

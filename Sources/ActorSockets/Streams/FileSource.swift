@@ -11,7 +11,7 @@ public final class FileSource: Sendable {
   ///
   /// - Parameter path: The path of the file.
   /// - Throws: ``SocketError``: `.pathNotFound`, `.permissionDenied`, and other errors of open(2); `.invalidArgument` if it is not a
-  ///   regular file, or a file of which only reading tells the size, as those in /proc and /sys.
+  ///   regular file, or if fstat(2) does not report the size of its contents, as for files in /proc and /sys.
   public convenience init(path: String) throws {
     if path.utf8.contains(0) { throw SocketError.invalid("open", "a path has no NUL in it") }
     let descriptor: OwnedDescriptor
@@ -26,8 +26,8 @@ public final class FileSource: Sendable {
   /// Takes ownership of an open file.
   ///
   /// - Parameter descriptor: The file, open for reading. It is closed with this object, even if this initializer throws.
-  /// - Throws: ``SocketError``: `.invalidArgument` if it is not a regular file, or a file of which only reading tells the size, as
-  ///   those in /proc and /sys.
+  /// - Throws: ``SocketError``: `.invalidArgument` if it is not a regular file, or if fstat(2) does not report the size of its contents, as
+  ///   for files in /proc and /sys.
   public init(_ descriptor: consuming OwnedDescriptor) throws {
     self.descriptor = descriptor
     _ = try count

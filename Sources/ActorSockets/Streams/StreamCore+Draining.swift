@@ -1,14 +1,15 @@
 internal import EpollReactor
 
-// What the drain of a listener does to one of its streams. A stream from which no byte has arrived is not idle yet: its peer may have
-// been told that it is connected just before, and may send its first request. So it gets a grace.
+// What the drain of a listener does to one of its streams. If no byte has arrived from a peer, it may have connected just before the drain
+// began, and may be about to send its first request. So the stream does not count as idle for a while: the grace.
 //
-//    notDraining ──drain begins, or the stream goes up in a drain──▶ running ──a byte arrives, or the time is over──▶ over
-//         │                                                                                                        ▲
-//         └──────────────────────────────drain begins, and a byte had arrived──────────────────────────────────────┘
+//              drain begins before the first byte, or the stream opens in a drain
+//    notDraining ────────────────────────────────────────────────────▶ running ──the time is over──▶ over
+//         │                                                                                           ▲
+//         └──────────────────────── drain begins after the first byte ────────────────────────────────┘
 //
-// - `running`: no read ends because it is idle. A handshake, or the wait for a PROXY header, goes on.
-// - `over`: idle reads end, as the drain says. A stream that is not up is aborted, because it serves nothing.
+// - `running`: as long as no byte has arrived, no read ends because it is idle. A handshake, or the wait for a PROXY header, goes on.
+// - `over`: idle reads end, as the drain says. A stream that is not open is aborted, because it serves nothing.
 
 /// The grace of a stream in a drain.
 enum DrainGrace {
@@ -40,10 +41,10 @@ extension StreamCore {
     pumpReads()
   }
 
-  /// The stream goes up. If its listener drains, it is served its first message.
+  /// The stream opens. If its listener drains, it is served its first message.
   func drainFromTheStart() {
     if options.grace == .notDraining { return }
-    // A layer begins with the grace of the stream beneath, unless bytes arrived there before.
+    // While the grace of the stream beneath runs, it is the layer's, too. If it is over, the layer has one of its own.
     if options.grace == .over { startGrace() }
     if options.idleReads != .wait { reads.queue.drain(all: options.idleReads == .endAll) }
   }

@@ -2,7 +2,7 @@ internal import SocketSystem
 
 // Which addresses to try, and when: Happy Eyeballs version 2, RFC 8305, as a pure state machine. Each event carries the time.
 //
-// To connect, an attempt is a connection. For datagrams, it is the question whether there is a route, which the kernel answers at once.
+// For a stream, an attempt is a connect(2) to the address. For datagrams, an attempt asks the kernel for a route, and ends at once.
 //
 // Invariants:
 // - The address families take turns, and the preferred one goes first with `firstFamilyCount` addresses. Each address is tried

@@ -15,8 +15,8 @@ public struct SocketControl: ~Copyable {
 
   init(_ socket: BorrowedDescriptor) { self.socket = socket }
 
-  /// The descriptor, for system calls that this type does not offer. Do not close it or change its blocking mode. If SO_LINGER is set
-  /// to a time above 0, the socket is refused.
+  /// The descriptor, for system calls that this type does not offer. Do not close it or change its blocking mode. If the closure sets
+  /// SO_LINGER to a time above 0, the socket is refused, as if the closure had thrown.
   public var fileDescriptor: Int32 { socket.kernelNumber }
 
   /// Sets an option: setsockopt(2).

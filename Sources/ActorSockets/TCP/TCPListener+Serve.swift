@@ -9,16 +9,16 @@ extension TCPListener {
   /// *Signals*: while the server runs, the signals of `stopOn` have no other effect. They are counted together. The first one that
   /// arrives begins the drain. The second one ends the drain at once, as ``Drain/immediately`` does, and restores the previous handling
   /// of the signals. So a third one has the effect that it had before `serve`: by default it ends the process, even if handlers do not
-  /// react to cancellation. In the first process of a container, where the kernel ignores such signals, it ends the process with the
-  /// status 128 and the number of the signal. The previous handling is also restored when `serve` returns. Several servers may name the same signal: all
-  /// of them stop, and the handling is restored after the last of them.
+  /// react to cancellation. In the first process of a container, where the kernel ignores such signals, the library ends the process with
+  /// the status 128 + the number of the signal. The previous handling is also restored when `serve` returns. Several servers may name the
+  /// same signal: all of them stop, and the handling is restored after the last of them.
   ///
   /// *Cancellation* begins the drain. ``TCPConnection/isDraining`` becomes true, and the handlers continue, shielded from the
-  /// cancellation. A connection from which no byte has arrived has 5 seconds for its first one: see
-  /// ``Drain/within(_:idleReads:newConnectionGrace:)``. Connections that wait in the kernel when the drain begins are also served, as room becomes available. When
-  /// all of them are accepted or the drain is over, the listener is closed, which resets the connections that arrived during
-  /// the drain. (For a unix socket the kernel does not report how many connections wait. So connections that arrive during the
-  /// drain are also served, up to the length of the backlog.) When the drain is over, the remaining handlers are cancelled and
+  /// cancellation. If no byte has arrived from a peer, it has 5 seconds to send the first one: see
+  /// ``Drain/within(_:idleReads:newConnectionGrace:)``. Connections that wait in the kernel when the drain begins are also served, as room
+  /// becomes available. When all of them are accepted or the drain is over, the listener is closed, which resets the connections that
+  /// arrived during the drain. (For a unix socket the kernel does not report how many connections wait. So connections that arrive
+  /// during the drain are also served, up to the length of the backlog.) When the drain is over, the remaining handlers are cancelled and
   /// their connections aborted. `serve` returns when the last handler has ended.
   ///
   /// *Ordering*: it takes its place among the listener's calls in the order in which they were made.

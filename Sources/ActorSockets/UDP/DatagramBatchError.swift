@@ -1,4 +1,4 @@
-/// An error for a batch of which some datagrams could not be sent. The other datagrams were sent.
+/// An error for a batch of which some datagrams could not be sent. The other datagrams did not fail.
 public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
   /// A datagram that could not be sent.
   public struct Failure: Sendable {
@@ -8,7 +8,8 @@ public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
     public let error: SocketError
   }
 
-  /// The number of datagrams that were sent.
+  /// The number of datagrams that did not fail. Datagrams that were dropped, and replies that could not be delivered, count as sent: see
+  /// ``UDPEndpoint/Metrics/datagramsUndelivered``.
   public let sent: Int
   /// The datagrams that could not be sent, in order; at least one.
   public let failures: [Failure]

@@ -1,7 +1,7 @@
 /// The pause before sending is tried again: it doubles each time, until it is `longest`. Only a success makes it short again.
 ///
-/// Pauses end at multiples of half of their length, so that one wake-up of the reactor serves all long ones. So a pause is shorter than
-/// its length, by half of it at most, and pauses of the full length end at most twice in `longest`.
+/// A pause ends at a multiple of half its length. So it takes more than half of its length, and at most all of it. All pauses of the
+/// longest length end at the same instants, twice in `longest`, so one wake-up of the reactor serves all of them.
 struct RetryPause {
   /// The first pause if nothing announces that there is room, in nanoseconds. A receiver that reads may have room soon.
   static var firstUnannounced: Int64 { 50_000 }

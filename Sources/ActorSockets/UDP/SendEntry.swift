@@ -80,8 +80,8 @@ extension SendQueue {
 
     /// The next datagrams were sent.
     ///
-    /// - Parameter limit: How many, if the entry has so many.
-    /// - Returns: How many it has, and their bytes.
+    /// - Parameter limit: The number of datagrams that were sent, of this entry and of later ones.
+    /// - Returns: The number of those that belong to this entry, and their bytes.
     mutating func sent(atMost limit: Int) -> (count: Int, bytes: Int) {
       guard case .datagrams(let datagrams) = content else { return (0, 0) }
       let these = datagrams[passed...].prefix(limit)

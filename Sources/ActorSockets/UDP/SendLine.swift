@@ -15,10 +15,10 @@ struct SendLine {
     var charge: Int { SendLine.charge(datagram) }
   }
 
-  /// Lines have ascending numbers.
+  /// The number of this line. A line that was created later has a larger one.
   let number: UInt64
   var waiting = FIFO<Waiting>()
-  /// What the datagrams count that no call waits for.
+  /// The sum of the charges of the replies that wait here without a call, in bytes.
   var replyCharge = 0
   /// When to try again; `nil` if it is to be tried now.
   private(set) var retryTime: Int64?

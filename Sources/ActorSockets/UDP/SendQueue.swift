@@ -19,7 +19,7 @@ internal import SocketSystem
 //     full ─────────────────────────────────▶ ready ──(empty)──▶ removed
 //       ▲───────────────── full ────────────────┘
 //
-// A reply that waits in a line does so by itself: its call finishes, because a peer must not hold up a server that answers others.
+// No call waits for a reply that waits in a line, because a peer must not hold up a server that answers others.
 //
 // Invariants:
 // - Datagrams to one destination leave in the order in which they were admitted: while a destination has a line with datagrams, every later
@@ -53,17 +53,17 @@ struct SendQueue<Tag> {
   private var nextID: UInt64 = 0
   /// The number of bytes that wait.
   var queuedBytes = 0
-  /// The number of replies in lines for which no call waits, and what they count.
+  /// The number of replies that wait in lines without a call, and their bytes. Each counts as at least 256 bytes: `SendLine.charge`.
   private(set) var replies = 0
   private var replyCharge = 0
-  /// What replies in lines may count together.
+  /// The limit of `replyCharge`, in bytes.
   var replyLimit = Int.max
-  /// Whether replies wait by themselves.
+  /// Whether replies wait in lines without their calls.
   var detachesReplies = true
   /// Whether the endpoint is connected, so that every datagram goes to its peer.
   var hasPeer = false
 
-  /// The replies to one destination may count `replyLimit` divided by this.
+  /// The limit for the replies to one destination is `replyLimit` divided by this.
   static var replyShares: Int { 2 }
 
   var isEmpty: Bool { entries.isEmpty && aside.isEmpty && done.isEmpty && replies == 0 }
@@ -92,7 +92,8 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// Whether a datagram to a destination would overtake no other one to it. Mutating, so that nothing is copied.
+  /// Whether a datagram to a destination may be sent ahead of the datagrams that wait: no entry waits, and no datagram to this destination
+  /// waits in a line. Mutating, so that nothing is copied.
   mutating func mayOvertake(to address: SocketAddress?) -> Bool {
     isEmpty || entries.isEmpty && lines[line(of: address)]?.waiting.isEmpty != false
   }

@@ -2,8 +2,8 @@ internal import EpollReactor
 public import SocketSystem
 
 extension UDPEndpoint {
-  /// An error about a sent datagram. A host or router reported it: ICMP, RFC 792, RFC 4443; ip(7), IP_RECVERR. Or the datagram was not
-  /// delivered, which its call does not throw: ``UDPEndpoint/Metrics/datagramsUndelivered``.
+  /// An error about a datagram. Either a host or router reported it (ICMP, RFC 792, RFC 4443; ip(7), IP_RECVERR), or the datagram was not
+  /// delivered and its call did not throw (``UDPEndpoint/Metrics/datagramsUndelivered``).
   public struct ErrorReport: Sendable, CustomStringConvertible {
     /// The error, with the datagram's destination in ``SocketError/address``, if it is known: `.connectionRefused` if no socket receives
     /// there, `.unreachable` if there is no route, `.limitExceeded` if the datagram was too large for a part of the path, or if the
@@ -18,8 +18,8 @@ extension UDPEndpoint {
     public var description: String { "\(error)" + (reporter.map { ", reported by \($0)" } ?? "") }
   }
 
-  /// The errors reported about datagrams that were sent, and about those that were not delivered without an error for their calls, until
-  /// the endpoint is closed.
+  /// The errors about datagrams, until the endpoint is closed: those that hosts and routers report, and those of datagrams that were not
+  /// delivered although their calls did not throw.
   ///
   /// ```swift
   /// for await report in endpoint.errors { log("\(report)") }

@@ -131,7 +131,7 @@ extension UDPEndpoint {
         throw SocketError(error, operation: asPeer ? "connect" : "send", address: address)
       }
     } catch {
-      // Other errors may be about the probe: the call itself tells.
+      // Other errors may concern only the probe. If the address has a problem, the call itself fails.
       return HappyEyeballs.noWay.contains(error.code) || error.code == .invalidArgument ? error : nil
     }
   }

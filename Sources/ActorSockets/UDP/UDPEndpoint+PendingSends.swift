@@ -6,7 +6,7 @@ internal import SocketSystem
 extension UDPEndpoint {
   /// How long a reply may wait for room at its destination, in nanoseconds.
   static var replyPatience: Int64 { 5_000_000_000 }
-  /// Waiting replies may count the budget divided by this.
+  /// The limit for all waiting replies is `sendBudget` divided by this.
   static var budgetsPerReplyLimit: Int { 2 }
 
   func admitSend(
@@ -18,14 +18,16 @@ extension UDPEndpoint {
     return operation
   }
 
-  /// Adds an operation to the queue. Its time starts now, or at the call: datagrams may overtake it, so it has no turn to wait for.
+  /// Adds an operation to the queue. Its timeout begins now or at the call. A send has no turn at which its timeout could begin, because
+  /// later datagrams to other destinations may be sent first.
   private func admit(_ content: SendQueue<Operation>.Content, _ operation: Operation, isBatch: Bool = false) {
     operation.id = sends.queue.admit(content, isBatch: isBatch, expiry: expiry(of: content, operation), operation)
     operation.armAtCall(registration, DatagramDeadline.send(operation.id))
     _ = operation.begin(registration, DatagramDeadline.send(operation.id))
   }
 
-  /// Returns when it is too late to send the replies of an entry, if they wait by themselves; 0 if they must not wait.
+  /// Returns when the replies of an entry expire if they wait in lines, in nanoseconds on the reactor's clock: 0 if they must not wait,
+  /// `.max` if the entry has no replies that may wait without their call.
   private func expiry(of content: SendQueue<Operation>.Content, _ operation: Operation) -> Int64 {
     guard case .datagrams(let datagrams) = content, datagrams.contains(where: { isLenientReply($0) }) else {
       return .max
@@ -135,8 +137,8 @@ extension UDPEndpoint {
     }
   }
 
-  /// Times out the first datagram if it is too late to send it. For that of a call, only if no datagram of the call was sent. Deadlines come
-  /// after the events of an iteration, so it would be sent otherwise.
+  /// Times out the first datagram if its deadline has passed. A call of which a datagram was already sent is not timed out here. The
+  /// check is needed because the loop handles the events of an iteration before the deadlines, so the datagram would still be sent.
   ///
   /// - Returns: Whether it timed out.
   private func expireOverdueSend() -> Bool {

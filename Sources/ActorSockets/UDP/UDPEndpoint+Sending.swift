@@ -171,7 +171,7 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - bytes: The bytes.
   ///   - address: The destination; `nil` for the connected peer.
-  /// - Returns: `true` if it was sent; `false` if other sends to this destination wait or there is no room.
+  /// - Returns: `true` if it was sent; `false` if there is no room, or if it would overtake an earlier send that waits.
   /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``, and `.notConnected` if there is neither an address
   ///   nor a peer.
   @discardableResult
@@ -190,8 +190,9 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - bytes: The bytes of the reply.
   ///   - header: The header of the datagram to reply to.
-  /// - Returns: `true` if it was sent; `false` if other sends to this destination wait, there is no room, or the reply cannot be delivered.
-  /// - Throws: The errors of ``sendNow(_:to:)`` that are not because of the peer.
+  /// - Returns: `true` if it was sent; `false` if there is no room, if it would overtake an earlier send that waits, or if it cannot be
+  ///   delivered.
+  /// - Throws: The errors of ``sendNow(_:to:)``, except those that the peer causes.
   @discardableResult
   public func sendNow(_ bytes: Span<UInt8>, inReplyTo header: Datagram.Header) throws -> Bool {
     _ = claimPlaceNow()

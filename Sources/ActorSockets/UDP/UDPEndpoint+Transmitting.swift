@@ -45,17 +45,17 @@ extension UDPEndpoint {
     return .noRoom(isShortage: true)
   }
 
-  /// Whether a call may have failed because of an error about an earlier datagram. Then the call is repeated: the kernel tells such an error
-  /// once, so a call that fails again failed for its own datagram.
+  /// Returns whether a call may have failed because of an error about an earlier datagram. If so, the caller repeats the call. The kernel
+  /// returns such an error from one call only, so a second failure is that of the datagram itself.
   ///
-  /// Usually the error queue has the error. But if the socket's receive buffer is full, the kernel could not put it there, and only the
-  /// next call tells it.
+  /// Usually the error is also in the error queue. If the socket's receive buffer is full, the kernel cannot queue it, and returns it only
+  /// from the next call.
   ///
   /// - Parameters:
   ///   - error: The error of the call.
-  ///   - suspect: The error that has no entry in the queue, of the last attempt; afterwards, of this one.
-  ///   - isReply: Whether the datagram is a reply, which does not fail because of earlier ones, also if the endpoint has a peer.
-  /// - Returns: Whether it may.
+  ///   - suspect: The error of the previous attempt, if it had no entry in the error queue; set to `error` if this one has no entry.
+  ///   - isReply: Whether the datagram is a reply, which does not fail because of earlier ones, even if the endpoint has a peer.
+  /// - Returns: Whether to repeat the call.
   private func isOfEarlierDatagram(_ error: SystemError, _ suspect: inout SystemError?, isReply: Bool) -> Bool {
     if takeReportedErrors() > 0 { return true }
     guard kinds[0] != .unix, peer == nil || isReply, Errno.reportedByICMP.contains(error.errno) else { return false }

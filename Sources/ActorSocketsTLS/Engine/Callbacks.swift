@@ -129,8 +129,8 @@ func observeMessage(
     let alert = unsafe bytes.load(fromByteOffset: 1, as: UInt8.self)
     let state = unsafe TLSHandshakeState.of(ssl)
     if isSent == 1 { state?.sentAlert = alert } else { state?.receivedAlert = alert }
-  // A server's hello that asks for another hello of the client has a fixed value in place of random bytes, after the
-  // header and the version: RFC 8446, section 4.1.3.
+  // A HelloRetryRequest is a ServerHello with a fixed value in the field `random`, which follows the header and the
+  // version: RFC 8446, section 4.1.3.
   case SSL3_RT_HANDSHAKE where isSent == 1 && Int32(type) == SSL3_MT_SERVER_HELLO && length >= 38:
     let random = unsafe UnsafeRawBufferPointer(start: bytes + 6, count: 32)
     if unsafe random.elementsEqual(randomOfRetry) { unsafe TLSHandshakeState.of(ssl)?.awaitsSecondHello = true }

@@ -34,7 +34,8 @@ enum PEM {
   private static let beginning = Array("-----BEGIN ".utf8)
   private static let end = Array("-----END ".utf8)
 
-  /// The label behind the dashes, without the dashes behind it, and whether a reader knows it.
+  /// Returns the label of a line that begins after `-----BEGIN `, and whether a reader of this module knows it. The text of
+  /// a known label is empty.
   private static func label(of line: ArraySlice<UInt8>) -> (text: String, isKnown: Bool) {
     let dashes = Array("-----".utf8)
     let trimmed = line.reversed().drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }.reversed()

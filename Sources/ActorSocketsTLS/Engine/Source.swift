@@ -42,7 +42,7 @@ enum Source {
 
   /// Returns the contents of a file among others; `nil` if it cannot be read.
   ///
-  /// - Throws: The error that no descriptor is free.
+  /// - Throws: `TLSError` with the code `.badFile` if no descriptor is free.
   func readIfPossible() throws(TLSError) -> [UInt8]? {
     guard case .file(let path) = self, !path.isEmpty, !path.utf8.contains(0) else { return nil }
     do throws(SystemError) {

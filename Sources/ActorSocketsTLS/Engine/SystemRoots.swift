@@ -18,7 +18,7 @@ enum SystemRoots {
 
   /// Returns whether the system has at least one root.
   ///
-  /// - Throws: The error that no descriptor is free to look.
+  /// - Throws: `TLSError` with the code `.badFile` if no descriptor is free.
   private static func exist() throws(TLSError) -> Bool {
     if let contents = try Source.file(file).readIfPossible(), PEM.isPEM(contents) { return true }
     for directory in directories {

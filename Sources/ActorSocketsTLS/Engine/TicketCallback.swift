@@ -39,8 +39,8 @@ func useTicketKey(
 enum TicketSize {
   /// The most bytes of a client's certificate with which a server sends tickets.
   static let largestCertificate = 12_288
-  /// The most bytes with which OpenSSL can prepare a ticket, and some bytes for the rest of the session. With TLS 1.2 it
-  /// prepares one even if the client gets an empty one.
+  /// The most bytes of a client's certificate with TLS 1.2. OpenSSL cannot make a ticket with a larger one. It makes the
+  /// ticket even if the client then gets an empty one.
   static let largestCertificateInVersion12 = 64_000
 
   /// Makes a server send no tickets if the client's certificate is too large for them.

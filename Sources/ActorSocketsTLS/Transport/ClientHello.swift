@@ -9,9 +9,9 @@
 // keeps what has arrived of the hello and makes the engine when the hello is complete. A client that sends nothing, or
 // not all of its hello, takes only the memory of the bytes that it sent.
 //
-// A client sends a second hello if the server has refused the group of its first one (a retry). The engine exists by
-// then, but gets the second hello in the same way. Records of two other kinds may come before it: the one that keeps
-// middleboxes calm, and early data, which OpenSSL skips.
+// A client sends a second hello if the server has answered the first one with a HelloRetryRequest. The engine exists by
+// then, but gets the second hello in the same way. Records of two other kinds may come before it: a change_cipher_spec for
+// compatibility with middleboxes (appendix D.4), and early data. OpenSSL skips both.
 
 /// How much of a client's hello has arrived.
 enum ClientHello {
@@ -23,8 +23,8 @@ enum ClientHello {
   enum Progress: Equatable {
     /// OpenSSL would wait for more.
     case incomplete
-    /// This number of bytes end with the record that completes the hello. Or the bytes are no hello, these are all of them,
-    /// and OpenSSL finds out what is wrong.
+    /// The hello is complete. Its last record ends after this number of bytes. Or the bytes are not a hello: then this is the
+    /// number of all bytes, and OpenSSL reports what is wrong with them.
     case complete(Int)
     /// The hello has too many bytes.
     case tooLarge
@@ -73,7 +73,7 @@ enum ClientHello {
   }
 
   private static let recordOfHandshake: UInt8 = 22
-  /// A change of the cipher, which has no meaning in TLS 1.3, and application data.
+  /// The types change_cipher_spec, which has no meaning in TLS 1.3, and application_data.
   private static let skippedRecords: [UInt8] = [20, 23]
 
   /// The header of a message of the handshake, gathered from records.

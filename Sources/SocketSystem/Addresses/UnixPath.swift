@@ -6,7 +6,7 @@ import Glibc
 /// no name. A path that begins with `@` is written `./@name`.
 ///
 /// The kernel's names are bytes, and `bytes` has them. If another program chose a name that is not UTF-8, the text has
-/// U+FFFD in place of the invalid bytes: it is useful in logs, but does not lead back to the socket. The value does.
+/// U+FFFD in place of the invalid bytes. So use the text for logs, and pass this value itself to reach the socket.
 public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
   /// The name as the kernel has it: a path, a NUL followed by an abstract name, or no bytes. Names are equal if these
   /// bytes are.

@@ -38,8 +38,8 @@ extension OwnedDescriptor {
     return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
   }
 
-  /// Returns how many bytes can be read: fstat(2). If the file has no blocks on a disk, its size may be wrong, so the call also
-  /// looks whether the last byte is there, and no other: pread(2).
+  /// Returns how many bytes can be read: fstat(2). If the file has no blocks on a disk, that size may be wrong. So pread(2) then checks
+  /// that the last byte exists and that no byte follows it.
   package borrowing func contentSize() throws(SystemError) -> ContentSize {
     var status = stat()
     // SAFETY: `status` is valid for the call.

@@ -30,9 +30,10 @@ extension SocketOption where Value == Duration {
 }
 
 extension SocketOption where Value == Duration? {
-  /// How long close(2) waits until the peer has acknowledged everything: SO_LINGER. Zero resets the connection. `nil` does not wait.
+  /// How long close(2) waits until the peer has acknowledged everything: SO_LINGER. With zero, close(2) resets the connection. With `nil`,
+  /// the default of the kernel, it does not wait.
   ///
-  /// Longer times are refused, because close(2) would block the reactor's thread, even on a nonblocking socket. `close()` of the
+  /// Times above zero are refused, because close(2) would block the reactor's thread, even on a nonblocking socket. `close()` of the
   /// connection waits without blocking a thread.
   public static var linger: Self {
     Self("linger", .socket(SO_LINGER), size: 2 * MemoryLayout<Int32>.size) { value throws(SocketOptionError) in

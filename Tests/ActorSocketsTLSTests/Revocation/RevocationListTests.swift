@@ -285,4 +285,17 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
     _ = try await connection.read(exactly: 1)
     await connection.close()
   }
+
+  @Test func `A block that is not recognised beside a good list is reported`() throws {
+    let files = try RevocationFiles.shared
+    let good = try files.folder.text("middle-leaf.crl")
+    let bad = good.replacing("X509 CRL", with: "X509 CLR")
+    for text in [good + bad, bad + good] {
+      try files.folder.write("misspelled.crl", text)
+      for source in [.bytes(Array(text.utf8)), .file(files.folder("misspelled.crl"))] as [TLSRevocation.List] {
+        let error = try #require(throws: TLSError.self) { try files.verifier(.crls([source])) }
+        #expect(error.code == .badFile && error.description.contains("has a block that is not recognised"), "\(error)")
+      }
+    }
+  }
 }

@@ -249,4 +249,13 @@ import Testing
     }
     #expect(throws: AddressError.self) { try ProxyProtocol(.required, from: "10.0.0.0/8", "nonsense") }
   }
+
+  @Test(arguments: [[0, 0xff], [0x2f, 0xfe], Array("@a".utf8), Array("./@".utf8) + [0xc3]] as [[UInt8]])
+  func `The name of a unix socket is bytes, which need not be text`(name: [UInt8]) throws {
+    let address = SocketAddress.unix(try UnixPath(bytes: name))
+    let header = ProxyHeader(source: address, destination: address)
+    let bytes = try header.encoded()
+    #expect(Array(bytes[16..<16 + name.count]) == name)
+    #expect(try read(bytes) == .header(header, count: bytes.count))
+  }
 }

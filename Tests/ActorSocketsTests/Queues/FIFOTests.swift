@@ -170,4 +170,19 @@ import Testing
     // A binary search, and the numbers of those that left, which are looked up again after each halving.
     #expect(counter.looks <= 100_000 * 21)
   }
+
+  @Test func `An element that leaves the middle moves no other`() {
+    var queue = FIFO<Numbered>()
+    for id in 0..<100 as Range<UInt64> { queue.append(Numbered(id: id)) }
+    var places: [UInt64: FIFO<Numbered>.Index] = [:]
+    for id in 0..<100 as Range<UInt64> { places[id] = queue.index(of: id) }
+    // So few that the gaps stay.
+    for id in [50, 10, 98, 51, 49, 11, 97, 1, 60, 2] as [UInt64] {
+      if let index = queue.index(of: id) { queue.remove(at: index) }
+      places[id] = nil
+      let haveMoved = places.filter { queue.index(of: $0.key) != $0.value }.map(\.key)
+      #expect(haveMoved == [], "after \(id) left")
+    }
+    #expect(queue.count == 90 && places.count == 90)
+  }
 }

@@ -335,4 +335,20 @@ import Testing
       #expect(found.contains("expired") == isExpired && found.isEmpty == !isExpired, "\(found)")
     }
   }
+
+  /// In a process of its own, because a trap ends the process.
+  @Test func `An offset may have any value, and so may the time to wait until all is quiet`() async {
+    await #expect(processExitsWith: .success) {
+      for duration in [Duration(attoseconds: .min), .nanoseconds(Int64.max), Duration(attoseconds: .max)] {
+        try await within("the simulation is over") {
+          let simulation = Simulation()
+          try await simulation.run {
+            simulation.host("other").setClock(offset: duration)
+            try await Task.sleep(for: .seconds(1))
+            try await simulation.assertQuiet(within: duration)
+          }
+        }
+      }
+    }
+  }
 }

@@ -125,4 +125,15 @@ private final class PassedSockets {
     }
     #expect(counts == 20)
   }
+
+  @Test func `A socket is not given out for a name that only looks like its own`() throws {
+    let passed = PassedSockets([try RawSocket.listening().release()], from: 760)
+    // The same text in two forms, of other bytes.
+    let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")
+    #expect(composed == decomposed)
+    let sockets = passed.activated(composed)
+    let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: decomposed) }
+    #expect(error.code == .invalidArgument && error.description.contains("no socket named"), "\(error)")
+    #expect(try sockets.take(named: composed).count == 1)
+  }
 }

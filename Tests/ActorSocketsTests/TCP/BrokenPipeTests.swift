@@ -47,4 +47,44 @@ import Testing
       try await eventually("the process has ended") { false }
     }
   }
+
+  @Test func `A line on a standard error whose reader has left raises no signal`() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGPIPE, SIG_DFL)
+      let pipe = Pipe()
+      let end = pipe.fileHandleForWriting.fileDescriptor
+      // The pipe is full, so that the thread still waits for room when the reader leaves.
+      let page = [UInt8](repeating: 0, count: 4096)
+      _ = fcntl(end, F_SETFL, O_NONBLOCK)
+      // SAFETY: write(2) reads the bytes during the call only.
+      while unsafe page.withUnsafeBytes({ unsafe write(end, $0.baseAddress, $0.count) }) > 0 {}
+      _ = fcntl(end, F_SETFL, 0)
+      // Swift Testing writes to standard error when the body ends.
+      let before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
+      defer {
+        dup2(before, STDERR_FILENO)
+        close(before)
+      }
+      dup2(end, STDERR_FILENO)
+      StandardError.write(line: "a line")
+      try await eventually("the thread has the line") { threads(named: "stderr") == 1 }
+      try pipe.fileHandleForReading.close()
+      try await eventually("the line is given up") { threads(named: "stderr") == 0 }
+    }
+  }
+
+  @Test func `A capture into a pipe whose reader has left raises no signal`() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGPIPE, SIG_DFL)
+      try await within("the capture fails") {
+        let pipe = Pipe()
+        let path = "/dev/fd/\(pipe.fileHandleForWriting.fileDescriptor)"
+        let capture = try PacketCapture(path: path, replacing: true)
+        try pipe.fileHandleForReading.close()
+        // The beginning of the file may have been written before, but not its end.
+        await #expect(throws: SocketError.self) { try await capture.finish() }
+        #expect(capture.error?.errno == EPIPE)
+      }
+    }
+  }
 }

@@ -174,4 +174,25 @@ import Testing
       #expect(try await server.read() == Array("hello"))
     }
   }
+
+  @Test func `An attempt that fails after the deadline is followed by no other`() async throws {
+    try await within("the call returns") {
+      let listener = try RawSocket.listening()
+      var configuration = TCPConnection.Configuration()
+      // To the first address, connect(2) fails at once.
+      configuration.resolver = try StaticResolver(["two.example": ["255.255.255.255", "127.0.0.1"]])
+      configuration.addressPreference = .ipv4Only
+      let end = ContinuousClock.now + .milliseconds(300)
+      // Keeps the reactor until the deadline has passed.
+      configuration.prepare = { _ in while ContinuousClock.now < end {} }
+      let target = Endpoint.host("two.example", port: try #require(listener.address.port))
+      await expectError(.timedOut) {
+        _ = try await TCPConnection.connect(
+          to: target, configuration: configuration, timeout: .until(end), reactor: Reactor())
+      }
+      var entry = pollfd(fd: listener.number, events: Int16(POLLIN), revents: 0)
+      // SAFETY: one entry is read and written.
+      #expect(unsafe poll(&entry, 1, 0) == 0)
+    }
+  }
 }

@@ -102,6 +102,33 @@ import Testing
     }
   }
 
+  @Test func `A server without descriptors closes the connections that only wait for their peers`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("the last one is answered") {
+        // Time stands still, so the connections are not closed because they have waited.
+        let time = ManualTime()
+        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+        let address = listener.localAddresses[0]
+        let serving = Task { try await listener.serve { try await $0.write(utf8: "answer\n") } }
+        let clients = try (0..<5).map { _ in try RawSocket.connected(to: address) }
+        for client in clients { #expect(try await client.receiveToEnd() == Array("answer\n")) }
+        try await eventually("all linger") { await listener.server.lingering.count == 5 }
+        let late = (0..<2).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
+        _ = try await leaveOnlyTheReserve()
+        for client in late { _ = try BorrowedDescriptor(client.number).connect(to: address) }
+        // The first one touches the reserve. The second one gets the descriptor of a connection that lingered.
+        let error = await #expect(throws: SystemError.self) { try await late[0].receive() }
+        #expect(error?.errno == ECONNRESET)
+        #expect(try await late[1].receiveToEnd() == Array("answer\n"))
+        #expect(await listener.server.lingering.count <= 1)
+        for client in late + clients { client.close() }
+        serving.cancel()
+        let report = try await serving.value
+        #expect(report.finished == 6 && report.refused == 1, "\(report)")
+      }
+    }
+  }
+
   @Test func `The default limit of a server leaves room below the limit of the process`() async {
     await #expect(processExitsWith: .success) {
       setDescriptorLimit(200)

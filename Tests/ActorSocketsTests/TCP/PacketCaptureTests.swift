@@ -366,4 +366,35 @@ import Testing
     let handle = FileHandle(fileDescriptor: number, closeOnDealloc: true)
     return try handle.readToEnd() ?? Data()
   }
+
+  @Test func `The label of a connection is cut by bytes, also within a character`() async throws {
+    let path = try path()
+    try await within("it is captured") {
+      var configuration = TCPConnection.Configuration()
+      configuration.capture = try PacketCapture(path: path)
+      let peer = try RawSocket.listening()
+      // The reactor connects only when the label is set.
+      let reactor = Reactor()
+      let connection = try await reactor.whileBlocked {
+        let connection = TCPConnection(
+          to: .address(try peer.address), configuration: configuration, reactor: reactor)
+        connection.label = "e" + String(repeating: "\u{301}", count: 40_000)
+        return connection
+      }
+      try await connection.write([1])
+      await connection.abort()
+      try await configuration.capture?.finish()
+    }
+    let comment = try #require(try CaptureFile(path: path).packets.compactMap(\.comment).first)
+    #expect(comment.utf8.starts(with: "connection ".utf8))
+    #expect((900...1_011).contains(comment.utf8.count))
+  }
+
+  @Test(arguments: [0, 1, 65_534, 65_535, 65_536, 200_000])
+  func `A comment has at most 65,535 bytes, as many as its length can say`(count: Int) {
+    let block = CaptureBlock.packet([], at: 0, .outbound, comment: String(repeating: "a", count: count))
+    let length = min(count, 65_535)
+    // The option is behind a packet without bytes.
+    #expect(block[28..<32] == [1, 0, UInt8(length & 0xff), UInt8(length >> 8)])
+  }
 }

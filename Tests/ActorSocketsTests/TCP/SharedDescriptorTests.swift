@@ -19,14 +19,17 @@ import Testing
   private static func make(
     _ socket: StreamSocket, _ kind: Kind
   ) async throws -> (TCPConnection, peer: RawSocket, duplicate: RawSocket) {
-    let (near, far) = try socket.pair()
     switch kind {
     case .adopted:
+      let (near, far) = try socket.pair()
       let duplicate = RawSocket(owning: dup(near.number))
       return (try TCPConnection.adopt(fileDescriptor: near.release()), far, duplicate)
     case .lent:
-      let connection = try TCPConnection.adopt(fileDescriptor: near.release())
-      return (connection, far, try await connection.withFileDescriptor { RawSocket(owning: dup($0)) })
+      // Not an adopted one, of which a duplicate is expected from the beginning.
+      let listener = try TCPListener.bind(to: .address(socket.freeAddress()))
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      let connection = try await listener.accept()
+      return (connection, peer, try await connection.withFileDescriptor { RawSocket(owning: dup($0)) })
     }
   }
 
@@ -77,7 +80,8 @@ import Testing
       let connection = try await listener.accept()
       let duplicate = try await Self.duplicate(of: connection.registration)
       await connection.abort()
-      await #expect(throws: SystemError.self) { _ = try await peer.receiveToEnd() }
+      let error = await #expect(throws: SystemError.self) { _ = try await peer.receiveToEnd() }
+      #expect(error?.errno == ECONNRESET)
       duplicate.close()
     }
   }
@@ -92,7 +96,16 @@ import Testing
       let duplicate = try await Self.duplicate(of: try #require(listener).sockets[0])
       if !isDropped { await listener?.close() }
       listener = nil
-      try await eventually("nothing listens there") { (try? RawSocket.connected(to: bound)) == nil }
+      // Not for long: a listener would fill its backlog, and then connecting fails, too, but not because nothing listens.
+      try await eventually("nothing listens there", seconds: 3) {
+        do {
+          _ = try RawSocket.connected(to: bound)
+          return false
+        } catch let error as SystemError {
+          #expect(error.errno == ECONNREFUSED)
+          return true
+        }
+      }
       duplicate.close()
     }
   }

@@ -141,4 +141,14 @@ import Testing
       try await writing.value
     }
   }
+
+  @Test(arguments: ["0.0.0.0", "::", "::ffff:0.0.0.0"])
+  func `A connection to the unspecified address knows the address of its peer`(host: String) async throws {
+    try await within("it connects") {
+      let listener = try RawSocket.listening(on: host == "::" ? .ipv6(.loopback, port: 0) : .ipv4(.loopback, port: 0))
+      let address = try listener.address
+      let client = try await TCPConnection.connect(to: .host(host, port: try #require(address.port)))
+      #expect(client.remoteAddress == address)
+    }
+  }
 }

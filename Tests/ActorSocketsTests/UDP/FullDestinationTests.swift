@@ -20,6 +20,43 @@ import Testing
     return 0
   }
 
+  @Test(.inRealTime)
+  func `A send without time to wait tries a destination that has room again, behind those that wait`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (client, deaf) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      let full = deaf.localAddresses[0]
+      let sent = try await Self.fill(full, from: client)
+      let waiting = Task.immediate { try await client.send([1], to: full) }
+      try await eventually("it waits") { await client.metrics.pendingSends == 1 }
+      var count = 0
+      while count < sent { count += try await deaf.receive(upTo: 32).count }
+      // No time passes, so nothing else tries again.
+      try await client.send([2], to: full, timeout: .zero)
+      try await waiting.value
+      #expect(try await deaf.receive().bytes == [1])
+      #expect(try await deaf.receive().bytes == [2])
+    }
+  }
+
+  @Test(.inRealTime) func `A reply waits five seconds for room, and is then dropped`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (server, deaf) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      try await deaf.send([1], to: server.localAddresses[0])
+      let datagram = try await server.receive()
+      while await server.metrics.pendingSends == 0 { try await server.send(datagram.reply([2])) }
+      await time.advance(by: .milliseconds(4_900))
+      #expect(await server.metrics.pendingSends == 1)
+      // The pauses between the tries are at most 100 ms.
+      await time.advance(by: .milliseconds(300))
+      let metrics = await server.metrics
+      #expect(metrics.pendingSends == 0 && metrics.datagramsUndelivered == 1, "\(metrics)")
+    }
+  }
+
   @Test func `A unix receiver that reads nothing delays only the datagrams to itself`() async throws {
     try await within("all return") {
       let transport = DatagramTransport.unix

@@ -134,7 +134,7 @@ import Testing
     #expect(times.count <= 21, "\(times.count)")
   }
 
-  @Test func `A reply to a destination without room waits by itself, within a limit`() {
+  @Test func `A reply to a destination without room waits without its call, within a limit`() {
     var driver = SendDriver()
     driver.full = [Self.a, Self.b, Self.c]
     driver.queue.replyLimit = 4 * SubmissionLimit.leastCharge

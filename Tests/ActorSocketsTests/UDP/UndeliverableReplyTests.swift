@@ -48,6 +48,85 @@ import Testing
     return configuration
   }
 
+  // MARK: Single calls
+
+  @Test(arguments: DatagramTransport.allCases)
+  func `A reply that cannot be delivered throws nothing, whatever sends it`(transport: DatagramTransport) async throws {
+    try await within("the sends return") {
+      let reactor = ConformanceReactor.current
+      let server = try transport.bind(configuration: Self.hidingSenders(), reactor: reactor)
+      let client = try transport.bind()
+      try await client.send([Self.mark], to: transport.address(of: server))
+      let datagram = try await server.receive()
+      await client.close()
+      try await server.send(datagram.reply([1]))
+      try await server.send([datagram.reply([1])])
+      try await server.enqueueSend(datagram.reply([1])).value
+      // On the reactor, a send needs no hop to the endpoint.
+      try await Task(executorPreference: reactor) {
+        for _ in 0..<3 { try await server.send(datagram.reply([1])) }
+      }.value
+      #expect(await server.metrics.datagramsUndelivered == 6)
+      await server.close()
+      var reports: [SocketError.Code] = []
+      for await report in server.errors { reports.append(report.error.code) }
+      let code: SocketError.Code = transport.isUnix ? .connectionRefused : .invalidArgument
+      #expect(reports == Array(repeating: code, count: 6))
+    }
+  }
+
+  @Test func `A reply in place that cannot be delivered throws nothing`() async throws {
+    try await within("the datagram is received") {
+      let (server, client) = (try DatagramTransport.unix.bind(), try DatagramTransport.unix.bind())
+      try await client.send([1], to: DatagramTransport.unix.address(of: server))
+      await client.close()
+      try await server.withDatagrams { endpoint, bytes, header in
+        let isSent = try endpoint.sendNow(bytes, inReplyTo: header)
+        #expect(!isSent)
+      }
+      #expect(await server.metrics.datagramsUndelivered == 1)
+    }
+  }
+
+  @Test(.inRealTime, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  func `Replies to a peer that is gone throw nothing, also if no event tells of the errors before`(
+    transport: DatagramTransport
+  ) async throws {
+    try await within("the sends return") {
+      let reactor = Reactor()
+      let (server, peer) = (try transport.bind(reactor: reactor), try transport.bind())
+      try await server.connect(to: .address(transport.address(of: peer)))
+      try await peer.send([1], to: transport.address(of: server))
+      let datagram = try await server.receive()
+      await peer.close()
+      // In one job, so that a send finds the error of the one before.
+      try await Task(executorPreference: reactor) {
+        for _ in 0..<5 { try await server.send(datagram.reply([2])) }
+      }.value
+      let handles = await reactor.whileBlocked { (0..<5).map { _ in server.enqueueSend(datagram.reply([3])) } }
+      for handle in handles { try await handle.value }
+      let errors = server.errors.makeAsyncIterator()
+      #expect(await errors.next()?.error.code == .connectionRefused)
+    }
+  }
+
+  @Test(.inRealTime) func `A reply to a sender without a name does not go to the endpoint's peer`() async throws {
+    try await within("the peer has its datagram") {
+      let (server, peer) = (try DatagramTransport.unix.bind(), try DatagramTransport.unix.bind())
+      let nameless = RawSocket(owning: socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0))
+      _ = try BorrowedDescriptor(nameless.number).connect(to: server.localAddresses[0])
+      try nameless.send([3])
+      let datagram = try await server.receive()
+      try await server.connect(to: .address(peer.localAddresses[0]))
+      try await server.send(datagram.reply([4]))
+      try await server.send([datagram.reply([4])])
+      try await server.enqueueSend(datagram.reply([4])).value
+      #expect(await server.metrics.datagramsUndelivered == 3)
+      try await server.send([5])
+      #expect(try await peer.receive().bytes == [5])
+    }
+  }
+
   @Test(arguments: DatagramTransport.allCases, Loop.allCases)
   func `A sender that is gone ends no loop that replies`(transport: DatagramTransport, loop: Loop) async throws {
     try await within("the client has its answers") {
