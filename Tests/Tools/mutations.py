@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests against mutations of the sources, which the tests must find.
 
-Usage: mutations.py [--only TEXT] [--no-baseline] [--list]
+Usage: mutations.py [--only TEXT] [--from NUMBER] [--no-baseline] [--list]
 
 `mutations.toml` lists the mutations. Each replaces one place in a copy of the project, in `.build/mutations`, with code that
 asks whether this mutation is on. So the copy is built once, in a debug build. The environment variable ACTORSOCKETS_MUTATION
@@ -174,6 +174,7 @@ def run(number, suites, limit, ends_early):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="only the mutations whose description or file contains this text")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="only the mutations from this number on")
     parser.add_argument("--no-baseline", action="store_true", help="do not run the suites without a mutation first")
     parser.add_argument("--list", action="store_true", help="only check that each place is found")
     arguments = parser.parse_args()
@@ -183,7 +184,7 @@ def main():
     if wrong := mutate(sources, listed):
         sys.exit("\n".join("mutations: " + sentence for sentence in wrong))
     chosen = [(number, mutation) for number, mutation in enumerate(listed["mutation"], 1)
-              if arguments.only in mutation["what"] or arguments.only in mutation["file"]]
+              if number >= arguments.first and (arguments.only in mutation["what"] or arguments.only in mutation["file"])]
     if arguments.list:
         for number, mutation in chosen:
             print(f"{number:4} {mutation['file']}: {mutation['what']}")
