@@ -230,7 +230,6 @@ extension TLSTransport {
     let error = SocketError(
       .timedOut, operation: "connect", detail: "the TLS handshake was not complete \(limit.timeout.limit)",
       address: connection?.remoteAddress)
-    carrier?.handshakeFailed(error)
     core?.terminate(error, .timedOut)
   }
 
