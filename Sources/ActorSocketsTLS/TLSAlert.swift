@@ -8,8 +8,11 @@ enum TLSAlert {
     return "the peer ended the connection: \(meaning)"
   }
 
-  /// A record in plain text with the fatal alert illegal_parameter.
-  static let illegalParameter: [UInt8] = [21, 3, 3, 0, 2, 2, 47]
+  static let unexpectedMessage: UInt8 = 10
+  static let illegalParameter: UInt8 = 47
+
+  /// A record in plain text with a fatal alert.
+  static func record(_ number: UInt8) -> [UInt8] { [21, 3, 3, 0, 2, 2, number] }
 
   private static let names: [UInt8: (name: String, meaning: String?)] = [
     0: ("close_notify", nil),

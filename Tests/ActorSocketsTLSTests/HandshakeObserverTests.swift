@@ -1,4 +1,5 @@
 import ActorSockets
+import ActorSocketsTesting
 import TestSupport
 import Testing
 
@@ -183,6 +184,39 @@ import Testing
       peer.close()
       await plain.close()
       #expect(ends.failed.all.count == 1)
+    }
+  }
+
+  /// The time that is over while a client waits for the server's answer.
+  enum Limit: CaseIterable {
+    case connect, handshake
+  }
+
+  @Test(arguments: Limit.allCases, ["127.0.0.1", "::1", "unix"])
+  func `It hears once of a handshake that takes too long`(limit: Limit, host: String) async throws {
+    try await within("it is over") {
+      let ends = Ends()
+      let time = ManualTime()
+      time.reactor.observer = ends
+      let path = "@observer-\(UInt64.random(in: 0 ... .max))"
+      let listener = try TCPListener.bind(to: host == "unix" ? .unix(path: path) : .host(host, port: 0))
+      let context = try Contexts.client { $0.handshakeTimeout = .seconds(limit == .handshake ? 1 : 100) }
+      let timeout = Duration.seconds(limit == .connect ? 1 : 100)
+      let connecting = Task {
+        try await TLSConnection.connect(
+          to: .address(listener.localAddresses[0]), context: context, serverName: "server.test",
+          timeout: .within(timeout), reactor: time.reactor)
+      }
+      let peer = try await listener.accept()
+      // The handshake has begun, and both limits run.
+      _ = try await peer.read(exactly: 1)
+      try await time.waitForDeadlines(2)
+      await time.advance(by: .seconds(1))
+      let error = await #expect(throws: (any Error).self) { _ = try await connecting.value }
+      #expect((error as? SocketError)?.code == .timedOut || (error as? TLSError)?.code == .handshakeTimedOut)
+      #expect(ends.failed.all.count == 1 && ends.failed.all[0].1.contains("handshake"), "\(ends.failed.all)")
+      await peer.abort()
+      await listener.close()
     }
   }
 

@@ -21,6 +21,8 @@ import Testing
     case hello
     /// A hello that makes the server ask for a second one, and the announcement of a long second one.
     case announcementOfSecondHello
+    /// Some versions of OpenSSL pass these over, or wait for the rest: see `NoHello`.
+    case emptyRecord, announcementBehindEmptyRecord, partOfAnotherMessage, emptyChange, announcementBehindWarning
 
     var testDescription: String { rawValue }
 
@@ -29,7 +31,8 @@ import Testing
       switch self {
       case .nothing, .oneByte, .oldAnnouncement, .helloWithoutItsLastByte: 6_000
       // The server has refused these clients; what it keeps belongs to the test.
-      case .announcement, .announcementOfSecondHello: 6_000
+      case .announcement, .announcementOfSecondHello, .announcementBehindWarning: 6_000
+      case .emptyRecord, .announcementBehindEmptyRecord, .partOfAnotherMessage, .emptyChange: 6_000
       case .longHelloWithoutItsLastByte: 24_000
       // The engine.
       case .hello: 60_000
@@ -49,6 +52,47 @@ import Testing
       case .longHelloWithoutItsLastByte: return [22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc] + pattern(16_379)
       case .hello: return hello
       case .announcementOfSecondHello: return hello + [20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 4, 1, 2, 0, 0]
+      case .emptyRecord: return [22, 3, 1, 0, 0]
+      case .announcementBehindEmptyRecord: return [22, 3, 1, 0, 0, 22, 3, 1, 0, 4, 1, 2, 0, 0]
+      case .partOfAnotherMessage: return [22, 3, 1, 0, 1, 2]
+      case .emptyChange: return [20, 3, 1, 0, 0]
+      // The warning user_canceled.
+      case .announcementBehindWarning:
+        return hello + [20, 3, 3, 0, 1, 1, 21, 3, 3, 0, 2, 1, 90, 22, 3, 3, 0, 4, 1, 2, 0, 0]
+      }
+    }
+
+    /// Whether the client offers a group that the server refuses, and one that it takes.
+    var isAskedForSecondHello: Bool { self == .announcementOfSecondHello || self == .announcementBehindWarning }
+  }
+
+  /// Bytes that are not a hello. Some versions of OpenSSL pass them over, or wait for the rest.
+  enum NoHello: String, CaseIterable, CustomTestStringConvertible {
+    case emptyRecord, emptyChange, change, warning
+    case partOfAnotherMessage, emptyRecordInHello, changeInHello, partOfOldHello
+    case otherVersion
+
+    var testDescription: String { rawValue }
+
+    var bytes: [UInt8] {
+      switch self {
+      case .emptyRecord: [22, 3, 3, 0, 0]
+      case .emptyChange: [20, 3, 3, 0, 0]
+      case .change: [20, 3, 3, 0, 1, 1]
+      case .warning: [21, 3, 3, 0, 2, 1, 90]
+      case .partOfAnotherMessage: [22, 3, 3, 0, 1, 2]
+      case .emptyRecordInHello: [22, 3, 3, 0, 1, 1, 22, 3, 3, 0, 0]
+      case .changeInHello: [22, 3, 3, 0, 1, 1, 20, 3, 3, 0, 1, 1]
+      case .partOfOldHello: [0x80, 3, 1, 0, 0]
+      case .otherVersion: [22, 2, 0, 0, 1, 1]
+      }
+    }
+
+    /// Whether OpenSSL may pass it over before a second hello. Then the server awaits that.
+    var mayPrecedeSecondHello: Bool {
+      switch self {
+      case .emptyRecord, .emptyChange, .change, .warning: true
+      case .partOfAnotherMessage, .emptyRecordInHello, .changeInHello, .partOfOldHello, .otherVersion: false
       }
     }
   }
@@ -72,8 +116,7 @@ import Testing
     let count = 100
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     let port = listener.localAddresses[0].port ?? 0
-    // The client offers a group that the server refuses, and one that it takes.
-    let groups = sent == .announcementOfSecondHello ? ("P-384:P-256", "P-256") : nil
+    let groups = sent.isAskedForSecondHello ? ("P-384:P-256", "P-256") : nil
     let server = try Contexts.server { $0.groups = groups?.1 }
     let bytes = try sent.bytes(of: Contexts.client { $0.groups = groups?.0 })
     var sockets: [RawSocket] = []
@@ -180,6 +223,98 @@ import Testing
       #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 47])
       await pair.client.close()
     }
+  }
+
+  @Test(arguments: NoHello.allCases, CarrierKind.allCases)
+  func `A client that sends something else than a hello is refused at once, and does not wait for the time-out`(
+    sent: NoHello, carrier: CarrierKind
+  ) async throws {
+    try await within("it is over") {
+      for isSecond in [false, true] {
+        let pair = try await carrier.pair()
+        let context = try Contexts.server {
+          $0.groups = isSecond ? "P-256" : nil
+          $0.handshakeTimeout = .seconds(1_000)
+        }
+        let server = pair.server.startTLS(context, as: .server)
+        if isSecond {
+          let client = try Contexts.client { $0.groups = "P-384:P-256" }
+          try await pair.client.write(Sent.hello.bytes(of: client))
+        }
+        // Behind bytes that may precede a second hello, the client announces one that is too large.
+        let isPassedOver = isSecond && sent.mayPrecedeSecondHello
+        try await pair.client.write(sent.bytes + (isPassedOver ? [22, 3, 3, 0, 4, 1, 2, 0, 0] : []))
+        let error = await #expect(throws: TLSError.self) { try await server.handshake() }
+        #expect([.protocolError, .notTLS].contains(error?.code) && error?.isCausedByPeer == true, "\(error as Any)")
+        let alert = try await pair.client.readToEnd().suffix(7)
+        // OpenSSL sends no alert to a client that does not speak TLS.
+        let hasAlert = sent != .otherVersion || isSecond
+        #expect(!hasAlert || alert.first == 21 && alert.dropLast().last == 2, "\(alert)")
+        await pair.client.close()
+      }
+    }
+  }
+
+  @Test(arguments: CarrierKind.allCases)
+  func `An announcement in the last record of a hello that is answered with a request for another is refused`(
+    carrier: CarrierKind
+  ) async throws {
+    try await within("it is over") {
+      let pair = try await carrier.pair()
+      let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
+      let hello = try Sent.hello.bytes(of: Contexts.client { $0.groups = "P-384:P-256" })
+      try await pair.client.write(ClientHelloTests.divided(hello[5...] + [1, 2, 0, 0], size: 16_384))
+      await expectTLSError(.protocolError) { try await server.handshake() }
+      #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 10])
+      await pair.client.close()
+    }
+  }
+
+  @Test(arguments: CarrierKind.allCases)
+  func `A client that has filled a record with early data may send a long second hello`(
+    carrier: CarrierKind
+  ) async throws {
+    try await within("the server has answered both") {
+      let pair = try await carrier.pair()
+      let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
+      let client = try Contexts.client {
+        $0.groups = "P-384:P-256"
+        $0.applicationProtocols = (0..<8).map { "\($0)" + String(repeating: "x", count: 200) }
+      }
+      let engine = try EngineEnd(client, .client(serverName: "server.test"))
+      engine.take([])
+      let early = [23, 3, 3, 0x40, 0] + pattern(16_384)
+      try await pair.client.write(Self.offeringEarlyData(engine.takeOutput()) + early)
+      func nextRecord() async throws -> [UInt8] {
+        let header = try await pair.client.read(exactly: 5)
+        return try await header + pair.client.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+      }
+      // The request for a second hello, and a change of the cipher.
+      engine.take(try await nextRecord() + nextRecord())
+      let second = engine.takeOutput()
+      #expect(second.count > ClientHello.recordLimit - early.count)
+      try await pair.client.write(second)
+      // The server's own hello, and not an alert. The client cannot go on: its first hello was changed on the way.
+      #expect(try await nextRecord().prefix(6) == [22, 3, 3, 0, 0x9b, 2])
+      await server.abort()
+      await pair.client.abort()
+    }
+  }
+
+  /// Adds an offer of early data to a hello, with a ticket that the server does not know.
+  private static func offeringEarlyData(_ hello: [UInt8]) -> [UInt8] {
+    // After the headers, the version and the random: the session, the cipher suites, the compression methods.
+    var start = 5 + 4 + 2 + 32
+    start += 1 + Int(hello[start])
+    start += 2 + (Int(hello[start]) << 8 | Int(hello[start + 1]))
+    start += 1 + Int(hello[start])
+    // early_data, and pre_shared_key with an identity of 32 bytes and a binder of 32 bytes.
+    let identities = [0, 38, 0, 32] + [UInt8](repeating: 7, count: 32 + 4)
+    let binders = [0, 33, 32] + [UInt8](repeating: 7, count: 32)
+    let extensions = hello[(start + 2)...] + [0, 42, 0, 0, 0, 41, 0, 75] + identities + binders
+    func length(_ count: Int) -> [UInt8] { [UInt8(count >> 8), UInt8(count & 0xff)] }
+    let body = hello[9..<start] + length(extensions.count) + extensions
+    return ClientHelloTests.divided([1, 0] + length(body.count) + body, size: 16_384)
   }
 
   @Test func `A client whose first group is refused sends a second hello and is served`() async throws {

@@ -58,7 +58,11 @@ public protocol ReactorObserver: Sendable {
   ///   - handshake: The result of the handshake.
   func handshakeDone(_ connection: ObservedConnection, _ handshake: ObservedHandshake)
 
-  /// Called when a handshake on a connection has failed. The connection closes.
+  /// Called once when a handshake on a connection has failed. The connection closes.
+  ///
+  /// This call comes before ``closed(_:_:)`` if the encrypted connection ends first: an alert, a certificate, a timeout, its `close()` or
+  /// its `abort()`. It comes after ``closed(_:_:)`` if the connection beneath ends first: the peer resets it, the program aborts it, or
+  /// the reactor shuts down.
   ///
   /// - Parameters:
   ///   - connection: The connection.

@@ -10,8 +10,12 @@
 // not all of its hello, takes only the memory of the bytes that it sent.
 //
 // A client sends a second hello if the server has answered the first one with a HelloRetryRequest. The engine exists by
-// then, but gets the second hello in the same way. Records of two other kinds may come before it: a change_cipher_spec for
-// compatibility with middleboxes (appendix D.4), and early data. OpenSSL skips both.
+// then, but gets the second hello in the same way. Records of other kinds may come before it: a change_cipher_spec for
+// compatibility with middleboxes (appendix D.4), early data, an alert. OpenSSL gets each of them at once and decides about it.
+//
+// The versions of OpenSSL differ in the records that they refuse, and in those that they pass over: an empty record, a warning, a
+// part of another message. So nothing here relies on a refusal. OpenSSL may say why bytes are not a hello. If it waits for more,
+// the server refuses them.
 
 /// How much of a client's hello has arrived.
 enum ClientHello {
@@ -23,9 +27,12 @@ enum ClientHello {
   enum Progress: Equatable {
     /// OpenSSL would wait for more.
     case incomplete
-    /// The hello is complete. Its last record ends after this number of bytes. Or the bytes are not a hello: then this is the
-    /// number of all bytes, and OpenSSL reports what is wrong with them.
+    /// The hello is complete. Its last record ends after this number of bytes.
     case complete(Int)
+    /// The first record, which ends after this number of bytes, may come before a second hello. No byte of that has arrived.
+    case before(Int)
+    /// These bytes are not a hello, or not only a hello. OpenSSL gets this number of them, and no more.
+    case noHello(Int)
     /// The hello has too many bytes.
     case tooLarge
   }
@@ -45,21 +52,22 @@ enum ClientHello {
     var message = MessageHeader()
     var start = 0
     while start + 5 <= bytes.count {
-      if start == 0, bytes[0] & 0x80 != 0, bytes[2] == 1 { return progressOfVersion2(in: bytes) }
+      if start == 0, !isRetry, bytes[0] & 0x80 != 0, bytes[2] == 1 { return progressOfVersion2(in: bytes) }
       let (type, length) = (bytes[start], Int(bytes[start + 3]) << 8 | Int(bytes[start + 4]))
       // A version that does not exist: this is not TLS.
-      guard bytes[start + 1] == 3 else { return .complete(bytes.count) }
+      guard bytes[start + 1] == 3 else { return .noHello(start + 5) }
       if length > TLSRecord.maximumPlaintext { return .tooLarge }
       let end = start + 5 + length
       if type == recordOfHandshake {
         message.add(bytes.extracting(start + 5..<min(end, bytes.count)))
-        if message.isHello == false { return .complete(bytes.count) }
+        if message.isHello == false { return .noHello(start + 5) }
         if let length = message.length, length > limit { return .tooLarge }
       }
       guard end <= bytes.count else { return .incomplete }
-      let isSkipped = isRetry && message.count == 0 && skippedRecords.contains(type)
+      if type != recordOfHandshake || length == 0 {
+        return isRetry && message.count == 0 && recordsBeforeRetry.contains(type) ? .before(end) : .noHello(end)
+      }
       if message.isComplete { return .complete(end) }
-      if !isSkipped, type != recordOfHandshake || length == 0 { return .complete(bytes.count) }
       start = end
     }
     return .incomplete
@@ -69,12 +77,15 @@ enum ClientHello {
   private static func progressOfVersion2(in bytes: Span<UInt8>) -> Progress {
     let length = Int(bytes[0] & 0x7f) << 8 | Int(bytes[1])
     if length > limit { return .tooLarge }
+    // The fixed fields have nine bytes.
+    if length < 9 { return .noHello(5) }
     return bytes.count < 2 + length ? .incomplete : .complete(2 + length)
   }
 
   private static let recordOfHandshake: UInt8 = 22
-  /// The types change_cipher_spec, which has no meaning in TLS 1.3, and application_data.
-  private static let skippedRecords: [UInt8] = [20, 23]
+  /// The types of records that OpenSSL gets while a second hello is awaited: change_cipher_spec, which has no meaning in TLS 1.3,
+  /// alert, handshake if the record is empty, and application_data. A record of another type may have another form for OpenSSL.
+  private static let recordsBeforeRetry: [UInt8] = [20, 21, recordOfHandshake, 23]
 
   /// The header of a message of the handshake, gathered from records.
   private struct MessageHeader {

@@ -61,15 +61,28 @@ extension TLSTransport {
 
   /// Gives the engine more ciphertext; returns false if there is no more now, or the handshake has failed.
   private func feedHandshake() -> Bool {
-    if isAwaitingHello {
+    if isAwaitingHello, handshake.helloBytes == 0 {
       switch ClientHello.progress(in: pendingCiphertext.span, isRetry: engine != nil) {
       case .incomplete: break
       case .complete(let count): return helloHasArrived(count)
-      case .tooLarge: return refuseHello()
+      case .before(let count):
+        handshake.helloBytes = count
+        feedPending()
+        return true
+      case .noHello(let count):
+        handshake.isNoHello = true
+        pendingCiphertext.removeLast(pendingCiphertext.count - count)
+        return helloHasArrived(count)
+      case .tooLarge:
+        let detail = "the client's first message has more than \(ClientHello.limit) bytes, the limit"
+        return refuseHello(TLSAlert.illegalParameter, detail)
       }
     } else if !pendingCiphertext.isEmpty {
       feedPending()
       return true
+    }
+    if handshake.isNoHello {
+      return refuseHello(TLSAlert.unexpectedMessage, "what the client sent is not a hello, or not only a hello")
     }
     guard let carrier else { return false }
     let result = carrier.receive(atMost: Self.recordSize) {
@@ -103,7 +116,7 @@ extension TLSTransport {
   /// Whether a server keeps what arrives in `pendingCiphertext`, until the client's hello is complete.
   private var isAwaitingHello: Bool { engine?.state.awaitsSecondHello ?? true }
 
-  /// Makes the engine, unless this is the second hello, and gives it the hello.
+  /// Makes the engine, unless this is the second hello, and gives it the hello, or bytes that are not one.
   ///
   /// - Parameter count: The number of bytes that end with the hello. Bytes after them are fed later, because they may be
   ///   a second hello.
@@ -123,14 +136,12 @@ extension TLSTransport {
     return true
   }
 
-  /// Ends the handshake of a client whose hello is too large. The alert is made here, because there may be no engine.
-  private func refuseHello() -> Bool {
-    let alert = TLSAlert.illegalParameter
-    if engine?.hasOutput != true { _ = carrier?.send(alert.span) }
-    fail(
-      TLSError(
-        .protocolError, detail: "the client's first message has more than \(ClientHello.limit) bytes, the limit",
-        alert: "illegal_parameter"))
+  /// Ends the handshake of a client whose hello is too large, or that sends something else. The alert is sent here, because there
+  /// may be no engine.
+  private func refuseHello(_ alert: UInt8, _ detail: String) -> Bool {
+    let record = TLSAlert.record(alert)
+    if engine?.hasOutput != true { _ = carrier?.send(record.span) }
+    fail(TLSError(.protocolError, detail: detail, alert: TLSAlert.name(alert)))
     return false
   }
 
@@ -219,7 +230,6 @@ extension TLSTransport {
     let error = SocketError(
       .timedOut, operation: "connect", detail: "the TLS handshake was not complete \(limit.timeout.limit)",
       address: connection?.remoteAddress)
-    carrier?.handshakeFailed(error)
     core?.terminate(error, .timedOut)
   }
 

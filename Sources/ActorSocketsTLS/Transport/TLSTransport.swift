@@ -73,8 +73,11 @@ final class TLSTransport: StreamTransport, StreamLayer {
     var verifierTask: Task<Void, Never>?
     /// The time for connecting as a whole, if `TLSConnection.connect` waits.
     var connectLimit: ConnectLimit?
-    /// The number of bytes of a client's hello that the engine has not taken yet.
+    /// The number of pending bytes up to the end of a client's hello, or of a record before a second one, that the engine has not
+    /// taken yet.
     var helloBytes = 0
+    /// Whether what the client sent is not a hello. The engine may say why, but gets no more bytes.
+    var isNoHello = false
   }
 
   /// The time for connecting as a whole, of which the handshake is the last part.

@@ -67,21 +67,47 @@ import Testing
   @Test(arguments: [
     "GET / HTTP/1.0\r\n", "SSH-2.0-OpenSSH_9.2", "\u{0}\u{0}\u{0}\u{0}\u{0}", "\u{16}\u{2}\u{1}\u{1}\u{1}",
   ])
-  func `Input that is not TLS is passed on with its fifth byte`(text: String) {
+  func `Input that is not TLS is no hello with its fifth byte`(text: String) {
     let bytes = Array(text.utf8)
     for count in 0..<5 { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
-    for count in 5...bytes.count { #expect(isComplete(Array(bytes.prefix(count)))) }
+    for count in 5...bytes.count { #expect(progress(Array(bytes.prefix(count))) == .noHello(5)) }
+    // A version that does not exist, after a part of a hello, and before a second hello.
+    let part = Self.divided([1], size: 1)
+    #expect(progress(part + [22, 2, 0, 0, 4, 1, 2, 0, 0]) == .noHello(part.count + 5))
+    #expect(progress([22, 2, 0, 0, 4, 1, 2, 0, 0], isRetry: true) == .noHello(5))
   }
 
-  /// Alert, change of the cipher, application data, another message of the handshake, an empty record.
-  @Test(
-    arguments: [[21, 2, 2, 40], [20, 1, 1], [23, 3, 7, 7, 7], [22, 3, 2, 0, 0], [22, 0], [99, 1, 5]] as [[UInt8]])
-  func `A record of another kind is passed on when it is complete`(record: [UInt8]) {
-    let bytes = [record[0], 3, 3, 0, record[1]] + record[2...]
-    // One of the handshake says with its first byte what it is.
-    let needed = record[0] == 22 ? min(6, bytes.count) : bytes.count
-    for count in 0..<needed { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
-    #expect(isComplete(bytes))
+  /// A record of each kind with its content: alerts of each level, changes of the cipher, application data, an empty
+  /// record of the handshake, and kinds that do not exist in TLS.
+  private static let otherRecords: [[UInt8]] = [
+    [21, 2, 40], [21, 1, 90], [21, 1, 0], [21, 0, 0], [21, 1], [21], [20, 1], [20], [23, 7, 7, 7], [23], [22],
+    [24, 1, 0], [99, 5], [0], [128],
+  ]
+
+  @Test(arguments: otherRecords)
+  func `A record of another kind is no hello when it is complete, also within a hello`(record: [UInt8]) {
+    let bytes = [record[0], 3, 3, 0, UInt8(record.count - 1)] + record[1...]
+    for start in [[], Self.divided([1], size: 1), Self.divided([1, 0, 0, 9, 3], size: 2)] {
+      for isRetry in [false, true] {
+        for count in 0..<bytes.count {
+          #expect(progress(start + bytes.prefix(count), isRetry: isRetry) == .incomplete)
+        }
+        // Records of these kinds have the same form for OpenSSL, which decides about them.
+        let isBefore = isRetry && start.isEmpty && (20...23).contains(record[0])
+        let expected: ClientHello.Progress = isBefore ? .before(bytes.count) : .noHello(start.count + bytes.count)
+        #expect(progress(start + bytes, isRetry: isRetry) == expected)
+        #expect(progress(start + bytes + [22, 3, 1, 0, 4, 1, 2, 0, 0], isRetry: isRetry) == expected)
+      }
+    }
+  }
+
+  @Test(arguments: [0, 2, 4, 11, 16, 24, 255] as [UInt8])
+  func `Another message of the handshake is no hello with its first byte`(type: UInt8) {
+    for isRetry in [false, true] {
+      #expect(progress([22, 3, 3, 0, 1], isRetry: isRetry) == .incomplete)
+      #expect(progress([22, 3, 3, 0, 1, type], isRetry: isRetry) == .noHello(5))
+      #expect(progress([22, 3, 3, 0, 4, type, 2, 0, 0], isRetry: isRetry) == .noHello(5))
+    }
   }
 
   @Test func `A record that announces more than a record may have in plain text is too large`() {
@@ -94,15 +120,24 @@ import Testing
     for count in 0..<bytes.count { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
     #expect(isComplete(bytes))
     #expect(progress([0xc0, 0, 1, 3, 3]) == .incomplete && progress([0xc0, 1, 1, 3, 3]) == .tooLarge)
+    for length in 0..<9 as Range<UInt8> { #expect(progress([0x80, length, 1, 3, 3]) == .noHello(5)) }
+    // A second hello cannot have it.
+    #expect(progress([0x80, 3, 1, 0, 0], isRetry: true) == .noHello(5))
+    #expect(progress([0x80, 40, 1, 3, 3], isRetry: true) == .noHello(5))
   }
 
-  @Test func `Before a second hello, a change of the cipher and early data are passed over`() throws {
+  @Test func `Records before a second hello are passed on one by one, and do not count to its size`() throws {
     let change: [UInt8] = [20, 3, 3, 0, 1, 1]
-    let early: [UInt8] = [23, 3, 3, 0, 3, 7, 7, 7]
-    let bytes = try change + early + early + hello()
-    for count in 0..<bytes.count { #expect(progress(Array(bytes.prefix(count)), isRetry: true) == .incomplete) }
+    let early = [23, 3, 3, 0x40, 0] + pattern(16_384)
+    var bytes = try change + early + early + hello()
+    for record in [change, early, early] {
+      for count in [0, 1, 5, record.count - 1] {
+        #expect(progress(Array(bytes.prefix(count)), isRetry: true) == .incomplete)
+      }
+      #expect(progress(bytes, isRetry: true) == .before(record.count))
+      bytes.removeFirst(record.count)
+    }
     #expect(isComplete(bytes, isRetry: true))
-    #expect(progress(change + [22, 3, 3, 0, 4, 1, 2, 0, 0], isRetry: true) == .tooLarge)
-    #expect(isComplete(change + [21, 3, 3, 0, 2, 2, 40], isRetry: true))
+    #expect(progress([22, 3, 3, 0, 4, 1, 2, 0, 0], isRetry: true) == .tooLarge)
   }
 }

@@ -145,7 +145,7 @@ public final class TracingObserver: ReactorObserver {
     span.addEvent("TLS handshake done")
   }
 
-  /// Records the error in the connection's span.
+  /// Records the error in the connection's span, unless it has ended: then the connection's own error is in it.
   public func handshakeFailed(_ connection: ObservedConnection, _ error: any Error) {
     guard let span = spans.withLock({ $0[connection.id] }) else { return }
     span.updateAttributes { $0["tls.established"] = false }
