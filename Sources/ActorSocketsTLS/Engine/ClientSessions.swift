@@ -25,7 +25,7 @@ final class ClientSessions: Sendable {
 
   func removeAll() { store.withLock { $0 = Store(generation: $0.generation + 1) } }
 
-  /// Stores a session. If there are too many, the name that was added first loses its sessions.
+  /// Stores a session. If there are too many, the name that was added first loses its sessions, or its oldest one if it is this name.
   ///
   /// - Parameters:
   ///   - session: The session.
@@ -39,7 +39,7 @@ final class ClientSessions: Sendable {
     store.withLock { store in
       guard generation == nil || generation == store.generation else { return }
       store.add(Session(object: session, start: now), for: name)
-      while store.count > limit { store.removeOldest() }
+      while store.count > limit { store.removeOldest(afterAdding: name) }
       assert(store.count == store.entryCount, "the count of sessions is that of all entries")
     }
   }
@@ -111,8 +111,13 @@ private struct Store {
     if entries[name]?.sessions.isEmpty ?? false { entries[name] = nil }
   }
 
-  mutating func removeOldest() {
+  mutating func removeOldest(afterAdding name: ServerName) {
     guard let oldest = order.first(where: isCurrent) else { return count = 0 }
+    if oldest.name == name {
+      entries[name]?.sessions.removeFirst()
+      count -= 1
+      return
+    }
     count -= entries.removeValue(forKey: oldest.name)?.sessions.count ?? 0
     order = order.filter(isCurrent)
   }

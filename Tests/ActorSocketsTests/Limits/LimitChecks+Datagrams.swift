@@ -36,7 +36,7 @@ extension LimitChecks {
       [.number(SegmentRun.mostDatagrams), .number(SegmentRun.mostBytes)]
     },
     LimitCheck("datagrams sent before other sockets run") { [.number(SendQueue<Int>.share.operations)] },
-    LimitCheck("datagrams that a filter drops before other sockets run") {
+    LimitCheck("datagrams that a filter drops before other sockets run, without the fetch that reaches this number") {
       [.number(try SourceText.number(#"dropsPerShare: Int \{ (\d+) \}"#, in: "ActorSockets/UDP"))]
     },
     LimitCheck(
