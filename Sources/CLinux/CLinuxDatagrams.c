@@ -369,3 +369,30 @@ int clinux_multicast(int fd, int joins, uint32_t interface, const void *group, u
   }
   return result < 0 ? -errno : 0;
 }
+
+int clinux_is_member(int fd, uint32_t interface, const void *group, uint32_t group_length, const void *source) {
+  int is_ipv6 = ((const struct sockaddr *)group)->sa_family == AF_INET6;
+  const uint32_t most = 128;
+  union {
+    struct group_filter filter;
+    char bytes[GROUP_FILTER_SIZE(128)];
+  } memory;
+  memset(&memory, 0, sizeof memory);
+  struct group_filter *filter = &memory.filter;
+  filter->gf_interface = interface;
+  filter->gf_numsrc = most;
+  memcpy(&filter->gf_group, group, group_length);
+  socklen_t length = sizeof memory;
+  if (getsockopt(fd, is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, MCAST_MSFILTER, filter, &length) < 0) return 0;
+  if (!source) return 1;
+  // gf_numsrc is the number of all sources, also of those for which there was no room.
+  for (uint32_t i = 0; i < filter->gf_numsrc && i < most; i++) {
+    const struct sockaddr_storage *wanted = (const struct sockaddr_storage *)(memory.bytes + GROUP_FILTER_SIZE(i));
+    int is_same = is_ipv6 ? memcmp(&((const struct sockaddr_in6 *)wanted)->sin6_addr,
+                                   &((const struct sockaddr_in6 *)source)->sin6_addr, sizeof(struct in6_addr)) == 0
+                          : ((const struct sockaddr_in *)wanted)->sin_addr.s_addr ==
+                                ((const struct sockaddr_in *)source)->sin_addr.s_addr;
+    if (is_same) return 1;
+  }
+  return 0;
+}

@@ -56,7 +56,7 @@ struct DatagramSockets {
       try configuration.prepare(descriptor.socket, for: address, isDual: isDual)
       try descriptor.socket.bind(to: address)
       let bound = try descriptor.socket.localAddress() ?? address
-      return (Registration(on: reactor, holding: descriptor), bound)
+      return (Registration(on: reactor, holding: descriptor, mayBeShared: configuration.lendsDescriptors), bound)
     } catch let error as SystemError {
       throw SocketError(error, operation: "bind to", address: address)
     } catch {
@@ -82,7 +82,9 @@ struct DatagramSockets {
         try descriptor.socket.bindToFreeName()
       }
       addresses = [try descriptor.socket.localAddress() ?? wanted]
-      registrations = [Registration(on: reactor, holding: descriptor)]
+      registrations = [
+        Registration(on: reactor, holding: descriptor, mayBeShared: configuration.lendsDescriptors)
+      ]
       kinds = [.unix]
     } catch let error as SystemError {
       throw SocketError(error, operation: "bind to", address: path.map { .unix($0) })

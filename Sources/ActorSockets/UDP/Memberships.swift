@@ -4,6 +4,10 @@ internal import SocketSystem
 //
 // - The kernel keeps a membership by the index of its interface, until the socket leaves the group. If the interface is gone, its name no
 //   longer leads to the index, or leads to that of another interface. So the index is remembered.
+// - If a program names no interface, the kernel chooses one by its routes and keeps that index. When the program leaves the group, the
+//   routes may be others, and for IPv6 the kernel would take the newest membership. So the endpoint asks for the index at once.
+// - For IPv6, the kernel refuses to choose an interface if the group was joined on any, also on one that is gone: EADDRINUSE. So
+//   memberships of interfaces that are gone are dropped before.
 // - The memberships of interfaces that are gone count to the socket's limit. They are dropped when a join fails because of the limit.
 // - A membership of an interface that is gone can only be left as a whole, not for one source: ENODEV.
 
@@ -13,7 +17,7 @@ struct Membership: Equatable {
   let source: IPAddress?
   /// How the program named the interface.
   let selector: InterfaceSelector?
-  /// The interface at that time; 0 for the one that the routing table selected.
+  /// The index of the interface at that time; 0 if the routing table selected one that was gone at once.
   let interface: UInt32
 }
 
@@ -23,19 +27,26 @@ struct Memberships {
 
   mutating func joined(_ membership: Membership) { all.append(membership) }
 
+  /// Whether the group was joined for this source on this interface.
+  func contains(_ group: IPAddress, _ source: IPAddress?, on interface: UInt32) -> Bool {
+    all.contains { $0.group == group && $0.source == source && $0.interface == interface }
+  }
+
   /// Finds the membership that a program means which leaves a group.
   ///
   /// - Parameters:
   ///   - group: The group.
   ///   - source: The source.
-  ///   - selector: How the program names the interface.
-  ///   - interface: The index of the interface that has this name now; `nil` if there is no such interface.
+  ///   - selector: How the program names the interface. Without a name it means the one that was joined without a name last,
+  ///     otherwise the one that was joined last.
+  ///   - interface: The index of the interface that has this name now; 0 without a name; `nil` if there is no such interface.
   /// - Returns: The membership; `nil` if it is not known.
   func left(_ group: IPAddress, _ source: IPAddress?, _ selector: InterfaceSelector?, now interface: UInt32?)
     -> Membership?
   {
     let candidates = all.filter { $0.group == group && $0.source == source }
-    return candidates.first { $0.interface == interface } ?? candidates.first { $0.selector == selector }
+    let ofToday = interface == 0 ? nil : candidates.first { $0.interface == interface }
+    return ofToday ?? candidates.last { $0.selector == selector } ?? (selector == nil ? candidates.last : nil)
   }
 
   /// The endpoint has left a group on an interface, for one source only if there is one.

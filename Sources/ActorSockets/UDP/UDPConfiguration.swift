@@ -141,6 +141,9 @@ extension UDPEndpoint.Configuration {
   /// The size of the receive buffer for one datagram of either family.
   var receiveSize: Int { min(max(1, maximumReceiveSizeIPv4, maximumReceiveSizeIPv6), 65_535) }
 
+  /// Whether code of the program gets the descriptor of each new socket, and may duplicate it.
+  var lendsDescriptors: Bool { prepare != nil }
+
   /// A copy without closures, for the endpoint to keep.
   var withoutClosures: UDPEndpoint.Configuration {
     var configuration = self

@@ -58,14 +58,16 @@ extension UDPEndpoint {
   /// IPv6 has an exception. If an endpoint joins a group on one interface, and any other socket joins the group on a second interface,
   /// Linux delivers the datagrams of both interfaces to the endpoint.
   ///
-  /// If an interface is removed and another one gets its name, join again. The old membership lasts until the endpoint leaves it. If the
-  /// endpoint is in as many groups as the system allows, the memberships of interfaces that are gone are dropped.
+  /// If an interface is removed and another one gets its name, join again. The old membership lasts until the endpoint leaves it, or joins
+  /// the group without naming an interface. If the endpoint is in as many groups as the system allows, the memberships of interfaces that
+  /// are gone are dropped.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
   ///   - group: The group. Its scope (`ff02::1%eth0`) also selects an interface.
-  ///   - interface: The interface; `nil` for the one that the routing table selects.
+  ///   - interface: The interface; `nil` for the one that the routing table selects. For IPv6, Linux then refuses a group that the endpoint
+  ///     has joined on any interface.
   ///   - source: The only host whose datagrams are wanted; `nil` for any. To receive from several hosts, join once for each.
   /// - Throws: ``SocketError``: `.invalidArgument` if the address is not a multicast group, `.alreadyJoined`,
   ///   `.interfaceNotFound`, `.familyNotSupported`, `.closed`, `.limitExceeded` for more groups than the system allows
@@ -81,7 +83,8 @@ extension UDPEndpoint {
   ///
   /// - Parameters:
   ///   - group: The group.
-  ///   - interface: The interface.
+  ///   - interface: The interface; `nil` for the one on which the group was joined without naming an interface, otherwise for the
+  ///     one on which it was joined last.
   ///   - source: The host whose datagrams are no longer wanted.
   /// - Throws: ``SocketError``: `.notJoined`, and the errors of ``join(_:on:source:)`` except `.alreadyJoined` and
   ///   `.limitExceeded`.
@@ -129,7 +132,7 @@ extension UDPEndpoint {
     }
     let scope = if case .ipv6(let address) = group { address.scopeID } else { 0 as UInt32 }
     let index =
-      if let interface, !joins { try joinedIndex(group, interface, source) } else { try interface?.found() ?? scope }
+      joins ? try interface?.found() ?? scope : try joinedIndex(group, interface, scope: scope, source)
     do throws(SystemError) {
       if joins {
         try join(group, interface, source, index, places)
@@ -144,13 +147,27 @@ extension UDPEndpoint {
   private func join(
     _ group: IPAddress, _ selector: InterfaceSelector?, _ source: IPAddress?, _ index: UInt32, _ places: [Int]
   ) throws(SystemError) {
+    // For IPv6, the kernel would take a membership on an interface that is gone for one on the interface that it chooses.
+    if index == 0 { _ = dropGoneMemberships(of: group) }
     do throws(SystemError) {
       try change(joins: true, group, source, index, places)
     } catch {
       guard [Errno.noBuffers, Errno.noMemory].contains(error.errno), dropGoneMemberships() else { throw error }
       try change(joins: true, group, source, index, places)
     }
-    memberships.joined(Membership(group: group, source: source, selector: selector, interface: index))
+    let interface = index == 0 ? chosenInterface(group, source, places) : index
+    memberships.joined(Membership(group: group, source: source, selector: selector, interface: interface))
+  }
+
+  /// Returns the index of the interface that the kernel has chosen for a group; 0 if that interface is gone already. The kernel only
+  /// says whether a socket is a member on a given interface.
+  private func chosenInterface(_ group: IPAddress, _ source: IPAddress?, _ places: [Int]) -> UInt32 {
+    guard let socket = sockets[places[0]].socket, let interfaces = try? NetworkInterface.all() else { return 0 }
+    let chosen = interfaces.first {
+      !memberships.contains(group, source, on: $0.index)
+        && socket.isMember(of: group, source: source, interface: $0.index)
+    }
+    return chosen?.index ?? 0
   }
 
   private func leave(
@@ -178,22 +195,23 @@ extension UDPEndpoint {
 
   /// Returns the index of the interface on which the endpoint has joined a group. The interface may be gone.
   private func joinedIndex(
-    _ group: IPAddress, _ selector: InterfaceSelector, _ source: IPAddress?
+    _ group: IPAddress, _ selector: InterfaceSelector?, scope: UInt32, _ source: IPAddress?
   ) throws(SocketError) -> UInt32 {
     let found: Result<UInt32, SocketError>
-    do { found = .success(try selector.found()) } catch { found = .failure(error) }
+    do { found = .success(try selector?.found() ?? scope) } catch { found = .failure(error) }
     var now = try? found.get()
     if case .index(let index) = selector { now = index }
     if let membership = memberships.left(group, source, selector, now: now) { return membership.interface }
     return try found.get()
   }
 
-  /// Leaves the groups on interfaces that are gone.
+  /// Leaves the groups on interfaces that are gone, or one of them.
   ///
   /// - Returns: Whether there were any.
-  private func dropGoneMemberships() -> Bool {
+  private func dropGoneMemberships(of group: IPAddress? = nil) -> Bool {
+    if memberships.all.isEmpty { return false }
     guard let interfaces = try? NetworkInterface.all() else { return false }
-    let gone = memberships.gone(remaining: interfaces.map(\.index))
+    let gone = memberships.gone(remaining: interfaces.map(\.index)).filter { group == nil || $0.group == group }
     for membership in gone {
       let (group, index) = (membership.group, membership.interface)
       let places = kinds.indices.filter { kinds[$0].reaches(group.socketAddress(port: 1)) }

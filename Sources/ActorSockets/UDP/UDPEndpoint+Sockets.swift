@@ -36,11 +36,14 @@ extension UDPEndpoint {
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
-  /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed.
+  /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed. A duplicate of it
+  ///   receives what arrives after the endpoint is closed.
   /// - Returns: The closure's result.
   /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; the error of the closure.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
-    try body(openSocket("withFileDescriptor", claimPlaceNow()).kernelNumber)
+    let socket = try openSocket("withFileDescriptor", claimPlaceNow())
+    sockets[connectedSocket ?? 0].isLent()
+    return try body(socket.kernelNumber)
   }
 
   /// Sets an option of all the endpoint's sockets: setsockopt(2).

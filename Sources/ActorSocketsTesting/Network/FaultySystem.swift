@@ -226,6 +226,10 @@ final class FaultySystem: SimulatedSystem, Sendable {
     }
   }
 
+  func isMember(_ number: Int32, of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool {
+    kernel(number).isMember(of: group, source: source, interface: interface)
+  }
+
   func takeReportedError(_ number: Int32) -> ReportedError? { kernel(number).takeReportedError() }
 
   // MARK: Questions and options

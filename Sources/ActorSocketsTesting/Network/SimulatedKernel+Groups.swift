@@ -27,12 +27,10 @@ extension SimulatedKernel {
     if socket.family == SocketKind.ipv4, group.isIPv6 { return -Errno.noProtocolOption }
     if interface > Self.networkInterface, joins || source != nil { return -Errno.noDevice }
     let group = group.withoutScope
-    // For IPv6, no interface stands for any.
-    let index = socket.memberships.firstIndex {
-      $0.group == group
-        && ($0.interface == interface || interface == 0 && (group.isIPv6 || $0.interface == Self.networkInterface))
-    }
+    // For IPv6, no interface stands for the one on which the group was joined last.
+    let isAny = interface == 0 && group.isIPv6
     let interface = interface == 0 ? Self.networkInterface : interface
+    let index = socket.memberships.lastIndex { $0.group == group && (isAny || $0.interface == interface) }
     if let source { return changeSources(socket, index, joins, group, source.withoutScope, interface) }
     if !joins {
       guard let index else { return -Errno.addressNotAvailable }
@@ -116,6 +114,16 @@ extension SimulatedKernel {
       return socket.memberships.contains {
         $0.group == group && $0.interface == arrived.datagram.interface && $0.sources?.contains(source) != false
       }
+    }
+  }
+}
+
+extension UDPSocket {
+  /// Whether it is in a group on an interface, for a source if there is one.
+  func isMember(of group: IPAddress, source: IPAddress?, _ interface: UInt32) -> Bool {
+    memberships.contains {
+      $0.group == group.withoutScope && $0.interface == interface
+        && (source == nil || $0.sources?.contains { $0 == source?.withoutScope } == true)
     }
   }
 }

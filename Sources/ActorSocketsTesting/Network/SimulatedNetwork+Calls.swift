@@ -169,6 +169,10 @@ extension SimulatedNetwork: SimulatedSystem {
     }
   }
 
+  func isMember(_ number: Int32, of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool {
+    withSocket(number, else: false) { ($1 as? UDPSocket)?.isMember(of: group, source: source, interface) == true }
+  }
+
   func takeReportedError(_ number: Int32) -> ReportedError? {
     withSocket(number, else: nil) { ($1 as? UDPSocket)?.takeReportedError() }
   }

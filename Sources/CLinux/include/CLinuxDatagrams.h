@@ -124,4 +124,9 @@ int clinux_receive_error(int fd, clinux_socket_error *_Nonnull error);
 int clinux_multicast(int fd, int joins, uint32_t interface, const void *_Nonnull group, uint32_t group_length,
                      const void *_Nullable source, uint32_t source_length);
 
+/// getsockopt(2) with MCAST_MSFILTER, RFC 3678: 1 if the socket is in the group on this interface, for this source if there is one;
+/// otherwise 0. Only the first 128 sources of the group are found. Addresses are struct sockaddr.
+int clinux_is_member(int fd, uint32_t interface, const void *_Nonnull group, uint32_t group_length,
+                     const void *_Nullable source);
+
 #endif

@@ -65,6 +65,21 @@ extension BorrowedDescriptor {
     if result < 0 { throw SystemError(call: "setsockopt", errno: -result) }
   }
 
+  /// Returns whether the socket is in a multicast group on an interface, for a source if there is one: getsockopt(2) with
+  /// MCAST_MSFILTER, RFC 3678.
+  package func isMember(of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool {
+    if isSimulated {
+      return SimulatedDescriptors.system?.isMember(number, of: group, source: source, interface: interface) ?? false
+    }
+    // SAFETY: the addresses are valid for their lengths during the call, which copies them. The source is of the group's family.
+    return unsafe group.socketAddress(port: 0).withKernelAddress { group, length in
+      guard let source else { return unsafe clinux_is_member(number, interface, group, length, nil) != 0 }
+      return unsafe source.socketAddress(port: 0).withKernelAddress { source, _ in
+        unsafe clinux_is_member(number, interface, group, length, source) != 0
+      }
+    }
+  }
+
   /// Sets the interface that datagrams to multicast groups leave through: IP_MULTICAST_IF, IPV6_MULTICAST_IF.
   ///
   /// - Parameters:

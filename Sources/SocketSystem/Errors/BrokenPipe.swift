@@ -4,9 +4,14 @@ import Glibc
 ///
 /// The calling thread blocks the signal meanwhile. If the call raises it, it is taken before the thread unblocks it.
 ///
-/// - Parameter body: Makes the call, and returns its result or `-errno`.
-/// - Returns: The result, or `-errno`.
-func withoutBrokenPipeSignal(_ body: () -> Int) -> Int {
+/// A call that has moved some bytes before it raises the signal returns their number, not EPIPE: sendfile(2) after its first 64 KiB,
+/// write(2) to a pipe. Only two results prove that the signal was not raised: all bytes, and EAGAIN.
+///
+/// - Parameters:
+///   - count: The number of bytes that the call is to move.
+///   - body: Makes the call, and returns the number of bytes or `-errno`.
+/// - Returns: The number of bytes that the call has moved, or `-errno`.
+func withoutBrokenPipeSignal(moving count: Int, _ body: () -> Int) -> Int {
   var signal = sigset_t()
   var before = sigset_t()
   // SAFETY: the sets are valid for the calls.
@@ -17,8 +22,9 @@ func withoutBrokenPipeSignal(_ body: () -> Int) -> Int {
   // A thread that had blocked the signal before keeps it pending, as it would without this function.
   if unsafe sigismember(&before, SIGPIPE) == 0 {
     var noTime = timespec()
+    let mayHaveRaised = result != count && result != -Int(EAGAIN)
     // SAFETY: the set and the time are valid for the call.
-    if result == -Int(EPIPE) { while unsafe sigtimedwait(&signal, nil, &noTime) < 0, errno == EINTR {} }
+    if mayHaveRaised { while unsafe sigtimedwait(&signal, nil, &noTime) < 0, errno == EINTR {} }
     unsafe pthread_sigmask(SIG_SETMASK, &before, nil)
   }
   return result

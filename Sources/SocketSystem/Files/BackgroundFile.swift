@@ -132,7 +132,7 @@ extension OwnedDescriptor {
     while count < bytes.count {
       // SAFETY: write(2) reads the bytes during the call only, from an offset within them.
       let result = unsafe bytes.withUnsafeBytes { memory in
-        withoutBrokenPipeSignal {
+        withoutBrokenPipeSignal(moving: memory.count - count) {
           retryingInterrupts {
             let result = unsafe Glibc.write(number, memory.baseAddress?.advanced(by: count), memory.count - count)
             return result < 0 ? -Int(errno) : result

@@ -87,7 +87,7 @@ extension BorrowedDescriptor {
   package func send(file: borrowing OwnedDescriptor, from offset: Int, count: Int) -> FileTransfer {
     if isSimulated { return simulatedSend(file, offset, count) }
     let fileNumber = file.number
-    let sent = withoutBrokenPipeSignal {
+    let sent = withoutBrokenPipeSignal(moving: count) {
       retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
     }
     switch -sent {

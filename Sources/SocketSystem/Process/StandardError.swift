@@ -62,7 +62,7 @@ package enum StandardError {
     while !rest.isEmpty {
       // SAFETY: write(2) reads the bytes during the call only.
       let count = unsafe rest.withUnsafeBytes { bytes in
-        withoutBrokenPipeSignal {
+        withoutBrokenPipeSignal(moving: bytes.count) {
           let result = unsafe Glibc.write(STDERR_FILENO, bytes.baseAddress, bytes.count)
           return result < 0 ? -Int(errno) : result
         }

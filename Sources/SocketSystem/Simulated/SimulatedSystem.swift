@@ -67,6 +67,8 @@ package protocol SimulatedSystem: AnyObject {
   func changeMembership(
     _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
   ) -> Int32
+  /// getsockopt(2) with MCAST_MSFILTER: whether a socket is in a group on an interface, for a source if there is one.
+  func isMember(_ number: Int32, of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool
   /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if the queue is empty.
   func takeReportedError(_ number: Int32) -> ReportedError?
 

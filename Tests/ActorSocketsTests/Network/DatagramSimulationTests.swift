@@ -216,6 +216,27 @@ import Testing
     }
   }
 
+  @Test(arguments: ["239.1.2.3", "ff15::12"])
+  func `A group is left on the interface that was not named, although it was joined on another one later`(
+    group: String
+  ) async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let group = try IPAddress(parsing: group)
+        try await simulation.host("a").run {
+          let endpoint = try UDPEndpoint.bind(to: .port(5_000))
+          try await endpoint.join(group)
+          try await endpoint.join(group, on: .name("lo"))
+          await expectError(.alreadyJoined) { try await endpoint.join(group, on: .name("eth0")) }
+          try await endpoint.leave(group)
+          await expectError(.notJoined) { try await endpoint.leave(group, on: .name("eth0")) }
+          try await endpoint.leave(group, on: .name("lo"))
+        }
+      }
+    }
+  }
+
   @Test func `A broadcast reaches all hosts, and needs permission`() async throws {
     try await within("the simulation is over") {
       let simulation = Simulation()

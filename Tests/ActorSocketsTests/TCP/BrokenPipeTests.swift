@@ -6,7 +6,8 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// No send on a stream raises SIGPIPE: all have MSG_NOSIGNAL. Datagram sockets raise no signal in any case: send(2).
+/// No send on a stream raises SIGPIPE: all have MSG_NOSIGNAL. Datagram sockets raise no signal in any case: send(2). Of sendfile(2) and
+/// write(2), which have no such flag, the signal is taken back.
 ///
 /// Each test is a process of its own, which such a signal would end.
 @Suite struct BrokenPipeTests {
@@ -84,6 +85,63 @@ import Testing
         // The beginning of the file may have been written before, but not its end.
         await #expect(throws: SocketError.self) { try await capture.finish() }
         #expect(capture.error?.errno == EPIPE)
+      }
+    }
+  }
+
+  /// write(2) to a pipe returns the number of bytes that it has moved, and has raised the signal.
+  @Test func `A reader that leaves in the middle of a write to a file raises no signal`() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGPIPE, SIG_DFL)
+      try await within("the file is closed") {
+        let pipe = Pipe()
+        // More than a pipe has room for, so that no write moves all of it without a reader.
+        let file = try BackgroundFile(
+          path: "/dev/fd/\(pipe.fileHandleForWriting.fileDescriptor)", replacing: true, bufferSize: 0, fileSize: 0,
+          header: pattern(4_000_000), trailer: { _ in [] })
+        try await eventually("some bytes are in the pipe") {
+          BorrowedDescriptor(pipe.fileHandleForReading.fileDescriptor).receivableBytes() > 0
+        }
+        try pipe.fileHandleForReading.close()
+        await withCheckedContinuation { continuation in file.close { continuation.resume() } }
+        #expect(file.report.failure?.errno == EPIPE)
+      }
+    }
+  }
+
+  /// sendfile(2) sends pieces of 64 KiB, and returns their number if a later one raises the signal. When that happens is up to the kernel,
+  /// so there are many rounds.
+  @Test(arguments: [false, true])
+  func `A peer that leaves in the middle of a file raises no signal`(isUnix: Bool) async {
+    await #expect(processExitsWith: .success) { [isUnix] in
+      signal(SIGPIPE, SIG_DFL)
+      let size = 262_144
+      let source = try TemporaryFile(pattern(size))
+      let file = try OwnedDescriptor.openForReading(source.path)
+      let listener = try RawSocket.listening()
+      var random = SeededRandom(seed: 1)
+      for _ in 0..<3_000 {
+        let near: RawSocket
+        let far: RawSocket
+        if isUnix {
+          (near, far) = try RawSocket.unixPair()
+        } else {
+          far = try RawSocket.connected(to: listener.address)
+          near = try listener.acceptNow()
+          // A reset after the end is EPIPE, not ECONNRESET.
+          far.finishWriting()
+          #expect(try near.receiveNow(atMost: 1) == [])
+        }
+        try BorrowedDescriptor(near.number).set(.sendBuffer, to: 4 << 20)
+        _ = fcntl(near.number, F_SETFL, O_NONBLOCK)
+        let turns = Int.random(in: 0..<200, using: &random)
+        let leaving = Task.detached {
+          for _ in 0..<turns { _ = getpid() }
+          far.reset()
+        }
+        _ = BorrowedDescriptor(near.number).send(file: file, from: 0, count: size)
+        await leaving.value
+        near.close()
       }
     }
   }

@@ -5,6 +5,19 @@ import Testing
 
 /// Multicast on interfaces that come and go.
 @Suite(.serialized, .needsNamespaces) struct GoneInterfaceTests {
+  /// How a group is joined.
+  struct Way: CustomTestStringConvertible {
+    /// `nil`: the routing table selects the interface.
+    let name: InterfaceSelector?
+    let hasSource: Bool
+
+    static let all = [false, true].flatMap { hasSource in
+      ["cable", nil].map { Way(name: $0, hasSource: hasSource) }
+    }
+
+    var testDescription: String { "\(name.map { "on \($0)" } ?? "by the route")\(hasSource ? ", a source" : "")" }
+  }
+
   /// A machine with one endpoint.
   private struct Machine {
     let namespace: Namespace
@@ -23,10 +36,22 @@ import Testing
       sources = try (1...2).map { try IPAddress(parsing: isIPv4 ? "192.0.2.\($0)" : "2001:db8::\($0)") }
     }
 
-    func add(_ name: String = "cable") async throws {
+    /// Adds an interface, to which the groups are routed.
+    func add() async throws {
       try await namespace.ip(
-        "link add \(name) type veth peer name end", "address add 198.51.100.1/24 dev \(name)", "link set \(name) up",
-        "link set end up")
+        "link add cable type veth peer name end", "address add 198.51.100.1/24 dev cable", "link set cable up",
+        "link set end up", "route add 239.0.0.0/8 dev cable")
+      // The kernel adds the route of IPv6 some time after the command.
+      try await eventually("the group has a route") {
+        (try? await namespace.shell(["ip route get \(group) >/dev/null 2>&1"])) != nil
+      }
+    }
+
+    /// Adds an interface, to which nothing is routed.
+    func addAnother() async throws {
+      try await namespace.ip(
+        "link add other type veth peer name otherend", "address add 203.0.113.1/24 dev other", "link set other up",
+        "link set otherend up")
     }
 
     func remove(_ name: String = "cable") async throws { try await namespace.ip("link delete \(name)") }
@@ -96,17 +121,15 @@ import Testing
     }
   }
 
-  @Test(arguments: AddressFamily.allCases, [false, true])
-  func `Interfaces that come and go do not use up the memberships`(
-    family: AddressFamily, hasSource: Bool
-  ) async throws {
+  @Test(arguments: AddressFamily.allCases, Way.all)
+  func `Interfaces that come and go do not use up the memberships`(family: AddressFamily, way: Way) async throws {
     try await within("all are joined", seconds: 120) {
       let machine = try await Machine(family)
-      let source = hasSource ? machine.sources[0] : nil
+      let source = way.hasSource ? machine.sources[0] : nil
       // Linux allows 20 groups of IPv4 at a time.
       for _ in 0..<50 {
         try await machine.add()
-        try await machine.endpoint.join(machine.group, on: "cable", source: source)
+        try await machine.endpoint.join(machine.group, on: way.name, source: source)
         try await machine.remove()
       }
       guard family == .ipv4 else { return }
@@ -114,6 +137,71 @@ import Testing
       try await machine.add()
       for number in 1...20 { try await machine.endpoint.join(IPAddress(parsing: "239.1.1.\(number)"), on: "cable") }
       await expectError(.limitExceeded) { try await machine.endpoint.join(machine.group, on: "cable") }
+    }
+  }
+
+  @Test(arguments: AddressFamily.allCases, [false, true])
+  func `A group that was joined without naming an interface can be left when that interface is gone`(
+    family: AddressFamily, hasSource: Bool
+  ) async throws {
+    try await within("all return") {
+      let machine = try await Machine(family)
+      let (endpoint, group) = (machine.endpoint, machine.group)
+      let source = hasSource ? machine.sources[0] : nil
+      for hasOtherRoute in [false, true] {
+        try await machine.add()
+        try await endpoint.join(group, source: source)
+        try await machine.remove()
+        if hasOtherRoute { try await machine.add() }
+        try await endpoint.leave(group, source: source)
+        await #expect(throws: SocketError.self) { try await endpoint.leave(group, source: source) }
+      }
+    }
+  }
+
+  @Test(arguments: AddressFamily.allCases, [false, true])
+  func `A group is joined again without naming an interface when the one that was chosen is gone`(
+    family: AddressFamily, hasSource: Bool
+  ) async throws {
+    try await within("all return") {
+      let machine = try await Machine(family)
+      let (endpoint, group) = (machine.endpoint, machine.group)
+      let source = hasSource ? machine.sources[0] : nil
+      try await machine.add()
+      try await endpoint.join(group, source: source)
+      try await machine.remove()
+      try await machine.add()
+      try await endpoint.join(group, source: source)
+      await expectError(.alreadyJoined) { try await endpoint.join(group, source: source) }
+      try await endpoint.leave(group, source: source)
+      await expectError(.notJoined) { try await endpoint.leave(group, source: source) }
+    }
+  }
+
+  @Test(arguments: AddressFamily.allCases, [false, true])
+  func `A group is left on the interface that was not named, whatever was joined or routed since`(
+    family: AddressFamily, hasSource: Bool
+  ) async throws {
+    try await within("all return") {
+      let machine = try await Machine(family)
+      let (endpoint, group) = (machine.endpoint, machine.group)
+      let source = hasSource ? machine.sources[0] : nil
+      try await machine.add()
+      try await endpoint.join(group, source: source)
+      try await machine.addAnother()
+      try await endpoint.join(group, on: "other", source: source)
+      if family == .ipv4 { try await machine.namespace.ip("route replace 239.0.0.0/8 dev other") }
+      try await endpoint.leave(group, source: source)
+      for interface in ["cable", "end"] as [InterfaceSelector] {
+        await expectError(.notJoined) { try await endpoint.leave(group, on: interface, source: source) }
+      }
+      try await endpoint.leave(group, on: "other", source: source)
+      // Without a name, the one that was joined last.
+      if family == .ipv4 { try await machine.namespace.ip("route replace 239.0.0.0/8 dev cable") }
+      try await endpoint.join(group, on: "other", source: source)
+      try await endpoint.leave(group, source: source)
+      await expectError(.notJoined) { try await endpoint.leave(group, on: "other", source: source) }
+      await expectError(.notJoined) { try await endpoint.leave(group, source: source) }
     }
   }
 }
