@@ -270,6 +270,8 @@ actor LingeringClose: EventHandler {
   private nonisolated let registration: Registration
   private var done: (@Sendable () -> Void)?
   private var deadline: DeadlineKey?
+  /// When the wait ends.
+  private var end = Int64.max
   /// Keeps this actor alive: the reactor refers to handlers weakly, and nothing else refers to this one.
   private var keepAlive: LingeringClose?
 
@@ -288,17 +290,21 @@ actor LingeringClose: EventHandler {
     } else {
       try? registration.socket?.shutdownWriting()
     }
-    deadline = registration.arm(at: registration.reactor.now + Self.limit, tag: LingerDeadline.limit.rawValue)
+    arm(Self.limit)
     discard()
+  }
+
+  /// Ends the wait in this many nanoseconds, unless it ends earlier.
+  private func arm(_ limit: Int64) {
+    end = min(end, instant(registration.reactor.now, plus: limit))
+    deadline = registration.arm(at: end, tag: LingerDeadline.limit.rawValue)
   }
 
   /// Ends the wait in this many nanoseconds, unless it ends earlier.
   func shorten(to limit: Int64) {
     guard let key = deadline.take() else { return }
     registration.disarm(key)
-    if limit == 0 { return finish() }
-    deadline = registration.arm(
-      at: registration.reactor.now + min(limit, Self.limit), tag: LingerDeadline.limit.rawValue)
+    if limit == 0 { finish() } else { arm(limit) }
   }
 
   func handle(_ readiness: Readiness) {

@@ -81,6 +81,36 @@ import Testing
     }
   }
 
+  @Test func `A drain does not lengthen the wait for a client that does not close`() async throws {
+    try await within("the drain ends") {
+      let scene = try Scene(connections: 2)
+      let client = try scene.client()
+      try await scene.expectAnswer(client)
+      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      await scene.time.advance(by: .milliseconds(1_900))
+      scene.serving.cancel()
+      await expectError(.closed) { _ = try await scene.listener.accept() }
+      await scene.time.advance(by: .milliseconds(100))
+      #expect(try await scene.serving.value.finished == 1)
+      client.close()
+    }
+  }
+
+  @Test func `Asking for a drain again does not lengthen the wait for a client that does not close`() async throws {
+    try await within("the drain ends") {
+      let scene = try Scene(connections: 2)
+      let client = try scene.client()
+      try await scene.expectAnswer(client)
+      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      await scene.listener.drain(within: .seconds(100))
+      await scene.time.advance(by: .milliseconds(400))
+      await scene.listener.drain(within: .seconds(100))
+      await scene.time.advance(by: .milliseconds(100))
+      #expect(try await scene.serving.value.finished == 1)
+      client.close()
+    }
+  }
+
   @Test func `A drain serves all that wait although no client closes`() async throws {
     try await within("all are answered") {
       let scene = try Scene(connections: 1)
