@@ -169,8 +169,8 @@ final class SocketTransport: StreamTransport {
   /// fails.
   private func probeLater() {
     if isProbing || !isUnix { return }
-    let second = 1_000_000_000 as Int64
-    isProbing = registration.arm(at: registration.reactor.now + second, tag: ConnectDeadline.probe.tag) != nil
+    let end = instant(registration.reactor.now, plus: 1_000_000_000)
+    isProbing = registration.arm(at: end, tag: ConnectDeadline.probe.tag) != nil
   }
 
   func probeIsDue() {
