@@ -329,6 +329,8 @@ actor LingeringClose: EventHandler {
   private func finish() {
     let done = self.done
     cancel()
+    // With a duplicate of the descriptor somewhere, closing this one would leave the connection to a peer that has not finished.
+    if registration.mayBeShared { try? registration.socket?.shutdownBoth() }
     registration.leave()
     done?()
   }

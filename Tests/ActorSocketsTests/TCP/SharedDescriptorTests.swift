@@ -1,3 +1,4 @@
+import ActorSocketsTesting
 import EpollReactor
 import Glibc
 import SocketSystem
@@ -17,16 +18,16 @@ import Testing
 
   /// A connection, its peer, and a duplicate of its descriptor.
   private static func make(
-    _ socket: StreamSocket, _ kind: Kind
+    _ socket: StreamSocket, _ kind: Kind, on reactor: Reactor = .shared
   ) async throws -> (TCPConnection, peer: RawSocket, duplicate: RawSocket) {
     switch kind {
     case .adopted:
       let (near, far) = try socket.pair()
       let duplicate = RawSocket(owning: dup(near.number))
-      return (try TCPConnection.adopt(fileDescriptor: near.release()), far, duplicate)
+      return (try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor), far, duplicate)
     case .lent:
       // Not an adopted one, of which a duplicate is expected from the beginning.
-      let listener = try TCPListener.bind(to: .address(socket.freeAddress()))
+      let listener = try TCPListener.bind(to: .address(socket.freeAddress()), reactor: reactor)
       let peer = try RawSocket.connected(to: listener.localAddresses[0])
       let connection = try await listener.accept()
       return (connection, peer, try await connection.withFileDescriptor { RawSocket(owning: dup($0)) })
@@ -60,6 +61,30 @@ import Testing
         #expect(try await peer.receiveToEnd() == [] && socket == .unix)
       } catch let error as SystemError {
         #expect(error.errno == ECONNRESET && socket != .unix)
+      }
+      duplicate.close()
+    }
+  }
+
+  @Test(arguments: StreamSocket.allCases, Kind.allCases)
+  func `A duplicate does not keep a closed connection open for a peer that goes on sending`(
+    socket: StreamSocket, kind: Kind
+  ) async throws {
+    try await within("the peer cannot send") {
+      let time = ManualTime()
+      let (connection, peer, duplicate) = try await Self.make(socket, kind, on: time.reactor)
+      async let closed: Void = connection.close()
+      #expect(try await peer.receiveToEnd() == [])
+      await time.advance(by: .seconds(2))
+      await closed
+      try await eventually("sending fails", seconds: 10) {
+        do {
+          try peer.send([1])
+          return false
+        } catch let error as SystemError {
+          #expect([EPIPE, ECONNRESET].contains(error.errno))
+          return true
+        }
       }
       duplicate.close()
     }
