@@ -100,6 +100,9 @@ public actor TCPConnection: ByteStream {
       pendingDescriptorLimit > 0 ? DescriptorInbox(maximum: pendingDescriptorLimit) : nil
     }
 
+    /// Whether code of the program gets the descriptor of each new socket, and may duplicate it.
+    var lendsDescriptors: Bool { prepare != nil }
+
     var options: StreamCore.Options {
       var options = StreamCore.Options()
       options.writeBudget = writeBudget
@@ -214,7 +217,8 @@ public actor TCPConnection: ByteStream {
       // Before the header has arrived, the address of the client is not known.
       if proxyProtocol == nil { $0.remoteAddress = remote?.unmapped }
     }
-    registration = Registration(on: reactor, holding: descriptor, mayBeShared: isAdopted)
+    registration = Registration(
+      on: reactor, holding: descriptor, mayBeShared: isAdopted || configuration.lendsDescriptors)
     transport = SocketTransport(registration)
     transport.inbox = configuration.inbox
     transport.isAccepted = isAccepted

@@ -12,6 +12,8 @@ import Testing
   /// How the other part has got the duplicate.
   enum Kind: String, CaseIterable, CustomTestStringConvertible {
     case lent, adopted
+    case preparedWhenAccepted = "prepared when accepted"
+    case preparedWhenConnecting = "prepared when connecting"
 
     var testDescription: String { rawValue }
   }
@@ -31,7 +33,29 @@ import Testing
       let peer = try RawSocket.connected(to: listener.localAddresses[0])
       let connection = try await listener.accept()
       return (connection, peer, try await connection.withFileDescriptor { RawSocket(owning: dup($0)) })
+    case .preparedWhenAccepted:
+      let (prepared, duplicates) = preparing()
+      var configuration = TCPListener.Configuration()
+      configuration.connection = prepared
+      let listener = try TCPListener.bind(
+        to: .address(socket.freeAddress()), configuration: configuration, reactor: reactor)
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      return (try await listener.accept(), peer, try #require(duplicates.all.first))
+    case .preparedWhenConnecting:
+      let (prepared, duplicates) = preparing()
+      let listener = try RawSocket.listening(on: socket.freeAddress())
+      let connection = try await TCPConnection.connect(
+        to: .address(listener.address), configuration: prepared, reactor: reactor)
+      return (connection, try await listener.accept(), try #require(duplicates.all.first))
     }
+  }
+
+  /// A configuration whose `prepare` duplicates each descriptor.
+  private static func preparing() -> (TCPConnection.Configuration, Notes<RawSocket>) {
+    let duplicates = Notes<RawSocket>()
+    var configuration = TCPConnection.Configuration()
+    configuration.prepare = { duplicates.add(RawSocket(owning: dup($0.fileDescriptor))) }
+    return (configuration, duplicates)
   }
 
   @Test(arguments: StreamSocket.allCases, Kind.allCases)
