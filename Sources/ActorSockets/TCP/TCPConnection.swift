@@ -59,8 +59,9 @@ public actor TCPConnection: ByteStream {
     /// The largest number of bytes that may wait to be sent, including the new write, in ``ByteStream/enqueueWrite(_:timeout:)``.
     /// 1 MiB by default. `write` has no such limit, because it suspends its caller.
     ///
-    /// The rest of a write that was cancelled or timed out counts; bytes of files do not. Each write counts as at least 256 bytes. If no
-    /// bytes in memory wait, a write of any size is accepted.
+    /// The rest of a write that was cancelled or timed out counts; bytes of files do not. Each waiting operation, also one that sends a
+    /// file or flushes, counts as at least 256 bytes, and a smaller budget means 256 bytes. As long as no bytes in memory wait and the
+    /// waiting operations are within the budget, a write of any size is accepted.
     public var writeBudget = 1 << 20
     /// The effect of an enqueued write that would exceed the write budget. The write fails by default.
     public var onWriteOverflow = WriteOverflowAction.fail
