@@ -139,6 +139,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     let token = eventLoop.registrations.renewToken(slot)
     try eventLoop.epoll.setToken(token, of: number)
     storedDescriptor = other.storedDescriptor.take()
+    mayBeShared = mayBeShared || other.mayBeShared
     other.leave()
   }
 

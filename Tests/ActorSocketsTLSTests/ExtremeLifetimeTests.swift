@@ -1,4 +1,5 @@
 import ActorSockets
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -32,6 +33,18 @@ import Testing
             #expect(errors.client == nil && errors.server == nil)
           }
         }
+      }
+    }
+  }
+
+  @Test func `The wait for the end of a pipe may have any length`() async {
+    await #expect(processExitsWith: .success) {
+      for duration in Self.durations {
+        let pipe = Pipe()
+        try pipe.fileHandleForWriting.write(contentsOf: [1, 2, 3])
+        try pipe.fileHandleForWriting.close()
+        let path = "/dev/fd/\(pipe.fileHandleForReading.fileDescriptor)"
+        #expect(try Source.file(path).read(pipeTimeout: duration) == [1, 2, 3])
       }
     }
   }

@@ -5,7 +5,8 @@
 //   accepted leaves `active` once, and is counted once in the report then: as finished, failed, failed by its peer, or aborted.
 // - It counts among the connections of its peer from the time at which the peer is known until it is closed.
 // - The connections in `active`, those that are closing, and the one that is being accepted are never more than the limit. Those that
-//   are closing and only wait for their peers to finish are in `lingering`, and do not count. They have a limit of their own.
+//   are closing and only wait for their peers to finish are in `lingering`, and do not count. They have a limit of their own, and no
+//   connection is accepted while these and those that count have all descriptors.
 // - During a drain, at most as many connections of a socket are accepted as waited for it when the drain began.
 
 internal import EpollReactor
@@ -52,14 +53,14 @@ package struct Server<Connection: ServedConnection> {
   /// The accepting loop, which waits for room or for the end of the drain.
   var waiter: Suspension?
 
-  /// The number of connections has reached the limit.
-  var isFull: Bool { active.count + closing + (isAccepting ? 1 : 0) >= limits.connections }
+  /// The number of connections that count toward the limit.
+  private var counted: Int { active.count + closing + (isAccepting ? 1 : 0) }
 
-  /// The number of connections that may linger now.
-  var lingerLimit: Int {
-    let free = descriptors - active.count - closing - (isAccepting ? 1 : 0)
-    return max(0, min(LingeringConnections<Connection>.most, free))
-  }
+  /// No connection may be accepted now.
+  var isFull: Bool { counted >= limits.connections || needsDescriptor }
+
+  /// Another connection would need the descriptor of one that waits for its peer.
+  var needsDescriptor: Bool { lingering.count > 0 && counted + lingering.count >= descriptors }
 
   /// Whether the drain still has to accept connections that waited when it began.
   var hasBacklog: Bool { backlog.contains { $0 > 0 } }

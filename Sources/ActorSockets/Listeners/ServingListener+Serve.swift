@@ -124,7 +124,10 @@ extension ServingListener {
 
   /// Returns the next connection once there is room for it; `nil` when the server stops.
   private func nextToServe() async throws -> Connection? {
-    while server.isFull, !server.isDraining || server.hasBacklog { await nextChange(claimPlaceNow()).suspend() }
+    while server.isFull, !server.isDraining || server.hasBacklog {
+      if server.needsDescriptor { shortenOldestLinger() }
+      await nextChange(claimPlaceNow()).suspend()
+    }
     if server.isDraining, !server.hasBacklog {
       close()
       return nil
@@ -145,7 +148,6 @@ extension ServingListener {
     // Behind a balancer, the peer is known when the header has arrived.
     if !awaitsHeaders { server.peers.enter(connection.id, from: connection.remoteAddress) }
     if server.isDraining { connection.setDraining(server.idleReads, grace: server.drain.graceMilliseconds) }
-    closeOldestLingering()
     return connection
   }
 
@@ -209,9 +211,9 @@ extension ServingListener {
   /// A connection that closes has sent everything, and waits for its peer to finish.
   func lingers(_ connection: Connection) {
     server.closing -= 1
-    server.lingering.add(connection.id, connection)
+    server.lingering.add(connection.id, connection, at: executor.reactor.now)
     if server.isDraining { shortenLinger(of: connection) }
-    closeOldestLingering()
+    closeLingering(ifMoreThan: LingeringConnections<Connection>.most)
     wakeServer()
   }
 
@@ -219,10 +221,15 @@ extension ServingListener {
     connection.submit { $0.shortenLinger(to: LingeringConnections<Connection>.drainLimit) }
   }
 
-  /// Closes connections that wait for their peers if there are too many, those that have waited longest first.
-  private func closeOldestLingering() { closeLingering(ifMoreThan: server.lingerLimit) }
+  /// Ends the wait of the connection that has waited longest for its peer as soon as it has had the least time. Then the next connection
+  /// can have its descriptor.
+  private func shortenOldestLinger() {
+    guard let (connection, since) = server.lingering.oldest else { return }
+    let left = LingeringConnections<Connection>.leastLimit - (executor.reactor.now - since)
+    connection.submit { $0.shortenLinger(to: max(0, left)) }
+  }
 
-  /// Closes connections that wait for their peers, until at most `limit` are left.
+  /// Closes connections that wait for their peers, those that have waited longest first, until at most `limit` are left.
   func closeLingering(ifMoreThan limit: Int) {
     while let connection = server.lingering.takeOldest(ifMoreThan: limit) {
       // It has a descriptor until `closed`.

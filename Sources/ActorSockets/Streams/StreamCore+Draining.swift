@@ -3,13 +3,20 @@ internal import EpollReactor
 // What the drain of a listener does to one of its streams. If no byte has arrived from a peer, it may have connected just before the drain
 // began, and may be about to send its first request. So the stream does not count as idle for a while: the grace.
 //
-//              drain begins before the first byte, or the stream opens in a drain
-//    notDraining ────────────────────────────────────────────────────▶ running ──the time is over──▶ over
-//         │                                                                                           ▲
-//         └──────────────────────── drain begins after the first byte ────────────────────────────────┘
+//                drain begins before the first byte
+//    notDraining ──────────────────────────────────────▶ running
+//         │                                               │   ▲
+//         │      the time is over, or a layer begins here │   │ the stream is a layer,
+//         │                          after the first byte │   │ and begins
+//         │                                               ▼   │
+//         └─────────────────────────────────────────────▶ over
+//                drain begins after the first byte
 //
 // - `running`: as long as no byte has arrived, no read ends because it is idle. A handshake, or the wait for a PROXY header, goes on.
 // - `over`: idle reads end, as the drain says. A stream that is not open is aborted, because it serves nothing.
+//
+// A layer that waits for earlier operations of the stream beneath shares the grace of that stream. If no byte has arrived there when the
+// layer begins, and the time is not over, it goes on sharing it. Otherwise it has a grace of its own from then on, as after STARTTLS.
 
 /// The grace of a stream in a drain.
 enum DrainGrace {
@@ -24,16 +31,17 @@ extension StreamCore {
   /// - Parameters:
   ///   - idleReads: Which idle reads end, now and from now on.
   ///   - grace: How long the peer has for its first byte, in milliseconds.
-  package func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32) {
+  ///   - isShared: Whether the stream is a layer that waits to begin. The stream beneath ends its grace.
+  package func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32, isShared: Bool = false) {
     waiters?.draining.resumeAll(.success(()))
     options.idleReads = max(options.idleReads, idleReads)
-    let layer = upgrade?.layer
-    if options.grace == .notDraining {
+    let isFirst = options.grace == .notDraining
+    if isFirst {
       options.graceMilliseconds = grace
-      options.grace = .over
-      if layer == nil, bytesReceived == 0 { startGrace() }
+      options.grace = isShared ? .running : .over
     }
-    if let layer { layer.beginDraining(options.idleReads, grace: grace) }
+    if let upgrade { upgrade.layer.beginDraining(options.idleReads, grace: grace, isShared: !upgrade.isCarrying) }
+    if isFirst, !isShared, carriedLayer == nil, bytesReceived == 0 { startGrace() }
     if carriedLayer != nil || options.idleReads == .wait || state == .connecting { return }
     reads.queue.drain(all: options.idleReads == .endAll)
     // Bytes may be in the kernel although epoll has not reported them yet. The first read is not idle then.
@@ -43,13 +51,18 @@ extension StreamCore {
 
   /// The stream opens. If its listener drains, it is served its first message.
   func drainFromTheStart() {
-    if options.grace == .notDraining { return }
-    // While the grace of the stream beneath runs, it is the layer's, too. If it is over, the layer has one of its own.
-    if options.grace == .over { startGrace() }
     if options.idleReads != .wait { reads.queue.drain(all: options.idleReads == .endAll) }
   }
 
-  private func startGrace() {
+  /// A layer begins on this stream. If bytes have arrived here, or the time is over, the layer has a grace of its own.
+  func passGrace(to layer: any StreamLayer) {
+    if options.grace == .notDraining || awaitsFirstByte { return }
+    options.grace = .over
+    layer.startGrace()
+  }
+
+  /// Begins the grace.
+  package func startGrace() {
     options.grace = .running
     if options.graceMilliseconds == 0 { return graceIsOver() }
     let end = instant(registration.reactor.now, plus: Int64(options.graceMilliseconds) * 1_000_000)
@@ -61,7 +74,8 @@ extension StreamCore {
   package func graceIsOver() {
     if options.grace != .running { return }
     options.grace = .over
-    if let layer = upgrade?.layer { return layer.graceIsOver() }
+    // If bytes have arrived for operations that the layer waits for, this stream serves something, and the layer begins later.
+    if let upgrade, upgrade.isCarrying || bytesReceived == 0 { return upgrade.layer.graceIsOver() }
     if state == .connecting {
       let error = SocketError(
         .timedOut, operation: transport.openingOperation, detail: "the server stops, and nothing was served yet")

@@ -81,7 +81,8 @@ extension StreamCore {
   private func exceedsBudget(_ count: Int) -> Bool {
     // If no bytes wait, a write of any size is accepted.
     let more = bytesInMemory == 0 ? 0 : max(count, SubmissionLimit.leastCharge)
-    return chargedBytes + more > options.writeBudget
+    // An operation without bytes in memory, such as one that sends a file, leaves room for a write, however small the budget is.
+    return chargedBytes + more > max(options.writeBudget, SubmissionLimit.leastCharge)
   }
 }
 

@@ -33,9 +33,11 @@ package protocol StreamLayer: AnyObject {
   func carrierIsIdle(_ error: SocketError)
   /// The user closes the plain stream.
   func close(after condition: CloseCondition?)
-  /// The listener that serves the stream drains: see `StreamCore.beginDraining(_:grace:)`.
-  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32)
-  /// The grace that the stream had before the layer began is over.
+  /// The listener that serves the stream drains: see `StreamCore.beginDraining(_:grace:isShared:)`.
+  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32, isShared: Bool)
+  /// The layer is about to begin in a drain, with a grace of its own: see `StreamCore.passGrace(to:)`.
+  func startGrace()
+  /// The grace that the layer shares with the stream is over.
   func graceIsOver()
   /// Whether the layer has failed. Then its last bytes may tell the peer why.
   var hasFailed: Bool { get }
@@ -98,6 +100,7 @@ extension StreamCore {
       beginClose()
     } else if upgrade.begins() {
       transport.beginCarrying()
+      passGrace(to: upgrade.layer)
       upgrade.layer.begin()
     }
   }

@@ -204,13 +204,13 @@ actor ConnectingSocket: EventHandler {
 
   init(
     _ attempt: HappyEyeballs.Attempt, _ destination: SocketAddress, _ descriptor: consuming OwnedDescriptor,
-    of connection: TCPConnection
+    mayBeShared: Bool, of connection: TCPConnection
   ) {
     executor = connection.executor
     self.attempt = attempt
     self.destination = destination
     self.connection = connection
-    registration = Registration(on: executor.reactor, holding: descriptor)
+    registration = Registration(on: executor.reactor, holding: descriptor, mayBeShared: mayBeShared)
   }
 
   deinit {

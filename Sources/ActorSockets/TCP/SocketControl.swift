@@ -17,6 +17,8 @@ public struct SocketControl: ~Copyable {
 
   /// The descriptor, for system calls that this type does not offer. Do not close it or change its blocking mode. If the closure sets
   /// SO_LINGER to a time above 0, the socket is refused, as if the closure had thrown.
+  ///
+  /// A duplicate does not keep a connection: closing or aborting the connection ends it for every descriptor.
   public var fileDescriptor: Int32 { socket.kernelNumber }
 
   /// Sets an option: setsockopt(2).

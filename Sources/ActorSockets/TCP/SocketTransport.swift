@@ -169,8 +169,8 @@ final class SocketTransport: StreamTransport {
   /// fails.
   private func probeLater() {
     if isProbing || !isUnix { return }
-    let second = 1_000_000_000 as Int64
-    isProbing = registration.arm(at: registration.reactor.now + second, tag: ConnectDeadline.probe.tag) != nil
+    let end = instant(registration.reactor.now, plus: 1_000_000_000)
+    isProbing = registration.arm(at: end, tag: ConnectDeadline.probe.tag) != nil
   }
 
   func probeIsDue() {
@@ -270,6 +270,8 @@ actor LingeringClose: EventHandler {
   private nonisolated let registration: Registration
   private var done: (@Sendable () -> Void)?
   private var deadline: DeadlineKey?
+  /// When the wait ends.
+  private var end = Int64.max
   /// Keeps this actor alive: the reactor refers to handlers weakly, and nothing else refers to this one.
   private var keepAlive: LingeringClose?
 
@@ -288,17 +290,21 @@ actor LingeringClose: EventHandler {
     } else {
       try? registration.socket?.shutdownWriting()
     }
-    deadline = registration.arm(at: registration.reactor.now + Self.limit, tag: LingerDeadline.limit.rawValue)
+    arm(Self.limit)
     discard()
+  }
+
+  /// Ends the wait in this many nanoseconds, unless it ends earlier.
+  private func arm(_ limit: Int64) {
+    end = min(end, instant(registration.reactor.now, plus: limit))
+    deadline = registration.arm(at: end, tag: LingerDeadline.limit.rawValue)
   }
 
   /// Ends the wait in this many nanoseconds, unless it ends earlier.
   func shorten(to limit: Int64) {
     guard let key = deadline.take() else { return }
     registration.disarm(key)
-    if limit == 0 { return finish() }
-    deadline = registration.arm(
-      at: registration.reactor.now + min(limit, Self.limit), tag: LingerDeadline.limit.rawValue)
+    if limit == 0 { finish() } else { arm(limit) }
   }
 
   func handle(_ readiness: Readiness) {
@@ -323,6 +329,8 @@ actor LingeringClose: EventHandler {
   private func finish() {
     let done = self.done
     cancel()
+    // With a duplicate of the descriptor somewhere, closing this one would leave the connection to a peer that has not finished.
+    if registration.mayBeShared { try? registration.socket?.shutdownBoth() }
     registration.leave()
     done?()
   }

@@ -101,7 +101,8 @@ extension TCPConnection {
         }
         throw SocketError(error, operation: "connect", address: destination)
       }
-      let connecting = ConnectingSocket(next, destination, descriptor, of: self)
+      let connecting = ConnectingSocket(
+        next, destination, descriptor, mayBeShared: configuration.lendsDescriptors, of: self)
       try enter(connecting)
       search.sockets[next.id] = connecting
       if isConnected { established(connecting, search, after: .none) }

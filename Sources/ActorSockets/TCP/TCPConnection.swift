@@ -59,8 +59,9 @@ public actor TCPConnection: ByteStream {
     /// The largest number of bytes that may wait to be sent, including the new write, in ``ByteStream/enqueueWrite(_:timeout:)``.
     /// 1 MiB by default. `write` has no such limit, because it suspends its caller.
     ///
-    /// The rest of a write that was cancelled or timed out counts; bytes of files do not. Each write counts as at least 256 bytes. If no
-    /// bytes in memory wait, a write of any size is accepted.
+    /// The rest of a write that was cancelled or timed out counts; bytes of files do not. Each waiting operation, also one that sends a
+    /// file or flushes, counts as at least 256 bytes, and a smaller budget means 256 bytes. As long as no bytes in memory wait and the
+    /// waiting operations are within the budget, a write of any size is accepted.
     public var writeBudget = 1 << 20
     /// The effect of an enqueued write that would exceed the write budget. The write fails by default.
     public var onWriteOverflow = WriteOverflowAction.fail
@@ -99,6 +100,9 @@ public actor TCPConnection: ByteStream {
     fileprivate var inbox: DescriptorInbox? {
       pendingDescriptorLimit > 0 ? DescriptorInbox(maximum: pendingDescriptorLimit) : nil
     }
+
+    /// Whether code of the program gets the descriptor of each new socket, and may duplicate it.
+    var lendsDescriptors: Bool { prepare != nil }
 
     var options: StreamCore.Options {
       var options = StreamCore.Options()
@@ -214,7 +218,8 @@ public actor TCPConnection: ByteStream {
       // Before the header has arrived, the address of the client is not known.
       if proxyProtocol == nil { $0.remoteAddress = remote?.unmapped }
     }
-    registration = Registration(on: reactor, holding: descriptor, mayBeShared: isAdopted)
+    registration = Registration(
+      on: reactor, holding: descriptor, mayBeShared: isAdopted || configuration.lendsDescriptors)
     transport = SocketTransport(registration)
     transport.inbox = configuration.inbox
     transport.isAccepted = isAccepted

@@ -20,7 +20,8 @@ extension TCPListener {
     ///
     /// A connection whose handler has returned and whose bytes are sent does not count while it waits for its peer to finish: see
     /// ``ByteStream/close()``. At most 1,000 connections wait so, and fewer if descriptors are short. Beyond that, the one that has waited
-    /// longest is closed.
+    /// longest is closed. If the next connection needs its descriptor, that one still has 100 milliseconds in total to finish, so that its
+    /// peer gets what was sent.
     ///
     /// The default is 10,000. If the process may not have that many descriptors (RLIMIT_NOFILE, getrlimit(2)), it is RLIMIT_NOFILE
     /// minus 64, or half of RLIMIT_NOFILE if that is more. Of the descriptors that are left, one half is for files and sockets that the

@@ -74,7 +74,7 @@ enum Source {
   }
 
   private static func readPipe(_ file: borrowing OwnedDescriptor, _ timeout: Duration) throws(SystemError) -> [UInt8] {
-    let end = continuousNanoseconds() + timeout.clampedNanoseconds
+    let end = instant(continuousNanoseconds(), plus: timeout.clampedNanoseconds)
     var contents: [UInt8] = []
     var hasWaited = false
     while contents.count <= limit {

@@ -211,10 +211,11 @@ final class TLSTransport: StreamTransport, StreamLayer {
     if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
   }
 
-  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32) {
-    core?.beginDraining(idleReads, grace: grace)
+  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32, isShared: Bool) {
+    core?.beginDraining(idleReads, grace: grace, isShared: isShared)
   }
 
+  func startGrace() { core?.startGrace() }
   func graceIsOver() { core?.graceIsOver() }
 
   func close(after condition: CloseCondition?) {

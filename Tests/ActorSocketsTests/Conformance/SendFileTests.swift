@@ -79,6 +79,27 @@ import Testing
     }
   }
 
+  @Test(arguments: Transport.allCases, [-1, 0, 255])
+  func `A write can be enqueued while a file waits, however small the write budget is`(
+    transport: Transport, budget: Int
+  ) async throws {
+    try await within("everything arrives") {
+      let pair = try await transport.pair {
+        $0.isNarrow = true
+        $0.writeBudget = budget
+      }
+      let source = try TemporaryFile(pattern(tooMuch)).source
+      let sending = Task.immediate { try await pair.client.sendFile(source) }
+      let accepted = pair.client.enqueueWrite(Array("accepted"))
+      let refused = pair.client.enqueueWrite(Array("refused"))
+      await expectError(.limitExceeded) { try await refused.value }
+      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+      #expect(try await pair.server.read(exactly: 8) == Array("accepted"))
+      try await sending.value
+      try await accepted.value
+    }
+  }
+
   @Test(.inRealTime) func `Offsets and lengths beyond 32 bits are right`() async throws {
     try await within("everything arrives") {
       let (connection, peer) = try RawSocket.peerOfConnection()

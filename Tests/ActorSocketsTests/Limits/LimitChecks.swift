@@ -86,8 +86,11 @@ enum LimitChecks {
     },
     LimitCheck("small writes are sent at once (TCP_NODELAY)") { [.isOn(connection.noDelay)] },
     LimitCheck("time to send what was written, in `close()`") { [.time(connection.closeTimeout)] },
-    LimitCheck("time to discard input before a TCP socket is closed; while a server drains") {
-      [.nanoseconds(Int(LingeringClose.limit)), .nanoseconds(Int(LingeringConnections<Int>.drainLimit))]
+    LimitCheck("time to discard input before a TCP socket is closed; while a server drains; if descriptors are short") {
+      [
+        .nanoseconds(Int(LingeringClose.limit)), .nanoseconds(Int(LingeringConnections<Int>.drainLimit)),
+        .nanoseconds(Int(LingeringConnections<Int>.leastLimit)),
+      ]
     },
     LimitCheck("closing when the peer has finished and everything was read") {
       [.isOn(connection.closesOnEndOfStream)]

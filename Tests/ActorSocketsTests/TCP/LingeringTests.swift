@@ -16,7 +16,7 @@ import Testing
       var lingering = LingeringConnections<UInt64>()
       var model: [UInt64] = []
       for id in 0..<UInt64(40) {
-        lingering.add(id, id)
+        lingering.add(id, id, at: Int64(id) * 10)
         model.append(id)
         if Bool.random(using: &random), let gone = model.randomElement(using: &random) {
           let wasHere = lingering.remove(gone)
@@ -31,6 +31,8 @@ import Testing
           model.removeFirst()
         }
         #expect(model.count <= limit && lingering.count == model.count && lingering.all == model.sorted())
+        #expect(lingering.oldest?.connection == model.first)
+        #expect(lingering.oldest?.since == model.first.map { Int64($0) * 10 })
       }
     }
   }
@@ -81,6 +83,36 @@ import Testing
     }
   }
 
+  @Test func `A drain does not lengthen the wait for a client that does not close`() async throws {
+    try await within("the drain ends") {
+      let scene = try Scene(connections: 2)
+      let client = try scene.client()
+      try await scene.expectAnswer(client)
+      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      await scene.time.advance(by: .milliseconds(1_900))
+      scene.serving.cancel()
+      await expectError(.closed) { _ = try await scene.listener.accept() }
+      await scene.time.advance(by: .milliseconds(100))
+      #expect(try await scene.serving.value.finished == 1)
+      client.close()
+    }
+  }
+
+  @Test func `Asking for a drain again does not lengthen the wait for a client that does not close`() async throws {
+    try await within("the drain ends") {
+      let scene = try Scene(connections: 2)
+      let client = try scene.client()
+      try await scene.expectAnswer(client)
+      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      await scene.listener.drain(within: .seconds(100))
+      await scene.time.advance(by: .milliseconds(400))
+      await scene.listener.drain(within: .seconds(100))
+      await scene.time.advance(by: .milliseconds(100))
+      #expect(try await scene.serving.value.finished == 1)
+      client.close()
+    }
+  }
+
   @Test func `A drain serves all that wait although no client closes`() async throws {
     try await within("all are answered") {
       let scene = try Scene(connections: 1)
@@ -107,20 +139,59 @@ import Testing
       await scene.listener.allow(descriptors: 10)
       var clients: [RawSocket] = []
       for _ in 0..<50 {
+        try await eventually("the others only wait for their peers") {
+          let server = await scene.listener.server
+          #expect(server.active.count + server.closing + server.lingering.count <= 10)
+          return server.active.isEmpty && server.closing == 0
+        }
         let client = try scene.client()
+        // Each waits for a tenth of a second at least.
+        await scene.time.advance(by: .milliseconds(100))
         try await scene.expectAnswer(client)
         clients.append(client)
-        let server = await scene.listener.server
-        // Those that were told to close may still have their descriptors, and count toward the limit meanwhile.
-        #expect(server.active.count + server.closing + server.lingering.count <= 12)
       }
-      try await eventually("the others are closed") { await scene.listener.server.closing == 0 }
-      // One descriptor is for the next connection.
-      #expect(await scene.listener.server.lingering.count <= 9)
       for client in clients + [first] { client.close() }
       try await eventually("none lingers") { await scene.listener.server.lingering.count == 0 }
       scene.serving.cancel()
       #expect(try await scene.serving.value.finished == 51)
+    }
+  }
+
+  @Test func `At a limit that the descriptors set, a client has time to finish before the next one`() async throws {
+    try await within("both are answered") {
+      let scene = try Scene(connections: 1)
+      try await eventually("it is served") { await scene.listener.server.isServing }
+      await scene.listener.allow(descriptors: 1)
+      let first = try scene.client()
+      try await scene.expectAnswer(first)
+      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      let second = try scene.client()
+      await scene.time.advance(by: .milliseconds(99))
+      // What it still sends is discarded, so nothing resets the connection.
+      try first.send("more")
+      try await scene.time.reactor.sleeps()
+      #expect(await scene.listener.server.report.accepted == 1)
+      #expect(await scene.listener.server.lingering.count == 1)
+      await scene.time.advance(by: .milliseconds(1))
+      try await scene.expectAnswer(second)
+      for client in [first, second] { client.close() }
+      scene.serving.cancel()
+      #expect(try await scene.serving.value.finished == 2)
+    }
+  }
+
+  @Test func `A client that finishes makes room at a limit that the descriptors set`() async throws {
+    try await within("both are answered") {
+      let scene = try Scene(connections: 1)
+      try await eventually("it is served") { await scene.listener.server.isServing }
+      await scene.listener.allow(descriptors: 1)
+      for _ in 0..<3 {
+        let client = try scene.client()
+        try await scene.expectAnswer(client)
+        client.close()
+      }
+      scene.serving.cancel()
+      #expect(try await scene.serving.value.finished == 3)
     }
   }
 

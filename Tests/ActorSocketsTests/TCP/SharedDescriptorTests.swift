@@ -1,3 +1,4 @@
+import ActorSocketsTesting
 import EpollReactor
 import Glibc
 import SocketSystem
@@ -11,26 +12,50 @@ import Testing
   /// How the other part has got the duplicate.
   enum Kind: String, CaseIterable, CustomTestStringConvertible {
     case lent, adopted
+    case preparedWhenAccepted = "prepared when accepted"
+    case preparedWhenConnecting = "prepared when connecting"
 
     var testDescription: String { rawValue }
   }
 
   /// A connection, its peer, and a duplicate of its descriptor.
   private static func make(
-    _ socket: StreamSocket, _ kind: Kind
+    _ socket: StreamSocket, _ kind: Kind, on reactor: Reactor = .shared
   ) async throws -> (TCPConnection, peer: RawSocket, duplicate: RawSocket) {
     switch kind {
     case .adopted:
       let (near, far) = try socket.pair()
       let duplicate = RawSocket(owning: dup(near.number))
-      return (try TCPConnection.adopt(fileDescriptor: near.release()), far, duplicate)
+      return (try TCPConnection.adopt(fileDescriptor: near.release(), reactor: reactor), far, duplicate)
     case .lent:
       // Not an adopted one, of which a duplicate is expected from the beginning.
-      let listener = try TCPListener.bind(to: .address(socket.freeAddress()))
+      let listener = try TCPListener.bind(to: .address(socket.freeAddress()), reactor: reactor)
       let peer = try RawSocket.connected(to: listener.localAddresses[0])
       let connection = try await listener.accept()
       return (connection, peer, try await connection.withFileDescriptor { RawSocket(owning: dup($0)) })
+    case .preparedWhenAccepted:
+      let (prepared, duplicates) = preparing()
+      var configuration = TCPListener.Configuration()
+      configuration.connection = prepared
+      let listener = try TCPListener.bind(
+        to: .address(socket.freeAddress()), configuration: configuration, reactor: reactor)
+      let peer = try RawSocket.connected(to: listener.localAddresses[0])
+      return (try await listener.accept(), peer, try #require(duplicates.all.first))
+    case .preparedWhenConnecting:
+      let (prepared, duplicates) = preparing()
+      let listener = try RawSocket.listening(on: socket.freeAddress())
+      let connection = try await TCPConnection.connect(
+        to: .address(listener.address), configuration: prepared, reactor: reactor)
+      return (connection, try await listener.accept(), try #require(duplicates.all.first))
     }
+  }
+
+  /// A configuration whose `prepare` duplicates each descriptor.
+  private static func preparing() -> (TCPConnection.Configuration, Notes<RawSocket>) {
+    let duplicates = Notes<RawSocket>()
+    var configuration = TCPConnection.Configuration()
+    configuration.prepare = { duplicates.add(RawSocket(owning: dup($0.fileDescriptor))) }
+    return (configuration, duplicates)
   }
 
   @Test(arguments: StreamSocket.allCases, Kind.allCases)
@@ -60,6 +85,30 @@ import Testing
         #expect(try await peer.receiveToEnd() == [] && socket == .unix)
       } catch let error as SystemError {
         #expect(error.errno == ECONNRESET && socket != .unix)
+      }
+      duplicate.close()
+    }
+  }
+
+  @Test(arguments: StreamSocket.allCases, Kind.allCases)
+  func `A duplicate does not keep a closed connection open for a peer that goes on sending`(
+    socket: StreamSocket, kind: Kind
+  ) async throws {
+    try await within("the peer cannot send") {
+      let time = ManualTime()
+      let (connection, peer, duplicate) = try await Self.make(socket, kind, on: time.reactor)
+      async let closed: Void = connection.close()
+      #expect(try await peer.receiveToEnd() == [])
+      await time.advance(by: .seconds(2))
+      await closed
+      try await eventually("sending fails", seconds: 10) {
+        do {
+          try peer.send([1])
+          return false
+        } catch let error as SystemError {
+          #expect([EPIPE, ECONNRESET].contains(error.errno))
+          return true
+        }
       }
       duplicate.close()
     }

@@ -110,6 +110,28 @@ import Testing
     }
   }
 
+  @Test func `A connection sends and closes at the latest time of a manual clock`() async {
+    await #expect(processExitsWith: .success) {
+      for socket in StreamSocket.allCases {
+        try await within("the connection over \(socket.rawValue) is closed") {
+          let time = ManualTime()
+          let (near, far) = try socket.pair()
+          let connection = try TCPConnection.adopt(fileDescriptor: near.release(), reactor: time.reactor)
+          await time.advance(by: .seconds(Int64.max))
+          // More than fits into the kernel's buffers, so the socket is full in between.
+          let size = 8 << 20
+          let write = connection.enqueueWrite([UInt8](repeating: 1, count: size))
+          #expect(try await far.receive(exactly: size).count == size)
+          try await write.value
+          async let closed: Void = connection.close()
+          #expect(try await far.receiveToEnd() == [])
+          far.close()
+          await closed
+        }
+      }
+    }
+  }
+
   @Test func `Every number and duration of a connection in memory may have any value`() async {
     await #expect(processExitsWith: .success) {
       for (number, duration) in zip(Self.numbers, Self.durations) {
