@@ -49,7 +49,7 @@ struct SendLine {
   mutating func succeeded() { pause.reset() }
 }
 
-/// The lines of an endpoint, by destination; `nil` for the connected peer.
+/// The lines of an endpoint, by destination: see `SendQueue.line(of:)`.
 struct SendLines {
   private var lines: [SocketAddress?: SendLine] = [:]
   /// The destinations whose lines are ready, in order. A line that is no longer ready stays here until its turn.

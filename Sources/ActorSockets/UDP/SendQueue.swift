@@ -60,8 +60,8 @@ struct SendQueue<Tag> {
   var replyLimit = Int.max
   /// Whether replies wait in lines without their calls.
   var detachesReplies = true
-  /// Whether the endpoint is connected, so that every datagram goes to its peer.
-  var hasPeer = false
+  /// The peer of a connected endpoint, to which datagrams without an address go.
+  var peer: SocketAddress?
 
   /// The limit for the replies to one destination is `replyLimit` divided by this.
   static var replyShares: Int { 2 }
@@ -98,8 +98,8 @@ struct SendQueue<Tag> {
     isEmpty || entries.isEmpty && lines[line(of: address)]?.waiting.isEmpty != false
   }
 
-  /// The key of a destination's line. All addresses of a connected endpoint are its peer.
-  func line(of address: SocketAddress?) -> SocketAddress? { hasPeer ? nil : address?.unmapped }
+  /// The key of a destination's line. That of the peer is its address, so that replies keep their line when the endpoint connects to it.
+  func line(of address: SocketAddress?) -> SocketAddress? { address?.unmapped ?? peer }
 
   // MARK: Entries
 

@@ -148,6 +148,36 @@ import Testing
     }
   }
 
+  @Test(.inRealTime, arguments: [false, true])
+  func `Connecting to a client whose replies wait neither keeps the reactor busy nor changes their order`(
+    hadPeer: Bool
+  ) async throws {
+    try await within("all arrive") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (server, client) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      let address = client.localAddresses[0]
+      try await client.send([0], to: server.localAddresses[0])
+      let request = try await server.receive()
+      if hadPeer { try await server.connect(to: .address(address)) }
+      var count: UInt8 = 0
+      while await server.metrics.pendingSends == 0 {
+        try await server.send(request.reply([count]))
+        count += 1
+      }
+      try await server.connect(to: .address(address))
+      await time.advance(by: .seconds(1))
+      try await time.reactor.sleeps()
+      let behind = Task.immediate { [count] in try await server.send([count]) }
+      try await eventually("it waits") { await server.metrics.pendingSends == 2 }
+      for number in 0...count {
+        #expect(try await client.receive(timeout: .zero).bytes == [number])
+        await time.advance(by: .milliseconds(100))
+      }
+      try await behind.value
+    }
+  }
+
   @Test(arguments: [UndeliverableReplyTests.Loop.single, .batch, .unchanged, .enqueued, .inPlace])
   func `A unix client that does not read its answers ends and holds up no loop that replies`(
     loop: UndeliverableReplyTests.Loop

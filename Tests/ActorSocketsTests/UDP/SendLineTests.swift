@@ -169,6 +169,38 @@ import Testing
     #expect(driver.connects == [[Self.b]] && driver.sent == [4])
   }
 
+  @Test func `A reply that waits when the endpoint connects to its destination keeps its line`() {
+    var driver = SendDriver()
+    driver.full = [Self.a]
+    _ = driver.queue.admit(.datagrams([Self.reply(1, to: Self.a)]), 1)
+    _ = driver.queue.admit(.peer([Self.a]), 2)
+    driver.run()
+    #expect(driver.connects == [[Self.a]] && driver.refusals == 1)
+    driver.queue.lines.retry(at: .max)
+    driver.run()
+    #expect(driver.refusals == 2 && driver.queue.replies == 1)
+    // What goes to the peer has no address.
+    #expect(!driver.queue.mayOvertake(to: nil) && !driver.queue.mayOvertake(to: Self.a))
+    _ = driver.queue.admit(.datagrams(datagrams([3])), 3)
+    driver.full = []
+    driver.queue.lines.retry(at: .max)
+    driver.run()
+    #expect(driver.sent == [1, 3] && driver.queue.isEmpty && driver.queue.lines.isEmpty)
+  }
+
+  @Test func `Replies to the peer that the endpoint had hold up nothing to the next one`() {
+    var driver = SendDriver()
+    _ = driver.queue.admit(.peer([Self.a]), 0)
+    driver.full = [Self.a]
+    _ = driver.queue.admit(.datagrams([Self.reply(1, to: Self.a)]), 1)
+    _ = driver.queue.admit(.peer([Self.b]), 2)
+    driver.run()
+    #expect(driver.queue.mayOvertake(to: nil) && driver.queue.mayOvertake(to: Self.b))
+    _ = driver.queue.admit(.datagrams(datagrams([3])), 3)
+    driver.run()
+    #expect(driver.connects == [[Self.a], [Self.b]] && driver.sent == [3] && driver.refusals == 1)
+  }
+
   /// What the queue must do, as simply as possible.
   private struct Model {
     var pending: [(tag: Int, byte: UInt8, destination: SocketAddress)] = []

@@ -23,6 +23,8 @@ struct SendDriver {
   /// The first byte of each reply that was dropped.
   var dropped: [UInt8] = []
 
+  private func hasRoom(for datagram: Datagram) -> Bool { !full.contains(datagram.remoteAddress ?? queue.peer) }
+
   /// Runs until the queue has nothing to do or `limit` datagrams are sent, at most `batch` at a time. Those in `bad` cannot be sent.
   mutating func run(batch: Int = .max, limit: Int = .max, bad: Set<UInt8> = []) {
     var left = limit
@@ -31,6 +33,7 @@ struct SendDriver {
       case .idle: return
       case .connect(let addresses):
         connects.append(addresses)
+        if let peer = addresses.first { queue.peer = peer }
         queue.connected(addresses.isEmpty ? .failure(Self.error) : .success(()))
       case .finish(let tag, let result):
         #expect(outcomes[tag] == nil, "two outcomes")
@@ -44,16 +47,16 @@ struct SendDriver {
       case .send:
         var taken: [UInt8] = []
         for datagram in queue.unsent(atMost: min(batch, left)) {
-          guard let first = datagram.bytes.first, !bad.contains(first), !full.contains(datagram.remoteAddress) else {
-            break
-          }
+          guard let first = datagram.bytes.first, !bad.contains(first), hasRoom(for: datagram) else { break }
           taken.append(first)
         }
         if taken.isEmpty, let (first, _) = queue.first {
-          if full.contains(first.remoteAddress) {
-            queue.full(at: now, isAnnounced: isAnnounced)
+          if !hasRoom(for: first) {
+            queue.full(first.remoteAddress, at: now, isAnnounced: isAnnounced)
             refusals += 1
-            continue
+            if refusals < 10_000 { continue }
+            Issue.record("a destination without room is tried again and again")
+            return
           }
           queue.failed(Self.error)
           left -= 1
