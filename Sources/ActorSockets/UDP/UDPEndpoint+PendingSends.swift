@@ -122,11 +122,22 @@ extension UDPEndpoint {
         if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
         if mustWaitToSend { return }
         sends.share.use(operations: sendQueued())
+      case .park:
+        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
+        sends.share.use(operations: parkQueued())
       case .connect(let addresses): sends.queue.connected(connectNow(to: addresses))
       case .finish(let operation, let result): finish(operation, result.map { .written })
-      case .drop(let datagram): undelivered(.noRoom(datagram.remoteAddress))
       }
     }
+  }
+
+  /// Lets the next datagrams wait for room at their destinations.
+  ///
+  /// - Returns: The part of the share that it uses: the number of datagrams that wait or were dropped.
+  private func parkQueued() -> Int {
+    let (count, dropped) = sends.queue.park(atMost: sends.share.operations)
+    if let dropped { undelivered(.noRoom(dropped.remoteAddress)) }
+    return count
   }
 
   /// Whether it is too late to send a datagram.

@@ -201,6 +201,40 @@ import Testing
     #expect(driver.connects == [[Self.a], [Self.b]] && driver.sent == [3] && driver.refusals == 1)
   }
 
+  /// Where the elements of an array are. The elements of a copy are elsewhere.
+  private static func location<Element>(of array: [Element]) -> UInt {
+    // SAFETY: the pointer is not used, only compared.
+    unsafe array.withUnsafeBufferPointer { UInt(bitPattern: $0.baseAddress) }
+  }
+
+  /// What becomes of the datagrams of a batch: they fail, they wait, or they fail after they have waited.
+  private enum Fate: CaseIterable { case fail, wait, failLater }
+
+  @Test(arguments: Fate.allCases)
+  private func `A datagram of a large batch that fails or has to wait copies nothing of those before it`(fate: Fate) {
+    var queue = SendQueue<Int>()
+    _ = queue.admit(
+      .datagrams(Array(repeating: Datagram([1], to: Self.a), count: 2000)), isBatch: true, 0)
+    if fate != .fail { queue.full(Self.a, at: 0, isAnnounced: false) }
+    if fate == .failLater, case .park = queue.step() {
+      _ = queue.park(atMost: 1000)
+      queue.lines.retry(at: .max)
+    }
+    var (moves, before): (Int, UInt) = (0, 0)
+    for _ in 0..<1000 {
+      switch queue.step() {
+      case .send: queue.failed(SendDriver.error)
+      case .park: _ = queue.park(atMost: 1)
+      default: Issue.record("there is nothing to do")
+      }
+      let now = queue.entries.first.map { Self.location(of: $0.failures) &+ Self.location(of: $0.parked) } ?? 0
+      if now != before { moves += 1 }
+      before = now
+    }
+    // An array moves when it grows, each time to twice its size.
+    #expect(moves < 20, "\(moves) times")
+  }
+
   /// What the queue must do, as simply as possible.
   private struct Model {
     var pending: [(tag: Int, byte: UInt8, destination: SocketAddress)] = []

@@ -43,7 +43,7 @@ struct SendDriver {
           outcomes[tag] = "\(error.sent) sent, failed \(error.failures.map(\.index))"
         case .failure(let error): outcomes[tag] = "\((error as? SocketError)?.code ?? .system)"
         }
-      case .drop(let datagram): dropped.append(datagram.bytes[0])
+      case .park: queue.park(atMost: batch).dropped.map { dropped.append($0.bytes[0]) }
       case .send:
         var taken: [UInt8] = []
         for datagram in queue.unsent(atMost: min(batch, left)) {
