@@ -92,38 +92,49 @@ extension UDPEndpoint {
 
   // MARK: Carrying out what the queue says
 
-  /// Carries out what the queue says after an operation was added. If the operation has no time to wait, it is tried now and then ends.
+  /// Carries out what the queue says after an operation was added. If the operation has no time to wait, it ends when nothing more can be
+  /// done at once.
   func pumpSends(startingWith operation: Operation) {
-    let hasNoTime = operation.timeout?.isImmediate == true
-    if hasNoTime {
+    if operation.timeout?.isImmediate == true {
       // There may be room that was not reported yet.
       mustWaitToSend = false
       sends.queue.forceAttempt(operation.id)
+      immediateSends.append(operation.id)
     }
     pumpSends()
-    if hasNoTime, operation.outcome == nil { expireSend(operation.id) }
   }
 
   func pumpSends() {
     if !sends.beginPump(registration.tick) { return }
-    defer {
-      sends.endPump()
-      armRetry()
-      recheckQueues()
+    let hasMore = carryOutSends()
+    sends.endPump()
+    // What has no time to wait may still be sent with the next share.
+    if !hasMore, !immediateSends.isEmpty {
+      let ids = immediateSends
+      immediateSends = []
+      for id in ids { expireSend(id) }
     }
+    armRetry()
+    recheckQueues()
+  }
+
+  /// Carries out the steps of the queue.
+  ///
+  /// - Returns: Whether it stopped because the share is used up, so that another one comes.
+  private func carryOutSends() -> Bool {
     // Each pump has a share. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
     // has cannot be taken back.
     sends.renewShare()
     while true {
       switch sends.queue.step() {
-      case .idle: return
+      case .idle: return false
       case .send where expireOverdueSend(): continue
       case .send:
-        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
-        if mustWaitToSend { return }
+        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
+        if mustWaitToSend { return false }
         sends.share.use(operations: sendQueued())
       case .park:
-        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
+        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
         sends.share.use(operations: parkQueued())
       case .connect(let addresses): sends.queue.connected(connectNow(to: addresses))
       case .finish(let operation, let result): finish(operation, result.map { .written })

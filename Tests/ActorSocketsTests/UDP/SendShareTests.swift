@@ -21,6 +21,41 @@ import Testing
     }
   }
 
+  @Test(.inRealTime, arguments: [511, 512, 513, 2000])
+  func `A batch without time to wait is sent whole if there is room, however many shares it needs`(
+    count: Int
+  ) async throws {
+    try await within("all return") {
+      let receiver = try DatagramTransport.ipv4.bind()
+      let sender = try DatagramTransport.ipv4.bind()
+      let datagram = Datagram([1], to: receiver.localAddresses[0])
+      try await sender.send(Array(repeating: datagram, count: count), timeout: .zero)
+      // Also behind one that is longer than a share.
+      let batch = Task.immediate { try await sender.send(Array(repeating: datagram, count: count)) }
+      try await sender.enqueueSend(datagram, timeout: .zero).value
+      try await sender.send([datagram], timeout: .zero)
+      try await batch.value
+      #expect(await sender.metrics.datagramsSent == UInt64(2 * count + 2))
+      #expect(await sender.immediateSends.isEmpty)
+      await sender.close()
+      await receiver.close()
+    }
+  }
+
+  @Test func `A batch without time to wait ends at a destination without room, after any number of shares`()
+    async throws
+  {
+    try await within("all return") {
+      let (sender, deaf) = (try DatagramTransport.unix.bind(), try DatagramTransport.unix.bind())
+      let datagram = Datagram([1], to: deaf.localAddresses[0])
+      await expectError(.timedOut) { try await sender.send(Array(repeating: datagram, count: 2000), timeout: .zero) }
+      let metrics = await sender.metrics
+      #expect(metrics.pendingSends == 0 && (1...1000).contains(metrics.datagramsSent), "\(metrics)")
+      await sender.close()
+      await deaf.close()
+    }
+  }
+
   @Test(arguments: [512, 513, 5000], [true, false])
   func `A batch to a destination without room has a share, too`(count: Int, isReplies: Bool) async throws {
     try await within("all return") {
