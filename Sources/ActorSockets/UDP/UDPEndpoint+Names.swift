@@ -95,8 +95,9 @@ extension UDPEndpoint {
     }
     if var datagram = sends.queue.datagram(ofName: id) {
       datagram.remoteAddress = address
-      // The filter is not called within the queue, because it may send.
-      sends.queue.resolve(id, to: filtered(datagram))
+      // The filter is not called within the queue, because it may send. If it closes the endpoint, the entry has failed.
+      guard let passed = try? filtered(datagram) else { return }
+      sends.queue.resolve(id, to: passed)
     } else {
       sends.queue.resolve(id, .success([address] + search.plan.untried))
     }

@@ -52,15 +52,17 @@ extension UDPEndpoint {
     _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
   ) {
     let queued = max(sends.queue.queuedBytes, sends.queue.count * SubmissionLimit.leastCharge)
+    let passed: Datagram?
     do {
       try checkSendable(isReply: isLenientReply(datagram))
       if queued > 0, queued + SendLine.charge(datagram) > configuration.sendBudget {
         throw SocketError.overBudget(queued, configuration.sendBudget, "enqueueSend")
       }
+      passed = try filtered(datagram)
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
-    guard let datagram = filtered(datagram) else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
+    guard let datagram = passed else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
     let operation = Operation(
       .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
       progress: nil, start: called)
