@@ -36,8 +36,9 @@ extension UDPEndpoint {
           if !isReply, let error = reportedError.take() { throw error.during("send") }
           continue
         }
-        let reason = failure(error, destination?.unmapped ?? peer, bytes.count)
-        if !isReply || error.isOfProgram { throw reason }
+        let address = destination?.unmapped ?? peer
+        let reason = failure(error, address, bytes.count)
+        if !isReply || error.isOfProgram(bytes.count, to: address) { throw reason }
         undelivered(reason)
         return .undelivered
       }
@@ -167,7 +168,8 @@ extension UDPEndpoint {
             attemptsLeft = Self.sendAttempts
           } else {
             throw Unsendable(
-              failure(error, gathered.first.address, gathered.first.count), isOfPeer: !error.isOfProgram)
+              failure(error, gathered.first.address, gathered.first.count),
+              isOfPeer: !error.isOfProgram(gathered.first.count, to: gathered.first.address))
           }
         }
       } catch {
@@ -282,10 +284,17 @@ extension SystemError {
     [Errno.messageTooLong, Errno.invalidArgument, Errno.inputOutput].contains(errno)
   }
 
-  /// Whether a datagram cannot be sent because of the program, and not because of its destination.
-  fileprivate var isOfProgram: Bool {
-    [Errno.messageTooLong, Errno.tooManyReferences, Errno.notImplemented, Errno.badDescriptor, Errno.notSocket]
-      .contains(errno)
+  /// Whether a datagram of `count` bytes cannot be sent because of the program, and not because of its destination.
+  fileprivate func isOfProgram(_ count: Int, to address: SocketAddress?) -> Bool {
+    if errno == Errno.messageTooLong {
+      // Any shorter one may be too long for the path, whose limit the peer or a router may lower by a report.
+      switch address {
+      case .ipv4: return count > 65_507
+      case .ipv6: return count > 65_527
+      case .unix, nil: return true
+      }
+    }
+    return [Errno.tooManyReferences, Errno.notImplemented, Errno.badDescriptor, Errno.notSocket].contains(errno)
   }
 
   /// Whether there is temporarily no room, in a buffer or on an interface.
