@@ -75,7 +75,7 @@ extension UDPEndpoint {
   }
 
   private func cancelSend(_ id: UInt64) {
-    lookUps.removeValue(forKey: id)?.cancel()
+    endSearch(id)
     guard let (operation, _) = sends.queue.remove(id) else { return }
     finish(operation, .failure(CancellationError()))
     pumpSends()
@@ -84,7 +84,7 @@ extension UDPEndpoint {
   func expireSend(_ id: UInt64) {
     guard let operation = sends.queue.tag(of: id) else { return }
     if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
-    lookUps.removeValue(forKey: id)?.cancel()
+    endSearch(id)
     let destination = sends.queue.destination(of: id) ?? peer
     guard let (_, sent) = sends.queue.remove(id) else { return }
     finish(

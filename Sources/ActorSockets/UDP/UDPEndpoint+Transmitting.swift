@@ -138,7 +138,7 @@ extension UDPEndpoint {
   /// - Returns: The part of the share that it uses: the number of datagrams that were sent or have failed, at least 1.
   func sendQueued() -> Int {
     guard let batch = registration.reactor.datagramBatch else {
-      sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
+      firstFailed(Unsendable(SocketError(.system, operation: "send", errno: Errno.noMemory)))
       return 1
     }
     var suspect: SystemError?
