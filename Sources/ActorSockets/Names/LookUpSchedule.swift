@@ -136,7 +136,7 @@ struct LookUpSchedule {
       let query = domain.running < free ? domain.queue.popFirst()?.query : nil
       if let query {
         queued[query] = nil
-        running[query] = now + Self.promptTime
+        running[query] = instant(now, plus: Self.promptTime)
         domain.running += 1
       }
       domains[key] = domain

@@ -40,6 +40,20 @@ import Testing
     }
   }
 
+  @Test(.inRealTime) func `A destination without room at the end of the clock traps nothing`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (client, deaf) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      await time.advance(by: .seconds(Int64.max))
+      _ = try await Self.fill(deaf.localAddresses[0], from: client)
+      let waiting = Task.immediate { try await client.send([1], to: deaf.localAddresses[0]) }
+      try await eventually("it waits") { await client.metrics.pendingSends == 1 }
+      waiting.cancel()
+      await #expect(throws: CancellationError.self) { try await waiting.value }
+    }
+  }
+
   @Test(.inRealTime) func `A reply waits five seconds for room, and is then dropped`() async throws {
     try await within("all return") {
       let time = ManualTime()

@@ -104,6 +104,23 @@ import Testing
     #expect(pauses[0] <= RetryPause.firstUnannounced)
   }
 
+  @Test(arguments: [true, false])
+  func `A pause at the end of the clock ends there`(isAnnounced: Bool) {
+    for before in [0, 1, RetryPause.longest, 2 * RetryPause.longest] {
+      let now = Int64.max - before
+      var pause = RetryPause(isAnnounced: isAnnounced)
+      for _ in 0..<20 {
+        let end = pause.begin(at: now)
+        #expect(end > now || end == .max)
+      }
+    }
+    var driver = SendDriver()
+    (driver.full, driver.now, driver.isAnnounced) = ([Self.a], .max, isAnnounced)
+    _ = driver.queue.admit(.datagrams([Datagram([1], to: Self.a)]), 1)
+    driver.run()
+    #expect(driver.queue.lines.nextRetry == .max && driver.refusals == 1)
+  }
+
   @Test func `An event makes the lines ready that wait for it`() {
     var driver = SendDriver()
     (driver.full, driver.isAnnounced) = ([Self.a], true)

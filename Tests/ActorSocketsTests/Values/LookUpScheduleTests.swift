@@ -55,6 +55,14 @@ import Testing
     #expect(Self.begin(&schedule, at: 5 + 100 * Self.millisecond) == ["name 8"])
   }
 
+  @Test func `At the end of the clock, look-ups begin as at any other time`() {
+    var schedule = LookUpSchedule(maximumThreads: 256)
+    for number in 0..<9 { schedule.ask(Self.query("name \(number)")) }
+    #expect(Self.begin(&schedule, at: .max - 1).count == 8)
+    #expect(schedule.next(at: .max - 1) == .wait(until: .max))
+    #expect(Self.begin(&schedule, at: .max) == ["name 8"])
+  }
+
   @Test func `A look-up that its callers have left makes room at once`() {
     var schedule = LookUpSchedule(maximumThreads: 256)
     for number in 0..<9 { schedule.ask(Self.query("name \(number)")) }
