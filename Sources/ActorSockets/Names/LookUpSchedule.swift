@@ -61,9 +61,6 @@ struct LookUpSchedule {
 
   init(maximumThreads: Int) { self.maximumThreads = maximumThreads }
 
-  /// The number of look-ups that run.
-  var runningCount: Int { running.count }
-
   // MARK: Events
 
   /// A caller waits for this query.

@@ -61,7 +61,6 @@ struct SendLines {
   private var hasAnnounced = false
 
   var isEmpty: Bool { lines.isEmpty }
-  var count: Int { lines.count }
   var bytes: Int { lines.values.reduce(0) { $0 + $1.bytes } }
 
   subscript(destination: SocketAddress?) -> SendLine? {

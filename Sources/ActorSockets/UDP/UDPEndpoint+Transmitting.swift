@@ -21,7 +21,8 @@ extension UDPEndpoint {
   ) throws(SocketError) -> Transmission {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     var suspect: SystemError?
-    for attempt in 1...Self.sendAttempts {
+    var attemptsLeft = Self.sendAttempts
+    while true {
       guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "send") }
       switch socket.send(bytes, to: destination) {
       case .bytes:
@@ -32,7 +33,8 @@ extension UDPEndpoint {
       case .wouldBlock: return .noRoom(isShortage: false)
       case .failed(let error):
         if error.isShortage { return .noRoom(isShortage: true) }
-        if attempt < Self.sendAttempts, isOfEarlierDatagram(error, &suspect, isReply: isReply) {
+        attemptsLeft -= 1
+        if attemptsLeft > 0, isOfEarlierDatagram(error, &suspect, isReply: isReply) {
           if !isReply, let error = reportedError.take() { throw error.during("send") }
           continue
         }
@@ -43,7 +45,6 @@ extension UDPEndpoint {
         return .undelivered
       }
     }
-    return .noRoom(isShortage: true)
   }
 
   /// Returns whether a call may have failed because of an error about an earlier datagram. If so, the caller repeats the call. The kernel
