@@ -61,9 +61,6 @@ struct LookUpSchedule {
 
   init(maximumThreads: Int) { self.maximumThreads = maximumThreads }
 
-  /// The number of look-ups that run.
-  var runningCount: Int { running.count }
-
   // MARK: Events
 
   /// A caller waits for this query.
@@ -136,7 +133,7 @@ struct LookUpSchedule {
       let query = domain.running < free ? domain.queue.popFirst()?.query : nil
       if let query {
         queued[query] = nil
-        running[query] = now + Self.promptTime
+        running[query] = instant(now, plus: Self.promptTime)
         domain.running += 1
       }
       domains[key] = domain

@@ -7,7 +7,8 @@
 // - A pump runs once at a time. If a closure of the user's, called by the pump, admits an operation, that pump carries it out.
 // - In one iteration of the loop a direction of a stream carries out one share; sends of datagrams have one for each pump. A lane
 //   that has used its share up asks for another one, behind the others. Reads and writes that only fail use nothing of a share.
-// - `isImmediate` and `hasProgress` are those of the first operation.
+// - `isImmediate` and `hasProgress` are those of the first operation. Sends of datagrams use neither, because they need not be the first
+//   to be sent.
 
 /// A queue that a lane can carry out.
 protocol LaneQueue {

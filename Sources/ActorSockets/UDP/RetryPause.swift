@@ -21,11 +21,12 @@ struct RetryPause {
   /// Begins a pause.
   ///
   /// - Parameter now: The time.
-  /// - Returns: When the pause is over. The next one is twice as long.
+  /// - Returns: When the pause is over; `Int64.max` if that overflows. The next one is twice as long.
   mutating func begin(at now: Int64) -> Int64 {
     let half = length / 2
     length = min(length * 2, Self.longest)
-    return ((now + half) / half + 1) * half
+    let (end, overflow) = (now / half + 2).multipliedReportingOverflow(by: half)
+    return overflow ? .max : end
   }
 
   /// Something was sent: the next pause is the first again.

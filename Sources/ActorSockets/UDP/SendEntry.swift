@@ -33,8 +33,8 @@ extension SendQueue {
     case connect([SocketAddress])
     /// An entry is done.
     case finish(Tag, Result<Void, any Error>)
-    /// This reply was dropped: its destination is full, and no more replies may wait.
-    case drop(Datagram)
+    /// Call `park`: the next datagram goes to a destination that has a line.
+    case park
   }
 
   /// Who waits for a datagram.

@@ -49,7 +49,7 @@ struct SendLine {
   mutating func succeeded() { pause.reset() }
 }
 
-/// The lines of an endpoint, by destination; `nil` for the connected peer.
+/// The lines of an endpoint, by destination: see `SendQueue.line(of:)`.
 struct SendLines {
   private var lines: [SocketAddress?: SendLine] = [:]
   /// The destinations whose lines are ready, in order. A line that is no longer ready stays here until its turn.
@@ -61,7 +61,6 @@ struct SendLines {
   private var hasAnnounced = false
 
   var isEmpty: Bool { lines.isEmpty }
-  var count: Int { lines.count }
   var bytes: Int { lines.values.reduce(0) { $0 + $1.bytes } }
 
   subscript(destination: SocketAddress?) -> SendLine? {

@@ -3,14 +3,11 @@ internal import SocketSystem
 // Entries whose destination is a name that is being looked up.
 
 extension SendQueue {
-  /// Takes the result of a look-up. Does nothing if the entry was removed.
+  /// Takes the addresses of a peer's name, or why a name has none. Does nothing if no such name is being looked up any more.
   mutating func resolve(_ id: UInt64, _ addresses: Result<[SocketAddress], SocketError>) {
     guard let index = entries.index(of: id) else { return }
     entries.change(index) { entry in
       switch (entry.content, addresses) {
-      case (.lookingUp(var datagram), .success(let addresses)):
-        datagram.remoteAddress = addresses.first
-        entry.content = .datagrams([datagram])
       case (.lookingUpPeer, .success(let addresses)): entry.content = .peer(addresses)
       case (.lookingUp(let datagram), .failure(let error)):
         queuedBytes -= datagram.bytes.count

@@ -3,14 +3,6 @@ internal import SocketSystem
 // Destinations that have no room.
 
 extension SendQueue {
-  /// The destination of the first datagram has no room: see the other `full`.
-  mutating func full(at now: Int64, isAnnounced: Bool) {
-    switch attempt {
-    case .entries: if let first { full(first.datagram.remoteAddress, at: now, isAnnounced: isAnnounced) }
-    case .line(let destination): full(destination, at: now, isAnnounced: isAnnounced)
-    }
-  }
-
   /// A destination has no room. Datagrams to it wait until it is time to try again, or until an event.
   ///
   /// - Parameters:

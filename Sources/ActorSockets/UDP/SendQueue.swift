@@ -60,8 +60,8 @@ struct SendQueue<Tag> {
   var replyLimit = Int.max
   /// Whether replies wait in lines without their calls.
   var detachesReplies = true
-  /// Whether the endpoint is connected, so that every datagram goes to its peer.
-  var hasPeer = false
+  /// The peer of a connected endpoint, to which datagrams without an address go.
+  var peer: SocketAddress?
 
   /// The limit for the replies to one destination is `replyLimit` divided by this.
   static var replyShares: Int { 2 }
@@ -98,8 +98,8 @@ struct SendQueue<Tag> {
     isEmpty || entries.isEmpty && lines[line(of: address)]?.waiting.isEmpty != false
   }
 
-  /// The key of a destination's line. All addresses of a connected endpoint are its peer.
-  func line(of address: SocketAddress?) -> SocketAddress? { hasPeer ? nil : address?.unmapped }
+  /// The key of a destination's line. That of the peer is its address, so that replies keep their line when the endpoint connects to it.
+  func line(of address: SocketAddress?) -> SocketAddress? { address?.unmapped ?? peer }
 
   // MARK: Entries
 
@@ -192,41 +192,57 @@ struct SendQueue<Tag> {
         if lines.isEmpty { return .send }
         let destination = line(of: datagrams[first.passed].remoteAddress)
         if lines[destination] == nil { return .send }
-        if let dropped = park(first, datagrams[first.passed], destination) { return .drop(dropped) }
+        return .park
       }
     }
   }
 
-  /// Moves the first datagram into the line of its destination.
+  /// Moves the next datagrams into the lines of their destinations, up to one whose destination has no line.
   ///
-  /// - Returns: The datagram if it is a reply and must not wait.
-  private mutating func park(_ entry: Entry, _ datagram: Datagram, _ destination: SocketAddress?) -> Datagram? {
-    let isReply = datagram.isReply && detachesReplies
-    if isReply {
-      let charge = SendLine.charge(datagram)
-      let ofLine = charge + (lines[destination]?.replyCharge ?? 0)
-      if entry.expiry == 0 || replyCharge + charge > replyLimit || ofLine > replyLimit / Self.replyShares {
-        dropped()
-        return datagram
-      }
-      replies += 1
-      replyCharge += charge
-      lines[destination]?.replyCharge += charge
+  /// - Parameter limit: The largest number of datagrams.
+  /// - Returns: The number of datagrams that were passed. The last of them was dropped if it is a reply that must not wait.
+  mutating func park(atMost limit: Int) -> (count: Int, dropped: Datagram?) {
+    guard let index = entries.firstIndex, case .datagrams(let datagrams) = entries[index].content else {
+      return (0, nil)
     }
-    nextID += 1
-    let waiting = SendLine.Waiting(
-      id: nextID, call: isReply ? nil : (entry: entry.id, index: entry.passed), datagram: datagram, expiry: entry.expiry
-    )
-    lines[destination]?.waiting.append(waiting)
-    guard let index = entries.index(of: entry.id) else { return nil }
-    entries.change(index) {
-      if !isReply {
-        $0.parked.append((destination, waiting.id))
+    // No copy of the entry may exist below, because each change would then copy the entry's arrays.
+    let (id, passed, expiry) = (entries[index].id, entries[index].passed, entries[index].expiry)
+    var count = 0
+    for datagram in datagrams[passed...].prefix(limit) {
+      let destination = line(of: datagram.remoteAddress)
+      if lines[destination] == nil { break }
+      let isReply = datagram.isReply && detachesReplies
+      if isReply, expiry == 0 || !chargeReply(datagram, destination) {
+        dropped()
+        return (count + 1, datagram)
+      }
+      nextID += 1
+      let number = nextID
+      lines[destination]?.waiting.append(
+        SendLine.Waiting(
+          id: number, call: isReply ? nil : (entry: id, index: passed + count), datagram: datagram, expiry: expiry))
+      entries.change(index) {
+        $0.passed += 1
+        if isReply { return }
+        $0.parked.append((destination, number))
         $0.waiting += 1
       }
-      $0.passed += 1
+      count += 1
     }
-    return nil
+    return (count, nil)
+  }
+
+  /// Counts a reply that is to wait in a line.
+  ///
+  /// - Returns: False if too many replies wait. Then it is not counted.
+  private mutating func chargeReply(_ datagram: Datagram, _ destination: SocketAddress?) -> Bool {
+    let charge = SendLine.charge(datagram)
+    let ofLine = charge + (lines[destination]?.replyCharge ?? 0)
+    if replyCharge + charge > replyLimit || ofLine > replyLimit / Self.replyShares { return false }
+    replies += 1
+    replyCharge += charge
+    lines[destination]?.replyCharge += charge
+    return true
   }
 
   // MARK: Sending
@@ -323,12 +339,12 @@ struct SendQueue<Tag> {
   /// The first datagram is done.
   private mutating func pass(_ note: (inout Entry, (index: Int, datagram: Datagram)) -> Void) {
     guard case .line(let destination) = attempt else {
-      guard let entry = entries.first, let index = entries.index(of: entry.id), let (datagram, _) = first else {
-        return
-      }
+      guard let index = entries.firstIndex, let (datagram, _) = first else { return }
       queuedBytes -= datagram.bytes.count
+      // In place, also below: with a copy of the entry, each failure would copy the earlier ones.
       entries.change(index) {
-        note(&$0, (entry.passed, datagram))
+        let place = $0.passed
+        note(&$0, (place, datagram))
         $0.passed += 1
         $0.isUnderWay = true
       }
@@ -342,14 +358,15 @@ struct SendQueue<Tag> {
       lines[destination]?.replyCharge -= waiting.charge
       return
     }
-    let index = entries.index(of: call.entry)
-    guard var entry = aside.removeValue(forKey: call.entry) ?? index.map({ entries[$0] }) else { return }
-    note(&entry, (call.index, waiting.datagram))
-    entry.waiting -= 1
-    entry.isUnderWay = true
-    if let index {
-      entries.change(index) { $0 = entry }
-    } else if entry.waiting == 0 {
+    func change(_ entry: inout Entry) {
+      note(&entry, (call.index, waiting.datagram))
+      entry.waiting -= 1
+      entry.isUnderWay = true
+    }
+    if let index = entries.index(of: call.entry) { return entries.change(index) { change(&$0) } }
+    guard var entry = aside.removeValue(forKey: call.entry) else { return }
+    change(&entry)
+    if entry.waiting == 0 {
       done.append(entry)
     } else {
       aside[call.entry] = entry
@@ -358,9 +375,9 @@ struct SendQueue<Tag> {
 
   @inline(__always)
   private func assertInvariants() {
-    // A long queue would make this check expensive.
+    // A long queue or a large batch would make this check expensive.
     assert(
-      count > 8
+      count > 8 || queuedBytes > 1000
         || queuedBytes == entries.all.reduce(0) { $0 + $1.unpassedBytes } + lines.bytes,
       "the number of queued bytes is wrong")
   }

@@ -55,10 +55,11 @@ extension UDPEndpoint {
     ///
     /// If it is off, such a reply is dropped, counted in ``UDPEndpoint/Metrics/datagramsUndelivered``, and reported by
     /// ``UDPEndpoint/errors``. It cannot be delivered if its destination is port 0, a unix socket without a name, or an address that
-    /// cannot be reached, does not exist or refuses it. A reply to a destination without room waits in the endpoint for up to 5 seconds,
-    /// and its call returns. The replies that wait have at most half of the ``sendBudget``, those to one destination a quarter; others are
-    /// dropped. Errors of the program are thrown in any case: the reply is too long, or the endpoint is closed. An error that was reported
-    /// about an earlier datagram is left for the next receive, or for the next send of a datagram that is no reply.
+    /// cannot be reached, does not exist or refuses it, or if the path to it takes only shorter datagrams. A reply to a destination without
+    /// room waits in the endpoint for up to 5 seconds, and its call returns. The replies that wait have at most half of the
+    /// ``sendBudget``, those to one destination a quarter; others are dropped. Errors of the program are thrown in any case: the reply is
+    /// longer than any datagram, or the endpoint is closed. An error that was reported about an earlier datagram is left for the next
+    /// receive, or for the next send of a datagram that is no reply.
     public var throwsUndeliverableReplies = false
     /// Whether consecutive datagrams with the same length and destination are passed to the kernel as one message, which the kernel
     /// divides: UDP_SEGMENT, udp(7), also called generic segmentation offload (GSO). On by default.

@@ -41,6 +41,13 @@ extension UDPEndpoint {
     let worked = preference.isOpen ? familiesThatWorked[key] : nil
     let families = preference.families.filter { family in kinds.contains { $0.serves(family) } }
       .sorted { $0 == worked && $1 != worked }
+    let isForPeer = sends.queue.datagram(ofName: id) == nil
+    if families.isEmpty {
+      let error = SocketError(
+        .familyNotSupported, operation: isForPeer ? "connect" : "send",
+        detail: "\(localAddresses[0]) cannot send to addresses of the families that names are looked up in")
+      return sends.queue.resolve(id, .failure(error))
+    }
     let resolver = configuration.resolver
     let task = Task(executorPreference: globalConcurrentExecutor) { [weak self] in
       await resolver.lookUp(name, in: families) { [weak self] family, outcome in
@@ -49,9 +56,7 @@ extension UDPEndpoint {
     }
     lookUps[id] = AddressSearch(
       plan: HappyEyeballs(awaiting: families, of: preference, attemptDelay: 0), key: key,
-      isForPeer: sends.queue.datagram(ofName: id) == nil, task: task)
-    // Without a family that it can be looked up in, the search ends at once.
-    search(for: id)
+      isForPeer: isForPeer, task: task)
   }
 
   private func lookedUp(_ family: AddressFamily, _ outcome: HostLookups.Outcome, for id: UInt64) {
@@ -95,16 +100,18 @@ extension UDPEndpoint {
     }
     if var datagram = sends.queue.datagram(ofName: id) {
       datagram.remoteAddress = address
-      // The filter is not called within the queue, because it may send.
-      sends.queue.resolve(id, to: filtered(datagram))
+      // The filter is not called within the queue, because it may send. If it closes the endpoint, the entry has failed.
+      guard let passed = try? filtered(datagram) else { return }
+      sends.queue.resolve(id, to: passed)
     } else {
       sends.queue.resolve(id, .success([address] + search.plan.untried))
     }
     pumpSends()
   }
 
+  /// Ends the search for the address of an entry's name, if there is one.
   @discardableResult
-  private func endSearch(_ id: UInt64) -> AddressSearch? {
+  func endSearch(_ id: UInt64) -> AddressSearch? {
     guard let search = lookUps.removeValue(forKey: id) else { return nil }
     search.cancel()
     if let timer = search.timer { registration.disarm(timer) }

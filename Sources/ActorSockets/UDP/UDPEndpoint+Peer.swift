@@ -82,7 +82,7 @@ extension UDPEndpoint {
 
   private func connected(_ index: Int, _ address: SocketAddress, _ local: SocketAddress?) {
     peer = address
-    sends.queue.hasPeer = true
+    sends.queue.peer = address
     connectedSocket = index
     reportedError = nil
     // The other sockets cannot receive from the peer. Datagrams fetched earlier may come from other senders.

@@ -52,15 +52,17 @@ extension UDPEndpoint {
     _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
   ) {
     let queued = max(sends.queue.queuedBytes, sends.queue.count * SubmissionLimit.leastCharge)
+    let passed: Datagram?
     do {
       try checkSendable(isReply: isLenientReply(datagram))
       if queued > 0, queued + SendLine.charge(datagram) > configuration.sendBudget {
         throw SocketError.overBudget(queued, configuration.sendBudget, "enqueueSend")
       }
+      passed = try filtered(datagram)
     } catch {
       return outcome.assumeIsolated { $0.resolve(.failure(error)) }
     }
-    guard let datagram = filtered(datagram) else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
+    guard let datagram = passed else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
     let operation = Operation(
       .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
       progress: nil, start: called)
@@ -73,7 +75,7 @@ extension UDPEndpoint {
   }
 
   private func cancelSend(_ id: UInt64) {
-    lookUps.removeValue(forKey: id)?.cancel()
+    endSearch(id)
     guard let (operation, _) = sends.queue.remove(id) else { return }
     finish(operation, .failure(CancellationError()))
     pumpSends()
@@ -82,7 +84,7 @@ extension UDPEndpoint {
   func expireSend(_ id: UInt64) {
     guard let operation = sends.queue.tag(of: id) else { return }
     if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
-    lookUps.removeValue(forKey: id)?.cancel()
+    endSearch(id)
     let destination = sends.queue.destination(of: id) ?? peer
     guard let (_, sent) = sends.queue.remove(id) else { return }
     finish(
@@ -92,41 +94,63 @@ extension UDPEndpoint {
 
   // MARK: Carrying out what the queue says
 
-  /// Carries out what the queue says after an operation was added. If the operation has no time to wait, it is tried now and then ends.
+  /// Carries out what the queue says after an operation was added. If the operation has no time to wait, it ends when nothing more can be
+  /// done at once.
   func pumpSends(startingWith operation: Operation) {
-    let hasNoTime = operation.timeout?.isImmediate == true
-    if hasNoTime {
+    if operation.timeout?.isImmediate == true {
       // There may be room that was not reported yet.
       mustWaitToSend = false
       sends.queue.forceAttempt(operation.id)
+      immediateSends.append(operation.id)
     }
     pumpSends()
-    if hasNoTime, operation.outcome == nil { expireSend(operation.id) }
   }
 
   func pumpSends() {
     if !sends.beginPump(registration.tick) { return }
-    defer {
-      sends.endPump()
-      armRetry()
-      recheckQueues()
+    let hasMore = carryOutSends()
+    sends.endPump()
+    // What has no time to wait may still be sent with the next share.
+    if !hasMore, !immediateSends.isEmpty {
+      let ids = immediateSends
+      immediateSends = []
+      for id in ids { expireSend(id) }
     }
+    armRetry()
+    recheckQueues()
+  }
+
+  /// Carries out the steps of the queue.
+  ///
+  /// - Returns: Whether it stopped because the share is used up, so that another one comes.
+  private func carryOutSends() -> Bool {
     // Each pump has a share. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
     // has cannot be taken back.
     sends.renewShare()
     while true {
       switch sends.queue.step() {
-      case .idle: return
+      case .idle: return false
       case .send where expireOverdueSend(): continue
       case .send:
-        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return }
-        if mustWaitToSend { return }
+        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
+        if mustWaitToSend { return false }
         sends.share.use(operations: sendQueued())
+      case .park:
+        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
+        sends.share.use(operations: parkQueued())
       case .connect(let addresses): sends.queue.connected(connectNow(to: addresses))
       case .finish(let operation, let result): finish(operation, result.map { .written })
-      case .drop(let datagram): undelivered(.noRoom(datagram.remoteAddress))
       }
     }
+  }
+
+  /// Lets the next datagrams wait for room at their destinations.
+  ///
+  /// - Returns: The part of the share that it uses: the number of datagrams that wait or were dropped.
+  private func parkQueued() -> Int {
+    let (count, dropped) = sends.queue.park(atMost: sends.share.operations)
+    if let dropped { undelivered(.noRoom(dropped.remoteAddress)) }
+    return count
   }
 
   /// Whether it is too late to send a datagram.

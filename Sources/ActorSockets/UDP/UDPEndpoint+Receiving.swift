@@ -172,9 +172,11 @@ extension UDPEndpoint {
   /// Gives a reported error to the first call that wants one.
   func tellReceivers() {
     guard let error = reportedError,
-      let id = receives.queue.firstID(where: { $0.hearsErrors && $0.outcome == nil }),
-      let operation = receives.queue.remove(id)
+      let id = receives.queue.firstID(where: { $0.hearsErrors && $0.outcome == nil })
     else { return }
+    // It may leave in the middle of a fetch that is made for it. Then the fetch must not end the next call.
+    if receives.queue.firstID == id { receives.isImmediate = false }
+    guard let operation = receives.queue.remove(id) else { return }
     reportedError = nil
     finish(operation, .failure(error.during("receive")))
     pumpReceives()

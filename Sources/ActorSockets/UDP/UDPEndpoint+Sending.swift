@@ -120,7 +120,7 @@ extension UDPEndpoint {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try CurrentTask.checkCancellation()
     try checkSendable(isReply: !datagrams.isEmpty && datagrams.allSatisfy { isLenientReply($0) })
-    let (kept, places) = filtered(datagrams)
+    let (kept, places) = try filtered(datagrams)
     let operation = admitSend(.datagrams(kept), timeout, isBatch: true)
     pumpSends(startingWith: operation)
     prepareToSuspend(operation, place)
@@ -240,7 +240,7 @@ extension UDPEndpoint {
   /// Sends a datagram at once if that is possible; otherwise queues it. Returns `nil` if nothing is left to do.
   func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
     try checkSendable(isReply: isLenientReply(datagram))
-    guard let datagram = filtered(datagram) else { return nil }
+    guard let datagram = try filtered(datagram) else { return nil }
     try checkSize(datagram.bytes.count)
     let isReply = isLenientReply(datagram)
     if datagram.isPlain, try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: isReply) {
@@ -307,21 +307,23 @@ extension UDPEndpoint {
       && sendWithoutHop(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: datagram.isReply)
   }
 
-  /// Returns the datagram as the filter leaves it; `nil` if the filter drops it.
-  func filtered(_ datagram: Datagram) -> Datagram? {
+  /// Returns the datagram as the filter leaves it; `nil` if the filter drops it. Throws if the filter closes the endpoint, because nothing
+  /// may be queued then.
+  func filtered(_ datagram: Datagram) throws(SocketError) -> Datagram? {
     guard let sendFilter else { return datagram }
     var datagram = datagram
-    if sendFilter(&datagram) == .pass { return datagram }
-    counts.filtered += 1
-    return nil
+    let isPassed = sendFilter(&datagram) == .pass
+    if !isPassed { counts.filtered += 1 }
+    if let refusal { throw refusal.during("send") }
+    return isPassed ? datagram : nil
   }
 
   /// Returns the datagrams that the filter passes, and their indices in the argument; no indices if there is no filter.
-  private func filtered(_ datagrams: [Datagram]) -> ([Datagram], places: [Int]) {
+  private func filtered(_ datagrams: [Datagram]) throws(SocketError) -> ([Datagram], places: [Int]) {
     if sendFilter == nil { return (datagrams, []) }
     var (kept, places): ([Datagram], [Int]) = ([], [])
     for (place, datagram) in datagrams.enumerated() {
-      guard let datagram = filtered(datagram) else { continue }
+      guard let datagram = try filtered(datagram) else { continue }
       kept.append(datagram)
       places.append(place)
     }

@@ -21,7 +21,8 @@ extension UDPEndpoint {
   ) throws(SocketError) -> Transmission {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     var suspect: SystemError?
-    for attempt in 1...Self.sendAttempts {
+    var attemptsLeft = Self.sendAttempts
+    while true {
       guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "send") }
       switch socket.send(bytes, to: destination) {
       case .bytes:
@@ -32,17 +33,18 @@ extension UDPEndpoint {
       case .wouldBlock: return .noRoom(isShortage: false)
       case .failed(let error):
         if error.isShortage { return .noRoom(isShortage: true) }
-        if attempt < Self.sendAttempts, isOfEarlierDatagram(error, &suspect, isReply: isReply) {
+        attemptsLeft -= 1
+        if attemptsLeft > 0, isOfEarlierDatagram(error, &suspect, isReply: isReply) {
           if !isReply, let error = reportedError.take() { throw error.during("send") }
           continue
         }
-        let reason = failure(error, destination?.unmapped ?? peer, bytes.count)
-        if !isReply || error.isOfProgram { throw reason }
+        let address = destination?.unmapped ?? peer
+        let reason = failure(error, address, bytes.count)
+        if !isReply || error.isOfProgram(bytes.count, to: address) { throw reason }
         undelivered(reason)
         return .undelivered
       }
     }
-    return .noRoom(isShortage: true)
   }
 
   /// Returns whether a call may have failed because of an error about an earlier datagram. If so, the caller repeats the call. The kernel
@@ -137,7 +139,7 @@ extension UDPEndpoint {
   /// - Returns: The part of the share that it uses: the number of datagrams that were sent or have failed, at least 1.
   func sendQueued() -> Int {
     guard let batch = registration.reactor.datagramBatch else {
-      sends.queue.failed(SocketError(.system, operation: "send", errno: Errno.noMemory))
+      firstFailed(Unsendable(SocketError(.system, operation: "send", errno: Errno.noMemory)))
       return 1
     }
     var suspect: SystemError?
@@ -167,7 +169,8 @@ extension UDPEndpoint {
             attemptsLeft = Self.sendAttempts
           } else {
             throw Unsendable(
-              failure(error, gathered.first.address, gathered.first.count), isOfPeer: !error.isOfProgram)
+              failure(error, gathered.first.address, gathered.first.count),
+              isOfPeer: !error.isOfProgram(gathered.first.count, to: gathered.first.address))
           }
         }
       } catch {
@@ -282,10 +285,17 @@ extension SystemError {
     [Errno.messageTooLong, Errno.invalidArgument, Errno.inputOutput].contains(errno)
   }
 
-  /// Whether a datagram cannot be sent because of the program, and not because of its destination.
-  fileprivate var isOfProgram: Bool {
-    [Errno.messageTooLong, Errno.tooManyReferences, Errno.notImplemented, Errno.badDescriptor, Errno.notSocket]
-      .contains(errno)
+  /// Whether a datagram of `count` bytes cannot be sent because of the program, and not because of its destination.
+  fileprivate func isOfProgram(_ count: Int, to address: SocketAddress?) -> Bool {
+    if errno == Errno.messageTooLong {
+      // Any shorter one may be too long for the path, whose limit the peer or a router may lower by a report.
+      switch address {
+      case .ipv4: return count > 65_507
+      case .ipv6: return count > 65_527
+      case .unix, nil: return true
+      }
+    }
+    return [Errno.tooManyReferences, Errno.notImplemented, Errno.badDescriptor, Errno.notSocket].contains(errno)
   }
 
   /// Whether there is temporarily no room, in a buffer or on an interface.

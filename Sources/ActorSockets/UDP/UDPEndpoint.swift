@@ -66,6 +66,8 @@ public actor UDPEndpoint: ReactorActor {
     @safe @exclusivity(unchecked)
   #endif
   var sends = Lane<SendQueue<Operation>>()
+  /// The sends that have no time to wait, by their numbers. They end when a pump stops and another share does not come at once.
+  var immediateSends: [UInt64] = []
   /// The socket has no room. An event, or the end of the pause, says when that may have changed.
   var mustWaitToSend = false
   var pause = RetryPause(isAnnounced: true)

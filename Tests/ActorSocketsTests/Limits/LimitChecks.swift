@@ -69,8 +69,11 @@ enum LimitChecks {
     LimitCheck("of these, look-ups of names with the same last two parts") {
       var schedule = LookUpSchedule(maximumThreads: HostLookups.mostThreads)
       for number in 0..<1_000 { schedule.ask(HostQuery(name: "name\(number).a.example", family: .ipv4)) }
-      for time in 0..<100 { while case .begin = schedule.next(at: Int64(time) * LookUpSchedule.promptTime) {} }
-      return [.number(schedule.runningCount)]
+      var running = 0
+      for time in 0..<100 {
+        while case .begin = schedule.next(at: Int64(time) * LookUpSchedule.promptTime) { running += 1 }
+      }
+      return [.number(running)]
     },
     LimitCheck("tries to connect") {
       [.number(connection.retry == nil ? 1 : retry.maximumTries), .number(retry.maximumTries)]

@@ -72,6 +72,44 @@ import Testing
     }
   }
 
+  /// A way to send.
+  enum Call: CaseIterable {
+    case one, batch, enqueued, named
+
+    func make(on endpoint: UDPEndpoint) async throws {
+      switch self {
+      case .one: try await endpoint.send([1])
+      case .batch: try await endpoint.send([Datagram([1]), Datagram([2])])
+      case .enqueued: try await endpoint.enqueueSend(Datagram([1])).value
+      case .named: try await endpoint.send([1], to: .host("server", port: 53))
+      }
+    }
+  }
+
+  @Test(arguments: Call.allCases, [UDPEndpoint.FilterVerdict.pass, .drop])
+  func `A send whose filter closes the endpoint throws, also while the send buffer is full`(
+    call: Call, verdict: UDPEndpoint.FilterVerdict
+  ) async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let (client, server) = (simulation.host("client"), simulation.host("server"))
+        simulation.setLink(NetworkLink(bandwidth: 8_000), from: client, to: server)
+        try await client.run {
+          let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
+          await expectError(.timedOut) {
+            while true { try await endpoint.send([UInt8](repeating: 1, count: 972), timeout: .zero) }
+          }
+          await endpoint.setSendFilter { [weak endpoint] _ in
+            endpoint?.assumeIsolated { $0.close() }
+            return verdict
+          }
+          await expectError(.closed) { try await call.make(on: endpoint) }
+        }
+      }
+    }
+  }
+
   @Test func `While a program is paused, its receive buffer keeps what fits, and the rest is counted`()
     async throws
   {

@@ -153,7 +153,39 @@ import Testing
       let folder = try Folder()
       let unix = try UDPEndpoint.bind(
         to: .unix(path: folder.file("socket").path), configuration: Self.configuration(resolver))
-      await expectError(.hostNotFound) { try await unix.send([1], to: .host("a.example", port: 1)) }
+      var configuration = Self.configuration(resolver)
+      configuration.addressPreference = .ipv6Only
+      let ipv4 = try DatagramTransport.ipv4.bind(configuration: configuration)
+      let name = Endpoint.host("a.example", port: 1)
+      for endpoint in [unix, ipv4] {
+        await expectError(.familyNotSupported) { try await endpoint.send([1], to: name) }
+        await expectError(.familyNotSupported) { try await endpoint.connect(to: name) }
+        await expectError(.familyNotSupported) { try await endpoint.send([1], to: .ipv6(.loopback, port: 1)) }
+      }
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `A call that is cancelled or times out while its name is looked up leaves no deadline`(
+    isCancelled: Bool
+  ) async throws {
+    try await within("the call returns") {
+      let time = ManualTime()
+      let resolver = Answering(answers: [.ipv4: [.ipv4(.loopback, port: 0)]])
+      let client = try UDPEndpoint.bind(configuration: Self.configuration(resolver), reactor: time.reactor)
+      let sending = Task {
+        try await client.send([1], to: .host("slow.example", port: 9), timeout: .within(.milliseconds(10)))
+      }
+      // The timeout, and the time that the other family has.
+      try await time.waitForDeadlines(2)
+      if isCancelled {
+        sending.cancel()
+        await #expect(throws: CancellationError.self) { try await sending.value }
+      } else {
+        await time.advance(by: .milliseconds(10))
+        await expectError(.timedOut) { try await sending.value }
+      }
+      #expect(await client.waitingDeadlines == 0)
     }
   }
 
@@ -175,4 +207,9 @@ import Testing
       }
     }
   }
+}
+
+extension UDPEndpoint {
+  /// The number of deadlines of its reactor.
+  fileprivate var waitingDeadlines: Int { registration.reactor.waitingDeadlines }
 }

@@ -40,6 +40,20 @@ import Testing
     }
   }
 
+  @Test(.inRealTime) func `A destination without room at the end of the clock traps nothing`() async throws {
+    try await within("all return") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (client, deaf) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      await time.advance(by: .seconds(Int64.max))
+      _ = try await Self.fill(deaf.localAddresses[0], from: client)
+      let waiting = Task.immediate { try await client.send([1], to: deaf.localAddresses[0]) }
+      try await eventually("it waits") { await client.metrics.pendingSends == 1 }
+      waiting.cancel()
+      await #expect(throws: CancellationError.self) { try await waiting.value }
+    }
+  }
+
   @Test(.inRealTime) func `A reply waits five seconds for room, and is then dropped`() async throws {
     try await within("all return") {
       let time = ManualTime()
@@ -145,6 +159,36 @@ import Testing
       #expect(retries < 1000, "\(retries) polls in ten seconds")
       waiting.cancel()
       _ = try? await waiting.value
+    }
+  }
+
+  @Test(.inRealTime, arguments: [false, true])
+  func `Connecting to a client whose replies wait neither keeps the reactor busy nor changes their order`(
+    hadPeer: Bool
+  ) async throws {
+    try await within("all arrive") {
+      let time = ManualTime()
+      let transport = DatagramTransport.unix
+      let (server, client) = (try transport.bind(reactor: time.reactor), try transport.bind())
+      let address = client.localAddresses[0]
+      try await client.send([0], to: server.localAddresses[0])
+      let request = try await server.receive()
+      if hadPeer { try await server.connect(to: .address(address)) }
+      var count: UInt8 = 0
+      while await server.metrics.pendingSends == 0 {
+        try await server.send(request.reply([count]))
+        count += 1
+      }
+      try await server.connect(to: .address(address))
+      await time.advance(by: .seconds(1))
+      try await time.reactor.sleeps()
+      let behind = Task.immediate { [count] in try await server.send([count]) }
+      try await eventually("it waits") { await server.metrics.pendingSends == 2 }
+      for number in 0...count {
+        #expect(try await client.receive(timeout: .zero).bytes == [number])
+        await time.advance(by: .milliseconds(100))
+      }
+      try await behind.value
     }
   }
 

@@ -110,6 +110,36 @@ import Testing
     }
   }
 
+  @Test(.inRealTime, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  func `A refusal that ends a receive without time to wait does not time out the next one`(
+    transport: DatagramTransport
+  ) async throws {
+    try await within("all return") {
+      let reactor = Reactor()
+      let (client, server) = (try transport.bind(reactor: reactor), try transport.bind(reactor: Reactor()))
+      let peer = try transport.address(of: server)
+      let address = try transport.address(of: client)
+      try await client.connect(to: .address(peer))
+      // The first datagram is answered before it is returned, which makes the kernel report that the peer is gone.
+      await client.setReceiveFilter { [weak client] datagram in
+        if datagram.bytes == [1] { client?.assumeIsolated { _ = try? $0.sendNow([9].span) } }
+        return .pass
+      }
+      let first = Task.immediate { try await client.receive() }
+      let immediate = Task.immediate { try await client.receive(timeout: .zero) }
+      let last = Task.immediate { try await client.receive() }
+      try await reactor.whileBlocked {
+        try await server.send([1], to: address)
+        await server.close()
+      }
+      #expect(try await first.value.bytes == [1])
+      await expectError(.connectionRefused) { _ = try await immediate.value }
+      let successor = try UDPEndpoint.bind(to: .address(peer))
+      try await successor.send([2], to: address)
+      #expect(try await last.value.bytes == [2])
+    }
+  }
+
   @Test func `A peer is the only one that is heard and spoken to`() async throws {
     try await within("all return") {
       let (client, friend, stranger) = try (

@@ -104,6 +104,23 @@ import Testing
     #expect(pauses[0] <= RetryPause.firstUnannounced)
   }
 
+  @Test(arguments: [true, false])
+  func `A pause at the end of the clock ends there`(isAnnounced: Bool) {
+    for before in [0, 1, RetryPause.longest, 2 * RetryPause.longest] {
+      let now = Int64.max - before
+      var pause = RetryPause(isAnnounced: isAnnounced)
+      for _ in 0..<20 {
+        let end = pause.begin(at: now)
+        #expect(end > now || end == .max)
+      }
+    }
+    var driver = SendDriver()
+    (driver.full, driver.now, driver.isAnnounced) = ([Self.a], .max, isAnnounced)
+    _ = driver.queue.admit(.datagrams([Datagram([1], to: Self.a)]), 1)
+    driver.run()
+    #expect(driver.queue.lines.nextRetry == .max && driver.refusals == 1)
+  }
+
   @Test func `An event makes the lines ready that wait for it`() {
     var driver = SendDriver()
     (driver.full, driver.isAnnounced) = ([Self.a], true)
@@ -167,6 +184,72 @@ import Testing
     _ = driver.queue.remove(call)
     driver.run()
     #expect(driver.connects == [[Self.b]] && driver.sent == [4])
+  }
+
+  @Test func `A reply that waits when the endpoint connects to its destination keeps its line`() {
+    var driver = SendDriver()
+    driver.full = [Self.a]
+    _ = driver.queue.admit(.datagrams([Self.reply(1, to: Self.a)]), 1)
+    _ = driver.queue.admit(.peer([Self.a]), 2)
+    driver.run()
+    #expect(driver.connects == [[Self.a]] && driver.refusals == 1)
+    driver.queue.lines.retry(at: .max)
+    driver.run()
+    #expect(driver.refusals == 2 && driver.queue.replies == 1)
+    // What goes to the peer has no address.
+    #expect(!driver.queue.mayOvertake(to: nil) && !driver.queue.mayOvertake(to: Self.a))
+    _ = driver.queue.admit(.datagrams(datagrams([3])), 3)
+    driver.full = []
+    driver.queue.lines.retry(at: .max)
+    driver.run()
+    #expect(driver.sent == [1, 3] && driver.queue.isEmpty && driver.queue.lines.isEmpty)
+  }
+
+  @Test func `Replies to the peer that the endpoint had hold up nothing to the next one`() {
+    var driver = SendDriver()
+    _ = driver.queue.admit(.peer([Self.a]), 0)
+    driver.full = [Self.a]
+    _ = driver.queue.admit(.datagrams([Self.reply(1, to: Self.a)]), 1)
+    _ = driver.queue.admit(.peer([Self.b]), 2)
+    driver.run()
+    #expect(driver.queue.mayOvertake(to: nil) && driver.queue.mayOvertake(to: Self.b))
+    _ = driver.queue.admit(.datagrams(datagrams([3])), 3)
+    driver.run()
+    #expect(driver.connects == [[Self.a], [Self.b]] && driver.sent == [3] && driver.refusals == 1)
+  }
+
+  /// Where the elements of an array are. The elements of a copy are elsewhere.
+  private static func location<Element>(of array: [Element]) -> UInt {
+    // SAFETY: the pointer is not used, only compared.
+    unsafe array.withUnsafeBufferPointer { UInt(bitPattern: $0.baseAddress) }
+  }
+
+  /// What becomes of the datagrams of a batch: they fail, they wait, or they fail after they have waited.
+  private enum Fate: CaseIterable { case fail, wait, failLater }
+
+  @Test(arguments: Fate.allCases)
+  private func `A datagram of a large batch that fails or has to wait copies nothing of those before it`(fate: Fate) {
+    var queue = SendQueue<Int>()
+    _ = queue.admit(
+      .datagrams(Array(repeating: Datagram([1], to: Self.a), count: 2000)), isBatch: true, 0)
+    if fate != .fail { queue.full(Self.a, at: 0, isAnnounced: false) }
+    if fate == .failLater, case .park = queue.step() {
+      _ = queue.park(atMost: 1000)
+      queue.lines.retry(at: .max)
+    }
+    var (moves, before): (Int, UInt) = (0, 0)
+    for _ in 0..<1000 {
+      switch queue.step() {
+      case .send: queue.failed(SendDriver.error)
+      case .park: _ = queue.park(atMost: 1)
+      default: Issue.record("there is nothing to do")
+      }
+      let now = queue.entries.first.map { Self.location(of: $0.failures) &+ Self.location(of: $0.parked) } ?? 0
+      if now != before { moves += 1 }
+      before = now
+    }
+    // An array moves when it grows, each time to twice its size.
+    #expect(moves < 20, "\(moves) times")
   }
 
   /// What the queue must do, as simply as possible.

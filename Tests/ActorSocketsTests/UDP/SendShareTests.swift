@@ -20,9 +20,77 @@ import Testing
       await receiver.close()
     }
   }
+
+  @Test(.inRealTime, arguments: [511, 512, 513, 2000])
+  func `A batch without time to wait is sent whole if there is room, however many shares it needs`(
+    count: Int
+  ) async throws {
+    try await within("all return") {
+      let receiver = try DatagramTransport.ipv4.bind()
+      let sender = try DatagramTransport.ipv4.bind()
+      let datagram = Datagram([1], to: receiver.localAddresses[0])
+      try await sender.send(Array(repeating: datagram, count: count), timeout: .zero)
+      // Also behind one that is longer than a share.
+      let batch = Task.immediate { try await sender.send(Array(repeating: datagram, count: count)) }
+      try await sender.enqueueSend(datagram, timeout: .zero).value
+      try await sender.send([datagram], timeout: .zero)
+      try await batch.value
+      #expect(await sender.metrics.datagramsSent == UInt64(2 * count + 2))
+      #expect(await sender.immediateSends.isEmpty)
+      await sender.close()
+      await receiver.close()
+    }
+  }
+
+  @Test func `A batch without time to wait ends at a destination without room, after any number of shares`()
+    async throws
+  {
+    try await within("all return") {
+      let (sender, deaf) = (try DatagramTransport.unix.bind(), try DatagramTransport.unix.bind())
+      let datagram = Datagram([1], to: deaf.localAddresses[0])
+      await expectError(.timedOut) { try await sender.send(Array(repeating: datagram, count: 2000), timeout: .zero) }
+      let metrics = await sender.metrics
+      #expect(metrics.pendingSends == 0 && (1...1000).contains(metrics.datagramsSent), "\(metrics)")
+      await sender.close()
+      await deaf.close()
+    }
+  }
+
+  @Test(arguments: [512, 513, 5000], [true, false])
+  func `A batch to a destination without room has a share, too`(count: Int, isReplies: Bool) async throws {
+    try await within("all return") {
+      let (sender, deaf) = (try DatagramTransport.unix.bind(), try DatagramTransport.unix.bind())
+      try await deaf.send([1], to: sender.localAddresses[0])
+      let request = try await sender.receive()
+      while await sender.metrics.pendingSends == 0 { try await sender.send(request.reply([1])) }
+      let datagram = isReplies ? request.reply([2]) : Datagram([2], to: deaf.localAddresses[0])
+      let before = await sender.metrics.datagramsUndelivered
+      let done = await sender.startSendingToFull(Array(repeating: datagram, count: count))
+      #expect(done == min(count, 512))
+      // The others follow without another event.
+      try await eventually("all wait or are dropped") { await sender.hasPassedAll }
+      if isReplies {
+        let metrics = await sender.metrics
+        #expect(Int(metrics.datagramsUndelivered - before) + metrics.pendingSends == count + 1)
+      }
+      await sender.close()
+      await deaf.close()
+    }
+  }
 }
 
 extension UDPEndpoint {
+  /// Begins a batch whose destination has no room.
+  ///
+  /// - Returns: The number of datagrams that were passed before anything else happens.
+  fileprivate func startSendingToFull(_ batch: [Datagram]) -> Int {
+    _ = admitSend(.datagrams(batch), nil, isBatch: true)
+    pumpSends()
+    return sends.queue.entries.first?.passed ?? batch.count
+  }
+
+  fileprivate var hasPassedAll: Bool { sends.queue.entries.isEmpty }
+
   /// Begins a batch, and looks at it before anything else happens.
   fileprivate func startSending(_ batch: [Datagram]) -> (isOver: Bool, isQueued: Bool) {
     let operation = admitSend(.datagrams(batch), nil, isBatch: true)

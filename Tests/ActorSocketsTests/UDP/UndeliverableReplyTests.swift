@@ -208,7 +208,9 @@ import Testing
         let (server, client) = (try transport.bind(), try transport.bind())
         try await client.send([1], to: transport.address(of: server))
         let datagram = try await server.receive()
-        await expectError(.limitExceeded) { try await server.send(datagram.reply(pattern(70_000))) }
+        for count in transport.isUnix ? [70_000] : [65_530, 70_000] {
+          await expectError(.limitExceeded) { try await server.send(datagram.reply(pattern(count))) }
+        }
         var other = datagram.reply([1])
         other.remoteAddress = transport.isUnix ? nil : try transport.address(of: client).with(port: 0)
         let otherReply = other
@@ -288,6 +290,33 @@ import Testing
       try await client.send([1], to: address)
       #expect(try await client.receive().bytes == [1])
       try await eventually("it is counted") { await server.metrics.datagramsUndelivered == 1 }
+      await server.close()
+      _ = try? await serving.value
+    }
+  }
+
+  @Test(
+    .inRealTime, .needsNamespaces, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], Loop.allCases)
+  func `A path that takes only short datagrams ends no loop that replies`(
+    transport: DatagramTransport, loop: Loop
+  ) async throws {
+    try await within("the client has its answer") {
+      let namespace = try await Namespace()
+      try await namespace.ip("link set lo mtu 1280 up")
+      let (server, client) = try await namespace.run {
+        (try transport.bind(reactor: .shared), try transport.bind(reactor: .shared))
+      }
+      // IP_MTU_DISCOVER and IPV6_MTU_DISCOVER: do not divide datagrams, as servers over QUIC need it.
+      if transport != .ipv6 { try await server.set(SocketOption<Int32>(level: Int32(IPPROTO_IP), name: 10), to: 2) }
+      if transport != .ipv4 { try await server.set(SocketOption<Int32>(level: Int32(IPPROTO_IPV6), name: 23), to: 2) }
+      let address = try transport.address(of: server)
+      let serving = Task { try await loop.echo(on: server) }
+      try await client.send(pattern(2_000), to: address)
+      try await client.send([1], to: address)
+      #expect(try await client.receive().bytes == [1])
+      #expect(await server.metrics.datagramsUndelivered == 1)
+      let errors = server.errors.makeAsyncIterator()
+      #expect(await errors.next()?.error.code == .limitExceeded)
       await server.close()
       _ = try? await serving.value
     }
