@@ -11,7 +11,8 @@ extension LimitBoundaries {
     "of these, look-ups that a call waits for and that have just begun; how long that counts"
   private static let tries = "tries to connect"
   private static let delay = "delay before a try is repeated"
-  private static let lingering = "time to discard input before a TCP socket is closed; while a server drains"
+  private static let lingering =
+    "time to discard input before a TCP socket is closed; while a server drains; if descriptors are short"
 
   static let connecting: [LimitBoundary] = [
     .time("time to connect, for all addresses together") {
@@ -44,8 +45,9 @@ extension LimitBoundaries {
     },
     .most(prompt) { count in
       var schedule = asked(count) { "name.domain\($0)" }
-      while case .begin = schedule.next(at: 0) {}
-      return schedule.runningCount == count
+      var running = 0
+      while case .begin = schedule.next(at: 0) { running += 1 }
+      return running == count
     },
     .time(prompt, position: 1) {
       var schedule = asked(LookUpSchedule.promptThreads + 1) { "name.domain\($0)" }
@@ -169,12 +171,12 @@ extension LimitBoundaries {
   /// The number of look-ups that run while no look-up ends.
   private static func lookUps(_ count: Int, named name: (Int) -> String) -> Int {
     var schedule = asked(count, named: name)
-    var now: Int64 = 0
+    var (now, running): (Int64, Int) = (0, 0)
     while true {
       switch schedule.next(at: now) {
-      case .begin: continue
+      case .begin: running += 1
       case .wait(let time?): now = time
-      case .wait(nil): return schedule.runningCount
+      case .wait(nil): return running
       }
     }
   }

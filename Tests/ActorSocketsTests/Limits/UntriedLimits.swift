@@ -33,6 +33,10 @@ extension LimitBoundaries {
       "bytes of one `sendfile`; of one piece of a file without a socket", position: 0,
       "The kernel takes only as many bytes as its buffers have room for; the boundary of a share tries the number."),
     .init(
+      "time to discard input before a TCP socket is closed; while a server drains; if descriptors are short",
+      position: 2,
+      "Only a process without free descriptors comes there; LingeringTests try it with a limit of their own."),
+    .init(
       "attempts to lock the directory of a unix socket",
       "The attempts are system calls within one call, and no test sees how many there are."),
     .init(
