@@ -6,7 +6,7 @@ import Testing
 @testable import ActorSockets
 @testable import ActorSocketsTLS
 
-/// What a drain does to handshakes that are not complete. Time is manual, so no handshake ends because its own time is over.
+/// Drains while handshakes are not complete. Time is manual, so no handshake ends because its own time is over.
 @Suite struct HandshakeDrainTests {
   @Test(arguments: TLSVersion.both, [0, 1, 2])
   func `A client whose handshake or first line comes after the drain began is answered`(

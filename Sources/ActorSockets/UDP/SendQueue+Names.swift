@@ -3,7 +3,7 @@ internal import SocketSystem
 // Entries whose destination is a name that is being looked up.
 
 extension SendQueue {
-  /// Takes the addresses of a peer's name, or why a name has none. Does nothing if no such name is being looked up any more.
+  /// Takes the addresses of a peer's name, or the error of a look-up. Does nothing if no such name is being looked up any more.
   mutating func resolve(_ id: UInt64, _ addresses: Result<[SocketAddress], SocketError>) {
     guard let index = entries.index(of: id) else { return }
     entries.change(index) { entry in

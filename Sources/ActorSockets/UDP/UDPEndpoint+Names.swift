@@ -101,7 +101,8 @@ extension UDPEndpoint {
     if var datagram = sends.queue.datagram(ofName: id) {
       datagram.remoteAddress = address
       // The filter is not called within the queue, because it may send. If it closes the endpoint, the entry has failed.
-      guard let passed = try? filtered(datagram) else { return }
+      let passed: Datagram?
+      do { passed = try filtered(datagram) } catch { return }
       sends.queue.resolve(id, to: passed)
     } else {
       sends.queue.resolve(id, .success([address] + search.plan.untried))

@@ -236,9 +236,8 @@ extension UDPEndpoint {
   private func gather(into batch: DatagramBatch) throws(Unsendable) -> Gathered? {
     batch.clear()
     var gathered: Gathered?
-    // A share that is used up, and goes on nevertheless, limits nothing.
-    let left = sends.share.isSpent ? DatagramBatch.capacity : min(DatagramBatch.capacity, sends.share.operations)
-    for datagram in sends.queue.unsent(atMost: left, where: { !isOverdue($0) }) {
+    let most = min(DatagramBatch.capacity, sends.share.operations)
+    for datagram in sends.queue.unsent(atMost: most, where: { !isOverdue($0) }) {
       let isReply = isLenientReply(datagram)
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)

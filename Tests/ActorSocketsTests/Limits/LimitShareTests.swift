@@ -39,7 +39,8 @@ import Testing
       #expect(try await served.value.bytes == [2])
       try await eventually("the batch is sent") { await sender.metrics.pendingSends == 0 }
       let before = try #require(sentBefore.all.first)
-      #expect((UInt64(share)...UInt64(2 * share)).contains(before), "\(before) were sent before the other was answered")
+      // One share for each iteration. An iteration that has used its time leaves events to the next ones.
+      #expect((UInt64(share)...UInt64(5 * share)).contains(before), "\(before) were sent before the other was answered")
       #expect(await sender.metrics.datagramsSent == UInt64(20 * share))
     }
   }

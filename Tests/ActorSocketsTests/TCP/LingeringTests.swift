@@ -167,7 +167,7 @@ import Testing
       try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
       let second = try scene.client()
       await scene.time.advance(by: .milliseconds(99))
-      // What it still sends is discarded, so nothing resets the connection.
+      // Input that still arrives is discarded, so nothing resets the connection.
       try first.send("more")
       try await scene.time.reactor.sleeps()
       #expect(await scene.listener.server.report.accepted == 1)

@@ -43,6 +43,7 @@ import Testing
   private struct Scene {
     let refused = Locked<Set<SocketAddress>>([])
     let listener: TCPListener
+    private var crowdSize = 0 as UInt8
 
     init(sockets: Int, on reactor: Reactor) throws {
       var configuration = TCPListener.Configuration()
@@ -58,8 +59,8 @@ import Testing
     }
 
     /// Connects to one of the sockets.
-    func client(of index: Int, isRefused: Bool) throws -> RawSocket {
-      let client = try RawSocket.connected(to: listener.localAddresses[index])
+    func client(of index: Int, isRefused: Bool, from source: SocketAddress? = nil) throws -> RawSocket {
+      let client = try RawSocket.connected(from: source, to: listener.localAddresses[index])
       if isRefused {
         let address = try client.address
         refused.withLock { _ = $0.insert(address) }
@@ -68,12 +69,15 @@ import Testing
     }
 
     /// Makes connections to random sockets, of which about half are refused, and returns the others.
-    func crowd(_ random: inout SeededRandom) throws -> (good: [RawSocket], refused: [RawSocket]) {
+    mutating func crowd(_ random: inout SeededRandom) throws -> (good: [RawSocket], refused: [RawSocket]) {
       var crowd: (good: [RawSocket], refused: [RawSocket]) = ([], [])
       for _ in 0..<Int.random(in: 1...8, using: &random) {
         let index = Int.random(in: listener.localAddresses.indices, using: &random)
         let isRefused = Bool.random(using: &random)
-        let client = try client(of: index, isRefused: isRefused)
+        // An address of its own for each, because the kernel may give the port of one that is gone to the next one.
+        crowdSize += 1
+        let source = SocketAddress.ipv4(IPv4Address(127, 0, 1, crowdSize), port: 0)
+        let client = try client(of: index, isRefused: isRefused, from: source)
         if isRefused { crowd.refused.append(client) } else { crowd.good.append(client) }
       }
       return crowd
@@ -86,7 +90,7 @@ import Testing
       for seed in 0..<UInt64(25) {
         var random = SeededRandom(seed: seed)
         let reactor = Reactor()
-        let scene = try Scene(sockets: sockets, on: reactor)
+        var scene = try Scene(sockets: sockets, on: reactor)
         for _ in 0..<3 {
           let crowd = try scene.crowd(&random)
           // No event announces these connections again.
@@ -107,10 +111,10 @@ import Testing
       for seed in 0..<UInt64(25) {
         var random = SeededRandom(seed: seed)
         let time = ManualTime()
-        let scene = try Scene(sockets: sockets, on: time.reactor)
+        var scene = try Scene(sockets: sockets, on: time.reactor)
         let isServed = Gate()
-        let serving = Task {
-          try await scene.listener.serve(limits: .init(connections: 1), drain: .within(.seconds(100))) { connection in
+        let serving = Task { [listener = scene.listener] in
+          try await listener.serve(limits: .init(connections: 1), drain: .within(.seconds(100))) { connection in
             isServed.open()
             for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
           }

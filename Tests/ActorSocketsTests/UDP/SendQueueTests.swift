@@ -35,6 +35,7 @@ struct SendDriver {
   /// Runs until the queue has nothing to do or `limit` datagrams are sent, at most `batch` at a time. Those in `bad` cannot be sent.
   mutating func run(batch: Int = .max, limit: Int = .max, bad: Set<UInt8> = []) {
     var left = limit
+    let mostRefusals = refusals + 10_000
     while true {
       switch queue.step() {
       case .idle: return
@@ -61,7 +62,7 @@ struct SendDriver {
           if !hasRoom(for: first) {
             queue.full(first.remoteAddress, at: now, isAnnounced: isAnnounced)
             refusals += 1
-            if refusals < 10_000 { continue }
+            if refusals < mostRefusals { continue }
             Issue.record("a destination without room is tried again and again")
             return
           }

@@ -7,7 +7,7 @@ import Testing
 /// Endpoints of whose sockets another part of the process has a duplicate. Then close(2) does not remove their registration: epoll(7),
 /// questions and answers.
 @Suite struct SharedEndpointTests {
-  /// What an endpoint is bound to.
+  /// The kind of address that an endpoint is bound to.
   enum Local: String, CaseIterable, CustomTestStringConvertible {
     case ipv4, ipv6, both, unix, unnamed
 
