@@ -64,12 +64,13 @@ PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/Acto
 CRASH_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation/ChaosTests.swift \
   Tests/ActorSocketsTests/Simulation/LeftoverTests.swift Tests/ActorSocketsTests/Simulation/SimulatedClockTests.swift
 # The suites that use one thread only, besides those in pure-suites.txt. A simulated program runs on one thread; the other suites of
-# simulations begin, cancel and end them from other threads.
+# simulations begin, cancel and end them from other threads. The boundaries of limits take the ways of other suites, with large numbers.
 SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/CertificateTests.swift \
   Tests/ActorSocketsTLSTests/IdentityTests.swift Tests/ActorSocketsTests/Simulation/ChaosTests.swift \
   Tests/ActorSocketsTests/Network/KernelComparisonTests.swift Tests/ActorSocketsTests/Network/PassingSimulationTests.swift \
   Tests/ActorSocketsTests/Network/QueueModelTests.swift Tests/ActorSocketsTests/Network/ReadHistoryTests.swift \
-  Tests/ActorSocketsTests/Network/TCPMachineModelTests.swift Tests/ActorSocketsTests/Network/WriteHistoryTests.swift
+  Tests/ActorSocketsTests/Network/TCPMachineModelTests.swift Tests/ActorSocketsTests/Network/WriteHistoryTests.swift \
+  Tests/ActorSocketsTests/Limits/LimitBoundaryTests.swift Tests/ActorSocketsTLSTests/TLSLimitBoundaryTests.swift
 # The runtime's backtraces, which do not work with a sanitizer's runtime in the process.
 BACKTRACE_SUITES := Tests/ActorSocketsTests/Signals/BacktraceTests.swift
 # The suites that reach code with manual memory management.
