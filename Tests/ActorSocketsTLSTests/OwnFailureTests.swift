@@ -91,29 +91,13 @@ import Testing
     return try TLSIdentity(certificateFile: folder("big.pem"), keyFile: folder("big.key"))
   }
 
-  /// A client that shows this certificate, and a server that trusts it.
-  private static func contexts(
-    _ identity: TLSIdentity, _ version: TLSVersion, resumes: Bool
-  ) throws -> (client: TLSContext, server: TLSContext) {
-    let client = try Made.client {
-      $0.identity = identity
-      $0.limit(to: version)
-    }
-    let server = try Made.server {
-      $0.trustRoots = [.certificates([identity.certificate])]
-      $0.clientCertificates = .required
-      $0.allowsResumption = resumes
-    }
-    return (client, server)
-  }
-
   @Test(arguments: [1_000, 11_000, 20_000, 60_000, 66_000, 95_000], TLSVersion.both)
   func `A client certificate of any size below the limit is served, and resumed if it fits into a ticket`(
     bytes: Int, version: TLSVersion
   ) throws {
     let identity = try Self.certificate(bytes: bytes)
     for resumes in [true, false] {
-      let (client, server) = try Self.contexts(identity, version, resumes: resumes)
+      let (client, server) = try Made.contexts(withClient: identity, version, resumes: resumes)
       for isSecond in [false, true] {
         let ends = try TwoEnds(client: client, server: server)
         let errors = ends.handshake()
@@ -134,7 +118,7 @@ import Testing
   func `A client with a large certificate is served again and again, whatever its ticket contains`(
     bytes: Int, version: TLSVersion
   ) async throws {
-    let (client, server) = try Self.contexts(Self.certificate(bytes: bytes), version, resumes: true)
+    let (client, server) = try Made.contexts(withClient: Self.certificate(bytes: bytes), version)
     try await within("all have talked") {
       for isFirst in [true, false, false] {
         let pair = try await CarrierKind.inMemory.pair()

@@ -241,30 +241,11 @@ enum TLSLimitBoundaries {
 
   /// How long a stream whose peer takes no alert closes after an abort.
   private static func timeOfAbort(_ clientContext: TLSContext, _ serverContext: TLSContext) async throws -> Duration {
-    var configuration = InMemoryConnection.Configuration()
-    configuration.capacity = 2_000
-    let (client, server) = InMemoryConnection.pair(configuration: configuration)
-    let peer = try EngineEnd(clientContext, .client(serverName: "server.test"))
-    let secure = server.startTLS(serverContext, as: .server)
-    peer.take([])
-    while !peer.isUp {
-      try await client.write(peer.takeOutput())
-      if let bytes = try await client.read() { peer.take(bytes) }
-    }
-    try await client.write(peer.takeOutput())
-    try await secure.handshake()
-    let write = secure.enqueueWrite(pattern(100_000), timeout: nil)
-    peer.send([1])
-    // A record that was changed on the way makes the server send an alert.
-    var record = peer.takeOutput()
-    record[record.count - 1] ^= 1
-    try await client.write(record)
-    await #expect(throws: TLSError.self) { _ = try await secure.read(exactly: 1) }
-    await #expect(throws: (any Error).self) { try await write.value }
+    let failed = try await UntakenAlert(clientContext, serverContext)
     let start = ContinuousClock.now
-    await server.abort()
-    _ = try await server.closed
-    await secure.close()
+    await failed.server.abort()
+    _ = try await failed.server.closed
+    await failed.secure.close()
     return start.duration(to: .now)
   }
 }

@@ -12,16 +12,7 @@ enum TLSLimitPeers {
   static func contexts(
     clientCertificate bytes: Int, _ version: TLSVersion
   ) throws -> (client: TLSContext, server: TLSContext) {
-    let identity = try identity(bytes: bytes)
-    let client = try Made.client {
-      $0.identity = identity
-      $0.limit(to: version)
-    }
-    let server = try Made.server {
-      $0.trustRoots = [.certificates([identity.certificate])]
-      $0.clientCertificates = .required
-    }
-    return (client, server)
+    try Made.contexts(withClient: identity(bytes: bytes), version)
   }
 
   private static func identity(bytes: Int) throws -> TLSIdentity {

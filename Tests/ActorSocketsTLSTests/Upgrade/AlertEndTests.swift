@@ -99,25 +99,8 @@ import Testing
   func `A peer that does not take the alert holds up an abort for two seconds`(ofEncryptedFace: Bool) async throws {
     try await within("it is closed") {
       let time = ManualTime()
-      var configuration = InMemoryConnection.Configuration()
-      configuration.capacity = 2_000
-      let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: time.reactor)
-      let peer = try EngineEnd(Contexts.client(), .client(serverName: "server.test"))
-      let secure = server.startTLS(try Contexts.server(), as: .server)
-      peer.take([])
-      while !peer.isUp {
-        try await client.write(peer.takeOutput())
-        if let bytes = try await client.read() { peer.take(bytes) }
-      }
-      try await client.write(peer.takeOutput())
-      try await secure.handshake()
-      let write = secure.enqueueWrite(pattern(100_000), timeout: nil)
-      peer.send([1])
-      var record = peer.takeOutput()
-      record[record.count - 1] ^= 1
-      try await client.write(record)
-      await #expect(throws: TLSError.self) { _ = try await secure.read(exactly: 1) }
-      await #expect(throws: (any Error).self) { try await write.value }
+      let failed = try await UntakenAlert(Contexts.client(), Contexts.server(), reactor: time.reactor)
+      let (server, secure) = (failed.server, failed.secure)
       if ofEncryptedFace { await secure.abort() } else { await server.abort() }
       #expect(await server.state == .closing)
       await time.advance(by: .seconds(2))

@@ -60,6 +60,14 @@ import Testing
     func expectAnswer(_ client: RawSocket) async throws {
       #expect(try await client.receiveToEnd() == Array("answer\n".utf8))
     }
+
+    /// A client that was answered and does not close.
+    func lingeringClient() async throws -> RawSocket {
+      let client = try client()
+      try await expectAnswer(client)
+      try await eventually("it lingers") { await listener.server.lingering.count == 1 }
+      return client
+    }
   }
 
   @Test func `Clients that do not close hold up no others of a server at its limit, nor its drain`() async throws {
@@ -86,9 +94,7 @@ import Testing
   @Test func `A drain does not lengthen the wait for a client that does not close`() async throws {
     try await within("the drain ends") {
       let scene = try Scene(connections: 2)
-      let client = try scene.client()
-      try await scene.expectAnswer(client)
-      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      let client = try await scene.lingeringClient()
       await scene.time.advance(by: .milliseconds(1_900))
       scene.serving.cancel()
       await expectError(.closed) { _ = try await scene.listener.accept() }
@@ -101,9 +107,7 @@ import Testing
   @Test func `Asking for a drain again does not lengthen the wait for a client that does not close`() async throws {
     try await within("the drain ends") {
       let scene = try Scene(connections: 2)
-      let client = try scene.client()
-      try await scene.expectAnswer(client)
-      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      let client = try await scene.lingeringClient()
       await scene.listener.drain(within: .seconds(100))
       await scene.time.advance(by: .milliseconds(400))
       await scene.listener.drain(within: .seconds(100))
@@ -162,9 +166,7 @@ import Testing
       let scene = try Scene(connections: 1)
       try await eventually("it is served") { await scene.listener.server.isServing }
       await scene.listener.allow(descriptors: 1)
-      let first = try scene.client()
-      try await scene.expectAnswer(first)
-      try await eventually("it lingers") { await scene.listener.server.lingering.count == 1 }
+      let first = try await scene.lingeringClient()
       let second = try scene.client()
       // The server has set the time of the first one before the clock moves.
       try await scene.time.reactor.sleeps()
