@@ -125,20 +125,27 @@ def count_system_calls(tools, case, requests):
     return {"system_calls": sum(call["calls"] for call in traced["calls"].values())}
 
 
-def build_allocation_counter(directory):
-    library = directory / "allocation-counter.so"
-    command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library]
-    command += [HERE / "Sources" / "allocation-counter" / "allocation-counter.c"]
-    if subprocess.run(command, timeout=BUILD_TIMEOUT).returncode != 0:
-        raise Failure("the build of the allocation counter failed")
+def preloaded(tools, name):
+    """A library for LD_PRELOAD, which is built at the first use."""
+    library = tools.directory / f"{name}.so"
+    if not library.exists():
+        command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library]
+        command += [HERE / "Sources" / name / f"{name}.c"]
+        if subprocess.run(command, timeout=BUILD_TIMEOUT).returncode != 0:
+            raise Failure(f"the build of {name} failed")
     return library
+
+
+def valgrind(tools, case, tool, *options):
+    """The command that runs a server in valgrind, with a clock that is as slow as the server."""
+    program, *arguments = tools.command(case)
+    command = ["env", f"LD_PRELOAD={preloaded(tools, 'slow-clock')}", "valgrind", "--quiet", f"--tool={tool}", *options]
+    return [*command, tools.without_debug_information(program), *arguments]
 
 
 def count_allocations(tools, case, requests):
     """Those of the whole life of a server, by the library that is loaded before it."""
-    library = tools.directory / "allocation-counter.so"
-    if not library.exists():
-        build_allocation_counter(tools.directory)
+    library = preloaded(tools, "allocation-counter")
     counts = tools.directory / "allocations"
     counts.write_bytes(bytes(16))
     command = ["env", f"LD_PRELOAD={library}", f"ALLOCATION_COUNTS={counts}", *tools.command(case)]
@@ -155,34 +162,30 @@ def count_allocations(tools, case, requests):
 
 def count_instructions(tools, case, requests):
     """Those of the whole life of a server, outside of the kernel."""
-    program, *arguments = tools.command(case)
     name = re.sub(r"\W+", "-", f"{' '.join(case.server)} {case.mode} {requests}")
     profile = tools.profiles / f"callgrind.{name}"
-    command = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={profile}"]
-    command += [tools.without_debug_information(program), *arguments]
-    with running_server(program.name, command) as (_, host, port):
+    command = valgrind(tools, case, "callgrind", f"--callgrind-out-file={profile}")
+    with running_server(case.server[0], command) as (_, host, port):
         tools.load(case, host, port, requests)
     # Written as the server ends.
     match = re.search(r"^totals: (\d+)$", profile.read_text(errors="replace"), re.MULTILINE)
     if not match:
-        raise Failure(f"valgrind wrote no total for {program.name}")
+        raise Failure(f"valgrind wrote no total for {case.server[0]}")
     return {"instructions": int(match[1])}
 
 
 def count_cache_lines(tools, case, requests):
     """The lines that are read or written and not in the simulated cache, outside of the kernel."""
-    program, *arguments = tools.command(case)
     profile = tools.profiles / "cachegrind"
-    command = ["valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", f"--cachegrind-out-file={profile}"]
-    command += [f"--I1={FIRST_LEVEL}", f"--D1={FIRST_LEVEL}", f"--LL={LAST_LEVEL}"]
-    command += [tools.without_debug_information(program), *arguments]
-    with running_server(program.name, command) as (_, host, port):
+    options = ["--cache-sim=yes", f"--cachegrind-out-file={profile}"]
+    options += [f"--I1={FIRST_LEVEL}", f"--D1={FIRST_LEVEL}", f"--LL={LAST_LEVEL}"]
+    with running_server(case.server[0], valgrind(tools, case, "cachegrind", *options)) as (_, host, port):
         tools.load(case, host, port, requests)
     text = profile.read_text(errors="replace")
     events = re.search(r"^events: (.*)$", text, re.MULTILINE)
     summary = re.search(r"^summary: ?(.*)$", text, re.MULTILINE)
     if not events or not summary:
-        raise Failure(f"valgrind wrote no summary for {program.name}")
+        raise Failure(f"valgrind wrote no summary for {case.server[0]}")
     counts = dict(zip(events[1].split(), map(int, summary[1].split())))
     return {"cache_lines": counts["DLmr"] + counts["DLmw"]}
 
