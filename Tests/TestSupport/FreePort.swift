@@ -1,7 +1,8 @@
 import Glibc
 import SocketSystem
 
-/// A port of the loopback address on which no socket listens, for servers that cannot choose one.
+/// A port of the loopback addresses on which no socket listens, for servers that cannot choose one, and for connections that are to be
+/// refused.
 ///
 /// It is below the ports that the kernel gives to connections, ip(7): a connection of another program could take one of those
 /// before the server does. Test programs that run at the same time begin at different ports.

@@ -41,11 +41,7 @@ import Testing
   }
 
   /// An address at which no process listens, and where a listener can be made.
-  private func freeAddress() throws -> SocketAddress {
-    let listener = try RawSocket.listening()
-    defer { listener.close() }
-    return try listener.address
-  }
+  private func freeAddress() throws -> SocketAddress { .ipv4(.loopback, port: try freePort()) }
 
   // MARK: The schedule
 

@@ -33,7 +33,7 @@ import Testing
     try await within("it connects") {
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
       let port = try #require(listener.localAddresses[0].port)
-      let free = try #require(try RawSocket.listening().address.port)
+      let free = try freePort()
       let client = try await TCPConnection.connect(to: .port(port), configuration: configuration(source: .port(free)))
       let server = try await listener.accept()
       #expect(server.remoteAddress == .ipv4(.loopback, port: free))
@@ -102,8 +102,8 @@ import Testing
       let before = openDescriptors()
       let isIPv4 = IPv4Address(host) != nil || host.contains("ffff")
       // A port of its own on which no socket listens, so the connection could only be to itself.
-      let own = try RawSocket.listening(on: isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0)).address
-      let port = try #require(own.port)
+      let port = try freePort()
+      let own: SocketAddress = isIPv4 ? .ipv4(.loopback, port: port) : .ipv6(.loopback, port: port)
       // A source without an address leaves the choice of the address to the kernel.
       let source: Endpoint = isBound ? .address(own) : .host("", port: port)
       let error = await expectError(.connectionRefused) {
