@@ -218,15 +218,15 @@ extension ServingListener {
   }
 
   private func shortenLinger(of connection: Connection) {
-    connection.submit { $0.shortenLinger(to: LingeringConnections<Connection>.drainLimit) }
+    let end = instant(executor.reactor.now, plus: LingeringConnections<Connection>.drainLimit)
+    connection.submit { $0.endLinger(by: end) }
   }
 
   /// Ends the wait of the connection that has waited longest for its peer as soon as it has had the least time. Then the next connection
   /// can have its descriptor.
   private func shortenOldestLinger() {
     guard let (connection, since) = server.lingering.oldest else { return }
-    let left = LingeringConnections<Connection>.leastLimit - (executor.reactor.now - since)
-    connection.submit { $0.shortenLinger(to: max(0, left)) }
+    connection.submit { $0.endLinger(by: instant(since, plus: LingeringConnections<Connection>.leastLimit)) }
   }
 
   /// Closes connections that wait for their peers, those that have waited longest first, until at most `limit` are left.
@@ -234,7 +234,7 @@ extension ServingListener {
     while let connection = server.lingering.takeOldest(ifMoreThan: limit) {
       // It has a descriptor until `closed`.
       server.closing += 1
-      connection.submit { $0.shortenLinger(to: 0) }
+      connection.submit { $0.endLinger(by: 0) }
     }
   }
 

@@ -87,14 +87,14 @@ package protocol ServedConnection: ByteStream, CustomStringConvertible {
   /// Makes `isDraining` true.
   nonisolated func markDraining()
 
-  /// Limits the time for which a close that has begun still waits for the peer to finish, in nanoseconds from now. With 0 the close ends
-  /// at once.
-  func shortenLinger(to limit: Int64)
+  /// A close that has begun waits for the peer until this instant at most: a time of the reactor's clock in nanoseconds. If it has
+  /// passed, the close ends at once.
+  func endLinger(by end: Int64)
 }
 
 extension ServedConnection {
   /// Only sockets wait for their peers.
-  package func shortenLinger(to limit: Int64) {}
+  package func endLinger(by end: Int64) {}
 
   /// The listener drains.
   ///

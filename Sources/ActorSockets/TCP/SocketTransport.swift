@@ -230,8 +230,8 @@ final class SocketTransport: StreamTransport {
     return false
   }
 
-  /// Limits the time for which a close that has begun still waits for the peer to finish, in nanoseconds from now.
-  func shortenLinger(to limit: Int64) { lingering?.assumeIsolated { $0.shorten(to: limit) } }
+  /// See `ServedConnection`.
+  func endLinger(by end: Int64) { lingering?.assumeIsolated { $0.shorten(to: end) } }
 
   func discard() { inbox = nil }
 
@@ -290,21 +290,20 @@ actor LingeringClose: EventHandler {
     } else {
       try? registration.socket?.shutdownWriting()
     }
-    arm(Self.limit)
+    arm(until: instant(registration.reactor.now, plus: Self.limit))
     discard()
   }
 
-  /// Ends the wait in this many nanoseconds, unless it ends earlier.
-  private func arm(_ limit: Int64) {
-    end = min(end, instant(registration.reactor.now, plus: limit))
+  private func arm(until end: Int64) {
+    self.end = end
     deadline = registration.arm(at: end, tag: LingerDeadline.limit.rawValue)
   }
 
-  /// Ends the wait in this many nanoseconds, unless it ends earlier.
-  func shorten(to limit: Int64) {
-    guard let key = deadline.take() else { return }
+  /// Ends the wait at this instant, unless it ends earlier: at once if the instant has passed.
+  func shorten(to end: Int64) {
+    guard end < self.end, let key = deadline.take() else { return }
     registration.disarm(key)
-    if limit == 0 { finish() } else { arm(limit) }
+    if end <= registration.reactor.now { finish() } else { arm(until: end) }
   }
 
   func handle(_ readiness: Readiness) {

@@ -341,7 +341,7 @@ public actor TCPConnection: ByteStream {
 }
 
 extension TCPConnection: ServedConnection {
-  package func shortenLinger(to limit: Int64) { transport.shortenLinger(to: limit) }
+  package func endLinger(by end: Int64) { transport.endLinger(by: end) }
 }
 extension TCPConnection: CustomStringConvertible {}
 
