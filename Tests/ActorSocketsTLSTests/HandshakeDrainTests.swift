@@ -8,20 +8,43 @@ import Testing
 
 /// Drains while handshakes are not complete. Time is manual, so no handshake ends because its own time is over.
 @Suite struct HandshakeDrainTests {
+  private struct Scene {
+    let time = ManualTime()
+    let listener: TCPListener
+    let context: TLSContext
+
+    init(_ version: TLSVersion? = nil) throws {
+      listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
+      context = try Contexts.server(version)
+    }
+
+    func client(_ version: TLSVersion? = nil) throws -> RawPeer {
+      try RawPeer(Contexts.client(version), to: listener.localAddresses[0].port ?? 0)
+    }
+
+    func accepts() async throws {
+      try await eventually("it is accepted") { await listener.server.active.count == 1 }
+    }
+
+    /// Begins a drain, and returns when the listener accepts no more.
+    func drain(_ serving: Task<TCPListener.ServeReport, any Error>) async {
+      serving.cancel()
+      await expectError(.closed) { _ = try await listener.accept() }
+    }
+  }
+
   @Test(arguments: TLSVersion.both, [0, 1, 2])
   func `A client whose handshake or first line comes after the drain began is answered`(
     version: TLSVersion, stage: Int
   ) async throws {
     try await within("the drain ends") {
-      let time = ManualTime()
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
-      let context = try Contexts.server(version)
+      let scene = try Scene(version)
       let serving = Task {
-        try await listener.serve(tls: context, drain: .within(.seconds(100))) { connection in
+        try await scene.listener.serve(tls: scene.context, drain: .within(.seconds(100))) { connection in
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
       }
-      let client = try RawPeer(Contexts.client(version), to: listener.localAddresses[0].port ?? 0)
+      let client = try scene.client(version)
       if stage == 1 {
         // The server has answered, and waits for the rest of the handshake.
         client.engine.take([])
@@ -29,12 +52,11 @@ import Testing
         try await client.receive()
       }
       if stage == 2 { try await client.handshake() }
-      try await eventually("it is accepted") { await listener.server.active.count == 1 }
+      try await scene.accepts()
       // Its own timeout says that the handshake has begun. One that begins later has a grace of its own.
-      if stage < 2 { try await time.waitForDeadlines(1) }
-      serving.cancel()
-      await expectError(.closed) { _ = try await listener.accept() }
-      await time.advance(by: .milliseconds(4_999))
+      if stage < 2 { try await scene.time.waitForDeadlines(1) }
+      await scene.drain(serving)
+      await scene.time.advance(by: .milliseconds(4_999))
       if stage < 2 { try await client.handshake() }
       client.engine.send(Array("hello\n".utf8))
       try client.flush()
@@ -50,30 +72,27 @@ import Testing
     version: TLSVersion, hasBegun: Bool
   ) async throws {
     try await within("the drain ends") {
-      let time = ManualTime()
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
-      let context = try Contexts.server(version)
+      let scene = try Scene(version)
       let failures = Notes<String>()
       let serving = Task {
-        try await listener.serve(tls: context, drain: .within(.seconds(100))) { _, error in
+        try await scene.listener.serve(tls: scene.context, drain: .within(.seconds(100))) { _, error in
           failures.add("\(error)")
         } handler: { _ in
         }
       }
-      let client = try RawPeer(Contexts.client(version), to: listener.localAddresses[0].port ?? 0)
+      let client = try scene.client(version)
       if hasBegun {
         client.engine.take([])
         try client.flush()
         try await client.receive()
       }
-      try await eventually("it is accepted") { await listener.server.active.count == 1 }
+      try await scene.accepts()
       // Its own timeout says that the handshake has begun. One that begins later has a grace of its own.
-      try await time.waitForDeadlines(1)
-      serving.cancel()
-      await expectError(.closed) { _ = try await listener.accept() }
-      await time.advance(by: .milliseconds(4_999))
-      #expect(await listener.server.active.count == 1)
-      await time.advance(by: .milliseconds(1))
+      try await scene.time.waitForDeadlines(1)
+      await scene.drain(serving)
+      await scene.time.advance(by: .milliseconds(4_999))
+      #expect(await scene.listener.server.active.count == 1)
+      await scene.time.advance(by: .milliseconds(1))
       let report = try await serving.value
       #expect(report.failedByPeer == 1 && report.aborted == 0, "\(report)")
       #expect(failures.all == ["handshake: the server stops, and nothing was served yet"])
@@ -86,30 +105,27 @@ import Testing
     version: TLSVersion
   ) async throws {
     try await within("the drain ends") {
-      let time = ManualTime()
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
-      let context = try Contexts.server(version)
+      let scene = try Scene(version)
       let mayBegin = Gate()
       let failures = Notes<String>()
       let serving = Task {
-        try await listener.serve(drain: .within(.seconds(100))) { _, error in
+        try await scene.listener.serve(drain: .within(.seconds(100))) { _, error in
           failures.add("\(error)")
         } handler: { plain in
           await mayBegin.wait()
-          try await plain.startTLS(context, as: .server).handshake()
+          try await plain.startTLS(scene.context, as: .server).handshake()
         }
       }
-      let peer = try RawSocket.connected(to: listener.localAddresses[0])
-      try await eventually("it is accepted") { await listener.server.active.count == 1 }
-      serving.cancel()
-      await expectError(.closed) { _ = try await listener.accept() }
-      await time.advance(by: .seconds(5))
+      let peer = try RawSocket.connected(to: scene.listener.localAddresses[0])
+      try await scene.accepts()
+      await scene.drain(serving)
+      await scene.time.advance(by: .seconds(5))
       mayBegin.open()
       // That of the drain, that of the handshake, and that of its grace.
-      try await time.waitForDeadlines(3)
-      await time.advance(by: .milliseconds(4_999))
-      #expect(await listener.server.active.count == 1)
-      await time.advance(by: .milliseconds(1))
+      try await scene.time.waitForDeadlines(3)
+      await scene.time.advance(by: .milliseconds(4_999))
+      #expect(await scene.listener.server.active.count == 1)
+      await scene.time.advance(by: .milliseconds(1))
       #expect(try await serving.value.failedByPeer == 1)
       #expect(failures.all == ["handshake: the server stops, and nothing was served yet"])
       peer.close()
@@ -122,33 +138,30 @@ import Testing
     version: TLSVersion, isEnqueued: Bool
   ) async throws {
     try await within("the drain ends") {
-      let time = ManualTime()
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
-      let context = try Contexts.server(version)
+      let scene = try Scene(version)
       let waits = Gate()
       let serving = Task {
-        try await listener.serve(drain: .within(.seconds(100))) { plain in
+        try await scene.listener.serve(drain: .within(.seconds(100))) { plain in
           let line = plain.enqueueRead(.line())
-          var secure = isEnqueued ? plain.startTLS(context, as: .server) : nil
+          var secure = isEnqueued ? plain.startTLS(scene.context, as: .server) : nil
           waits.open()
           #expect(try await line.value == "STARTTLS")
-          if secure == nil { secure = plain.startTLS(context, as: .server) }
+          if secure == nil { secure = plain.startTLS(scene.context, as: .server) }
           let connection = try #require(secure)
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
       }
-      let socket = try RawSocket.connected(to: listener.localAddresses[0])
+      let socket = try RawSocket.connected(to: scene.listener.localAddresses[0])
       await waits.wait()
-      serving.cancel()
-      await expectError(.closed) { _ = try await listener.accept() }
-      await time.advance(by: .milliseconds(4_900))
+      await scene.drain(serving)
+      await scene.time.advance(by: .milliseconds(4_900))
       try socket.send("STARTTLS\n")
       // That of the drain, that of the grace before the line, and that of the handshake.
-      try await time.waitForDeadlines(3)
-      await time.advance(by: .milliseconds(100))
+      try await scene.time.waitForDeadlines(3)
+      await scene.time.advance(by: .milliseconds(100))
       let client = try RawPeer(Contexts.client(version), .client(serverName: "server.test"), on: socket)
       try await client.handshake()
-      await time.advance(by: .milliseconds(4_899))
+      await scene.time.advance(by: .milliseconds(4_899))
       client.engine.send(Array("hello\n".utf8))
       try client.flush()
       while !client.engine.hasEnded, client.engine.failure == nil { try await client.receive() }
@@ -160,23 +173,21 @@ import Testing
 
   @Test func `A connection whose handshake is not done when the drain begins gets its first message`() async throws {
     try await within("the drain ends") {
-      let time = ManualTime()
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
-      let context = try Contexts.server()
+      let scene = try Scene()
       let serving = Task {
-        try await listener.serve(tls: context) { connection in
+        try await scene.listener.serve(tls: scene.context) { connection in
           try await connection.waitUntilDraining()
           #expect(connection.isDraining)
           #expect(try await connection.read(.line()) == "first")
           #expect(try await connection.read(.line()) == nil)
         }
       }
-      let peer = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
-      try await eventually("it is accepted") { await listener.server.active.count == 1 }
-      await listener.drain(within: .seconds(100))
+      let peer = try scene.client()
+      try await scene.accepts()
+      await scene.listener.drain(within: .seconds(100))
       try await peer.handshake()
       try await eventually("the handler waits") {
-        let connection = await listener.server.active.values.first
+        let connection = await scene.listener.server.active.values.first
         return await connection?.state == .open
       }
       peer.engine.send(Array("first\n".utf8))
