@@ -134,7 +134,8 @@ def pattern(suites):
 def run(number, suites, limit, ends_early):
     """Runs suites with a mutation; returns whether they failed, and what failed first."""
     environment = dict(os.environ, ACTORSOCKETS_PATIENCE=os.environ.get("ACTORSOCKETS_PATIENCE", "3"),
-                       ACTORSOCKETS_ROUNDS=os.environ.get("ACTORSOCKETS_ROUNDS", "1000"))
+                       ACTORSOCKETS_ROUNDS=os.environ.get("ACTORSOCKETS_ROUNDS", "1000"),
+                       NO_COLOR="1")  # Otherwise the marks that are looked for below are colored, also in a pipe.
     environment[VARIABLE] = str(number)
     program = COPY / ".build/debug/ActorSocketsPackageTests.xctest"
     process = subprocess.Popen(

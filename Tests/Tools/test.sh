@@ -65,6 +65,8 @@ for folder in $unbuilt; do
 done
 [ -z "$unbuilt" ] || export ACTORSOCKETS_UNBUILT=$unbuilt
 
+# Swift's tests color their marks in a pipe, too, and the patterns below would not find them.
+export NO_COLOR=1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
