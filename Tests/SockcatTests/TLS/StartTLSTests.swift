@@ -6,7 +6,7 @@ import Testing
 
 /// sockcat against servers that speak in plain text first, as the test says.
 struct StartTLSTests {
-  /// What a server and a client say in turns.
+  /// What a server and a client say in turns. Each character stands for a byte, up to U+00FF.
   enum Turn: Sendable {
     case says(String)
     case hears(String)
@@ -42,12 +42,13 @@ struct StartTLSTests {
   private static let refusals: [(String, [Turn], String)] = [
     ("smtp", [.says("554 go away\u{1B}[2J\r\n")], "554 go away\\u{1B}[2J"),
     ("smtp", [.says("220 a\r\n"), .hears("EHLO localhost\r\n"), .says("250 a\r\n")], "does not offer STARTTLS"),
-    // U+017F, the long s, is an S in upper case.
+    // The bytes of U+017F, the long s, which is an S in upper case.
     (
-      "smtp", [.says("220 a\r\n"), .hears("EHLO localhost\r\n"), .says("250-a\r\n250 \u{17F}TARTTLS\r\n")],
+      "smtp", [.says("220 a\r\n"), .hears("EHLO localhost\r\n"), .says("250-a\r\n250 \u{C5}\u{BF}TARTTLS\r\n")],
       "does not offer STARTTLS"
     ),
-    ("imap", [.says("* O\u{212A}\r\n")], "refuses to begin TLS"),
+    // Those of U+212A, the Kelvin sign, which is a K in lower case.
+    ("imap", [.says("* O\u{E2}\u{84}\u{AA}\r\n")], "refuses to begin TLS"),
     (
       "smtp", [.says("220 a\r\n"), .hears("EHLO localhost\r\n"), .says("250-STARTTLS\r\n250 a\r\n")],
       "does not offer STARTTLS"
@@ -152,9 +153,9 @@ struct StartTLSTests {
 private func play(_ script: [StartTLSTests.Turn], on connection: TCPConnection) async throws {
   for turn in script {
     switch turn {
-    case .says(let text): try await connection.write(text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) })
+    case .says(let text): try await connection.write(text.unicodeScalars.map { UInt8($0.value) })
     case .hears(let text):
-      let expected = text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
+      let expected = text.unicodeScalars.map { UInt8($0.value) }
       #expect(try await connection.read(exactly: expected.count) == expected)
     }
   }
