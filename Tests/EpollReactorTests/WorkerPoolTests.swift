@@ -116,6 +116,19 @@ import Testing
     }
   }
 
+  @Test func `A call wakes a reactor that sleeps soundly, although its job then blocks`() async throws {
+    let reactor = Reactor()
+    for _ in 0..<50 {
+      try await reactor.sleeps()
+      let hasArrived = Locked(false)
+      let job = Task(executorPreference: Self.workers) {
+        reactor.submit { hasArrived.withLock { $0 = true } }
+        return blockThread { hasArrived.withLock { $0 } }
+      }
+      #expect(await job.value)
+    }
+  }
+
   @Test func `A job does not wait for one that blocks before it`() async throws {
     let reactor = Reactor()
     for isHandedOver in [false, true] {

@@ -1,4 +1,3 @@
-import ActorSocketsTesting
 import SocketSystem
 import TestSupport
 import Testing
@@ -8,8 +7,9 @@ import Testing
 
 /// The shares of the page with the limits: others are answered while a socket, or a worker, has more to do than its share.
 ///
-/// Shares that have such a test elsewhere: accepting (`AcceptShareTests`), filters (`FilterShareTests`), reads and writes of streams
-/// (`FairnessTests`, `HeldUpReactorTests`), the working time of an iteration (`StarvationTests`).
+/// Shares that have such a test elsewhere: accepting (`AcceptShareTests`), filters (`FilterShareTests`), the input of a connection that
+/// closes (`LingeringTests`), reads and writes of streams (`FairnessTests`, `HeldUpReactorTests`), the working time of an iteration
+/// (`StarvationTests`).
 @Suite struct LimitShareTests {
   @Test func `Others are answered while an endpoint sends many datagrams`() async throws {
     try await within("both are done") {
@@ -42,35 +42,6 @@ import Testing
       // One share for each iteration. An iteration that has used its time leaves events to the next ones.
       #expect((UInt64(share)...UInt64(5 * share)).contains(before), "\(before) were sent before the other was answered")
       #expect(await sender.metrics.datagramsSent == UInt64(20 * share))
-    }
-  }
-
-  @Test func `Others are answered while the input of a connection that closes is discarded`() async throws {
-    try await within("the other is answered", seconds: 120) {
-      // The time of the lingering close never comes.
-      let time = ManualTime()
-      let (closing, flooding) = try RawSocket.peerOfConnection(on: time.reactor)
-      let (connection, peer) = try RawSocket.peerOfConnection(on: time.reactor)
-      let isOver = Gate()
-      let sent = Locked(0)
-      try startThread(name: "flood") {
-        let block = [UInt8](repeating: 1, count: 200_000)
-        while !isOver.isOpen, (try? flooding.send(block)) != nil { sent.withLock { $0 += block.count } }
-        flooding.close()
-      }
-      let close = Task { await closing.close() }
-      try await eventually("the input is discarded") { sent.withLock { $0 } > 8 << 20 }
-      for round in 0..<50 as Range<UInt8> {
-        try peer.send([round])
-        #expect(try await connection.read(exactly: 1) == [round])
-        try await connection.write([round])
-        #expect(try await peer.receive(exactly: 1) == [round])
-      }
-      let before = sent.withLock { $0 }
-      try await eventually("the flood goes on") { sent.withLock { $0 } > before }
-      isOver.open()
-      await close.value
-      await connection.abort()
     }
   }
 
