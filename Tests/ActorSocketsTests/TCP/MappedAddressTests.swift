@@ -77,6 +77,32 @@ import Testing
     }
   }
 
+  @Test(arguments: Form.allCases)
+  func `A mapped address is one of IPv4 where only one family may be tried`(form: Form) async throws {
+    try await within("all calls return") {
+      let listener = try RawSocket.listening()
+      let target = form.endpoint(port: try #require(listener.address.port))
+      var configuration = TCPConnection.Configuration()
+      configuration.addressPreference = .ipv4Only
+      let client = try await TCPConnection.connect(to: target, configuration: configuration)
+      #expect(client.remoteAddress == (try listener.address))
+      configuration.addressPreference = .ipv6Only
+      await expectError(.invalidArgument) {
+        _ = try await TCPConnection.connect(to: target, configuration: configuration)
+      }
+      let server = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
+      let datagramTarget = form.endpoint(port: try #require(server.localAddresses[0].port))
+      var datagrams = UDPEndpoint.Configuration()
+      datagrams.addressPreference = .ipv4Only
+      let endpoint = try UDPEndpoint.bind(to: .port(0), configuration: datagrams)
+      try await endpoint.send([1], to: datagramTarget)
+      #expect(try await server.receive().bytes == [1])
+      datagrams.addressPreference = .ipv6Only
+      let other = try UDPEndpoint.bind(to: .port(0), configuration: datagrams)
+      await expectError(.invalidArgument) { try await other.send([1], to: datagramTarget) }
+    }
+  }
+
   @Test(.needsNamespaces, arguments: [false, true])
   func `A mapped address from a resolver is connected to`(isIPv6Only: Bool) async throws {
     try await within("it connects") {
