@@ -171,6 +171,34 @@ import Testing
 
   // MARK: Datagrams
 
+  @Test(.needsNamespaces)
+  func `A datagram at one of four sockets is received although the datagrams of two others are dropped`() async throws {
+    try await within("all are received") {
+      let namespace = try await Namespace()
+      try await namespace.ip("link set lo up", "address add 127.0.0.2/8 dev lo", "address add 127.0.0.3/8 dev lo")
+      let reactor = Reactor()
+      let (server, client) = try await namespace.run {
+        (
+          try UDPEndpoint.bind(to: .host("lo", port: 0), reactor: reactor),
+          try UDPEndpoint.bind(to: .host("localhost", port: 0))
+        )
+      }
+      await server.setReceiveFilter { $0.bytes == [0] ? .drop : .pass }
+      let addresses = server.localAddresses
+      try #require(addresses.count == 4)
+      for first in 0..<4 {
+        // After a datagram of the socket before, the next pass begins with the first one. Nothing has arrived there.
+        try await client.send([1], to: addresses[(first + 3) % 4])
+        #expect(try await server.receive().bytes == [1])
+        for dropped in 1...2 { try await client.send([0], to: addresses[(first + dropped) % 4]) }
+        try await client.send([1], to: addresses[(first + 3) % 4])
+        // No event announces these datagrams again.
+        try await reactor.sleeps()
+        #expect(try await server.receive(timeout: .zero).bytes == [1])
+      }
+    }
+  }
+
   @Test func `A datagram at one socket is received although another socket's datagrams are dropped`() async throws {
     try await within("it is received") {
       let reactor = Reactor()
