@@ -27,12 +27,9 @@ import Testing
     }
   }
 
-  /// An address at which no socket listens.
-  private func deadAddress() throws -> SocketAddress { .ipv4(.loopback, port: try freePort()) }
-
   @Test func `Where no socket listens, connecting is refused, and the error says where`() async throws {
     try await within("it fails") {
-      let address = try deadAddress()
+      let address = try unusedAddress()
       let error = await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .address(address)) }
       #expect(error.address == address && error.operation == "connect")
       #expect(error.description.contains("\(address)"))
@@ -210,7 +207,7 @@ import Testing
 
   @Test func `Operations that are queued for a connection that is refused fail with the reason`() async throws {
     try await within("all calls return") {
-      let connection = TCPConnection(to: .address(try deadAddress()))
+      let connection = TCPConnection(to: .address(try unusedAddress()))
       let pending = connection.enqueueRead(.exactly(1))
       await expectError(.connectionRefused) { try await connection.write([1]) }
       await expectError(.connectionRefused) { _ = try await pending.value }
@@ -239,7 +236,7 @@ import Testing
 
   @Test func `However many operations wait for a connection that is refused, each hears why`() async throws {
     try await within("all calls return") {
-      let connection = TCPConnection(to: .address(try deadAddress()))
+      let connection = TCPConnection(to: .address(try unusedAddress()))
       let reads = (0..<200).map { _ in connection.enqueueRead(.exactly(1)) }
       let writes = (0..<200).map { _ in connection.enqueueWrite([1]) }
       for read in reads { await expectError(.connectionRefused) { _ = try await read.value } }

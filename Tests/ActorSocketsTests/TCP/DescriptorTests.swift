@@ -37,7 +37,7 @@ import Testing
   @Test func `A thousand connects that are refused leave no descriptor behind`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {
-        let address = SocketAddress.ipv4(.loopback, port: try freePort())
+        let address = try unusedAddress()
         for round in 0..<1000 {
           if round % 2 == 0 {
             await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .address(address)) }
@@ -147,7 +147,7 @@ func expectNoDescriptors(_ body: @Sendable () async throws -> Void) async throws
     // Descriptors that stay open are opened first: the reactor's, its wake event, those of Swift's pool.
     let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
     await listener.serveNobody()
-    _ = await TCPConnection(to: .host("127.0.0.1", port: try freePort())).state
+    _ = await TCPConnection(to: .address(try unusedAddress())).state
     try await Reactor.shared.sleeps()
     let before = openDescriptors()
     try await body()
@@ -205,7 +205,7 @@ private struct Failures {
     folder = try SocketFolder()
     used = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
     live = try RawSocket.listening(on: .unix(UnixPath(parsing: folder("live"))))
-    refusing = .ipv4(.loopback, port: try freePort())
+    refusing = try unusedAddress()
   }
 
   /// One of each; returns how many.

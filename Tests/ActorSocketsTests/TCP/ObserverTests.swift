@@ -71,7 +71,7 @@ import Testing
   @Test func `A connection that does not come up has failed, once`() async throws {
     try await within("all calls return") {
       let (reactor, observer) = observed()
-      let address = SocketAddress.ipv4(.loopback, port: try freePort())
+      let address = try unusedAddress()
       await expectError(.connectionRefused) {
         _ = try await TCPConnection.connect(to: .address(address), reactor: reactor)
       }

@@ -40,9 +40,6 @@ import Testing
     }
   }
 
-  /// An address at which no process listens, and where a listener can be made.
-  private func freeAddress() throws -> SocketAddress { .ipv4(.loopback, port: try freePort()) }
-
   // MARK: The schedule
 
   @Test func `The longest delay doubles up to the maximum`() {
@@ -87,7 +84,7 @@ import Testing
   @Test func `A server that comes up later is reached, and what was enqueued arrives`() async throws {
     try await within("it connects") {
       let scene = Scene()
-      let address = try freeAddress()
+      let address = try unusedAddress()
       let connection = scene.connection(to: .address(address))
       async let writing: Void = connection.write(utf8: "hello")
       try await scene.tries(1)
@@ -110,7 +107,7 @@ import Testing
   @Test func `The last failure says how many tries there were`() async throws {
     try await within("connecting fails") {
       let scene = Scene { $0.maximumTries = 3 }
-      let connection = scene.connection(to: .address(try freeAddress()))
+      let connection = scene.connection(to: .address(try unusedAddress()))
       for count in 1...2 {
         try await scene.tries(count)
         await scene.time.advance(by: .milliseconds(200))
@@ -131,7 +128,7 @@ import Testing
         $0.firstDelay = .seconds(1)
       }
       scene.configuration.connectTimeout = .seconds(3)
-      let connection = scene.connection(to: .address(try freeAddress()))
+      let connection = scene.connection(to: .address(try unusedAddress()))
       try await scene.tries(1)
       try await eventually("connecting has failed") {
         await scene.time.advance(by: .milliseconds(100))
@@ -241,7 +238,7 @@ import Testing
   @Test func `Cancelling and closing end the tries`() async throws {
     try await within("all calls return") {
       let scene = Scene { $0.maximumTries = 1000 }
-      let endpoint = Endpoint.address(try freeAddress())
+      let endpoint = Endpoint.address(try unusedAddress())
       let task = Task {
         try await TCPConnection.connect(to: endpoint, configuration: scene.configuration, reactor: scene.time.reactor)
       }
