@@ -11,7 +11,7 @@ struct ExitStatusTests {
     #expect(await help.errors.whole == "")
     let version = try await Program(.sockcat, ["--version"])
     #expect(try await version.exitStatus() == 0)
-    #expect(await version.output.whole == "sockcat 0.1.0\n")
+    #expect(await version.output.whole == "sockcat 0.1.0-dev\n")
   }
 
   @Test(arguments: [

@@ -3,7 +3,8 @@ import Glibc
 /// The program. It runs the command of the command line, and reports the result as its exit status.
 @main
 struct SockcatCommand {
-  static let version = "0.1.0"
+  /// The version of the package. It ends with `-dev` until a commit is tagged with it.
+  static let version = "0.1.0-dev"
 
   static func main() async {
     // Writing to a pipe without a reader should be an error like any other, and not end the process.

@@ -2,7 +2,7 @@
 enum ManPage {
   static var text: String {
     var lines = [
-      ".TH SOCKCAT 1 \"\" \"sockcat \(SockcatCommand.version)\" \"User Commands\"",
+      ".TH SOCKCAT 1 \"\" \"sockcat \(escaped(SockcatCommand.version))\" \"User Commands\"",
       ".SH NAME", "sockcat \\- netcat on ActorSockets", ".SH SYNOPSIS",
     ]
     for command in Manual.commands { lines += [synopsis(of: command), ".br"] }
