@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Draws Results/latest.json as bars: the processor time of each stream server beside that of plain C, case by case."""
+"""Draws Results/latest.json as bars: the processor time of each stream server beside that of plain C, case by case.
+
+chart.svg has all cases, summary.svg those of the first page.
+"""
 
 import json
 from html import escape
@@ -8,6 +11,7 @@ from harness import HERE
 
 RESULTS = HERE / "Results" / "latest.json"
 CHART = HERE / "Results" / "chart.svg"
+SUMMARY = HERE / "Results" / "summary.svg"
 
 BASELINE = "raw-c"
 # Ours are blue, dark for the thread of the sockets; neighbours among the others differ in lightness, not only in hue.
@@ -30,6 +34,8 @@ CASES = {
     "churn": "accept, echo, close",
     "hose": "fire hose beside quiet ones",
 }
+# For the first page: a case that is won, and one in which the default is the slowest but one.
+SUMMARY_CASES = ("echo-128", "echo-64k")
 
 WIDTH = 860
 LEFT = 232  # of the bars
@@ -140,9 +146,9 @@ def draw_origin(results, y):
     return [text(24, y, where, 11, FAINT), text(24, y + 16, f"{swift}, {peers}", 11, FAINT)]
 
 
-def draw(results):
-    """The chart as SVG. It has a background of its own, for pages that are dark."""
-    cases = ratios_of(results)
+def draw(results, keys=tuple(CASES)):
+    """The chart of some cases as SVG. It has a background of its own, for pages that are dark."""
+    cases = {key: servers for key, servers in ratios_of(results).items() if key in keys}
     ratios = [ratio for servers in cases.values() for ratio in servers.values() if ratio]
     if not ratios:
         raise ValueError(f"nothing to draw: no figures beside those of {BASELINE}")
@@ -170,5 +176,10 @@ def draw(results):
     return "\n".join([header, title, *parts, "</svg>"]) + "\n"
 
 
+def write(results):
+    CHART.write_text(draw(results))
+    SUMMARY.write_text(draw(results, SUMMARY_CASES))
+
+
 if __name__ == "__main__":
-    CHART.write_text(draw(json.loads(RESULTS.read_text())))
+    write(json.loads(RESULTS.read_text()))

@@ -112,8 +112,8 @@ def report(plan, result):
     chart.RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     print(f"\nmeasured in {result['seconds'] / 60:.1f} minutes, written to {chart.RESULTS.relative_to(HERE)}", end="")
     if plan.is_everything and not plan.effort.is_quick:
-        chart.CHART.write_text(chart.draw(result))
-        print(f" and {chart.CHART.relative_to(HERE)}", end="")
+        chart.write(result)
+        print(f", {chart.CHART.relative_to(HERE)} and {chart.SUMMARY.relative_to(HERE)}", end="")
     print()
 
 

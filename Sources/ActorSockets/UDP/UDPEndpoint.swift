@@ -5,7 +5,7 @@ public import SocketSystem
 /// interface.
 ///
 /// ```swift
-/// let endpoint = try UDPEndpoint.bind(to: .port(5353))
+/// let endpoint = try UDPEndpoint.bind(to: .port(5000))
 /// for try await datagram in endpoint.datagrams {
 ///   try await endpoint.send(datagram.reply(answer(to: datagram.bytes)))
 /// }

@@ -26,24 +26,26 @@ func sayHello() async throws {
   await connection.close()
 }
 
-func encryptConnections(of listener: TCPListener, and mail: TCPConnection) async throws {
-  let context = try TLSContext()  // verifies servers against the system's authorities
-  let secure = try await TLSConnection.connect(to: .host("example.com", port: 443), context: context)
-
-  try await mail.write(utf8: "STARTTLS\r\n")
-  _ = try await mail.read(until: .crlf)
-  let encrypted = mail.startTLS(context, as: .client(serverName: "mail.example.com"))
-
+func serveOverTLS() async throws {
   let identity = try TLSIdentity(certificateFile: "cert.pem", keyFile: "key.pem")
+  let listener = try TCPListener.bind(to: .host("localhost", port: 7778))
+
   try await listener.serve(tls: TLSContext(TLSConfiguration(identity: identity))) { connection in
     try await connection.write(utf8: "only you can read this\n")
   }
-  _ = (secure, encrypted)
 }
 
-func answerAGroup() async throws {
-  let endpoint = try UDPEndpoint.bind(to: .port(5353))
-  try await endpoint.join(IPAddress(parsing: "224.0.0.251"), on: "eth0")
+func readOverTLS() async throws {
+  let context = try TLSContext(TLSConfiguration(trustRoots: [.file("cert.pem")]))
+  let secure = try await TLSConnection.connect(to: .host("localhost", port: 7778), context: context)
+
+  let secret = try await secure.read(until: .lf, timeout: .seconds(5))
+  print(String(decoding: secret, as: UTF8.self), terminator: "")
+  await secure.close()
+}
+
+func echoDatagrams() async throws {
+  let endpoint = try UDPEndpoint.bind(to: .host("localhost", port: 7779))
 
   for try await datagram in endpoint.datagrams {
     try await endpoint.send(datagram.reply(datagram.bytes))

@@ -40,6 +40,44 @@ import Testing
     }
   }
 
+  @Test func `A datagram to the program of the README is sent back`() async throws {
+    let simulation = Simulation()
+    try await simulation.run {
+      let host = simulation.host("one")
+      host.start(echoDatagrams)
+      try await host.run {
+        let endpoint = try await UDPEndpoint.connect(to: .host("localhost", port: 7779))
+        try await endpoint.send(Array("hello".utf8))
+        #expect(try await endpoint.receive(timeout: .seconds(5)).bytes == Array("hello".utf8))
+      }
+    }
+  }
+
+  @Test func `A client gets its answer, although the server crashes and packets are lost`() async throws {
+    try await Simulation.explore(seeds: 0..<100) { simulation in
+      simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(40)), loss: 0.05)
+      let server = simulation.host("server")
+      server.start { try await TCPListener.bind(to: .port(7777)).serve { try await $0.write(utf8: "hello\n") } }
+      async let answer = simulation.host("client").run { try await greeting(of: .host("server", port: 7777)) }
+      try await Task.sleep(for: .milliseconds(Int(simulation.seed)))
+      server.crash()
+      server.restart()
+      try #require(try await answer == "hello")
+    }
+  }
+
+  /// Connects to a server until it has sent a line.
+  func greeting(of server: Endpoint) async throws -> String? {
+    while true {
+      do {
+        let connection = try await TCPConnection.connect(to: server, timeout: .seconds(2))
+        return try await connection.read(.line(), timeout: .seconds(2))
+      } catch is SocketError {
+        try await Task.sleep(for: .milliseconds(100))
+      }
+    }
+  }
+
   @Test func `The first records are parsed, the questions are answered, a room speaks to its members`() async throws {
     let simulation = Simulation()
     try await simulation.run {

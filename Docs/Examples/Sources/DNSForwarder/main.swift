@@ -1,6 +1,6 @@
 // Answers DNS questions by asking other servers, and remembers the answers.
 //
-//   DNSForwarder LISTEN SERVER…        for example: DNSForwarder 127.0.0.1:5353 9.9.9.9:53 149.112.112.112:53
+//   DNSForwarder LISTEN SERVER…        for example: DNSForwarder 127.0.0.1:5300 9.9.9.9:53 149.112.112.112:53
 //
 // SIGTERM or SIGINT stops it.
 
