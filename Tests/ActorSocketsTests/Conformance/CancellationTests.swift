@@ -46,7 +46,7 @@ import Testing
   func `A task that is cancelled already does nothing`(transport: Transport) async throws {
     try await within("all calls return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("there"))
+      try await pair.client.write(Array("there".utf8))
       _ = try await pair.server.peek()
       let task = Task {
         try await eventually("cancelled") { Task.isCancelled }
@@ -61,9 +61,9 @@ import Testing
       }
       task.cancel()
       try await task.value
-      #expect(try await pair.server.read() == Array("there"))
-      try await pair.server.write(Array("ok"))
-      #expect(try await pair.client.read() == Array("ok"))
+      #expect(try await pair.server.read() == Array("there".utf8))
+      try await pair.server.write(Array("ok".utf8))
+      #expect(try await pair.client.read() == Array("ok".utf8))
     }
   }
 
@@ -75,12 +75,12 @@ import Testing
       let second = Task.immediate { try await pair.server.read(exactly: 3) }
       let third = Task.immediate { try await pair.server.read(exactly: 1000) }
       let fourth = Task.immediate { try await pair.server.read(exactly: 3) }
-      try await pair.client.write(Array("abcdef"))
+      try await pair.client.write(Array("abcdef".utf8))
       try await pair.server.hasBuffered(6)
       first.cancel()
-      #expect(try await second.value == Array("abc"))
+      #expect(try await second.value == Array("abc".utf8))
       third.cancel()
-      #expect(try await fourth.value == Array("def"))
+      #expect(try await fourth.value == Array("def".utf8))
       await expectCancellation { _ = try await first.value }
       await expectCancellation { _ = try await third.value }
     }
@@ -91,9 +91,9 @@ import Testing
     try await within("everything arrives") {
       let pair = try await transport.pair { $0.isNarrow = true }
       let begun = Task.immediate { try await pair.client.write(pattern(tooMuch)) }
-      let removed = Task.immediate { try await pair.client.write(Array("never")) }
-      let gathered = Task.immediate { try await pair.client.write(contentsOf: [Array("ne"), Array("ver")]) }
-      let kept = Task.immediate { try await pair.client.write(Array("kept")) }
+      let removed = Task.immediate { try await pair.client.write(Array("never".utf8)) }
+      let gathered = Task.immediate { try await pair.client.write(contentsOf: [Array("ne".utf8), Array("ver".utf8)]) }
+      let kept = Task.immediate { try await pair.client.write(Array("kept".utf8)) }
       try await eventually("all wait") { await pair.client.status.queuedWrites == 4 }
       for task in [begun, removed, gathered] {
         task.cancel()
@@ -101,7 +101,7 @@ import Testing
       }
       #expect(await pair.client.status.queuedWrites == 2)
       #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      #expect(try await pair.server.read(exactly: 4) == Array("kept"))
+      #expect(try await pair.server.read(exactly: 4) == Array("kept".utf8))
       try await kept.value
     }
   }

@@ -72,17 +72,17 @@ import Testing
     try await within("all calls return") {
       let pair = try await transport.pair()
       let (stream, peer) = (pair.server, pair.client)
-      try await peer.write(Array("there"))
-      #expect(try await stream.peek() == Array("there"))
+      try await peer.write(Array("there".utf8))
+      #expect(try await stream.peek() == Array("there".utf8))
       await expectCancellation {
         try await Self.cancelled { try await operation.run(on: stream, peer) }
       }
       let status = await stream.status
       #expect(status.queuedReads == 0 && status.queuedWrites == 0)
       // The operation took no byte and sent no byte.
-      #expect(try await stream.read(exactly: 5) == Array("there"))
-      try await stream.write(Array("ok"))
-      #expect(try await peer.read() == Array("ok"))
+      #expect(try await stream.read(exactly: 5) == Array("there".utf8))
+      try await stream.write(Array("ok".utf8))
+      #expect(try await peer.read() == Array("ok".utf8))
     }
   }
 
@@ -115,8 +115,8 @@ import Testing
       #expect(try await peer.read() == nil)
       await expectError(.closed) { try await stream.write([1]) }
       if operation == .finishWriting {
-        try await peer.write(Array("still read"))
-        #expect(try await stream.read(exactly: 10) == Array("still read"))
+        try await peer.write(Array("still read".utf8))
+        #expect(try await stream.read(exactly: 10) == Array("still read".utf8))
       }
       await peer.close()
     }
@@ -150,12 +150,12 @@ import Testing
         $0.writeBudget = 2 * tooMuch
       }
       let first = pair.server.enqueueWrite(pattern(tooMuch))
-      let second = pair.server.enqueueWrite(Array("never"))
+      let second = pair.server.enqueueWrite(Array("never".utf8))
       await expectCancellation { try await Self.cancelled { try await second.value } }
       #expect(try await pair.client.read(exactly: tooMuch) == pattern(tooMuch))
       try await first.value
-      try await pair.server.write(Array("ok"))
-      #expect(try await pair.client.read() == Array("ok"))
+      try await pair.server.write(Array("ok".utf8))
+      #expect(try await pair.client.read() == Array("ok".utf8))
     }
   }
 
@@ -201,12 +201,12 @@ import Testing
     try await within("all calls return") {
       let (endpoint, peer) = try (transport.bind(), transport.bind())
       let (own, far) = try (transport.address(of: endpoint), transport.address(of: peer))
-      try await peer.send(Array("there"), to: own)
+      try await peer.send(Array("there".utf8), to: own)
       await expectCancellation { try await Self.cancelled { try await operation.run(on: endpoint, far) } }
       #expect(!endpoint.isConnected)
-      #expect(try await endpoint.receive().bytes == Array("there"))
-      try await endpoint.send(Array("ok"), to: far)
-      #expect(try await peer.receive().bytes == Array("ok"))
+      #expect(try await endpoint.receive().bytes == Array("there".utf8))
+      try await endpoint.send(Array("ok".utf8), to: far)
+      #expect(try await peer.receive().bytes == Array("ok".utf8))
     }
   }
 

@@ -116,9 +116,9 @@ import Testing
       let limit = Timeout(.seconds(5))
       let sequences: [@Sendable () async throws -> Void] = [
         { for try await line in server.lines(timeout: limit) { #expect(line == "a") } },
-        { for try await bytes in server.chunks(timeout: limit) { #expect(bytes == Array("a\n")) } },
-        { for try await bytes in server.messages(until: .lf, timeout: limit) { #expect(bytes == Array("a\n")) } },
-        { for try await bytes in server.messages(ofLength: 2, timeout: limit) { #expect(bytes == Array("a\n")) } },
+        { for try await bytes in server.chunks(timeout: limit) { #expect(bytes == Array("a\n".utf8)) } },
+        { for try await bytes in server.messages(until: .lf, timeout: limit) { #expect(bytes == Array("a\n".utf8)) } },
+        { for try await bytes in server.messages(ofLength: 2, timeout: limit) { #expect(bytes == Array("a\n".utf8)) } },
         { for try await line in server.messages(of: .line(), timeout: limit) { #expect(line == "a") } },
         { for try await lines in server.batches(of: .line(), timeout: limit) { #expect(lines == ["a"]) } },
       ]
@@ -128,7 +128,7 @@ import Testing
           try await eventually("a read waits") { await server.status.queuedReads == 1 }
           await time.advance(by: .seconds(4))
           let before = await server.metrics.bytesReceived
-          try await pair.client.write(Array("a\n"))
+          try await pair.client.write(Array("a\n".utf8))
           try await eventually("the line is read") {
             let received = await server.metrics.bytesReceived
             return await server.status.bufferedBytes == 0 && received > before

@@ -170,7 +170,7 @@ enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
           try await own?.write(utf8: "hello")
           let ending = Self.ending(try #require(own), first)
           own = nil
-          #expect(try await other?.readToEnd() == Array("hello"), "\(what)")
+          #expect(try await other?.readToEnd() == Array("hello".utf8), "\(what)")
           try await second.happens(to: &other)
           _ = try await ending.value
           let counts = try await relaying.value

@@ -105,9 +105,9 @@ import Testing
       // Dropped: what was sent arrives, whatever the deadline.
       let pair = try await transport.pair(on: time.reactor) { $0.idleTimeout = .seconds(1) }
       let client = pair.client
-      func drop(_ server: consuming any ByteStream) async throws { try await server.write(Array("bye")) }
+      func drop(_ server: consuming any ByteStream) async throws { try await server.write(Array("bye".utf8)) }
       try await drop(pair.server)
-      #expect(try await client.read(exactly: 3) == Array("bye"))
+      #expect(try await client.read(exactly: 3) == Array("bye".utf8))
       await time.advance(by: .seconds(1))
     }
   }

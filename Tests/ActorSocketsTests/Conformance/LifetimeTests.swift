@@ -16,8 +16,8 @@ import Testing
   @Test(arguments: Transport.allCases)
   func `Dropping the last reference closes`(transport: Transport) async throws {
     try await within("the end arrives") {
-      let (kept, _) = try await drop(transport) { try await $0.write(Array("bye")) }
-      #expect(try await kept.readToEnd() == Array("bye"))
+      let (kept, _) = try await drop(transport) { try await $0.write(Array("bye".utf8)) }
+      #expect(try await kept.readToEnd() == Array("bye".utf8))
       await kept.close()
     }
   }
@@ -47,8 +47,8 @@ import Testing
       let (kept, reading) = try await drop(transport) { server in
         Task.immediate { try await server.read(exactly: 5) }
       }
-      try await kept.write(Array("hello"))
-      #expect(try await reading.value == Array("hello"))
+      try await kept.write(Array("hello".utf8))
+      #expect(try await reading.value == Array("hello".utf8))
       #expect(try await kept.read() == nil)
       await kept.close()
     }
@@ -58,8 +58,8 @@ import Testing
   func `An enqueued read keeps a stream alive until it is done`(transport: Transport) async throws {
     try await within("the end arrives") {
       let (kept, pending) = try await drop(transport) { $0.enqueueRead(.exactly(5)) }
-      try await kept.write(Array("hello"))
-      #expect(try await pending.value == Array("hello"))
+      try await kept.write(Array("hello".utf8))
+      #expect(try await pending.value == Array("hello".utf8))
       #expect(try await kept.read() == nil)
       await kept.close()
     }
@@ -116,7 +116,7 @@ import Testing
           let pending = to.enqueueRead(.exactly(3))
           let timed = to.enqueueRead(.exactly(3), timeout: .seconds(1000))
           timed.cancel()
-          try await from.enqueueWrite(Array("abc")).value
+          try await from.enqueueWrite(Array("abc".utf8)).value
           _ = try await pending.value
           await expectCancellation { _ = try await timed.value }
           let reading = Task.immediate { try await to.read(exactly: 1, timeout: .seconds(1000)) }
@@ -176,8 +176,8 @@ import Testing
       await time.advance(by: .seconds(1000))
       #expect(await pair.client.state == .open)
       #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      try await pair.client.write(Array("and more"))
-      #expect(try await pair.server.read(exactly: 8) == Array("and more"))
+      try await pair.client.write(Array("and more".utf8))
+      #expect(try await pair.server.read(exactly: 8) == Array("and more".utf8))
     }
   }
 

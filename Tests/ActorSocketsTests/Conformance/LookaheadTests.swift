@@ -109,21 +109,21 @@ import Testing
       let server = scene.server
       #expect(try await scene.loop.next() == "1")
       switch other {
-      case .read: #expect(try await server.read() == Array("2\n3\n"))
+      case .read: #expect(try await server.read() == Array("2\n3\n".utf8))
       case .line: #expect(try await server.read(.line()) == "2")
-      case .parse: #expect(try await server.read(.parsing(LineParser())) == Array("2"))
+      case .parse: #expect(try await server.read(.parsing(LineParser())) == Array("2".utf8))
       case .withBytes:
         let count = try await server.withBytes { bytes, consumed in
           consumed = 2
           return bytes.count
         }
         #expect(count == 4)
-      case .peek: #expect(try await server.peek() == Array("2\n3\n"))
-      case .takeBuffered: #expect(await server.takeBuffered() == Array("2\n3\n"))
+      case .peek: #expect(try await server.peek() == Array("2\n3\n".utf8))
+      case .takeBuffered: #expect(await server.takeBuffered() == Array("2\n3\n".utf8))
       case .status: #expect(await server.status.bufferedBytes == 4)
       case .secondLoop:
         var second = server.messages(until: "\n").makeAsyncIterator()
-        #expect(try await second.next() == Array("2\n"))
+        #expect(try await second.next() == Array("2\n".utf8))
       case .newLoop:
         for try await line in server.lines {
           #expect(line == "2")
@@ -194,7 +194,7 @@ import Testing
         _ = try await server.closed
       }
       await expectError(ending == .shutDown ? .reactorShutDown : .closed) { _ = try await scene.loop.next() }
-      #expect(await server.takeBuffered() == Array("1\n2\n3\n"))
+      #expect(await server.takeBuffered() == Array("1\n2\n3\n".utf8))
       await scene.pair.client.close()
     }
   }
@@ -226,7 +226,7 @@ import Testing
         try await scene.pair.client.write(utf8: "4\n5\n6\n")
         #expect(try await reading.value == "4")
         #expect(try await looping.value == "5")
-        #expect(await server.takeBuffered() == Array("6\n"))
+        #expect(await server.takeBuffered() == Array("6\n".utf8))
       } else {
         await server.beginToClose()
         await expectError(.closed) { _ = try await scene.loop.next() }
@@ -331,7 +331,7 @@ import Testing
       #expect(try await loop.next() == [97])
       #expect(try await loop.next() == [98])
       await expectError(.invalidMessage) { _ = try await loop.next() }
-      #expect(try await pair.server.read() == Array("!c"))
+      #expect(try await pair.server.read() == Array("!c".utf8))
     }
   }
 

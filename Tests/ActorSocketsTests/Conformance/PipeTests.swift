@@ -39,7 +39,7 @@ private struct Chain: Sendable {
       #expect(try await moved == total)
       // The other direction is as it was.
       try await chain.far.write(utf8: "back")
-      #expect(try await chain.outer.read(exactly: 4) == Array("back"))
+      #expect(try await chain.outer.read(exactly: 4) == Array("back".utf8))
       for end in [chain.inner, chain.outer] { #expect(await end.state == .open) }
     }
   }
@@ -125,7 +125,7 @@ private struct Chain: Sendable {
       #expect(await chain.outer.status.queuedWrites == 2)
       #expect(try await chain.far.read(exactly: tooMuch) == pattern(tooMuch))
       try await first.value
-      #expect(try await chain.far.read(exactly: 4) == Array("kept"))
+      #expect(try await chain.far.read(exactly: 4) == Array("kept".utf8))
     }
   }
 
@@ -135,12 +135,12 @@ private struct Chain: Sendable {
       let chain = try await Chain(transport)
       let moving = Task { try await pipe(from: chain.inner, to: chain.outer) }
       try await chain.near.write(utf8: "part")
-      #expect(try await chain.far.read(exactly: 4) == Array("part"))
+      #expect(try await chain.far.read(exactly: 4) == Array("part".utf8))
       await chain.near.abort()
       let error = await expectError(.connectionReset) { _ = try await moving.value }
       #expect(error.operation == "read")
       try await chain.outer.write(utf8: "more")
-      #expect(try await chain.far.read(exactly: 4) == Array("more"))
+      #expect(try await chain.far.read(exactly: 4) == Array("more".utf8))
     }
   }
 
@@ -155,7 +155,7 @@ private struct Chain: Sendable {
       let error = await expectError(.closed) { _ = try await pipe(from: chain.inner, to: chain.outer) }
       #expect(error.operation == "write")
       try await chain.inner.write(utf8: "sorry")
-      #expect(try await chain.near.read(exactly: 5) == Array("sorry"))
+      #expect(try await chain.near.read(exactly: 5) == Array("sorry".utf8))
     }
   }
 }
@@ -168,10 +168,10 @@ private struct Chain: Sendable {
       async let counts = relay(between: chain.inner, and: chain.outer)
       try await chain.near.write(utf8: "question")
       try await chain.near.finishWriting()
-      #expect(try await chain.far.readToEnd() == Array("question"))
+      #expect(try await chain.far.readToEnd() == Array("question".utf8))
       for _ in 0..<50 {
         try await chain.far.write(utf8: "answer")
-        #expect(try await chain.near.read(exactly: 6) == Array("answer"))
+        #expect(try await chain.near.read(exactly: 6) == Array("answer".utf8))
       }
       try await chain.far.finishWriting()
       #expect(try await chain.near.read() == nil)
@@ -190,7 +190,7 @@ private struct Chain: Sendable {
       let (breaking, other) = isFar ? (chain.far, chain.near) : (chain.near, chain.far)
       let relaying = Task { try await relay(between: chain.inner, and: chain.outer) }
       try await breaking.write(utf8: "last words")
-      #expect(try await other.read(exactly: 10) == Array("last words"))
+      #expect(try await other.read(exactly: 10) == Array("last words".utf8))
       await breaking.abort()
       await expectError(.connectionReset) { _ = try await relaying.value }
       await expectError(.connectionReset) { _ = try await other.read() }
@@ -218,12 +218,12 @@ private struct Chain: Sendable {
       let chain = try await Chain(transport)
       let relaying = Task { try await relay(between: chain.inner, and: chain.outer) }
       try await chain.near.write(utf8: "1")
-      #expect(try await chain.far.read(exactly: 1) == Array("1"))
+      #expect(try await chain.far.read(exactly: 1) == Array("1".utf8))
       relaying.cancel()
       await expectCancellation { _ = try await relaying.value }
       async let again = relay(between: chain.inner, and: chain.outer)
       try await chain.near.write(utf8: "2")
-      #expect(try await chain.far.read(exactly: 1) == Array("2"))
+      #expect(try await chain.far.read(exactly: 1) == Array("2".utf8))
       try await chain.near.finishWriting()
       try await chain.far.finishWriting()
       #expect(try await again == (1, 0))

@@ -8,10 +8,10 @@ import Testing
   func `A read of what there is brings at least a byte, and at the end nil`(transport: Transport) async throws {
     try await within("all reads return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("hello"))
+      try await pair.client.write(Array("hello".utf8))
       let first = try #require(await pair.server.read(upTo: 2))
-      #expect(first == Array("he"))
-      #expect(try await pair.server.read() == Array("llo"))
+      #expect(first == Array("he".utf8))
+      #expect(try await pair.server.read() == Array("llo".utf8))
       try await pair.client.finishWriting()
       for _ in 0..<3 { #expect(try await pair.server.read() == nil) }
     }
@@ -22,10 +22,10 @@ import Testing
     try await within("the read returns") {
       let pair = try await transport.pair()
       let reading = Task.immediate { try await pair.server.read(exactly: 6) }
-      for byte in [UInt8]("abcdef!") { try await pair.client.write([byte]) }
-      #expect(try await reading.value == Array("abcdef"))
+      for byte in "abcdef!".utf8 { try await pair.client.write([byte]) }
+      #expect(try await reading.value == Array("abcdef".utf8))
       #expect(try await pair.server.read(exactly: 0) == [])
-      #expect(try await pair.server.read() == Array("!"))
+      #expect(try await pair.server.read() == Array("!".utf8))
     }
   }
 
@@ -34,9 +34,9 @@ import Testing
     try await within("the reads return") {
       let pair = try await transport.pair()
       let reading = Task.immediate { try await pair.server.read(until: "--=--") }
-      for byte in [UInt8]("a--=-b--=--c--=--") { try await pair.client.write([byte]) }
-      #expect(try await reading.value == Array("a--=-b--=--"))
-      #expect(try await pair.server.read(until: "--=--") == Array("c--=--"))
+      for byte in "a--=-b--=--c--=--".utf8 { try await pair.client.write([byte]) }
+      #expect(try await reading.value == Array("a--=-b--=--".utf8))
+      #expect(try await pair.server.read(until: "--=--") == Array("c--=--".utf8))
     }
   }
 
@@ -49,13 +49,13 @@ import Testing
       var bytes = Array("> ".utf8)
       try await pair.server.read(into: &bytes, exactly: 4)
       try await pair.server.read(into: &bytes, until: .lf)
-      #expect(bytes == Array("> abc\ndef\n"))
+      #expect(bytes == Array("> abc\ndef\n".utf8))
       await expectError(.endOfStream) { try await pair.server.read(into: &bytes, exactly: 3) }
       await expectError(.endOfStream) { try await pair.server.read(into: &bytes, until: .lf) }
-      #expect(bytes == Array("> abc\ndef\n"))
+      #expect(bytes == Array("> abc\ndef\n".utf8))
       #expect(try await pair.server.read(into: &bytes) == 2)
       #expect(try await pair.server.read(into: &bytes) == 0)
-      #expect(bytes == Array("> abc\ndef\ngh"))
+      #expect(bytes == Array("> abc\ndef\ngh".utf8))
     }
   }
 
@@ -77,11 +77,11 @@ import Testing
   func `Peeking leaves the bytes, and shows nil at the end`(transport: Transport) async throws {
     try await within("the reads return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("peek"))
+      try await pair.client.write(Array("peek".utf8))
       try await pair.client.finishWriting()
-      #expect(try await pair.server.peek(upTo: 1) == Array("p"))
-      #expect(try await pair.server.peek() == Array("peek"))
-      #expect(try await pair.server.read(exactly: 4) == Array("peek"))
+      #expect(try await pair.server.peek(upTo: 1) == Array("p".utf8))
+      #expect(try await pair.server.peek() == Array("peek".utf8))
+      #expect(try await pair.server.read(exactly: 4) == Array("peek".utf8))
       #expect(try await pair.server.peek() == nil)
     }
   }
@@ -91,16 +91,16 @@ import Testing
     try await within("the reads return") {
       let pair = try await transport.pair()
       #expect(await pair.server.takeBuffered() == [])
-      try await pair.client.write(Array("abc"))
+      try await pair.client.write(Array("abc".utf8))
       _ = try await pair.server.peek()
-      #expect(await pair.server.takeBuffered() == Array("abc"))
+      #expect(await pair.server.takeBuffered() == Array("abc".utf8))
       #expect(await pair.server.takeBuffered() == [])
       let reading = Task.immediate { try await pair.server.read(exactly: 4) }
-      try await pair.client.write(Array("xyz"))
+      try await pair.client.write(Array("xyz".utf8))
       try await pair.server.hasBuffered(3)
-      #expect(await pair.server.takeBuffered() == Array("xyz"))
-      try await pair.client.write(Array("1234"))
-      #expect(try await reading.value == Array("1234"))
+      #expect(await pair.server.takeBuffered() == Array("xyz".utf8))
+      try await pair.client.write(Array("1234".utf8))
+      #expect(try await reading.value == Array("1234".utf8))
     }
   }
 
@@ -108,7 +108,7 @@ import Testing
   func `A look at the bytes uses up what it says`(transport: Transport) async throws {
     try await within("the reads return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("abcdef"))
+      try await pair.client.write(Array("abcdef".utf8))
       _ = try await pair.server.peek()
       let first = try await pair.server.withBytes { bytes, consumed in
         consumed = 2
@@ -119,8 +119,8 @@ import Testing
         consumed = bytes.count
         return [UInt8](copying: bytes)
       }
-      #expect(second == Array("cde"))
-      #expect(try await pair.server.read() == Array("f"))
+      #expect(second == Array("cde".utf8))
+      #expect(try await pair.server.read() == Array("f".utf8))
       try await pair.client.finishWriting()
       let last: Int? = try await pair.server.withBytes { bytes, _ in bytes.count }
       #expect(last == nil)
@@ -140,12 +140,12 @@ import Testing
           return [UInt8](copying: bytes)
         }
       }
-      for byte in [UInt8]("abc") {
+      for byte in "abc".utf8 {
         let seen = shown.all.count
         try await pair.client.write([byte])
         try await eventually("the byte was shown") { shown.all.count > seen }
       }
-      #expect(try await looking.value == Array("abc"))
+      #expect(try await looking.value == Array("abc".utf8))
       #expect(shown.all == [1, 2, 3])
     }
   }
@@ -155,7 +155,7 @@ import Testing
     struct Broken: Error {}
     try await within("the reads return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("abcdef"))
+      try await pair.client.write(Array("abcdef".utf8))
       _ = try await pair.server.peek()
       await #expect(throws: Broken.self) {
         try await pair.server.withBytes { _, consumed in
@@ -163,7 +163,7 @@ import Testing
           throw Broken()
         }
       }
-      #expect(try await pair.server.read() == Array("ef"))
+      #expect(try await pair.server.read() == Array("ef".utf8))
     }
   }
 
@@ -187,7 +187,7 @@ import Testing
   func `A parser of the caller's looks at the bytes and comes back`(transport: Transport) async throws {
     try await within("the looks return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("abcd!!x"))
+      try await pair.client.write(Array("abcd!!x".utf8))
       try await pair.client.finishWriting()
       _ = try await pair.server.read(exactly: 0)
       var parser = Sums()
@@ -205,7 +205,7 @@ import Testing
       } catch let error as SocketError where error.code == .endOfStream {
         #expect(parser.looks == 4)
       }
-      #expect(try await pair.server.read() == Array("x"))
+      #expect(try await pair.server.read() == Array("x".utf8))
       let end: Void? = try await pair.server.withBytes(&parser) { try $0.take($1, &$2) }
       #expect(end == nil)
     }
@@ -215,11 +215,11 @@ import Testing
   func `A look at a rest that can never be enough throws, and the rest stays`(transport: Transport) async throws {
     try await within("the reads return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("rest"))
+      try await pair.client.write(Array("rest".utf8))
       try await pair.client.finishWriting()
       await expectError(.endOfStream) { _ = try await pair.server.withBytes { _, _ in } }
       await expectError(.limitExceeded) { _ = try await pair.server.withBytes(upTo: 2, timeout: nil) { _, _ in } }
-      #expect(try await pair.server.read() == Array("rest"))
+      #expect(try await pair.server.read() == Array("rest".utf8))
     }
   }
 
@@ -229,12 +229,12 @@ import Testing
       let pair = try await transport.pair()
       try await pair.client.write(utf8: "abc\nabcd\n")
       _ = try await pair.server.peek()
-      #expect(try await pair.server.read(until: .lf, maximumLength: 4) == Array("abc\n"))
+      #expect(try await pair.server.read(until: .lf, maximumLength: 4) == Array("abc\n".utf8))
       await expectError(.limitExceeded) { _ = try await pair.server.read(until: .lf, maximumLength: 4) }
-      #expect(try await pair.server.read(until: .lf, maximumLength: 5) == Array("abcd\n"))
+      #expect(try await pair.server.read(until: .lf, maximumLength: 5) == Array("abcd\n".utf8))
       try await pair.client.write(utf8: "xyz")
       await expectError(.limitExceeded) { _ = try await pair.server.read(until: .lf, maximumLength: 3) }
-      #expect(try await pair.server.read() == Array("xyz"))
+      #expect(try await pair.server.read() == Array("xyz".utf8))
     }
   }
 
@@ -242,12 +242,12 @@ import Testing
   func `The end of the stream in the middle of a read leaves the bytes`(transport: Transport) async throws {
     try await within("the reads return") {
       let pair = try await transport.pair()
-      try await pair.client.write(Array("half"))
+      try await pair.client.write(Array("half".utf8))
       try await pair.client.finishWriting()
       await expectError(.endOfStream) { _ = try await pair.server.read(exactly: 5) }
       await expectError(.endOfStream) { _ = try await pair.server.read(until: .lf) }
       await expectError(.endOfStream) { _ = try await pair.server.readInteger(as: UInt64.self) }
-      #expect(await pair.server.takeBuffered() == Array("half"))
+      #expect(await pair.server.takeBuffered() == Array("half".utf8))
       await expectError(.endOfStream) { _ = try await pair.server.read(exactly: 1) }
       #expect(try await pair.server.read() == nil)
       #expect(try await pair.server.read(exactly: 0) == [])
@@ -291,8 +291,8 @@ import Testing
       await expectError(.invalidArgument) {
         try await pair.client.write(message: pattern(256), lengthPrefix: .uint8)
       }
-      try await pair.client.write(Array("ok"))
-      #expect(try await server.read(exactly: 2) == Array("ok"))
+      try await pair.client.write(Array("ok".utf8))
+      #expect(try await server.read(exactly: 2) == Array("ok".utf8))
     }
   }
 }

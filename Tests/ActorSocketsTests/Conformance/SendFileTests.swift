@@ -90,11 +90,11 @@ import Testing
       }
       let source = try TemporaryFile(pattern(tooMuch)).source
       let sending = Task.immediate { try await pair.client.sendFile(source) }
-      let accepted = pair.client.enqueueWrite(Array("accepted"))
-      let refused = pair.client.enqueueWrite(Array("refused"))
+      let accepted = pair.client.enqueueWrite(Array("accepted".utf8))
+      let refused = pair.client.enqueueWrite(Array("refused".utf8))
       await expectError(.limitExceeded) { try await refused.value }
       #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      #expect(try await pair.server.read(exactly: 8) == Array("accepted"))
+      #expect(try await pair.server.read(exactly: 8) == Array("accepted".utf8))
       try await sending.value
       try await accepted.value
     }
@@ -167,7 +167,7 @@ import Testing
         try await pair.client.sendFile(source, range: nil, timeout: .within(.milliseconds(1)))
       }
       let last = Task.immediate { try await pair.client.write(utf8: "last") }
-      #expect(try await pair.server.read(exactly: tooMuch + 4) == pattern(tooMuch) + Array("last"))
+      #expect(try await pair.server.read(exactly: tooMuch + 4) == pattern(tooMuch) + Array("last".utf8))
       try await last.value
     }
   }
@@ -208,7 +208,7 @@ import Testing
       let last = Task.immediate { try await pair.client.write(utf8: "last") }
       try await eventually("all wait") { await pair.client.status.queuedWrites == 3 }
       file.truncate(to: 500)
-      #expect(try await pair.server.read(exactly: tooMuch + 4) == pattern(tooMuch) + Array("last"))
+      #expect(try await pair.server.read(exactly: tooMuch + 4) == pattern(tooMuch) + Array("last".utf8))
       try await first.value
       let error = await expectError(.system) { try await sending.value }
       #expect(error.description == "sendFile: the file was shortened while it was being sent")

@@ -67,7 +67,7 @@ import Testing
       #expect(try await lines.next() == "line")
       await expectError(.endOfStream) { _ = try await lines.next() }
       await expectError(.endOfStream) { _ = try await lines.next() }
-      #expect(try await pair.server.read() == Array("rest"))
+      #expect(try await pair.server.read() == Array("rest".utf8))
       #expect(try await lines.next() == nil)
     }
   }
@@ -80,7 +80,7 @@ import Testing
       var lines = pair.server.lines(maximumLength: 5).makeAsyncIterator()
       #expect(try await lines.next() == "1234")
       await expectError(.limitExceeded) { _ = try await lines.next() }
-      #expect(try await pair.server.read(until: .lf) == Array("12345\n"))
+      #expect(try await pair.server.read(until: .lf) == Array("12345\n".utf8))
     }
   }
 
@@ -128,7 +128,7 @@ import Testing
         }
       }
       #expect(read == ["one||", "two||", "||"])
-      #expect(try await pair.server.read() == Array("rest"))
+      #expect(try await pair.server.read() == Array("rest".utf8))
     }
   }
 
@@ -142,8 +142,8 @@ import Testing
       await expectError(.endOfStream) {
         for try await message in pair.server.messages(ofLength: 3) { read.append(message) }
       }
-      #expect(read == [Array("abc"), Array("def")])
-      #expect(await pair.server.takeBuffered() == Array("g"))
+      #expect(read == [Array("abc".utf8), Array("def".utf8)])
+      #expect(await pair.server.takeBuffered() == Array("g".utf8))
     }
   }
 
@@ -190,14 +190,14 @@ import Testing
         head.append(line)
       }
       #expect(head == ["POST", "length: 5"])
-      #expect(try await pair.server.read(exactly: 5) == Array("body!"))
+      #expect(try await pair.server.read(exactly: 5) == Array("body!".utf8))
       for try await count in pair.server.lines {
-        #expect(try await pair.server.read(exactly: Int(count) ?? 0) == Array("line"))
+        #expect(try await pair.server.read(exactly: Int(count) ?? 0) == Array("line".utf8))
         break
       }
       var rest: [UInt8] = []
       for try await chunk in pair.server.chunks { rest += chunk }
-      #expect(rest == Array("last"))
+      #expect(rest == Array("last".utf8))
     }
   }
 

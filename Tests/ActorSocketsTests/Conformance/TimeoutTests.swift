@@ -29,13 +29,13 @@ import Testing
       let time = ManualTime()
       let pair = try await transport.pair(on: time.reactor)
       let reading = Task.immediate { _ = try await pair.server.read(exactly: 4, timeout: .milliseconds(200)) }
-      try await pair.client.write(Array("abc"))
+      try await pair.client.write(Array("abc".utf8))
       try await pair.server.hasBuffered(3)
       await time.advance(by: .milliseconds(200))
       let error = await expectError(.timedOut) { try await reading.value }
       #expect(error.bytesTransferred == 3)
-      try await pair.client.write(Array("d"))
-      #expect(try await pair.server.read(exactly: 4) == Array("abcd"))
+      try await pair.client.write(Array("d".utf8))
+      #expect(try await pair.server.read(exactly: 4) == Array("abcd".utf8))
     }
   }
 
@@ -114,16 +114,16 @@ import Testing
     try await within("the reads return") {
       let pair = try await transport.pair()
       await expectError(.timedOut) { _ = try await pair.server.read(upTo: 9, timeout: .zero) }
-      try await pair.client.write(Array("abc"))
-      #expect(try await pair.server.peek() == Array("abc"))
-      #expect(try await pair.server.read(exactly: 2, timeout: .zero) == Array("ab"))
+      try await pair.client.write(Array("abc".utf8))
+      #expect(try await pair.server.peek() == Array("abc".utf8))
+      #expect(try await pair.server.read(exactly: 2, timeout: .zero) == Array("ab".utf8))
       await expectError(.timedOut) { _ = try await pair.server.read(exactly: 2, timeout: .zero) }
       await expectError(.timedOut) { _ = try await pair.server.withBytes(upTo: 9, timeout: .zero) { _, _ in } }
-      #expect(try await pair.server.read(upTo: 9, timeout: .zero) == Array("c"))
-      try await pair.client.write(Array("xyz"), timeout: .zero)
+      #expect(try await pair.server.read(upTo: 9, timeout: .zero) == Array("c".utf8))
+      try await pair.client.write(Array("xyz".utf8), timeout: .zero)
       try await pair.client.write([], timeout: .zero)
       try await pair.client.finishWriting()
-      #expect(try await pair.server.read(exactly: 3) == Array("xyz"))
+      #expect(try await pair.server.read(exactly: 3) == Array("xyz".utf8))
       #expect(try await pair.server.read() == nil)
       #expect(try await pair.server.read(upTo: 1, timeout: .zero) == nil)
     }
@@ -137,11 +137,11 @@ import Testing
       let zero = Task.immediate { try await pair.server.read(exactly: 3, timeout: .zero) }
       let last = Task.immediate { try await pair.server.read(exactly: 1) }
       try await eventually("all are queued") { await pair.server.status.queuedReads == 3 }
-      try await pair.client.write(Array("abc12"))
-      #expect(try await first.value == Array("abc"))
+      try await pair.client.write(Array("abc12".utf8))
+      #expect(try await first.value == Array("abc".utf8))
       await expectError(.timedOut) { _ = try await zero.value }
-      #expect(try await last.value == Array("1"))
-      #expect(try await pair.server.read() == Array("2"))
+      #expect(try await last.value == Array("1".utf8))
+      #expect(try await pair.server.read() == Array("2".utf8))
     }
   }
 
@@ -179,13 +179,13 @@ import Testing
       }
       let reading = Task.immediate { _ = try await pair.server.read(exactly: 10, timeout: timeout) }
       await time.advance(by: .seconds(10))
-      try await pair.client.write(Array("abc"))
+      try await pair.client.write(Array("abc".utf8))
       try await pair.server.hasBuffered(3)
       await time.advance(by: .seconds(4))
       await expectError(.timedOut) { try await reading.value }
       #expect(asked.all.map(\.elapsed) == [.seconds(10), .seconds(12), .seconds(14)])
       #expect(asked.all.map(\.done) == [0, 3, 3])
-      #expect(try await pair.server.read() == Array("abc"))
+      #expect(try await pair.server.read() == Array("abc".utf8))
     }
   }
 
@@ -242,8 +242,8 @@ import Testing
       let time = ManualTime()
       let pair = try await transport.pair(on: time.reactor) { $0.isNarrow = true }
       let writing = Task.immediate { try await pair.client.write(pattern(tooMuch), timeout: .seconds(1)) }
-      let behind = Task.immediate { try await pair.client.write(Array("behind"), timeout: .within(.seconds(1))) }
-      let later = Task.immediate { try await pair.client.write(Array("later")) }
+      let behind = Task.immediate { try await pair.client.write(Array("behind".utf8), timeout: .within(.seconds(1))) }
+      let later = Task.immediate { try await pair.client.write(Array("later".utf8)) }
       try await eventually("a part is sent") {
         let status = await pair.client.status
         return status.queuedWrites == 3 && status.unsentBytes < tooMuch
@@ -255,7 +255,7 @@ import Testing
       #expect(removed.bytesTransferred == 0)
       #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
       try await later.value
-      #expect(try await pair.server.read(exactly: 5) == Array("later"))
+      #expect(try await pair.server.read(exactly: 5) == Array("later".utf8))
     }
   }
 
@@ -388,12 +388,12 @@ import Testing
       let (near, peer) = isUnix ? try RawSocket.unixPair() : try RawSocket.pair()
       let connection = try TCPConnection.adopt(fileDescriptor: near.release())
       try peer.send("abc")
-      #expect(try await connection.read(upTo: 1) == Array("a"))
-      #expect(try await connection.enqueueRead(.upTo(10), timeout: .zero).value == Array("bc"))
+      #expect(try await connection.read(upTo: 1) == Array("a".utf8))
+      #expect(try await connection.enqueueRead(.upTo(10), timeout: .zero).value == Array("bc".utf8))
       let reading = Task.immediate { try await connection.read(upTo: 10) }
       try await eventually("the read waits") { await connection.status.queuedReads == 1 }
       try peer.send("d")
-      #expect(try await reading.value == Array("d"))
+      #expect(try await reading.value == Array("d".utf8))
       await connection.abort()
     }
   }

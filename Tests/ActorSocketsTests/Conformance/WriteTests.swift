@@ -9,14 +9,15 @@ import Testing
     try await within("everything arrives") {
       let pair = try await transport.pair()
       let client = pair.client
-      try await client.write(Array("array "))
+      try await client.write(Array("array ".utf8))
       let array = Array("span ".utf8)
       try await client.write(array.span)
       try await client.write("sequence ".utf8.lazy.map { $0 })
       try await client.write(stride(from: UInt8(48), through: 57, by: 3))
-      try await client.write(contentsOf: [Array(" "), [], Array("gath"), Array("ered"), [], Array(" ")])
+      let gathered: [[UInt8]] = [[32], [], Array("gath".utf8), Array("ered".utf8), [], [32]]
+      try await client.write(contentsOf: gathered)
       try await client.write(utf8: "täxt ")
-      try await client.write(message: Array("message"), lengthPrefix: .uint16(.little))
+      try await client.write(message: Array("message".utf8), lengthPrefix: .uint16(.little))
       try await client.finishWriting()
       let expected = Array("array span sequence 0369 gathered täxt ".utf8) + [7, 0] + Array("message".utf8)
       #expect(try await pair.server.readToEnd() == expected)
@@ -186,8 +187,8 @@ import Testing
       await reading.value
       isOver.open()
       #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      try await pair.server.write(Array("12345"))
-      #expect(try await pair.client.read(exactly: 5) == Array("12345"))
+      try await pair.server.write(Array("12345".utf8))
+      #expect(try await pair.client.read(exactly: 5) == Array("12345".utf8))
       #expect(late.all == [])
     }
   }
@@ -202,15 +203,15 @@ import Testing
         $0.writeBudget = 1000
       }
       let large = pair.client.enqueueWrite(pattern(tooMuch))
-      let refused = pair.client.enqueueWrite(Array("refused"))
+      let refused = pair.client.enqueueWrite(Array("refused".utf8))
       let error = await expectError(.limitExceeded) { try await refused.value }
       #expect(error.description.contains("1000"))
       // A call can wait where a handle cannot.
-      let waiting = Task.immediate { try await pair.client.write(Array("waits")) }
+      let waiting = Task.immediate { try await pair.client.write(Array("waits".utf8)) }
       #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
       try await large.value
       try await waiting.value
-      #expect(try await pair.server.read(exactly: 5) == Array("waits"))
+      #expect(try await pair.server.read(exactly: 5) == Array("waits".utf8))
       try await pair.client.enqueueWrite(pattern(5000)).value
       #expect(try await pair.server.read(exactly: 5000) == pattern(5000))
     }

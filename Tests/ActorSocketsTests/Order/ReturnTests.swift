@@ -41,30 +41,30 @@ private actor Caller: ReactorActor {
   }
 
   func use(_ client: any ByteStream, _ server: any ByteStream) async throws {
-    try await client.write(Array("a"))
+    try await client.write(Array("a".utf8))
     here("write")
-    try await client.write(Array("b"), timeout: .seconds(60))
+    try await client.write(Array("b".utf8), timeout: .seconds(60))
     here("write with a timeout")
-    try await client.write(Array("c").span)
+    try await client.write(Array("c".utf8).span)
     here("write of a span")
-    try await client.write(Array("d").lazy.map { $0 })
+    try await client.write(Array("d".utf8).lazy.map { $0 })
     here("write of a sequence")
-    try await client.write(contentsOf: [Array("e"), Array("f")])
+    try await client.write(contentsOf: [Array("e".utf8), Array("f".utf8)])
     here("write of pieces")
     try await client.write(utf8: "g\nh\n")
     here("write of a text")
-    try await client.write(message: Array("ij"), lengthPrefix: .uint8)
+    try await client.write(message: Array("ij".utf8), lengthPrefix: .uint8)
     here("write of a message")
-    try await client.enqueueWrite(Array("klmno")).value
+    try await client.enqueueWrite(Array("klmno".utf8)).value
     here("an enqueued write")
 
-    #expect(try await server.peek(upTo: 1) == Array("a"))
+    #expect(try await server.peek(upTo: 1) == Array("a".utf8))
     here("peek")
-    #expect(try await server.read(exactly: 2) == Array("ab"))
+    #expect(try await server.read(exactly: 2) == Array("ab".utf8))
     here("read of a length")
     #expect(try await server.readInteger(as: UInt8.self) == UInt8(ascii: "c"))
     here("readInteger")
-    #expect(try await server.read(until: .lf) == Array("defg\n"))
+    #expect(try await server.read(until: .lf) == Array("defg\n".utf8))
     here("read through a delimiter")
     for try await line in server.lines {
       #expect(line == "h")
@@ -72,14 +72,14 @@ private actor Caller: ReactorActor {
       break
     }
     for try await message in server.messages(lengthPrefix: .uint8) {
-      #expect(message == Array("ij"))
+      #expect(message == Array("ij".utf8))
       here("next message")
       break
     }
     var bytes: [UInt8] = []
     try await server.read(into: &bytes, exactly: 1)
     here("read into an array")
-    #expect(try await server.enqueueRead(.exactly(1)).value == Array("l"))
+    #expect(try await server.enqueueRead(.exactly(1)).value == Array("l".utf8))
     here("an enqueued read")
     let looked = try await server.withBytes { bytes, consumed in
       consumed = 1
@@ -87,7 +87,7 @@ private actor Caller: ReactorActor {
     }
     #expect(looked == UInt8(ascii: "m"))
     here("a look")
-    #expect(try await server.read(upTo: 1) == Array("n"))
+    #expect(try await server.read(upTo: 1) == Array("n".utf8))
     here("read")
     _ = await server.status
     here("status")
@@ -96,7 +96,7 @@ private actor Caller: ReactorActor {
     here("finishWriting")
     try await server.peerFinishedWriting()
     here("peerFinishedWriting")
-    #expect(try await server.read() == Array("o"))
+    #expect(try await server.read() == Array("o".utf8))
     #expect(try await server.read() == nil)
     here("the end")
     await server.close()

@@ -236,7 +236,3 @@ func pattern(_ count: Int, from start: Int = 0) -> [UInt8] {
 }
 
 private let patternBlock = (0..<(251 * 200)).map { UInt8($0 % 251) }
-
-extension Array where Element == UInt8 {
-  init(_ text: StaticString) { self = Array("\(text)".utf8) }
-}

@@ -15,10 +15,10 @@ import Testing
         let number = near.release()
         let connection = try TCPConnection.adopt(fileDescriptor: number)
         try peer.send("hello\n")
-        #expect(try await connection.read(until: .lf) == Array("hello\n"))
+        #expect(try await connection.read(until: .lf) == Array("hello\n".utf8))
         try await connection.write(utf8: "bye")
         try await connection.finishWriting()
-        #expect(try await peer.receiveToEnd() == Array("bye"))
+        #expect(try await peer.receiveToEnd() == Array("bye".utf8))
         #expect(try await connection.withFileDescriptor { $0 } == number)
         peer.close()
         await connection.close()
@@ -121,7 +121,7 @@ import Testing
       let server = try await waiting.value
       #expect(try server.remoteAddress == late.address)
       try late.send("hello")
-      #expect(try await server.read(exactly: 5) == Array("hello"))
+      #expect(try await server.read(exactly: 5) == Array("hello".utf8))
       await listener.close()
       #expect(throws: SystemError.self) { try RawSocket.connected(to: bound) }
     }

@@ -58,7 +58,7 @@ import Testing
       await expectError(.invalidArgument) { _ = try TCPListener.adopt(fileDescriptor: listener.number) }
       let server = try await listener.accept()
       try client.send("hello")
-      #expect(try await server.receive(exactly: 5) == Array("hello"))
+      #expect(try await server.receive(exactly: 5) == Array("hello".utf8))
     }
   }
 }

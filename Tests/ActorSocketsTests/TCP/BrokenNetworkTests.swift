@@ -57,7 +57,7 @@ struct BrokenNetworkTests {
       to: .host("both.example", port: port), configuration: configuration, reactor: reactor)
     let server = try await listener.accept()
     try await client.write(utf8: "hello\n")
-    #expect(try await server.read(until: .lf) == Array("hello\n"))
+    #expect(try await server.read(until: .lf) == Array("hello\n".utf8))
     return client
   }
 

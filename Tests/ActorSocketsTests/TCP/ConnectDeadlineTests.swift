@@ -171,7 +171,7 @@ import Testing
       let client = try await connecting
       await time.advance(by: .seconds(100))
       try await client.write(utf8: "hello")
-      #expect(try await server.read() == Array("hello"))
+      #expect(try await server.read() == Array("hello".utf8))
     }
   }
 

@@ -59,7 +59,7 @@ import Testing
       let client = try await TCPConnection.connect(to: .host(name, port: port))
       let server = try await listener.accept()
       try await client.write(utf8: "hello\n")
-      #expect(try await server.read(until: .lf) == Array("hello\n"))
+      #expect(try await server.read(until: .lf) == Array("hello\n".utf8))
     }
   }
 
@@ -198,8 +198,8 @@ import Testing
       let peer = try await listener.accept()
       #expect(try await peer.receiveToEnd() == pattern(10_000))
       try peer.send("line\nrest")
-      #expect(try await first.value == Array("line\n"))
-      #expect(try await second.value == Array("rest"))
+      #expect(try await first.value == Array("line\n".utf8))
+      #expect(try await second.value == Array("rest".utf8))
       for handle in handles { try await handle.value }
       try await finishing.value
     }
@@ -225,10 +225,10 @@ import Testing
     try await within("all calls return") {
       let listener = try RawSocket.listening()
       let connection = TCPConnection(to: .address(try listener.address))
-      _ = connection.enqueueWrite(Array("hello"))
+      _ = connection.enqueueWrite(Array("hello".utf8))
       let closing = Task.immediate { await connection.close(after: .pendingWrites) }
       let peer = try await listener.accept()
-      #expect(try await peer.receiveToEnd() == Array("hello"))
+      #expect(try await peer.receiveToEnd() == Array("hello".utf8))
       peer.close()
       await closing.value
     }

@@ -125,7 +125,7 @@ import Testing
       }
       // It is still the caller's.
       try near.send("x")
-      #expect(try await far.receive(exactly: 1) == Array("x"))
+      #expect(try await far.receive(exactly: 1) == Array("x".utf8))
     }
   }
 

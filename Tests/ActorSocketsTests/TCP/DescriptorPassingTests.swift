@@ -39,14 +39,14 @@ extension TCPConnection {
       let ends = try pipeEnds()
       let reading = OwnedDescriptor(owning: ends.reading)
       let writing = OwnedDescriptor(owning: ends.writing)
-      try await client.write(Array("writing end"), passing: writing)
-      #expect(try await server.read(exactly: 11) == Array("writing end"))
+      try await client.write(Array("writing end".utf8), passing: writing)
+      #expect(try await server.read(exactly: 11) == Array("writing end".utf8))
       let received = try await server.takenDescriptor()
       #expect(conformanceIsSimulated || fcntl(received.number, F_GETFD) & FD_CLOEXEC != 0)
       received.writeByte(7)
       _ = consume received
-      try await server.write(Array("reading end"), passing: reading)
-      #expect(try await client.read(exactly: 11) == Array("reading end"))
+      try await server.write(Array("reading end".utf8), passing: reading)
+      #expect(try await client.read(exactly: 11) == Array("reading end".utf8))
       let back = try await client.takenDescriptor()
       #expect(back.readByte() == 7)
       // Both of this process's writing ends are closed by now.

@@ -82,7 +82,7 @@ import Testing
         let clients = try (0..<3).map { _ in try RawSocket.connected(to: address) }
         for client in clients {
           try client.send("before")
-          #expect(try await client.receive(exactly: 6) == Array("before"))
+          #expect(try await client.receive(exactly: 6) == Array("before".utf8))
         }
         let late = (0..<3).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
         _ = try await leaveOnlyTheReserve()
@@ -92,7 +92,7 @@ import Testing
         await #expect(throws: SystemError.self) { try await late[0].receive() }
         for (leaving, client) in zip(clients, late.dropFirst()) {
           leaving.finishWriting()
-          #expect(try await client.receive(exactly: 4) == Array("late"))
+          #expect(try await client.receive(exactly: 4) == Array("late".utf8))
         }
         for client in late + clients + [busy] { client.close() }
         serving.cancel()
@@ -111,7 +111,7 @@ import Testing
         let address = listener.localAddresses[0]
         let serving = Task { try await listener.serve { try await $0.write(utf8: "answer\n") } }
         let clients = try (0..<5).map { _ in try RawSocket.connected(to: address) }
-        for client in clients { #expect(try await client.receiveToEnd() == Array("answer\n")) }
+        for client in clients { #expect(try await client.receiveToEnd() == Array("answer\n".utf8)) }
         try await eventually("all linger") { await listener.server.lingering.count == 5 }
         let late = (0..<2).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
         _ = try await leaveOnlyTheReserve()
@@ -119,7 +119,7 @@ import Testing
         // The first one touches the reserve. The second one gets the descriptor of a connection that lingered.
         let error = await #expect(throws: SystemError.self) { try await late[0].receive() }
         #expect(error?.errno == ECONNRESET)
-        #expect(try await late[1].receiveToEnd() == Array("answer\n"))
+        #expect(try await late[1].receiveToEnd() == Array("answer\n".utf8))
         #expect(await listener.server.lingering.count <= 1)
         for client in late + clients { client.close() }
         serving.cancel()

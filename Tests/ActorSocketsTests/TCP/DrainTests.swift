@@ -54,7 +54,7 @@ import Testing
 
     func echo(_ client: Client) async throws {
       try await client.send("hello\n")
-      #expect(try await client.receive(exactly: 6) == Array("hello\n"))
+      #expect(try await client.receive(exactly: 6) == Array("hello\n".utf8))
       await client.close()
     }
   }

@@ -66,7 +66,7 @@ import Testing
       let scene = try Scene(kind, on: place) { try await Self.answerLines($0) }
       let client = try await scene.client()
       try await client.send("hello\n")
-      #expect(try await client.receive(exactly: 6) == Array("hello\n"))
+      #expect(try await client.receive(exactly: 6) == Array("hello\n".utf8))
       await scene.beginDraining()
       try await scene.expectCleanEnd(of: client)
     }
@@ -153,7 +153,7 @@ import Testing
         let client = try await scene.client()
         await scene.beginDraining()
         try await client.send("upload")
-        #expect(try await client.receive(exactly: 6) == Array("upload"))
+        #expect(try await client.receive(exactly: 6) == Array("upload".utf8))
         try await client.finishWriting()
         try await scene.expectCleanEnd(of: client)
       }
@@ -171,7 +171,7 @@ import Testing
           let client = try await scene.client()
           if sendsBefore {
             try await client.send("echo\n")
-            #expect(try await client.receive(exactly: 5) == Array("echo\n"))
+            #expect(try await client.receive(exactly: 5) == Array("echo\n".utf8))
           }
           await scene.beginDraining()
           // Without a byte from the client, the reads are idle when the grace is over.
@@ -189,7 +189,7 @@ import Testing
       let client = try await scene.client()
       await scene.beginDraining()
       try await client.send("late\n")
-      #expect(try await client.receive(exactly: 5) == Array("late\n"))
+      #expect(try await client.receive(exactly: 5) == Array("late\n".utf8))
       try await client.finishWriting()
       try await scene.expectCleanEnd(of: client)
     }
@@ -204,7 +204,7 @@ import Testing
       // This one changes only the time.
       await scene.listener.drain(within: .seconds(60))
       try await client.send("late\n")
-      #expect(try await client.receive(exactly: 5) == Array("late\n"))
+      #expect(try await client.receive(exactly: 5) == Array("late\n".utf8))
       await scene.listener.drain(within: .seconds(50), idleReads: .endMessages)
       try await scene.expectCleanEnd(of: client)
     }
@@ -231,7 +231,7 @@ import Testing
       await time.advance(by: .seconds(5))
       #expect(try await first.receiveToEnd() == [])
       await first.close()
-      #expect(try await second.receiveToEnd() == Array("one\ntwo\n"))
+      #expect(try await second.receiveToEnd() == Array("one\ntwo\n".utf8))
       await second.close()
       #expect(try await serving.value.finished == 2)
     }

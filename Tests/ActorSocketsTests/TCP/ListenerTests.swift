@@ -84,7 +84,7 @@ import Testing
       try await iterating.value
       // They are not touched.
       try clients[0].send("still")
-      #expect(try await count.all[0].read(exactly: 5) == Array("still"))
+      #expect(try await count.all[0].read(exactly: 5) == Array("still".utf8))
     }
   }
 
@@ -194,7 +194,7 @@ import Testing
       while true {
         let connection = try await listener.accept()
         if let bytes = try? await connection.read(exactly: 5) {
-          #expect(bytes == Array("alive"))
+          #expect(bytes == Array("alive".utf8))
           break
         }
       }

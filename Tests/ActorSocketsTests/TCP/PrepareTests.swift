@@ -80,7 +80,7 @@ private struct Refusal: Error, Equatable {
       let welcome = try RawSocket.connected(to: listener.localAddresses[0])
       let server = try await listener.accept()
       try await server.write(utf8: "hello")
-      #expect(try await welcome.receive(exactly: 5) == Array("hello"))
+      #expect(try await welcome.receive(exactly: 5) == Array("hello".utf8))
       #expect(calls.all.count == refusals + 1)
       for socket in refused {
         let error = await #expect(throws: SystemError.self) { _ = try await socket.receive() }

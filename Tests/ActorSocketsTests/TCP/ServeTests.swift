@@ -87,7 +87,7 @@ import Testing
       for client in clients { try await client.send("hello") }
       try await eventually("three are served") { active.withLock { $0.now } == 3 }
       for client in clients {
-        #expect(try await client.receive(exactly: 5) == Array("hello"))
+        #expect(try await client.receive(exactly: 5) == Array("hello".utf8))
         await client.close()
       }
       serving.cancel()
@@ -106,7 +106,7 @@ import Testing
       let serving = Task {
         try await listener.serveAny(on: place) { connection in
           let word = try await connection.read(until: .lf)
-          if word == Array("break\n") { throw Broken() }
+          if word == Array("break\n".utf8) { throw Broken() }
           try await connection.write(word)
         }
       }
@@ -117,7 +117,7 @@ import Testing
         await bad.expectReset()
       }
       try await good.send("fine\n")
-      #expect(try await good.receiveToEnd() == Array("fine\n"))
+      #expect(try await good.receiveToEnd() == Array("fine\n".utf8))
       await good.close()
       serving.cancel()
       let report = try await serving.value
@@ -149,7 +149,7 @@ import Testing
       await expectError(.closed) { _ = try await listener.accept() }
       await #expect(throws: (any Error).self) { try await listener.client() }
       goOn.open()
-      #expect(try await client.receiveToEnd() == Array("finished"))
+      #expect(try await client.receiveToEnd() == Array("finished".utf8))
       await client.close()
       let report = try await serving.value
       #expect(report.accepted == 1 && report.finished == 1 && report.aborted == 0)
@@ -299,7 +299,7 @@ import Testing
       await isServed.wait()
       await listener.close()
       try await client.send("1234\n")
-      #expect(try await client.receiveToEnd() == Array("5"))
+      #expect(try await client.receiveToEnd() == Array("5".utf8))
       await client.close()
       await expectError(.closed) { try await serving.value }
     }

@@ -179,10 +179,10 @@ import Testing
       serving.cancel()
       held.open()
       try busy.send("bye\n")
-      #expect(try await busy.receive(exactly: 4) == Array("bye\n"))
+      #expect(try await busy.receive(exactly: 4) == Array("bye\n".utf8))
       busy.close()
       for client in clients {
-        #expect(try await client.receiveToEnd() == Array("hello\n"))
+        #expect(try await client.receiveToEnd() == Array("hello\n".utf8))
         client.close()
       }
       let report = try await serving.value

@@ -68,7 +68,7 @@ import Testing
       #expect(try await connection.read() == nil)
       try await connection.write(utf8: "bye")
       await connection.close()
-      #expect(try await peer.receiveToEnd() == Array("bye"))
+      #expect(try await peer.receiveToEnd() == Array("bye".utf8))
       duplicate.close()
     }
   }

@@ -52,7 +52,7 @@ import Testing
             client.close()
           }
           for client in honest {
-            #expect(try await client.receiveToEnd() == Array("hello\n"))
+            #expect(try await client.receiveToEnd() == Array("hello\n".utf8))
             client.close()
           }
         }

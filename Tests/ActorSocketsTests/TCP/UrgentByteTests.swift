@@ -102,7 +102,7 @@ enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
         if place > 0 { #expect(try await connection.read(exactly: place).count == place) }
         try await connection.write(utf8: "bye")
         let closing = Task { await connection.close() }
-        #expect(try await peer.receiveToEnd() == Array("bye"))
+        #expect(try await peer.receiveToEnd() == Array("bye".utf8))
         peer.finishWriting()
         await closing.value
       }

@@ -50,19 +50,19 @@ import Testing
 
       let first = try await listener.accept()
       #expect(first.remoteAddress == nil)
-      #expect(try await first.read(until: .lf) == Array("early\n"))
+      #expect(try await first.read(until: .lf) == Array("early\n".utf8))
       try await first.write(utf8: "answer")
-      #expect(try await writing.read(exactly: 6) == Array("answer"))
+      #expect(try await writing.read(exactly: 6) == Array("answer".utf8))
       let second = try await listener.accept()
       try await second.peerFinishedWriting()
-      #expect(try await second.readToEnd() == Array("all"))
+      #expect(try await second.readToEnd() == Array("all".utf8))
       try await second.write(utf8: "late")
-      #expect(try await finished.read(exactly: 4) == Array("late"))
+      #expect(try await finished.read(exactly: 4) == Array("late".utf8))
       let third = try await listener.accept()
-      #expect(try await third.readToEnd() == Array("bye"))
+      #expect(try await third.readToEnd() == Array("bye".utf8))
       await expectError(.connectionReset) { try await third.write([1]) }
       let fourth = try await listener.accept()
-      #expect(try await fourth.read(exactly: 2) == Array("oh"))
+      #expect(try await fourth.read(exactly: 2) == Array("oh".utf8))
       await expectError(.connectionReset) { _ = try await fourth.read() }
 
       // Without any call, too, the servers' ends know what their clients have done.
@@ -189,7 +189,7 @@ import Testing
       #expect(error.address == address(7))
       await expectError(.closed) { _ = try await listener.accept() }
       try await client.write(utf8: "still")
-      #expect(try await server.read(exactly: 5) == Array("still"))
+      #expect(try await server.read(exactly: 5) == Array("still".utf8))
     }
   }
 
@@ -333,7 +333,7 @@ import Testing
       await expectError(.closed) { _ = try await listener.accept() }
       for client in clients {
         try await client.write(utf8: "x\n")
-        #expect(try await client.readToEnd() == Array("x\n"))
+        #expect(try await client.readToEnd() == Array("x\n".utf8))
         await client.close()
       }
       let report = try await serving.value

@@ -89,8 +89,8 @@ import Testing
       var configuration = InMemoryConnection.Configuration()
       configuration.capacity = capacity
       let (near, far) = InMemoryConnection.pair(configuration: configuration)
-      let writing = near.enqueueWrite(Array("abc"))
-      #expect(try await far.read(exactly: 3) == Array("abc"))
+      let writing = near.enqueueWrite(Array("abc".utf8))
+      #expect(try await far.read(exactly: 3) == Array("abc".utf8))
       try await writing.value
     }
   }
