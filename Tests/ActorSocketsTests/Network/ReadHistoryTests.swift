@@ -25,7 +25,7 @@ import Testing
     var random = SeededRandom(seed: simulation.seed)
     let faults: [CallFault] = [.shortReads(probability: 0.3), .spuriousReadiness(probability: 0.2)]
     let (client, server) = try await simulation.connectOverBadLink(hasFaults ? faults : [])
-    let stream = (0..<200_000).map { _ in UInt8(truncatingIfNeeded: random.next() >> 13) }
+    let stream: [UInt8] = (0..<200_000).map { _ in UInt8(truncatingIfNeeded: random.next() >> 13) }
     let seed = random.next()
     async let sent: Void = send(stream, on: server, seed)
     var reads: [Task<Outcome, Never>] = []
@@ -35,19 +35,20 @@ import Testing
       if random.next() % 4 == 0 { reads[Int(random.next() % UInt64(reads.count))].cancel() }
     }
     var position = 0
+    func expected(_ count: Int) -> [UInt8] { Array(stream[position...].prefix(count)) }
     for read in reads {
       switch await read.value {
       case .taken(let bytes):
-        #expect(stream[position...].prefix(bytes.count) == bytes[...], "seed \(simulation.seed), at \(position)")
+        #expect(bytes == expected(bytes.count), "seed \(simulation.seed), at \(position)")
         position += bytes.count
       case .seen(let bytes):
-        #expect(stream[position...].prefix(bytes.count) == bytes[...], "seed \(simulation.seed), at \(position)")
+        #expect(bytes == expected(bytes.count), "seed \(simulation.seed), at \(position)")
       case .nothing: break
       }
     }
     var rest: [UInt8] = []
     while try await client.read(into: &rest) > 0 {}
-    #expect(stream[position...] == rest[...], "seed \(simulation.seed), the rest")
+    #expect(rest == expected(stream.count), "seed \(simulation.seed), the rest")
     try await sent
     await client.close()
   }

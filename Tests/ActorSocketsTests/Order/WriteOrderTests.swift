@@ -271,7 +271,10 @@ extension ByteStream {
 
 extension UInt64 {
   /// Eight bytes: how many follow, as a message has it, and seven of seven bits each.
-  fileprivate var record: [UInt8] { [7] + (0..<7).map { UInt8(self >> (7 * $0) & 127) } }
+  fileprivate var record: [UInt8] {
+    let digits: [UInt8] = (0..<7).map { UInt8(truncatingIfNeeded: self >> (7 * $0)) & 127 }
+    return [7] + digits
+  }
 
   fileprivate init(record: [UInt8]) {
     self = record.dropFirst().reversed().reduce(0) { $0 << 7 | UInt64($1) }

@@ -62,8 +62,10 @@ struct PreambleDriver {
 
 /// Parses hexadecimal digits, with spaces anywhere.
 func hex(_ text: String) -> [UInt8] {
-  let digits = text.compactMap(\.hexDigitValue)
-  return stride(from: 0, to: digits.count - 1, by: 2).map { UInt8(digits[$0] * 16 + digits[$0 + 1]) }
+  let digits: [Int] = text.compactMap(\.hexDigitValue)
+  return stride(from: 0, to: digits.count - 1, by: 2).map { (place: Int) -> UInt8 in
+    UInt8(digits[place] * 16 + digits[place + 1])
+  }
 }
 
 /// How many random inputs each parser gets.

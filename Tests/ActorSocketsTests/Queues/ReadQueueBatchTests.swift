@@ -73,9 +73,9 @@ import Testing
 
   @Test(arguments: [LineEnding.lf, .crlf, .any])
   func `A line that is no text comes by itself, and those before it are not lost`(ending: LineEnding) {
-    let end = ending == .crlf ? [13, 10] : ending == .any ? [13] : [10] as [UInt8]
-    let stream =
-      Array("one".utf8) + end + Array("two".utf8) + end + [0xff] + end + Array("three".utf8) + end + [0xfe] + end
+    let end: [UInt8] = ending == .crlf ? [13, 10] : ending == .any ? [13] : [10]
+    let lines: [[UInt8]] = [Array("one".utf8), Array("two".utf8), [0xff], Array("three".utf8), [0xfe]]
+    let stream = lines.flatMap { $0 + end }
     var driver = ReadDriver()
     driver.receive(stream)
     for tag in 0..<4 { driver.admit(.batch(of: .line(ending, maximumLength: 100)), tag) }

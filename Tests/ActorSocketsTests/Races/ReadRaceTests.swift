@@ -30,7 +30,10 @@ import Testing
   }
 
   /// Eight bytes of which the last is the only one with all bits set.
-  private static func record(_ round: Int) -> [UInt8] { (0..<7).map { UInt8(round >> (7 * $0) & 127) } + [255] }
+  private static func record(_ round: Int) -> [UInt8] {
+    let digits: [UInt8] = (0..<7).map { UInt8(truncatingIfNeeded: round >> (7 * $0)) & 127 }
+    return digits + [255]
+  }
 
   private static func run(_ rounds: Int, _ seed: UInt64) async throws -> Tally<Outcome> {
     var random = SeededRandom(seed: seed)

@@ -98,6 +98,9 @@ struct CaptureFile {
   /// The payloads of the packets that a side sent, joined.
   func bytes(outbound: Bool) -> [UInt8] { packets.filter { $0.isOutbound == outbound }.flatMap(\.parsed.payload) }
 
+  /// The flags of the packets that open a connection.
+  static let handshake: [CapturedPacket.Flags] = [.synchronize, [.synchronize, .acknowledge], .acknowledge]
+
   /// The flags of all packets.
   var flags: [CapturedPacket.Flags] { packets.map(\.parsed.flags) }
 

@@ -82,15 +82,15 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 64, 253])
-  func `Several descriptors keep their order`(count: Int) async throws {
+  func `Several descriptors keep their order`(count: UInt8) async throws {
     try await within("they arrive") {
       let (receiver, sender) = try await Self.pair(receiving: 253, metadata: [.peerCredentials, .timestamp])
       // An empty datagram can pass descriptors, too.
       for bytes in [[], [1]] as [[UInt8]] {
-        try await sender.send(Self.datagram(bytes, passing: count))
+        try await sender.send(Self.datagram(bytes, passing: Int(count)))
         let datagram = try await receiver.receive()
         #expect(datagram.bytes == bytes && !datagram.lacksDescriptors)
-        #expect(Self.numbers(datagram) == (0..<count).map { UInt8($0) })
+        #expect(Self.numbers(datagram) == Array(0..<count))
       }
     }
   }
@@ -109,9 +109,9 @@ import Testing
     }
     let sent = try (0..<100).map { try Self.datagram([UInt8($0)], passing: $0 % 4, from: $0) }
     try await sender.send(sent)
-    for (index, datagram) in try await receiving.value.enumerated() {
-      #expect(datagram.bytes == [UInt8(index)])
-      #expect(Self.numbers(datagram) == (index..<index + index % 4).map { UInt8($0) })
+    for (index, datagram) in zip(UInt8(0)..., try await receiving.value) {
+      #expect(datagram.bytes == [index])
+      #expect(Self.numbers(datagram) == Array(index..<index + index % 4))
     }
     // The descriptors left with the first send.
     #expect(sent.allSatisfy { Self.numbers($0).isEmpty })

@@ -123,9 +123,10 @@ import Testing
       }
       let client = try Self.both.bind(.ipv4)
       let address = server.localAddresses[0]
-      try await client.send((0..<40).map { Datagram([UInt8($0)] + pattern(99), to: address) })
+      try await client.send((0..<40).map { Datagram([$0] + pattern(99), to: address) })
       let received = try await Self.take(20, from: server)
-      #expect(received.map { $0.bytes[0] } == (0..<20).map { UInt8(2 * $0) })
+      let even = Array(stride(from: UInt8(0), to: 40, by: 2))
+      #expect(received.map { $0.bytes[0] } == even)
       for datagram in received {
         #expect(datagram.bytes.count == 80 && datagram.isTruncated)
         #expect(datagram.remoteAddress == client.localAddresses[0])
