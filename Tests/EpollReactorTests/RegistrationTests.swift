@@ -116,7 +116,7 @@ import Testing
     #expect(await probe.armedDeadlines == (count: 0, capacity: 0))
     await probe.armMany(100_000)
     await time.advance(by: .seconds(1))
-    #expect(probe.deadlines.all == (0..<100_000).map { UInt64($0) })
+    #expect(probe.deadlines.all == Array(0..<100_000))
     #expect(await probe.armedDeadlines.count == 0)
   }
 

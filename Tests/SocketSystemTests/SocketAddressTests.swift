@@ -158,11 +158,11 @@ import Testing
   }
 
   @Test func `The bytes are those of ip(7), ipv6(7) and unix(7)`() throws {
-    #expect(
-      bytes(try SocketAddress(parsing: "1.2.3.4:258"))
-        == family(AF_INET) + [1, 2, 1, 2, 3, 4] + [UInt8](repeating: 0, count: 8))
+    let ipv4: [UInt8] = family(AF_INET) + [1, 2, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]
+    #expect(bytes(try SocketAddress(parsing: "1.2.3.4:258")) == ipv4)
     let ipv6 = bytes(try SocketAddress(parsing: "[102:304:506:708:90a:b0c:d0e:f10%16909060]:258"))
-    #expect(ipv6[..<8] == (family(AF_INET6) + [1, 2, 0, 0, 0, 0])[...])
+    let beginning: [UInt8] = family(AF_INET6) + [1, 2, 0, 0, 0, 0]
+    #expect(Array(ipv6[..<8]) == beginning)
     #expect(Array(ipv6[8..<24]) == Array(1...16))
     #expect(ipv6[24...].reduce(0, +) == 10 && ipv6.count == 28)
     #expect(bytes(try SocketAddress(parsing: "unix:/a")) == family(AF_UNIX) + Array("/a\0".utf8))

@@ -69,7 +69,8 @@ struct LinkState {
   /// When the link has sent a packet.
   private mutating func depart(_ size: Int, over link: NetworkLink, at now: Int64) -> Int64 {
     guard let bandwidth = link.bandwidth else { return now }
-    let end = max(now, busyUntil) + Int64(Double(size * 8) / Double(max(1, bandwidth)) * 1e9)
+    let seconds = Double(size * 8) / Double(max(1, bandwidth))
+    let end = max(now, busyUntil) + Int64(seconds * 1e9)
     busyUntil = min(end, now + NetworkLink.Latency.longest)
     return busyUntil
   }

@@ -14,15 +14,16 @@ import Testing
 
   /// The records of a hello whose body has this many bytes.
   private func records(_ body: Int, size: Int = 16_384) -> [UInt8] {
-    let message = [1, UInt8(body >> 16), UInt8(body >> 8 & 0xff), UInt8(body & 0xff)] + pattern(body)
-    return Self.divided(message, size: size)
+    let header: [UInt8] = [1, UInt8(body >> 16), UInt8(body >> 8 & 0xff), UInt8(body & 0xff)]
+    return Self.divided(header + pattern(body), size: size)
   }
 
   /// A message in records of this size.
   static func divided(_ message: [UInt8], size: Int) -> [UInt8] {
     stride(from: 0, to: message.count, by: size).flatMap { start in
       let piece = message[start..<min(start + size, message.count)]
-      return [22, 3, 1, UInt8(piece.count >> 8), UInt8(piece.count & 0xff)] + piece
+      let header: [UInt8] = [22, 3, 1, UInt8(piece.count >> 8), UInt8(piece.count & 0xff)]
+      return header + piece
     }
   }
 
