@@ -89,11 +89,11 @@ final class OurServer: Sendable {
     self.task = task
   }
 
-  /// Listens on a free port of the loopback address.
+  /// Listens on a free port of both loopback addresses. A program that knows `localhost` by /etc/hosts may try only one of them.
   static func serving(
     _ context: TLSContext, _ handler: @escaping @Sendable (TLSConnection) async throws -> Void
   ) throws -> OurServer {
-    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let listener = try TCPListener.bind(to: .host("localhost", port: 0))
     let (sessions, failures) = (Notes<TLSSession>(), Notes<any Error>())
     let task = Task {
       try await listener.serve(tls: context, drain: .within(.seconds(5))) { _, error in
