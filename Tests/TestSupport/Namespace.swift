@@ -13,7 +13,12 @@ package final class Namespace: Sendable {
   private static let kind: Int32 = 0x4000_0000
 
   /// The network of this process, which is that of its first thread.
-  private static let home = Result { try descriptor(of: "self") }
+  private static let home = Result {
+    // A new thread inherits the network of the one that starts it. The default reactor outlives the test, so its thread starts before
+    // any thread enters another network.
+    _ = Reactor.ofProcess
+    return try descriptor(of: "self")
+  }
 
   /// A network without anything in it.
   package init() async throws {
