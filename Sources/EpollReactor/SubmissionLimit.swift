@@ -13,8 +13,9 @@ package struct SubmissionLimit: ~Copyable, Sendable {
   private let submitted = Atomic<Int>(0)
   private let limit = Atomic<Int>(.max)
 
-  /// Whether the first call beyond the limit ends the socket.
-  private enum Overflow: UInt8, AtomicRepresentable {
+  /// Whether the first call beyond the limit ends the socket. Not private: an optimized build of another module that stores a limit would
+  /// not find the type when it is linked.
+  package enum Overflow: UInt8, AtomicRepresentable {
     case fails, ends, hasEnded
   }
 
