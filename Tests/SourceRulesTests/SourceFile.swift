@@ -83,7 +83,10 @@ extension SourceFile.Line {
   }
 
   private func ranges(of words: String) -> [Range<String.Index>] {
-    code.ranges(of: words).filter { range in
+    // Most lines do not have the words, which a search by bytes tells much faster in a debug build.
+    // SAFETY: both strings live until the call returns.
+    guard unsafe strstr(code, words) != nil else { return [] }
+    return code.ranges(of: words).filter { range in
       let isBegun = words.first?.isPartOfName == true && code[..<range.lowerBound].last?.isPartOfName == true
       let goesOn = words.last?.isPartOfName == true && code[range.upperBound...].first?.isPartOfName == true
       return !isBegun && !goesOn
