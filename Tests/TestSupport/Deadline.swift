@@ -2,11 +2,15 @@ import EpollReactor
 import Foundation
 import SocketSystem
 
-/// How many times longer than usual everything may take, for slow machines and sanitizers: `ACTORSOCKETS_PATIENCE`.
-package let patience = ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1
+/// How many times longer than usual everything may take: `ACTORSOCKETS_PATIENCE` if that is more than this process is slower than usual.
+/// So a slow machine, a sanitizer or other work moves the deadlines and not the results.
+package let patience = max(
+  slowness, ProcessInfo.processInfo.environment["ACTORSOCKETS_PATIENCE"].flatMap { Int($0) } ?? 1)
 
 /// How many rounds races and random inputs have, if that is set: `ACTORSOCKETS_ROUNDS`.
 package let wantedRounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) }
+
+private let wantedSeeds = ProcessInfo.processInfo.environment["ACTORSOCKETS_SEEDS"].flatMap { Int($0) }
 
 /// How many seeds a test with simulations, or with a simulated kernel, tries: `ACTORSOCKETS_SEEDS`, but at most `most`.
 ///
@@ -15,9 +19,11 @@ package let wantedRounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROU
 ///   - most: The largest number.
 /// - Returns: The number of seeds.
 package func seeds(_ usual: Int, atMost most: Int = 100_000) -> UInt64 {
-  let wanted = ProcessInfo.processInfo.environment["ACTORSOCKETS_SEEDS"].flatMap { Int($0) }
-  return UInt64(min(wanted ?? usual, most))
+  UInt64(min(wantedSeeds ?? usual, most))
 }
+
+/// The deadline, for `within`, of a test that tries `seeds` in simulations.
+package let secondsForSeeds = 120 + (wantedSeeds ?? 0) / 2
 
 /// A condition that did not come true, or a call that did not return, in the time a test gave it.
 package struct Overdue: Error, CustomStringConvertible {
@@ -85,13 +91,15 @@ private final class Watchdog: Sendable {
     /// When it is overdue, on the clock of the watchdog's thread; `nil` before its first look. Other threads may be in a simulation.
     var end: ContinuousClock.Instant?
     let seconds: Int
-    let cancel: @Sendable () -> Void
+    let canceller: Canceller
     var isOverdue = false
   }
 
   private struct State {
     var nextID = 0
     var watches: [Int: Watch] = [:]
+    /// The cancellers that were not needed. The watchdog lets their tasks end.
+    var over: [Canceller] = []
   }
 
   private let state = Locked(State())
@@ -112,25 +120,30 @@ private final class Watchdog: Sendable {
   }
 
   func begin(_ seconds: Int, _ sentence: String) -> Int {
-    let cancel: @Sendable () -> Void = unsafe withUnsafeCurrentTask { task in
-      // SAFETY: the handle is used only while the watch is registered, under the lock; it is taken out before the task
-      // goes on.
-      nonisolated(unsafe) let task = unsafe task
-      return { unsafe task?.cancel() }
-    }
+    let canceller = Canceller.ofCurrentTask()
     return state.withLock {
       $0.nextID += 1
-      $0.watches[$0.nextID] = Watch(sentence: sentence, seconds: seconds, cancel: cancel)
+      $0.watches[$0.nextID] = Watch(sentence: sentence, seconds: seconds, canceller: canceller)
       return $0.nextID
     }
   }
 
-  func end(_ id: Int) { state.withLock { _ = $0.watches.removeValue(forKey: id) } }
+  func end(_ id: Int) {
+    state.withLock { state in
+      guard let watch = state.watches.removeValue(forKey: id), !watch.isOverdue else { return }
+      state.over.append(watch.canceller)
+    }
+  }
 
   func isOverdue(_ id: Int) -> Bool { state.withLock { $0.watches[id]?.isOverdue ?? false } }
 
   private static func look(_ state: Locked<State>) {
     let now = ContinuousClock.now
+    let over = state.withLock { state in
+      defer { state.over = [] }
+      return state.over
+    }
+    for canceller in over { canceller.run(cancels: false) }
     state.withLock { state in
       for (id, watch) in state.watches {
         let end = watch.end ?? now + .seconds(watch.seconds)
@@ -138,7 +151,7 @@ private final class Watchdog: Sendable {
         if now <= end { continue }
         if !watch.isOverdue {
           state.watches[id]?.isOverdue = true
-          watch.cancel()
+          watch.canceller.run(cancels: true)
         } else if now > end + grace {
           let last = Array("\n\(watch.sentence), nor after being cancelled: the process ends here\n".utf8)
           _ = unsafe last.withUnsafeBytes { unsafe write(2, $0.baseAddress, $0.count) }
@@ -146,5 +159,47 @@ private final class Watchdog: Sendable {
         }
       }
     }
+  }
+}
+
+/// Cancels a task from another thread.
+///
+/// Swift Testing hears of the cancellation of a test's task. It records an issue, "an API was misused", if whoever cancels is no task
+/// of that test. So this is one: a task whose only job waits here until the watchdog runs it.
+private final class Canceller: TaskExecutor {
+  private struct State: Sendable {
+    var job: UnownedJob?
+    var cancels = false
+  }
+
+  private let state = Locked(State())
+
+  /// A canceller that must run, once, before the current task ends if it is to cancel.
+  static func ofCurrentTask() -> Canceller {
+    let canceller = Canceller()
+    let cancel: @Sendable () -> Void = unsafe withUnsafeCurrentTask { task in
+      // SAFETY: the handle is used only while the watch is registered, under the lock; it is taken out before the task
+      // goes on.
+      nonisolated(unsafe) let task = unsafe task
+      return { unsafe task?.cancel() }
+    }
+    Task(executorPreference: canceller) { [state = canceller.state] in
+      if state.withLock({ $0.cancels }) { cancel() }
+    }
+    return canceller
+  }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    state.withLock { $0.job = job }
+  }
+
+  func run(cancels: Bool) {
+    let job = state.withLock {
+      $0.cancels = cancels
+      return $0.job.take()
+    }
+    // SAFETY: the executor lives until the job is over, and no other thread has the job.
+    unsafe job?.runSynchronously(on: asUnownedTaskExecutor())
   }
 }

@@ -9,7 +9,7 @@ import Testing
   private enum Behaviour: Int, CaseIterable { case serves, refuses, isDown, isCut }
 
   @Test func `A name whose hosts answer, refuse or say nothing is connected to if one of them answers`() async throws {
-    try await within("the simulations are over", seconds: 3_600) {
+    try await within("the simulations are over", seconds: secondsForSeeds) {
       try await Simulation.explore(seeds: 0..<seeds(100, atMost: 10_000)) { try await Self.connect($0) }
     }
   }

@@ -17,7 +17,7 @@ import Testing
 
   @Test(arguments: Ending.allCases)
   func `Many operations on one connection come out as if a queue did one after the other`(ending: Ending) async throws {
-    try await within("the simulation is over", seconds: 3_600) {
+    try await within("the simulation is over", seconds: secondsForSeeds) {
       try await Simulation.explore(seeds: [ending.rawValue]) { simulation in
         let faults: [CallFault] = [
           .shortReads(probability: 0.1), .shortWrites(probability: 0.1), .spuriousReadiness(probability: 0.1),

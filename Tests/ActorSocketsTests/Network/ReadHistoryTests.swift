@@ -16,7 +16,7 @@ import Testing
 
   @Test(arguments: [false, true])
   func `Each byte is read once, in the order of the calls, whatever fails in between`(hasFaults: Bool) async throws {
-    try await within("the simulations are over", seconds: 3_600) {
+    try await within("the simulations are over", seconds: secondsForSeeds) {
       try await Simulation.explore(seeds: 0..<seeds(30, atMost: 10_000)) { try await Self.read($0, hasFaults) }
     }
   }

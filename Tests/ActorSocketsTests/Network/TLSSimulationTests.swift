@@ -8,7 +8,7 @@ import Testing
 @Suite struct TLSSimulationTests {
   @Test(arguments: [TLSVersion.v12, .v13])
   func `Handshakes and lines survive small packets, loss and stalls`(version: TLSVersion) async throws {
-    try await within("the simulations are over", seconds: 3_600) {
+    try await within("the simulations are over", seconds: secondsForSeeds) {
       let context = try TestContexts.context(version)
       try await Simulation.explore(seeds: 0..<seeds(20, atMost: 10_000)) { try await Self.converse($0, context) }
     }

@@ -10,7 +10,7 @@ import Testing
 
   @Test(arguments: [false, true])
   func `Each message arrives whole or not at all, once, and in the order of the calls`(hasFaults: Bool) async throws {
-    try await within("the simulations are over", seconds: 3_600) {
+    try await within("the simulations are over", seconds: secondsForSeeds) {
       try await Simulation.explore(seeds: 0..<seeds(30, atMost: 10_000)) { try await Self.write($0, hasFaults) }
     }
   }
