@@ -9,19 +9,19 @@ ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
 
-# What each target needs: command:package, or library:package. `make` itself is here already.
-BUILD_NEEDS := git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gold:binutils-gold libcurl.so.4:libcurl4 libxml2.so.2:libxml2 \
+# What each target needs, and what for: command:package, or library:package. `make` itself is here already.
+BUILD_NEEDS := --for 'building with Swift' git:git g++:g++ pkg-config:pkg-config libssl.so:libssl-dev ld.gold:binutils-gold libcurl.so.4:libcurl4 libxml2.so.2:libxml2 \
   libsqlite3.so.0:libsqlite3-0 libncurses.so.6:libncurses6 libz.so.1:zlib1g
-TEST_NEEDS := curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
+TEST_NEEDS := --for 'the tests, as tools and peers' curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
   strace:strace python3:python3 dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql tshark:tshark \
   microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh
-DOCS_NEEDS := python3:python3
-COUNTER_NEEDS := python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
-EXAMPLE_NEEDS := redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \
+DOCS_NEEDS := --for 'the documentation' python3:python3
+COUNTER_NEEDS := --for 'counting system calls and instructions' python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
+EXAMPLE_NEEDS := --for 'the examples, as peers' redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \
   mosquitto_sub:mosquitto-clients /usr/lib/python3/dist-packages/websockets/__init__.py:python3-websockets \
   /usr/lib/python3/dist-packages/aiosmtpd/smtp.py:python3-aiosmtpd
-BENCH_NEEDS := python3:python3 strace:strace openssl:openssl go:golang-go
+BENCH_NEEDS := --for 'the benchmarks' python3:python3 strace:strace openssl:openssl go:golang-go
 
 SETUP := Tests/Tools/setup.sh
 TEST := Tests/Tools/test.sh
@@ -83,15 +83,18 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTests/Races/CloseRaceTests.swift Tests/ActorSocketsTests/Races/MixedWriteTests.swift \
   Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
-# What the builds for release and for the address sanitizer leave out, because they run none of it. That for the thread sanitizer compiles
-# everything.
-ORDER_UNBUILT := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests Tests/SourceRulesTests Tests/SockcatTests \
+# What the builds for release and for the sanitizers do not compile, because they run none of it. The small modules are compiled for release
+# though none of their suites runs there: an optimized module may lack a symbol that another one needs, and only linking shows it.
+ORDER_UNBUILT := Tests/ActorSocketsTLSTests Tests/SourceRulesTests Tests/SockcatTests \
   $(addprefix Tests/ActorSocketsTests/, Limits Network Proxies Queues Signals Simulation TCP Testing UDP Values)
 MEMORY_UNBUILT := Tests/SourceRulesTests Tests/SockcatTests \
   $(addprefix Tests/ActorSocketsTests/, Limits Network Order Proxies Queues Signals Simulation Testing Values)
 
+THREADS_UNBUILT := Tests/SockcatTests Tests/SourceRulesTests
+FUZZ_UNBUILT := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTests Tests/SourceRulesTests Tests/SockcatTests
+
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
-.PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint other-builds thread-sanitizer address-sanitizer release-client benchmarks installation snippets
+.PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks installation snippets
 .PHONY: simulate mutations nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
@@ -103,14 +106,15 @@ demo: build-setup ## What ActorSockets does, visibly, on loopback
 	@swift run --quiet --skip-build sockcat demo
 
 test: test-setup ## The whole test suite
-	swift build --build-tests
-	$(TEST) --split --skip-build
+	$(TEST) --split
 
 install: build-setup ## sockcat, its man page and its completions, in PREFIX (/usr/local)
 	swift build $(INSTALL_BUILD)
 	Tests/Tools/install.sh "$$(swift build $(INSTALL_BUILD) --show-bin-path)/sockcat" "$(DESTDIR)$(PREFIX)"
 
-check: lint docs other-builds release-client counters ## All that has to be right besides the tests
+# Two targets at a time: the tests of one mostly wait, and meanwhile another one is built. The longest one begins.
+check: setup ## All that has to be right besides the tests
+	$(MAKE) --jobs=2 --keep-going --output-sync=target SIDE_BY_SIDE=yes thread-sanitizer address-sanitizer optimised counters docs release-client lint
 	@echo "check: everything is right"
 
 nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate mutations installation snippets examples benchmarks quiet ## All tests and checks in their long form, which takes hours
@@ -122,16 +126,13 @@ lint: ## The format of every Swift file
 docs: docs-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
 
-# Two targets at a time: the tests of one mostly wait, and meanwhile the other is built.
-other-builds: test-setup ## The three targets below, two at a time
-	$(MAKE) --jobs=2 --output-sync=target SIDE_BY_SIDE=yes optimised thread-sanitizer address-sanitizer
-
 # Warnings are errors here and under the sanitizers, because these builds do not reuse those of `make test`.
 optimised: test-setup ## Order, races and conformance, built for release
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --in "$(ORDER_SUITES)" --unbuilt "$(ORDER_UNBUILT)" $(RELEASE_BUILD)
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --impure --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(BACKTRACE_SUITES)" $(TSAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --threads --unbuilt "$(THREADS_UNBUILT)" \
+	  --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(BACKTRACE_SUITES) Tests/SourceRulesTests" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --in "$(MEMORY_SUITES)" --unbuilt "$(MEMORY_UNBUILT)" $(ASAN_BUILD)
@@ -166,7 +167,7 @@ nightly-address-sanitizer: test-setup ## The whole test suite under the address 
 
 nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversations, release build, address sanitizer
 	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
-	  -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
+	  --unbuilt "$(FUZZ_UNBUILT)" -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
 
 simulate: test-setup ## The conformance suites in simulations and with faulty events, with SEEDS (0-9), and the long form of the suites of simulations
 	ACTORSOCKETS_SIMULATED=$(SEEDS) $(PATIENCE) $(TEST) --in "$(SIMULATED_SUITES)" $(RELEASE_BUILD)

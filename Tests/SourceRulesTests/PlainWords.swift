@@ -24,7 +24,7 @@ struct UnwantedPhrase: Sendable {
     return try? NSRegularExpression(pattern: spaces, options: .caseInsensitive)
   }
 
-  /// All patterns in one. Most paragraphs have none of the phrases, and this tells it in one search.
+  /// All patterns in one, which tells in one search that a paragraph has no unwanted phrase. Most paragraphs are like that.
   static let any = expression(all.map { "(?:\($0.pattern))" }.joined(separator: "|"))
 
   /// A space stands for any space, including the end of a line. Upper and lower case are the same, except within `(?-i:…)`.

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Usage: test.sh [--split] [--in FOLDERS] [--not-in FOLDERS] [--impure] ARGUMENTS...
+# Usage: test.sh [--split] [--threads] [--in FOLDERS] [--not-in FOLDERS] [--unbuilt FOLDERS] ARGUMENTS...
 #
 # Runs `swift test` with these arguments, one test at a time: a test that computes for long would hold up the others on a machine
-# of two cores, deadlines and all. Failed and skipped tests are listed again at the end.
+# of two cores, deadlines and all. It prints a line for each suite, and what fails; all that the tests print is in a file, which it names.
+# At the end it lists what failed and what was skipped, and counts.
 #
-# A call that returns neither in time nor when it is cancelled ends the process of the tests: see `within`. Then another process runs
-# the suites that have not run yet. The rest of the suite that was cut off does not run.
+# A call that returns neither in time nor when it is cancelled ends the process of the tests (see `within`), as a trap and a sanitizer do.
+# Then another process runs the suites that have not run yet. The rest of the suite that was cut off does not run.
 #
-#   --split            runs the suites of pure-suites.txt in parallel, then all others one test at a time
-#   --impure           leaves the suites of pure-suites.txt out
+#   --split            builds the tests, runs the suites of pure-suites.txt in parallel, and then all others one test at a time, in two processes that
+#                      share the modules: most of these tests wait
+#   --threads          leaves the suites out that have only one thread: those of pure-suites.txt, and those in files that never wait for
+#                      anything and start nothing
 #   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
 #   --not-in FOLDERS   leaves the suites in these files and folders out
-#   --unbuilt FOLDERS  does not build these folders; only with --in, and no suite that is to run may be in them
+#   --unbuilt FOLDERS  does not build these folders; no suite that is to run may be in them
 #
 # With CI=true a test that cannot run fails; otherwise it is skipped.
 
@@ -38,42 +41,94 @@ pure() {
   either "${names[@]}"
 }
 
+# without_threads: the files with suites that never wait for anything and start nothing
+without_threads() {
+  grep --recursive --files-without-match --word-regexp --extended-regexp 'await|Task|Thread|Reactor|Program|fork' \
+    --include='*Tests.swift' Tests
+}
+
 # contains FOLDER PATH: whether the path is this folder, or in it
 contains() { [[ $2/ == "$1"/* ]]; }
 
 is_split=false
 selection=()
-chosen='' unbuilt=''
+chosen='' left_out='' unbuilt=''
 while true; do
   case ${1-} in
     --split) is_split=true; shift ;;
-    --impure) selection+=(--skip "^$(pure)"); shift ;;
+    --threads)
+      selection+=(--skip "^$(either "$(pure)" "$(suites "$(without_threads)")")")
+      shift ;;
     --in) chosen=$2; selection+=(--filter "^$(suites "$2")"); shift 2 ;;
-    --not-in) selection+=(--skip "^$(suites "$2")"); shift 2 ;;
-    --unbuilt) unbuilt=$2; shift 2 ;;
+    --not-in) left_out+=" $2"; selection+=(--skip "^$(suites "$2")"); shift 2 ;;
+    --unbuilt) unbuilt+=" $2"; shift 2 ;;
     *) break ;;
   esac
 done
 
-for folder in $unbuilt; do
+# may_run FOLDER: whether a suite in this folder is to run
+may_run() {
+  local path
+  for path in $left_out; do if contains "$path" "$1"; then return 1; fi; done
   # Without --in, all suites are to run.
-  for path in ${chosen:-Tests}; do
-    if contains "$folder" "$path" || contains "$path" "$folder"; then
-      echo "test.sh: $path is to run, but $folder is not to be built" >&2; exit 1
-    fi
-  done
+  for path in ${chosen:-Tests}; do if contains "$1" "$path" || contains "$path" "$1"; then return; fi; done
+  return 1
+}
+for folder in $unbuilt; do
+  if may_run "$folder"; then
+    echo "test.sh: suites of $folder are to run, but it is not to be built" >&2; exit 1
+  fi
 done
 [ -z "$unbuilt" ] || export ACTORSOCKETS_UNBUILT=$unbuilt
 
+# The file for what the tests print is in the folder of the build, so that builds at the same time have files of their own.
+folder=.build
+arguments=("$@")
+for index in "${!arguments[@]}"; do
+  if [ "${arguments[index]}" = --scratch-path ]; then folder=${arguments[index + 1]}; fi
+done
+mkdir -p "$folder"
+log=$folder/tests.log
+: >"$log"
+parts=$(mktemp --directory)
+trap 'rm -rf "$parts"' EXIT
+: >"$parts/early"
+
 # Swift's tests color their marks in a pipe, too, and the patterns below would not find them.
 export NO_COLOR=1
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-status=0
-TIMEFORMAT='test.sh: %0R s, of processor time %0U s in programs and %0S s in the kernel'
-
 # The end of the sentence with which `within` ends the process.
 OVERDUE='nor after being cancelled: the process ends here'
+# What a process says that ends early, besides that.
+CRASH='Fatal error|^💣|unexpected signal|SUMMARY: |WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer'
+
+# failures: of the output of tests, what fails, and the warnings and errors of a build. Behind a crash or the report of a sanitizer it prints
+# all that follows, until the tests go on.
+#
+# show: the same while the tests run, and a line for each suite; all of the output goes to the file
+failures() { filter false; }
+show() { filter true; }
+filter() {
+  # Not awk, which may wait for 4 KB before it shows a line.
+  perl -e '
+    my ($is_live, $log, $overdue, $crash) = ($ARGV[0] eq "true", @ARGV[1 .. 3]);
+    my $is_shown = 0;
+    $| = 1;
+    if ($is_live) {
+      open(LOG, ">>", $log) or die "$log: $!";
+      select((select(LOG), $| = 1)[0]);
+    }
+    while (<STDIN>) {
+      # A process that crashes may leave a line without an end.
+      $_ .= "\n" unless /\n\z/;
+      print LOG if $is_live;
+      if ($is_live && /^(✔ Suite |Build complete)/ || /^➜ Test .* was cancelled/) { $is_shown = 0; print }
+      elsif (/^(◇|➜|✔)/) { $is_shown = 0 }
+      elsif (/^✘ Test run with /) {}
+      elsif (/$crash/) { $is_shown = 1; print }
+      elsif (/^✘|(error|warning): |^test[.]sh: |\Q$overdue\E/) { $is_shown = /^✘/; print }
+      elsif ($is_shown) { print }
+    }' "$1" "$log" "$OVERDUE" "$CRASH"
+}
 
 # has_run: the suites that a log says have ended, and those that were cut off: the last one that began, and those in the file of
 # the call that did not return
@@ -87,39 +142,65 @@ has_run() {
   done
 }
 
-# run ARGUMENTS...: runs the tests, again without the suites that have run as long as a call does not return
+# run NAME ARGUMENTS...: runs the tests, again without the suites that have run as long as a process ends early
 run() {
-  local part names=() more rest=()
-  part=$(mktemp)
+  local part=$parts/$1 status=0 names=() more rest=()
+  shift
   while true; do
-    swift test --disable-xctest "${selection[@]}" "${rest[@]}" "$@" 2>&1 | tee "$part" | tee -a "$log" || status=$?
-    grep --quiet --text "$OVERDUE" "$part" || break
-    status=70
+    swift test --disable-xctest "${selection[@]}" "${rest[@]}" "$@" 2>&1 | tee "$part" | show || status=$?
+    if grep --quiet --text --extended-regexp '^(✔|✘) Test run with ' "$part"; then break; fi
     mapfile -t more < <(has_run "$part" | sort --unique)
-    # Without a new name, the next process would be cut off, too.
-    [ "${#more[@]}" -gt 0 ] || break
+    # Without a new name, the tests could not be built or begun, or the next process would be cut off, too.
+    [ "${#more[@]}" -gt 0 ] || { [ "$status" -ne 0 ] || status=70; break; }
+    status=70
+    echo "test.sh: the process of these tests ended early" | tee -a "$log" "$parts/early"
     names+=("${more[@]}")
     rest=(--skip "[./]$(either "${names[@]}")/")
-    echo "test.sh: a call did not return; the suites that have not run yet follow"
+    echo "test.sh: the suites that have not run yet follow"
   done
-  rm -f "$part"
+  return "$status"
 }
 
+# build ARGUMENTS...: builds the tests. Where no terminal shows progress in one line, it would be a thousand lines.
+build() {
+  if [ -t 1 ]; then
+    swift build --build-tests "$@"
+  else
+    echo "test.sh: building the tests, which takes some minutes the first time"
+    swift build --quiet --build-tests "$@"
+  fi
+}
+
+status=0
+TIMEFORMAT='test.sh: %0R s, of processor time %0U s in programs and %0S s in the kernel'
+if $is_split; then
+  build "$@"
+  set -- --skip-build "$@"
+fi
 time if $is_split; then
-  # They share the processors, so a short test may end only with the longest ones. Their deadlines are longer.
-  ACTORSOCKETS_PATIENCE=${ACTORSOCKETS_PATIENCE:-5} run --parallel --filter "^$(pure)" "$@"
-  run --no-parallel --skip "^$(pure)" "$@"
+  # They share the processors. Each begins when it has one, so its deadline is for its own time.
+  run pure --parallel --experimental-maximum-parallelization-width "$(nproc)" --filter "^$(pure)" "$@" || status=$?
+  # Both work in the folder of one build. Without --ignore-lock, the second process would wait for the first one.
+  run sockets --ignore-lock --no-parallel --skip "^$(pure)" --filter '^ActorSocketsTests[.]' "$@" &
+  run others --ignore-lock --no-parallel --skip "^($(pure)|ActorSocketsTests[.])" "$@" || status=$?
+  wait $! || status=$?
 else
-  run --no-parallel "$@"
+  run all --no-parallel "$@" || status=$?
 fi
 
+# count PATTERN: how many lines of the file it matches
+count() { grep --text --count --extended-regexp "$1" "$log" || true; }
 skipped=$(grep -aE '^➜ Test .* skipped' "$log" | sed -E 's/.* skipped(: )?"?//; s/"?$//' | sort | uniq --count || true)
-if [ -n "$skipped" ]; then
-  echo "test.sh: $(awk '{ sum += $1 } END { print sum }' <<<"$skipped") tests were skipped:"
-  echo "$skipped"
-fi
+[ -z "$skipped" ] || printf 'test.sh: skipped, and why:\n%s\n' "$skipped"
+# A test that somebody else cancelled has not shown anything, although Swift's tests do not count it as failed.
+cancelled=$(count '^➜ Test .* was cancelled')
+[ "$cancelled" -eq 0 ] || [ "$status" -ne 0 ] || status=1
 if [ "$status" -ne 0 ]; then
   echo "test.sh: what failed, once more:"
-  grep -aE -A2 '✘|'"$OVERDUE"'|error:|Fatal error|SUMMARY: |WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer' "$log" | head -n 100 || true
+  failures <"$log" | head -n 100 || true
 fi
+echo "test.sh: all that the tests printed is in $log"
+passed=$(($(count '^✔ Test .* passed after') - $(count '^✔ Test run with ')))
+failed=$(($(count '^✘ Test .* failed after') - $(count '^✘ Test run with ') + $(wc --lines <"$parts/early") + cancelled))
+echo "test.sh: $passed passed, $failed failed, $(count '^➜ Test .* skipped') skipped"
 exit "$status"

@@ -9,7 +9,7 @@ import Testing
 /// Each is refused as a file, or a certificate is verified with it; nothing traps, and a list that was changed never
 /// makes a revoked certificate good. How many there are: `ACTORSOCKETS_ROUNDS`.
 @Suite struct RevocationFuzzTests {
-  private static let rounds = wantedRounds ?? 100_000
+  private static let rounds = wantedRounds ?? 10_000
 
   @Test(arguments: [true, false])
   func `Changed lists are refused, or do not make a revoked certificate good`(isPEM: Bool) async throws {
