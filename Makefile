@@ -48,8 +48,10 @@ TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
 RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
 
-# Order and races depend on the optimiser, which removes hops between executors.
-ORDER_SUITES := Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
+# Order and races depend on the optimiser, which removes hops between executors. The small modules run, too: an optimized module may lack
+# a symbol that another one needs, and only linking shows it.
+ORDER_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests \
+  Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
 # The suites of simulations, and of the simulated network.
 SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation \
   Tests/SockcatTests/Examples/RegisterTests.swift
@@ -83,15 +85,6 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTests/Races/CloseRaceTests.swift Tests/ActorSocketsTests/Races/MixedWriteTests.swift \
   Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \
   Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
-# What the builds for release and for the sanitizers do not compile, because they run none of it. The small modules are compiled for release
-# though none of their suites runs there: an optimized module may lack a symbol that another one needs, and only linking shows it.
-ORDER_UNBUILT := Tests/ActorSocketsTLSTests Tests/SourceRulesTests Tests/SockcatTests \
-  $(addprefix Tests/ActorSocketsTests/, Limits Network Proxies Queues Signals Simulation TCP Testing UDP Values)
-MEMORY_UNBUILT := Tests/SourceRulesTests Tests/SockcatTests \
-  $(addprefix Tests/ActorSocketsTests/, Limits Network Order Proxies Queues Signals Simulation Testing Values)
-
-THREADS_UNBUILT := Tests/SockcatTests Tests/SourceRulesTests
-FUZZ_UNBUILT := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTests Tests/SourceRulesTests Tests/SockcatTests
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
 .PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks installation snippets
@@ -128,14 +121,14 @@ docs: docs-setup ## The documentation, as a site in Docs/Site
 
 # Warnings are errors here and under the sanitizers, because these builds do not reuse those of `make test`.
 optimised: test-setup ## Order, races and conformance, built for release
-	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --in "$(ORDER_SUITES)" --unbuilt "$(ORDER_UNBUILT)" $(RELEASE_BUILD)
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --lean --in "$(ORDER_SUITES)" $(RELEASE_BUILD)
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --threads --unbuilt "$(THREADS_UNBUILT)" \
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --lean --threads \
 	  --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(BACKTRACE_SUITES) Tests/SourceRulesTests" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --in "$(MEMORY_SUITES)" --unbuilt "$(MEMORY_UNBUILT)" $(ASAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --lean --in "$(MEMORY_SUITES)" $(ASAN_BUILD)
 
 release-client: build-setup ## A package that depends on this one, built for release and run
 	swift run -c release --package-path Tests/ReleaseClient --scratch-path .build/release-client release-client
@@ -166,8 +159,8 @@ nightly-address-sanitizer: test-setup ## The whole test suite under the address 
 	  $(TEST) --in "$(PROGRAM_SUITES) $(CRASH_SUITES)" $(ASAN_BUILD)
 
 nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversations, release build, address sanitizer
-	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
-	  --unbuilt "$(FUZZ_UNBUILT)" -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
+	ACTORSOCKETS_ROUNDS=$(NIGHTLY_ROUNDS) $(ASAN) $(TEST) --lean --in Tests/ActorSocketsTLSTests/Engine/EngineFuzzTests.swift \
+	  -c release --sanitize=address --scratch-path .build/optimised-address-sanitizer $(STRICT)
 
 simulate: test-setup ## The conformance suites in simulations and with faulty events, with SEEDS (0-9), and the long form of the suites of simulations
 	ACTORSOCKETS_SIMULATED=$(SEEDS) $(PATIENCE) $(TEST) --in "$(SIMULATED_SUITES)" $(RELEASE_BUILD)

@@ -12,10 +12,10 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("InferIsolatedConformances"),
 ]
 
-/// Folders of tests that are not built. Some builds of the Makefile run a part of the tests, and compiling is most of their time.
+/// Files and modules of tests that are not built. Some builds of the Makefile run a part of the tests, and compiling is most of their time.
 let unbuilt = (Context.environment["ACTORSOCKETS_UNBUILT"] ?? "").split(separator: " ")
 
-/// A target of tests without these folders; empty if that is the whole target.
+/// A target of tests without these files; empty if that is the whole target.
 func tests(_ name: String, dependencies: [Target.Dependency] = [], exclude: [String] = []) -> [Target] {
   let folder = "Tests/\(name)"
   if unbuilt.contains(folder[...]) { return [] }

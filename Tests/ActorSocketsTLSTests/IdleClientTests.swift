@@ -263,7 +263,7 @@ import Testing
       let pair = try await carrier.pair()
       let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
       let hello = try Sent.hello.bytes(of: Contexts.client { $0.groups = "P-384:P-256" })
-      try await pair.client.write(ClientHelloTests.divided(hello[5...] + [1, 2, 0, 0], size: 16_384))
+      try await pair.client.write(handshakeRecords(of: hello[5...] + [1, 2, 0, 0], size: 16_384))
       await expectTLSError(.protocolError) { try await server.handshake() }
       #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 10])
       await pair.client.close()
@@ -314,7 +314,7 @@ import Testing
     let extensions = hello[(start + 2)...] + [0, 42, 0, 0, 0, 41, 0, 75] + identities + binders
     func length(_ count: Int) -> [UInt8] { [UInt8(count >> 8), UInt8(count & 0xff)] }
     let body = hello[9..<start] + length(extensions.count) + extensions
-    return ClientHelloTests.divided([1, 0] + length(body.count) + body, size: 16_384)
+    return handshakeRecords(of: [1, 0] + length(body.count) + body, size: 16_384)
   }
 
   @Test func `A client whose first group is refused sends a second hello and is served`() async throws {

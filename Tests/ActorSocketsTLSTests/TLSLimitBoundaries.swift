@@ -65,12 +65,12 @@ enum TLSLimitBoundaries {
     },
     .most(hello) { count in
       let message = [1, UInt8(count >> 16), UInt8(count >> 8 & 0xff), UInt8(count & 0xff)] + pattern(count)
-      let records = ClientHelloTests.divided(message, size: 16_384)
+      let records = handshakeRecords(of: message, size: 16_384)
       return ClientHello.progress(in: records.span, isRetry: false) == .complete(records.count)
     },
     .most(hello, position: 1) { count in
       // A hello of 4,000 bytes in records of one byte.
-      let records = ClientHelloTests.divided([1, 0, 0x0f, 0xa0] + pattern(4_000), size: 1)
+      let records = handshakeRecords(of: [1, 0, 0x0f, 0xa0] + pattern(4_000), size: 1)
       let bytes = Array(records.prefix(count))
       return ClientHello.progress(in: bytes.span, isRetry: false) != .tooLarge
     },

@@ -156,7 +156,3 @@ import Testing
     #expect(probe.shutdowns.all.isEmpty)
   }
 }
-
-extension Probe {
-  func arm(at time: Int64, tag: UInt64) { _ = registration.arm(at: time, tag: tag) }
-}

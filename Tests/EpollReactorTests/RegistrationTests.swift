@@ -161,27 +161,3 @@ import Testing
     far.close()
   }
 }
-
-extension Probe {
-  func askThrice() { for _ in 0..<3 { reschedule() } }
-  func leave() { registration.leave() }
-  func hand(to other: Probe) { registration.hand(to: other) }
-
-  func armAndDisarm(_ count: Int) {
-    for tag in 0..<UInt64(count) {
-      if let key = registration.arm(at: Int64(tag) + 1000, tag: tag) { registration.disarm(key) }
-    }
-    let keys = (0..<UInt64(10_000)).compactMap { registration.arm(at: Int64($0 % 97) + 1000, tag: $0) }
-    for key in keys.reversed() { registration.disarm(key) }
-  }
-
-  func armMany(_ count: Int) {
-    // Pairs of one time: the one armed first comes first.
-    for tag in 0..<UInt64(count) { _ = registration.arm(at: Int64(tag / 2) + 1000, tag: tag) }
-  }
-
-  var armedDeadlines: (count: Int, capacity: Int) {
-    let heap = executor.reactor.loop.deadlines
-    return (heap.count, heap.capacity)
-  }
-}

@@ -243,9 +243,3 @@ extension Reactor {
     return isOver
   }
 }
-
-/// Computes for this number of nanoseconds.
-func spin(for nanoseconds: Int64) {
-  let end = continuousNanoseconds() + nanoseconds
-  while continuousNanoseconds() < end {}
-}

@@ -210,21 +210,3 @@ import Testing
         == #""fe80::1%nix\n" is not an address on this machine: there is no network interface called "nix\n""#)
   }
 }
-
-extension SeededRandom {
-  /// An address in which zero groups, runs of them and the IPv4-mapped prefix are common.
-  mutating func ipv6Address() -> IPv6Address? {
-    let likelihood = Int.random(in: 1...4, using: &self)
-    var bytes: [UInt8] = []
-    for _ in 0..<8 {
-      let digits = Int.random(in: 1...4, using: &self)
-      let group = UInt16.random(in: 0...0xffff, using: &self) >> (16 - 4 * digits)
-      let isZero = Int.random(in: 0...4, using: &self) < likelihood
-      bytes += isZero ? [0, 0] : [UInt8(group >> 8), UInt8(group & 0xff)]
-    }
-    if Int.random(in: 0..<8, using: &self) == 0 {
-      bytes.replaceSubrange(0..<12, with: [UInt8](repeating: 0, count: 10) + [0xff, 0xff])
-    }
-    return IPv6Address(bytes: bytes)
-  }
-}

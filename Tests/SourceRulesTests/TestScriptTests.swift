@@ -10,6 +10,8 @@ import Testing
   private struct Result {
     var output: String
     var calls: [String]
+    /// What is left out of the build.
+    var unbuilt: [String]
     var status: Int32
   }
 
@@ -29,6 +31,7 @@ import Testing
       #!/bin/bash
       cd "$(dirname "$0")"
       echo "$*" >>calls
+      echo "${ACTORSOCKETS_UNBUILT-}" >unbuilt
       number=$(($(wc --lines <calls) - 1))
       [ "$number" -lt \(runs.count) ] || number=\(runs.count - 1)
       cat "output $number"
@@ -49,9 +52,13 @@ import Testing
     try process.run()
     let output = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     process.waitUntilExit()
-    let calls = (try? String(contentsOf: folder.appendingPathComponent("calls"), encoding: .utf8)) ?? ""
-    let lines = calls.split(separator: "\n").map(String.init)
-    return Result(output: output, calls: lines, status: process.terminationStatus)
+    func words(of name: String, separator: Character) -> [String] {
+      let text = (try? String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)) ?? ""
+      return text.split { $0 == separator || $0.isNewline }.map(String.init)
+    }
+    return Result(
+      output: output, calls: words(of: "calls", separator: "\n"), unbuilt: words(of: "unbuilt", separator: " "),
+      status: process.terminationStatus)
   }
 
   @Test func `A deadline that passes is reported, and the suites that have not run yet are run`() throws {
@@ -170,11 +177,15 @@ import Testing
     #expect(result.calls.count == 1 && result.status == 1 && result.output.hasSuffix("error: no such module\n"))
   }
 
-  @Test func `A folder that is not built must not have a suite that is to run`() throws {
-    let arguments = ["--in", "Tests/SourceRulesTests", "--unbuilt", "Tests/SourceRulesTests/TestScriptTests.swift"]
-    #expect(try run([(Self.end, 0)], arguments).status == 1)
-    let others = ["--not-in", "Tests/SourceRulesTests", "--unbuilt", "Tests/SourceRulesTests"]
-    #expect(try run([(Self.end, 0)], others).status == 0)
-    #expect(try run([(Self.end, 0)], ["--unbuilt", "Tests/SourceRulesTests"]).status == 1)
+  @Test func `A lean build has the files of the suites that run, and the helpers`() throws {
+    let own = "Tests/SourceRulesTests/TestScriptTests.swift"
+    let one = try run([(Self.end, 0)], ["--lean", "--in", own]).unbuilt
+    #expect(one.contains("Tests/SocketSystemTests") && one.contains("Tests/SourceRulesTests/SuiteListTests.swift"))
+    #expect(!one.contains(own) && !one.contains { $0.hasSuffix("/SourceFile.swift") })
+    #expect(try run([(Self.end, 0)], ["--lean", "--not-in", own]).unbuilt == [own])
+    let threads = try run([(Self.end, 0)], ["--lean", "--threads"]).unbuilt
+    #expect(threads.contains("Tests/SocketSystemTests/IPv4AddressTests.swift"))
+    #expect(!threads.contains("Tests/EpollReactorTests/StarvationTests.swift"))
+    #expect(try run([(Self.end, 0)], ["--in", own]).unbuilt.isEmpty)
   }
 }

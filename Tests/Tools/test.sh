@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Usage: test.sh [--split] [--threads] [--in FOLDERS] [--not-in FOLDERS] [--unbuilt FOLDERS] ARGUMENTS...
+# Usage: test.sh [--split] [--threads] [--in FOLDERS] [--not-in FOLDERS] [--lean] ARGUMENTS...
 #
 # Runs `swift test` with these arguments, one test at a time: a test that computes for long would hold up the others on a machine
 # of two cores, deadlines and all. It prints a line for each suite, and what fails; all that the tests print is in a file, which it names.
@@ -14,7 +14,7 @@
 #                      anything and start nothing
 #   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
 #   --not-in FOLDERS   leaves the suites in these files and folders out
-#   --unbuilt FOLDERS  does not build these folders; no suite that is to run may be in them
+#   --lean             does not build the files of suites that do not run. No other file may need what such a file declares.
 #
 # With CI=true a test that cannot run fails; otherwise it is skipped.
 
@@ -41,45 +41,62 @@ pure() {
   either "${names[@]}"
 }
 
-# without_threads: the files with suites that never wait for anything and start nothing
+# without_threads: the files whose suites are all in pure-suites.txt, and those with suites that never wait for anything and start nothing
 without_threads() {
+  local file module
   grep --recursive --files-without-match --word-regexp --extended-regexp 'await|Task|Thread|Reactor|Program|fork' \
     --include='*Tests.swift' Tests
+  find Tests -name '*Tests.swift' | while IFS= read -r file; do
+    module=${file#Tests/}
+    grep --only-matching --extended-regexp '(struct|class|actor) [A-Za-z0-9]+Tests\b' "$file" | sed "s/^[a-z]* /${module%%/*}./" |
+      grep --quiet --invert-match --line-regexp --fixed-strings --file=Tests/Tools/pure-suites.txt || echo "$file"
+  done
 }
 
 # contains FOLDER PATH: whether the path is this folder, or in it
 contains() { [[ $2/ == "$1"/* ]]; }
 
-is_split=false
+is_split=false is_lean=false
 selection=()
-chosen='' left_out='' unbuilt=''
+chosen='' left_out=''
 while true; do
   case ${1-} in
     --split) is_split=true; shift ;;
+    --lean) is_lean=true; shift ;;
     --threads)
-      selection+=(--skip "^$(either "$(pure)" "$(suites "$(without_threads)")")")
+      single=$(without_threads | sort --unique | tr '\n' ' ')
+      selection+=(--skip "^$(either "$(pure)" "$(suites "$single")")")
+      left_out+=" $single"
       shift ;;
     --in) chosen=$2; selection+=(--filter "^$(suites "$2")"); shift 2 ;;
     --not-in) left_out+=" $2"; selection+=(--skip "^$(suites "$2")"); shift 2 ;;
-    --unbuilt) unbuilt+=" $2"; shift 2 ;;
     *) break ;;
   esac
 done
 
-# may_run FOLDER: whether a suite in this folder is to run
-may_run() {
+# runs FILE: whether the suites in this file are to run
+runs() {
   local path
   for path in $left_out; do if contains "$path" "$1"; then return 1; fi; done
   # Without --in, all suites are to run.
-  for path in ${chosen:-Tests}; do if contains "$1" "$path" || contains "$path" "$1"; then return; fi; done
+  for path in ${chosen:-Tests}; do if contains "$path" "$1"; then return; fi; done
   return 1
 }
-for folder in $unbuilt; do
-  if may_run "$folder"; then
-    echo "test.sh: suites of $folder are to run, but it is not to be built" >&2; exit 1
-  fi
-done
-[ -z "$unbuilt" ] || export ACTORSOCKETS_UNBUILT=$unbuilt
+
+# unneeded: the files with suites that do not run, and the folders of modules with nothing else
+unneeded() {
+  local folder file files out
+  for folder in Tests/*Tests; do
+    mapfile -t files < <(find "$folder" -name '*Tests.swift' | sort)
+    out=()
+    for file in "${files[@]}"; do runs "$file" || out+=("$file"); done
+    if [ "${#out[@]}" -eq "${#files[@]}" ]; then echo "$folder"; else printf '%s\n' "${out[@]}"; fi
+  done
+}
+if $is_lean; then
+  ACTORSOCKETS_UNBUILT=$(unneeded | tr '\n' ' ')
+  export ACTORSOCKETS_UNBUILT
+fi
 
 # The file for what the tests print is in the folder of the build, so that builds at the same time have files of their own.
 folder=.build

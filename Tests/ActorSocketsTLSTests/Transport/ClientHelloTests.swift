@@ -15,16 +15,7 @@ import Testing
   /// The records of a hello whose body has this many bytes.
   private func records(_ body: Int, size: Int = 16_384) -> [UInt8] {
     let header: [UInt8] = [1, UInt8(body >> 16), UInt8(body >> 8 & 0xff), UInt8(body & 0xff)]
-    return Self.divided(header + pattern(body), size: size)
-  }
-
-  /// A message in records of this size.
-  static func divided(_ message: [UInt8], size: Int) -> [UInt8] {
-    stride(from: 0, to: message.count, by: size).flatMap { start in
-      let piece = message[start..<min(start + size, message.count)]
-      let header: [UInt8] = [22, 3, 1, UInt8(piece.count >> 8), UInt8(piece.count & 0xff)]
-      return header + piece
-    }
+    return handshakeRecords(of: header + pattern(body), size: size)
   }
 
   private func progress(_ bytes: [UInt8], isRetry: Bool = false) -> ClientHello.Progress {
@@ -38,7 +29,7 @@ import Testing
 
   @Test(arguments: [16_384, 100, 7, 3, 1])
   func `A hello is complete with its last byte, however it is divided into records`(size: Int) throws {
-    let bytes = try Self.divided(Array(hello()[5...]), size: size)
+    let bytes = try handshakeRecords(of: Array(hello()[5...]), size: size)
     for isRetry in [false, true] {
       for count in 0..<bytes.count { #expect(progress(Array(bytes.prefix(count)), isRetry: isRetry) == .incomplete) }
       #expect(isComplete(bytes, isRetry: isRetry))
@@ -73,7 +64,7 @@ import Testing
     for count in 0..<5 { #expect(progress(Array(bytes.prefix(count))) == .incomplete) }
     for count in 5...bytes.count { #expect(progress(Array(bytes.prefix(count))) == .noHello(5)) }
     // A version that does not exist, after a part of a hello, and before a second hello.
-    let part = Self.divided([1], size: 1)
+    let part = handshakeRecords(of: [1], size: 1)
     #expect(progress(part + [22, 2, 0, 0, 4, 1, 2, 0, 0]) == .noHello(part.count + 5))
     #expect(progress([22, 2, 0, 0, 4, 1, 2, 0, 0], isRetry: true) == .noHello(5))
   }
@@ -88,7 +79,7 @@ import Testing
   @Test(arguments: otherRecords)
   func `A record of another kind is no hello when it is complete, also within a hello`(record: [UInt8]) {
     let bytes = [record[0], 3, 3, 0, UInt8(record.count - 1)] + record[1...]
-    for start in [[], Self.divided([1], size: 1), Self.divided([1, 0, 0, 9, 3], size: 2)] {
+    for start in [[], handshakeRecords(of: [1], size: 1), handshakeRecords(of: [1, 0, 0, 9, 3], size: 2)] {
       for isRetry in [false, true] {
         for count in 0..<bytes.count {
           #expect(progress(start + bytes.prefix(count), isRetry: isRetry) == .incomplete)

@@ -6,9 +6,9 @@ import Testing
 
 /// Peers that send garbage to a server.
 @Suite struct UpgradeGarbageTests {
-  @Test(arguments: EngineGarbageTests.Garbage.allCases, [false, true])
+  @Test(arguments: Garbage.allCases, [false, true])
   func `Garbage fails its own connection, the peer reads the end, and others are served`(
-    garbage: EngineGarbageTests.Garbage, isAfterHandshake: Bool
+    garbage: Garbage, isAfterHandshake: Bool
   ) async throws {
     try await within("the server has stopped") {
       let server = try OurServer.serving(Contexts.server()) { try await $0.echo() }

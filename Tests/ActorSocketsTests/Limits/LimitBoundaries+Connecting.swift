@@ -35,7 +35,7 @@ extension LimitBoundaries {
       }
       machine.resolved(.ipv6, .success([]), at: 0)
       machine.resolved(.ipv4, .success(addresses), at: 0)
-      return HappyEyeballsTests.failAll(&machine, [.connectionRefused]).0 == count
+      return machine.failAll([.connectionRefused]).0 == count
     },
     .most("look-ups that run at a time, in the whole process") { count in
       lookUps(count) { "name.domain\($0)" } == count

@@ -5,7 +5,7 @@ import Testing
 
 /// Faults of the system calls of simulated hosts.
 @Suite struct CallFaultTests {
-  private static let server = SimulatedHostTests.server
+  private static let server = UppercaseEcho.server
 
   @Test(arguments: [
     (CallFault.fail(.socket, with: .tooManyOpenFiles, probability: 1), SocketError.Code.tooManyOpenFiles),
@@ -22,10 +22,10 @@ import Testing
         let client = simulation.host("client")
         client.setFaults([fault])
         try await client.run {
-          _ = await expectError(code) { _ = try await SimulatedHostTests.connected() }
+          _ = await expectError(code) { _ = try await UppercaseEcho.connected() }
         }
         client.setFaults([])
-        try await client.run { try await SimulatedHostTests.client(1) }
+        try await client.run { try await UppercaseEcho.client(1) }
       }
     }
   }
@@ -56,7 +56,7 @@ import Testing
         simulation.host("server").start(Self.server)
         let client = simulation.host("client")
         try await client.run {
-          let (one, other) = try await (SimulatedHostTests.connected(), SimulatedHostTests.connected())
+          let (one, other) = try await (UppercaseEcho.connected(), UppercaseEcho.connected())
           client.setFaults([.fail(call, with: .noBufferSpace, probability: 1)])
           await expectError(.system) {
             try await one.write(utf8: "lost\n")
@@ -84,7 +84,7 @@ import Testing
           server.start(Self.server)
           server.setFaults([.fail(.accept, with: error, probability: 0.7)])
           try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<5 { group.addTask { try await SimulatedHostTests.client(2) } }
+            for _ in 0..<5 { group.addTask { try await UppercaseEcho.client(2) } }
             try await group.waitForAll()
           }
         }

@@ -27,7 +27,7 @@ import Testing
       simulation.setLink(
         NetworkLink(latency: .fixed(.milliseconds(Int64(1 + random.next() % 400)))), between: client, and: host)
       switch behaviour {
-      case .serves: host.start(SimulatedHostTests.server)
+      case .serves: host.start(UppercaseEcho.server)
       case .refuses: break
       case .isDown: host.crash()
       case .isCut: simulation.partition([client], from: [host])

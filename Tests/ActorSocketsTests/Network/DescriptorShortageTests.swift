@@ -7,7 +7,7 @@ import Testing
 
 /// Descriptors that run out: `CallFault.emfile(after:)`.
 @Suite struct DescriptorShortageTests {
-  private static let server = SimulatedHostTests.server
+  private static let server = UppercaseEcho.server
 
   @Test func `A server whose descriptors run out serves whom it has, and the others when there are descriptors again`()
     async throws
@@ -18,11 +18,11 @@ import Testing
         let server = simulation.host("server")
         server.start(Self.server)
         try await simulation.host("client").run {
-          let early = try await SimulatedHostTests.connected()
+          let early = try await UppercaseEcho.connected()
           try await Self.ask(early)
           server.setFaults([.emfile(after: 2)])
           var clients = [early]
-          for _ in 0..<4 { clients.append(try await SimulatedHostTests.connected()) }
+          for _ in 0..<4 { clients.append(try await UppercaseEcho.connected()) }
           for client in clients.prefix(3) { try await Self.ask(client) }
           // The kernel has made the connections of the others. They wait in the backlog.
           for client in clients.dropFirst(3) { await expectError(.timedOut) { try await Self.ask(client, within: 5) } }
@@ -37,7 +37,7 @@ import Testing
           }
           for client in clients[1...2] { await client.close() }
         }
-        try await simulation.host("client").run { try await SimulatedHostTests.client(2) }
+        try await simulation.host("client").run { try await UppercaseEcho.client(2) }
       }
     }
   }
@@ -57,15 +57,15 @@ import Testing
         let client = simulation.host("client")
         try await client.run {
           client.setFaults([.emfile(after: 1)])
-          let first = try await SimulatedHostTests.connected()
-          let error = await expectError(.tooManyOpenFiles) { _ = try await SimulatedHostTests.connected() }
+          let first = try await UppercaseEcho.connected()
+          let error = await expectError(.tooManyOpenFiles) { _ = try await UppercaseEcho.connected() }
           #expect(error.errno == EMFILE)
           await first.close()
           await expectError(.tooManyOpenFiles) { _ = try UDPEndpoint.bind(to: .port(0)) }
           client.setFaults([.emfile(after: 1)])
-          try await SimulatedHostTests.client(1)
+          try await UppercaseEcho.client(1)
           client.setFaults([])
-          for _ in 0..<3 { try await SimulatedHostTests.client(1) }
+          for _ in 0..<3 { try await UppercaseEcho.client(1) }
         }
       }
     }

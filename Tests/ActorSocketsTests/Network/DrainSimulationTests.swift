@@ -33,7 +33,7 @@ import Testing
         var random = SeededRandom(seed: simulation.seed << 3 | number)
         while true {
           do {
-            let connection = try await SimulatedHostTests.connected()
+            let connection = try await UppercaseEcho.connected()
             try await Task.sleep(for: .milliseconds(Int64(random.next() % 1_000)))
             try await connection.write(utf8: "line\n")
             if try await connection.read(until: .lf) == Array("LINE\n".utf8) { answers.withLock { $0 += 1 } }
@@ -73,7 +73,7 @@ import Testing
       client.start {
         while true {
           do {
-            try await SimulatedHostTests.client(20)
+            try await UppercaseEcho.client(20)
           } catch is SocketError {
             try await Task.sleep(for: .milliseconds(100))
           }
@@ -91,6 +91,6 @@ import Testing
     // Closing a connection whose peer is silent takes two seconds more.
     #expect(start.duration(to: simulation.clock.now) <= .seconds(8), "seed \(simulation.seed)")
     #expect(running.withLock { $0 } == 0, "seed \(simulation.seed)")
-    await expectError(.connectionRefused) { _ = try await SimulatedHostTests.connected() }
+    await expectError(.connectionRefused) { _ = try await UppercaseEcho.connected() }
   }
 }

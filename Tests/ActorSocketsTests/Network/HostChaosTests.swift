@@ -57,7 +57,7 @@ import Testing
   private func run(_ seed: UInt64) async throws -> UInt64 {
     let simulation = Simulation(seed: seed, order: .random, timeLimit: .seconds(600))
     try await simulation.run {
-      simulation.host("server").start(SimulatedHostTests.server)
+      simulation.host("server").start(UppercaseEcho.server)
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<3 {
           group.addTask { try await simulation.host("client \(number)").run { try await Self.client(30) } }
@@ -95,8 +95,8 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let server = simulation.host("server")
-        server.start(SimulatedHostTests.server)
-        try await SimulatedHostTests.client(1)
+        server.start(UppercaseEcho.server)
+        try await UppercaseEcho.client(1)
         server.pause()
         let waiter = Task { try await server.run {} }
         try await simulation.clock.sleep(for: .seconds(1))
@@ -106,7 +106,7 @@ import Testing
         server.resume()
         #expect(server.isDown)
         server.restart()
-        try await SimulatedHostTests.client(1)
+        try await UppercaseEcho.client(1)
       }
     }
   }
@@ -119,7 +119,7 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let server = simulation.host("server")
-        server.start(SimulatedHostTests.server)
+        server.start(UppercaseEcho.server)
         for _ in 0..<5 {
           let open = try await TCPConnection.connect(to: .host("server", port: 80))
           let halfClosed = try await TCPConnection.connect(to: .host("server", port: 80))
@@ -128,7 +128,7 @@ import Testing
           try await used.write(utf8: "one\n")
           server.crash(crash)
           server.restart()
-          try await SimulatedHostTests.client(2)
+          try await UppercaseEcho.client(2)
           withExtendedLifetime((open, halfClosed, used)) {}
         }
       }

@@ -20,7 +20,7 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let (client, server) = (simulation.host("client"), simulation.host("server"))
-        server.start(SimulatedHostTests.server)
+        server.start(UppercaseEcho.server)
         simulation.setLink(Self.link(nil), from: server, to: client)
         simulation.setLink(Self.link(rejection), from: client, to: server)
         try await client.run { try await body(simulation, client, server) }
@@ -43,7 +43,7 @@ import Testing
       #expect(start.duration(to: simulation.clock.now) == .milliseconds(20))
       #expect(simulation.counters(from: client, to: server).lostPackets == 1)
       simulation.setLink(Self.link(nil), from: client, to: server)
-      try await SimulatedHostTests.client(1)
+      try await UppercaseEcho.client(1)
     }
   }
 
@@ -113,7 +113,7 @@ import Testing
         _ = try await TCPConnection.connect(to: .host("server", port: 80), timeout: .within(.seconds(5)))
       }
       simulation.setLink(Self.link(nil), from: server, to: client)
-      try await SimulatedHostTests.client(1)
+      try await UppercaseEcho.client(1)
     }
   }
 }

@@ -5,31 +5,12 @@ import Testing
 
 /// Programs on the hosts of a simulation.
 @Suite struct SimulatedHostTests {
-  /// A server that answers each line with the same line in capitals.
-  @Sendable static func server() async throws {
-    let listener = try TCPListener.bind(to: .port(80))
-    try await listener.serve { connection in
-      for try await line in connection.lines { try await connection.write(utf8: line.uppercased() + "\n") }
-    }
-  }
-
-  /// Sends lines to the server, and checks its answers.
-  @Sendable static func client(_ lines: Int, to server: String = "server", port: UInt16 = 80) async throws {
-    let connection = try await TCPConnection.connect(to: .host(server, port: port))
-    for number in 0..<lines {
-      try await connection.write(utf8: "line \(number)\n")
-      let answer = try await connection.read(until: .lf)
-      try #require(answer == Array("LINE \(number)\n".utf8))
-    }
-    await connection.close()
-  }
-
   @Test func `Programs on two hosts talk to each other, and each packet takes its time`() async throws {
     try await within("the simulation is over") {
       let simulation = Simulation()
       try await simulation.run {
-        simulation.host("server").start(Self.server)
-        try await simulation.host("client").run { try await Self.client(10) }
+        simulation.host("server").start(UppercaseEcho.server)
+        try await simulation.host("client").run { try await UppercaseEcho.client(10) }
       }
       // The handshake and ten questions take a round trip each, and the end of the connection another.
       #expect(simulation.clock.now.elapsed >= .milliseconds(22))
@@ -44,19 +25,19 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let server = simulation.host("server")
-        server.start(Self.server)
+        server.start(UppercaseEcho.server)
         try #require(server.addresses.map(\.description) == ["10.0.0.2", "fd00::2"])
         for name in ["server", "SERVER", "10.0.0.2", "fd00::2"] {
-          try await simulation.host("client").run { try await Self.client(1, to: name) }
+          try await simulation.host("client").run { try await UppercaseEcho.client(1, to: name) }
         }
-        try await server.run { try await Self.client(1, to: "localhost") }
+        try await server.run { try await UppercaseEcho.client(1, to: "localhost") }
         for family in [AddressFamily.ipv4, .ipv6] {
           let found = try await SystemResolver().addresses(of: "server", family: family)
           #expect(found.map { IPAddress($0) } == server.addresses.filter { $0.isIPv4 == (family == .ipv4) })
         }
-        await expectError(.hostNotFound) { try await Self.client(1, to: "nobody") }
-        await expectError(.connectionRefused) { try await Self.client(1, port: 81) }
-        await expectError(.unreachable) { try await Self.client(1, to: "192.0.2.1") }
+        await expectError(.hostNotFound) { try await UppercaseEcho.client(1, to: "nobody") }
+        await expectError(.connectionRefused) { try await UppercaseEcho.client(1, port: 81) }
+        await expectError(.unreachable) { try await UppercaseEcho.client(1, to: "192.0.2.1") }
       }
     }
   }
@@ -85,7 +66,7 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let server = simulation.host("server")
-        server.start(Self.server)
+        server.start(UppercaseEcho.server)
         let connection = try await TCPConnection.connect(to: .host("server", port: 80))
         try await connection.write(utf8: "one\n")
         _ = try await connection.read(until: .lf)
@@ -130,13 +111,13 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let server = simulation.host("server")
-        server.start(Self.server)
+        server.start(UppercaseEcho.server)
         let connection = try await TCPConnection.connect(to: .host("server", port: 80))
         server.crash()
         #expect(server.isDown)
         await expectError(.timedOut) { try await Self.connect(within: .seconds(5)) }
         server.restart()
-        try await Self.client(3)
+        try await UppercaseEcho.client(3)
         try await connection.write(utf8: "anyone?\n")
         await expectError(.connectionReset) { _ = try await connection.read(until: .lf) }
       }
@@ -174,7 +155,7 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let server = simulation.host("server")
-        server.start(Self.server)
+        server.start(UppercaseEcho.server)
         let connection = try await TCPConnection.connect(to: .host("server", port: 80))
         server.pause()
         try await connection.write(utf8: "slow\n")
@@ -232,7 +213,7 @@ import Testing
       let simulation = Simulation()
       try await simulation.run {
         let (server, client) = (simulation.host("server"), simulation.host("client"))
-        server.start(Self.server)
+        server.start(UppercaseEcho.server)
         try await client.run {
           let connection = try await TCPConnection.connect(to: .host("server", port: 80))
           simulation.partition([server], from: [client])
@@ -250,7 +231,7 @@ import Testing
     try await within("the simulation is over") {
       let simulation = Simulation()
       try await simulation.run {
-        simulation.host("server").start(Self.server)
+        simulation.host("server").start(UppercaseEcho.server)
         var configuration = TCPConnection.Configuration()
         configuration.liveness = .init(keepAlive: nil, unacknowledgedTimeout: .seconds(7))
         let connection = try await TCPConnection.connect(to: .host("server", port: 80), configuration: configuration)
@@ -270,7 +251,7 @@ import Testing
     try await within("the simulation is over") {
       let simulation = Simulation()
       try await simulation.run {
-        simulation.host("server").start(Self.server)
+        simulation.host("server").start(UppercaseEcho.server)
         let client = simulation.host("client")
         for (descriptors, ports, code) in [
           (8, 1_000...1_100, SocketError.Code.tooManyOpenFiles), (1_000, 1_000...1_004, .addressNotAvailable),
@@ -279,7 +260,7 @@ import Testing
           try await client.run {
             var connections: [TCPConnection] = []
             let error = await expectError(code) {
-              while connections.count < 20 { connections.append(try await Self.connected()) }
+              while connections.count < 20 { connections.append(try await UppercaseEcho.connected()) }
             }
             #expect(connections.count == 5, "\(error)")
             for connection in connections { await connection.abort() }
@@ -299,16 +280,12 @@ import Testing
         let listener = try await server.run { try TCPListener.bind(to: .port(80)) }
         var connections: [TCPConnection] = []
         let error = await expectError(.timedOut) {
-          while connections.count < 5 { connections.append(try await Self.connected()) }
+          while connections.count < 5 { connections.append(try await UppercaseEcho.connected()) }
         }
         #expect(connections.count == 2, "\(error)")
         for connection in connections { await connection.abort() }
         await listener.close()
       }
     }
-  }
-
-  @Sendable static func connected() async throws -> TCPConnection {
-    try await TCPConnection.connect(to: .host("10.0.0.2", port: 80))
   }
 }

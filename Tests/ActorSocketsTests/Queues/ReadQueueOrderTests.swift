@@ -26,7 +26,7 @@ import Testing
     #expect(driver.begun == [1, 2, 3])
   }
 
-  @Test(arguments: ReadQueueTests.incomplete)
+  @Test(arguments: ReadKind.unmet)
   func `A read that is taken back leaves its bytes for the next one`(kind: ReadKind) {
     var driver = ReadDriver()
     driver.admit(kind, 1)
@@ -268,9 +268,9 @@ import Testing
     #expect(driver.buffered == [])
   }
 
-  @Test(arguments: FIFOTests.Order.allCases, [false, true])
+  @Test(arguments: RemovalOrder.allCases, [false, true])
   func `A hundred thousand calls are taken back one after the other in a moment`(
-    order: FIFOTests.Order, isBehindEnqueued: Bool
+    order: RemovalOrder, isBehindEnqueued: Bool
   ) {
     // Looked through at each that leaves, it would be 5 billion looks at an entry.
     var driver = ReadDriver()

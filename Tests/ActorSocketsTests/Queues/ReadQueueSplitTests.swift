@@ -90,18 +90,7 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
     script.checkAllSplits(.broken)
   }
 
-  static let prefixes: [LengthPrefix] =
-    [.uint8]
-    + [LengthPrefix.Endianness.big, .little].flatMap { endianness in
-      [false, true].flatMap { countsItself in
-        [
-          LengthPrefix.uint16(endianness, countsItself: countsItself),
-          .uint32(endianness, countsItself: countsItself), .uint64(endianness, countsItself: countsItself),
-        ]
-      }
-    }
-
-  @Test(arguments: prefixes)
+  @Test(arguments: LengthPrefix.allForms)
   func `A message with its length in front is the same wherever the stream is cut`(prefix: LengthPrefix) throws {
     let long = try #require(prefix.encode(3))
     let empty = try #require(prefix.encode(0))
@@ -236,7 +225,7 @@ extension ReadKind {
       return .until(Delimiter(delimiters.randomElement(using: &random) ?? [0]), maximumLength: maximum, orEnd: orEnd)
     case 2: return .line([.lf, .crlf, .any].randomElement(using: &random) ?? .lf, maximumLength: maximum)
     case 3:
-      return .message(ReadQueueSplitTests.prefixes.randomElement(using: &random) ?? .uint8, maximumLength: maximum * 10)
+      return .message(LengthPrefix.allForms.randomElement(using: &random) ?? .uint8, maximumLength: maximum * 10)
     default: return .line(.any, maximumLength: maximum)
     }
   }

@@ -96,13 +96,7 @@ import Testing
 
   // MARK: The end
 
-  static let incomplete: [ReadKind] = [
-    .exactly(9), .exactly(9, orEnd: true), .until("x", maximumLength: 9), .until("x", maximumLength: 9, orEnd: true),
-    .line(.lf, maximumLength: 9), .line(.crlf, maximumLength: 9), .line(.any, maximumLength: 9),
-    .message(.uint8, maximumLength: 200), .message(.uint64(.little), maximumLength: 200),
-  ]
-
-  @Test(arguments: incomplete)
+  @Test(arguments: ReadKind.unmet)
   func `At an end in the middle the bytes stay and can be read`(kind: ReadKind) {
     for ending in [StreamEnding.endOfStream, .failed(SocketError(.connectionReset, operation: "connection"))] {
       var driver = ReadDriver()

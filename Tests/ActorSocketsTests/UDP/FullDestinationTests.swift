@@ -192,9 +192,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [UndeliverableReplyTests.Loop.single, .batch, .unchanged, .enqueued, .inPlace])
+  @Test(arguments: [ReplyLoop.single, .batch, .unchanged, .enqueued, .inPlace])
   func `A unix client that does not read its answers ends and holds up no loop that replies`(
-    loop: UndeliverableReplyTests.Loop
+    loop: ReplyLoop
   ) async throws {
     try await within("the client has its answers") {
       let transport = DatagramTransport.unix

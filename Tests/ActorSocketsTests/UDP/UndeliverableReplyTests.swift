@@ -7,34 +7,6 @@ import Testing
 
 /// Replies that cannot be delivered because of the peer. The loops are those of the documentation.
 @Suite(.conformance) struct UndeliverableReplyTests {
-  /// A way to reply to each datagram.
-  enum Loop: String, CaseIterable, CustomTestStringConvertible {
-    case single, batch, unchanged, enqueued, inPlace
-
-    var testDescription: String { rawValue }
-
-    func echo(on endpoint: UDPEndpoint) async throws {
-      switch self {
-      case .single:
-        for try await datagram in endpoint.datagrams { try await endpoint.send(datagram.reply(datagram.bytes)) }
-      case .batch:
-        while true { try await endpoint.send(endpoint.receive(upTo: 32).map { $0.reply($0.bytes) }) }
-      case .unchanged:
-        while true { try await endpoint.send(endpoint.receive(upTo: 32)) }
-      case .enqueued:
-        for try await datagram in endpoint.datagrams {
-          try await endpoint.enqueueSend(datagram.reply(datagram.bytes)).value
-        }
-      case .inPlace:
-        while true {
-          try await endpoint.withDatagrams { endpoint, bytes, header in
-            try endpoint.sendNow(bytes, inReplyTo: header)
-          }
-        }
-      }
-    }
-  }
-
   /// The byte of a datagram whose sender the filter hides.
   private static let mark: UInt8 = 255
 
@@ -127,8 +99,8 @@ import Testing
     }
   }
 
-  @Test(arguments: DatagramTransport.allCases, Loop.allCases)
-  func `A sender that is gone ends no loop that replies`(transport: DatagramTransport, loop: Loop) async throws {
+  @Test(arguments: DatagramTransport.allCases, ReplyLoop.allCases)
+  func `A sender that is gone ends no loop that replies`(transport: DatagramTransport, loop: ReplyLoop) async throws {
     try await within("the client has its answers") {
       // The client is bound first, so that it gets no address of those that are gone.
       let (server, client) = (try transport.bind(), try transport.bind())
@@ -154,8 +126,9 @@ import Testing
   }
 
   @Test(
-    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], Loop.allCases.filter { $0 != .unchanged })
-  func `A datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: Loop) async throws {
+    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], ReplyLoop.allCases.filter { $0 != .unchanged }
+  )
+  func `A datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: ReplyLoop) async throws {
     // A receive filter does not see what is lent.
     if loop == .inPlace { return }
     try await within("the client has its answers") {
@@ -222,9 +195,9 @@ import Testing
     }
   }
 
-  @Test(arguments: DatagramTransport.allCases, [Loop.single, .enqueued])
+  @Test(arguments: DatagramTransport.allCases, [ReplyLoop.single, .enqueued])
   func `A peer that is gone and comes back ends no loop of an endpoint that is connected to it`(
-    transport: DatagramTransport, loop: Loop
+    transport: DatagramTransport, loop: ReplyLoop
   ) async throws {
     try await within("the client has its answers") {
       let server = try transport.bind()
@@ -279,8 +252,10 @@ import Testing
 
   @Test(
     .inRealTime, .runs(unless: rawObstacle),
-    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], Loop.allCases)
-  func `A real datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: Loop) async throws {
+    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], ReplyLoop.allCases)
+  func `A real datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: ReplyLoop)
+    async throws
+  {
     try await within("the client has its answer") {
       let server = try transport.bind()
       let address = try transport.address(of: server)
@@ -296,9 +271,10 @@ import Testing
   }
 
   @Test(
-    .inRealTime, .needsNamespaces, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], Loop.allCases)
+    .inRealTime, .needsNamespaces, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6],
+    ReplyLoop.allCases)
   func `A path that takes only short datagrams ends no loop that replies`(
-    transport: DatagramTransport, loop: Loop
+    transport: DatagramTransport, loop: ReplyLoop
   ) async throws {
     try await within("the client has its answer") {
       let namespace = try await Namespace()
@@ -322,8 +298,8 @@ import Testing
     }
   }
 
-  @Test(.inRealTime, arguments: Loop.allCases)
-  func `A unix socket without a name ends no loop that replies`(loop: Loop) async throws {
+  @Test(.inRealTime, arguments: ReplyLoop.allCases)
+  func `A unix socket without a name ends no loop that replies`(loop: ReplyLoop) async throws {
     try await within("the client has its answer") {
       let server = try DatagramTransport.unix.bind()
       let address = server.localAddresses[0]

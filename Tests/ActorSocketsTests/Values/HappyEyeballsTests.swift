@@ -214,31 +214,17 @@ import Testing
     SocketError(code, operation: "connect", address: address)
   }
 
-  /// Fails all attempts, with these codes in turn.
-  static func failAll(_ machine: inout HappyEyeballs, _ codes: [SocketError.Code]) -> (Int, SocketError?) {
-    var count = 0
-    while true {
-      switch machine.next(at: 0) {
-      case .attempt(let attempt):
-        machine.failed(attempt, error(codes[count % codes.count], attempt.address), at: 0)
-        count += 1
-      case .fail(let error): return (count, error)
-      case .wait: return (count, nil)
-      }
-    }
-  }
-
   @Test func `The failure of a single address is handed on as it is`() {
     let address = Self.address(.ipv4, 1)
     var machine = HappyEyeballs(trying: [address], attemptDelay: 0)
-    let (count, error) = Self.failAll(&machine, [.connectionRefused])
+    let (count, error) = machine.failAll([.connectionRefused])
     #expect(count == 1 && error?.code == .connectionRefused && error?.address == address && error?.causes.count == 0)
   }
 
   @Test func `The error names every address that was tried and what became of it`() throws {
     let addresses = [Self.address(.ipv6, 1), Self.address(.ipv4, 1), Self.address(.ipv4, 2)]
     var machine = HappyEyeballs(trying: addresses, attemptDelay: 0)
-    let (_, failure) = Self.failAll(&machine, [.connectionRefused, .timedOut, .permissionDenied])
+    let (_, failure) = machine.failAll([.connectionRefused, .timedOut, .permissionDenied])
     let error = try #require(failure)
     #expect(error.code == .unreachable)
     #expect(error.causes.map(\.address) == addresses)
@@ -275,7 +261,7 @@ import Testing
 
   @Test func `Without an address there is nothing to connect to`() {
     var machine = HappyEyeballs(trying: [], attemptDelay: 0)
-    let (count, error) = Self.failAll(&machine, [.system])
+    let (count, error) = machine.failAll([.system])
     #expect(count == 0 && error?.code == .hostNotFound)
   }
 
@@ -284,7 +270,7 @@ import Testing
     let many = (0..<5000).map { SocketAddress.ipv4(IPv4Address("10.0.\($0 >> 8).\($0 & 255)") ?? .any, port: 80) }
     machine.resolved(.ipv6, .success(many), at: 0)
     machine.resolved(.ipv4, .success(many), at: 0)
-    let (count, error) = Self.failAll(&machine, [.connectionRefused])
+    let (count, error) = machine.failAll([.connectionRefused])
     #expect(count == 32 && error?.causes.count == 32)
   }
 

@@ -18,7 +18,7 @@ import Testing
     #expect(prefix.width == bytes.count)
   }
 
-  @Test(arguments: ReadQueueSplitTests.prefixes)
+  @Test(arguments: LengthPrefix.allForms)
   func `Every length that fits comes back, and the first that does not is refused`(prefix: LengthPrefix) throws {
     let own = prefix.countsItself ? prefix.width : 0
     let largest = prefix.width == 8 ? Int.max - own : 1 << (8 * prefix.width) - 1 - own

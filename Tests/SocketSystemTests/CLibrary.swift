@@ -1,0 +1,35 @@
+import Glibc
+import SocketSystem
+
+/// What the C library makes of the same addresses.
+enum CLibrary {
+  /// inet_pton(3); nil if it refuses the text.
+  static func ipv4(_ text: String) -> UInt32? {
+    var form = in_addr()
+    // SAFETY: inet_pton writes one in_addr for this family.
+    return unsafe inet_pton(AF_INET, text, &form) == 1 ? UInt32(bigEndian: form.s_addr) : nil
+  }
+
+  /// inet_pton(3); nil if it refuses the text.
+  static func ipv6(_ text: String) -> [UInt8]? {
+    var form = [UInt8](repeating: 0, count: 16)
+    // SAFETY: inet_pton writes 16 bytes for this family.
+    return unsafe inet_pton(AF_INET6, text, &form) == 1 ? form : nil
+  }
+
+  /// inet_ntop(3).
+  static func text(_ address: IPv4Address) -> String { text(AF_INET, address.rawValue.bigEndian) }
+
+  /// inet_ntop(3).
+  static func text(_ address: IPv6Address) -> String {
+    func number(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) }.bigEndian }
+    return text(AF_INET6, (number(address.bytes[..<8]), number(address.bytes[8...])))
+  }
+
+  private static func text<Form>(_ family: Int32, _ form: Form) -> String {
+    var text = [CChar](repeating: 0, count: 64)
+    // SAFETY: the form has the size of the family's address, and the text the size that is given.
+    _ = unsafe withUnsafeBytes(of: form) { unsafe inet_ntop(family, $0.baseAddress, &text, 64) }
+    return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+}
