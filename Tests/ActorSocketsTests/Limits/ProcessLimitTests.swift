@@ -1,7 +1,3 @@
-import ActorSockets
-import Foundation
-import Glibc
-import SocketSystem
 import TestSupport
 import Testing
 

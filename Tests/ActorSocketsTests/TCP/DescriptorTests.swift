@@ -4,8 +4,6 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@testable import ActorSocketsTesting
-
 // Each runs in a process of its own, where no other test opens and closes descriptors.
 
 @Suite struct DescriptorTests {
