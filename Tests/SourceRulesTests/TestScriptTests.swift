@@ -10,7 +10,7 @@ import Testing
   private struct Result {
     var output: String
     var calls: [String]
-    /// What is left out of the build.
+    /// The files and modules that are left out of the build.
     var unbuilt: [String]
     var status: Int32
   }
