@@ -24,13 +24,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # either NAMES...: a pattern for one of them
 either() { local IFS='|'; echo "($*)"; }
 
+# declared FOLDERS: a line FILE:MODULE.SUITE for each suite in these files and folders
+declared() {
+  # shellcheck disable=SC2086
+  grep --recursive --only-matching --extended-regexp --include='*.swift' --with-filename \
+    '(struct|class|actor) [A-Za-z0-9]+Tests\b' $1 | sed -E 's|^(Tests/([^/]+)/[^:]*):[a-z]+ |\1:\2.|'
+}
+
 # suites FOLDERS: a pattern for the tests in these files and folders
 suites() {
-  local module name names=()
-  while IFS=: read -r module name; do names+=("$module[.](Peers/)?$name/"); done < <(
-    # shellcheck disable=SC2086
-    grep --recursive --only-matching --extended-regexp --include='*.swift' --with-filename \
-      '(struct|class|actor) [A-Za-z0-9]+Tests\b' $1 | sed -E 's|^Tests/([^/]+)/[^:]*:[a-z]+ |\1:|')
+  local suite names=()
+  while IFS=: read -r _ suite; do names+=("${suite%.*}[.](Peers/)?${suite#*.}/"); done < <(declared "$1")
   [ ${#names[@]} -gt 0 ] || { echo "test.sh: no suite is in $1" >&2; exit 1; }
   either "${names[@]}"
 }
@@ -43,14 +47,10 @@ pure() {
 
 # without_threads: the files whose suites are all in pure-suites.txt, and those with suites that never wait for anything and start nothing
 without_threads() {
-  local file module
   grep --recursive --files-without-match --word-regexp --extended-regexp 'await|Task|Thread|Reactor|Program|fork' \
     --include='*Tests.swift' Tests
-  find Tests -name '*Tests.swift' | while IFS= read -r file; do
-    module=${file#Tests/}
-    grep --only-matching --extended-regexp '(struct|class|actor) [A-Za-z0-9]+Tests\b' "$file" | sed "s/^[a-z]* /${module%%/*}./" |
-      grep --quiet --invert-match --line-regexp --fixed-strings --file=Tests/Tools/pure-suites.txt || echo "$file"
-  done
+  comm -23 <(declared Tests | cut --delimiter=: --fields=1 | sort --unique) \
+    <(declared Tests | awk -F: 'NR == FNR { pure[$0]; next } !($2 in pure) { print $1 }' Tests/Tools/pure-suites.txt - | sort --unique)
 }
 
 # contains FOLDER PATH: whether the path is this folder, or in it

@@ -22,7 +22,7 @@ import Testing
       ]
       if Bool.random(using: &random) { steps.reverse() }
       let pause = Bool.random(using: &random) ? Int64.random(in: 0..<60_000, using: &random) : 0
-      opponent.run([steps[0], { spin(pause) }, steps[1]])
+      opponent.run([steps[0], { spin(for: pause) }, steps[1]])
       let connection: TCPConnection
       do {
         connection = try await accepting.value
@@ -62,7 +62,7 @@ import Testing
     for _ in 0..<rounds {
       let connecting = Task { try await TCPConnection.connect(to: endpoint) }
       let pause = Int64.random(in: 0..<limit, using: &random)
-      opponent.run([{ spin(pause) }, { connecting.cancel() }])
+      opponent.run([{ spin(for: pause) }, { connecting.cancel() }])
       do {
         let connection = try await connecting.value
         tally.count(.up)

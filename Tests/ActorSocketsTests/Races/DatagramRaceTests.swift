@@ -92,7 +92,7 @@ import Testing
           }
         }
         if doesCancel {
-          if Bool.random(using: &random) { spin(Int64.random(in: 0..<60_000, using: &random)) }
+          if Bool.random(using: &random) { spin(for: Int64.random(in: 0..<60_000, using: &random)) }
           task.cancel()
         }
         do { seen += try await task.value } catch is CancellationError {} catch let error as SocketError
@@ -168,13 +168,13 @@ import Testing
             }
           }
           tasks.append(task)
-          if Int.random(in: 0..<4, using: &random) == 0 { spin(Int64.random(in: 0..<30_000, using: &random)) }
+          if Int.random(in: 0..<4, using: &random) == 0 { spin(for: Int64.random(in: 0..<30_000, using: &random)) }
         }
         for task in tasks where Int.random(in: 0..<4, using: &random) == 0 {
           if Bool.random(using: &random) { await Task.yield() }
           task.cancel()
         }
-        if Bool.random(using: &random) { spin(Int64.random(in: 0..<500_000, using: &random)) }
+        if Bool.random(using: &random) { spin(for: Int64.random(in: 0..<500_000, using: &random)) }
         if round % 7 == 0 { await one.closeAfterPendingSends(within: .milliseconds(1)) } else { await one.close() }
         await two.close()
         for task in tasks { await task.value }

@@ -104,7 +104,7 @@ import Testing
         }
         first.run([take].paused(upTo: 2_000, using: &random))
         second.run([take].paused(upTo: 2_000, using: &random))
-        spin(Int64.random(in: 0..<4_000, using: &random))
+        spin(for: Int64.random(in: 0..<4_000, using: &random))
         let count = lookahead.takeBack().count
         await first.finish()
         await second.finish()

@@ -76,7 +76,7 @@ import Testing
         switch Int.random(in: 0..<6, using: &random) {
         case 0...1: task.cancel()
         case 2:
-          spin(Int64.random(in: 0..<500_000, using: &random))
+          spin(for: Int64.random(in: 0..<500_000, using: &random))
           task.cancel()
         default: break
         }

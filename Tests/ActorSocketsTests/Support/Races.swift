@@ -41,20 +41,13 @@ final class Opponent: Sendable {
   }
 }
 
-/// Keeps the processor busy, so that what follows comes at another moment each time.
-func spin(_ nanoseconds: Int64) {
-  if nanoseconds <= 0 { return }
-  let end = continuousNanoseconds() + nanoseconds
-  while continuousNanoseconds() < end {}
-}
-
 extension [Opponent.Step] {
   /// The steps, half of them behind a pause.
   func paused(upTo nanoseconds: Int64, using random: inout SeededRandom) -> [Opponent.Step] {
     map { step in
       let pause = Bool.random(using: &random) ? Int64.random(in: 0..<nanoseconds, using: &random) : 0
       return {
-        spin(pause)
+        spin(for: pause)
         step()
       }
     }

@@ -288,7 +288,7 @@ import Testing
                     }
                   }
                   if Bool.random(using: &random) {
-                    spin(Int64.random(in: 0..<20_000, using: &random))
+                    spin(for: Int64.random(in: 0..<20_000, using: &random))
                     task.cancel()
                   }
                   await withTaskCancellationHandler {
