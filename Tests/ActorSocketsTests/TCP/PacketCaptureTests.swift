@@ -360,6 +360,20 @@ import Testing
     }
   }
 
+  @Test func `All tasks that wait for the end of a file are told, and so are those that are cancelled`() async throws {
+    try await within("all end") {
+      for round in 0..<20 {
+        let capture = try PacketCapture(path: path("capture \(round)"))
+        let waiting = (0..<8).map { _ in Task { try await capture.finish() } }
+        for task in waiting[..<4] { task.cancel() }
+        for task in waiting[..<4] {
+          do { try await task.value } catch is CancellationError {}
+        }
+        for task in waiting[4...] { try await task.value }
+      }
+    }
+  }
+
   /// Reads to the end of a pipe that was opened without waiting, and closes it.
   private static func readAll(_ number: Int32) throws -> Data {
     #expect(fcntl(number, F_SETFL, 0) == 0)

@@ -64,6 +64,25 @@ import Testing
     }
   }
 
+  @Test func `Tasks with copies of one datagram take each descriptor once`() async throws {
+    try await within("all are taken") {
+      for _ in 0..<20 {
+        let datagram = try Self.datagram([1], passing: 32)
+        let taken = await withTaskGroup(of: [UInt8].self) { group in
+          for _ in 0..<4 {
+            group.addTask {
+              var taken: [UInt8] = []
+              while let descriptor = datagram.takeDescriptor() { taken += descriptor.readByte().map { [$0] } ?? [] }
+              return taken
+            }
+          }
+          return await group.reduce(into: []) { $0 += $1 }
+        }
+        #expect(taken.sorted() == Array(0..<32))
+      }
+    }
+  }
+
   @Test func `A loop closes the descriptors of a datagram with its last copy`() async throws {
     try await within("they are closed") {
       let (receiver, sender) = try await Self.pair(receiving: 1)
