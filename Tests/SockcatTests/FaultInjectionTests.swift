@@ -291,12 +291,12 @@ import Testing
   func `No call uses a descriptor that is closed already`(suite: String) async throws {
     let folder = try Folder()
     let log = Log(file: folder.file("log"))
-    let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
     let tests = try await Program(
       .env,
       [
         "ACTORSOCKETS_ROUNDS=100", Tool.strace.url.path, "-f", "-qq", "-Z", "-e", "trace=%desc,%network", "-o",
-        log.file.path, own, "--testing-library", "swift-testing", "--no-parallel", "--filter", "\\.\(suite)/",
+        log.file.path, ownProgram.path, "--testing-library", "swift-testing", "--no-parallel", "--filter",
+        "\\.\(suite)/",
       ])
     let status = try await tests.exitStatus()
     let printed = await tests.output.whole

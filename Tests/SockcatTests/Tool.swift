@@ -4,11 +4,8 @@ import Testing
 
 extension Tool {
   /// The sockcat that was built beside these tests.
-  static let sockcat: Tool = {
-    let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
-    let folder = URL(fileURLWithPath: own).deletingLastPathComponent()
-    return Tool(name: "sockcat", package: "sockcat", url: folder.appendingPathComponent("sockcat"))
-  }()
+  static let sockcat = Tool(
+    name: "sockcat", package: "sockcat", url: ownProgram.deletingLastPathComponent().appendingPathComponent("sockcat"))
 }
 
 /// The kinds of sockets that tests run over.

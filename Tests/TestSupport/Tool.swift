@@ -1,5 +1,8 @@
 package import Foundation
 
+/// The program that runs the tests: proc(5).
+package let ownProgram = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+
 /// A program to run.
 package struct Tool: Sendable {
   package let name: String

@@ -10,6 +10,9 @@ enum DatagramTransport: String, CaseIterable, CustomTestStringConvertible {
   case dualToIPv6 = "IPv6 over an endpoint for both"
   case unix = "unix"
 
+  /// Those over IP.
+  static let networks: [DatagramTransport] = [.ipv4, .ipv6, .dualToIPv4, .dualToIPv6]
+
   var testDescription: String { rawValue }
   var isUnix: Bool { self == .unix }
 

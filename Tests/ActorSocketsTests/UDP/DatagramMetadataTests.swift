@@ -6,7 +6,7 @@ import Testing
 
 /// What goes along with datagrams, filters, unix sockets, and binding.
 @Suite(.conformance) struct DatagramMetadataTests {
-  @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  @Test(arguments: DatagramTransport.networks)
   func `Chosen metadata comes with each datagram, and can be sent along`(transport: DatagramTransport) async throws {
     try await within("they arrive") {
       var configuration = UDPEndpoint.Configuration()

@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], [false, true])
+  @Test(arguments: DatagramTransport.networks, [false, true])
   func `A full queue of an interface is waited for, and all arrive in order`(
     transport: DatagramTransport, hasPeer: Bool
   ) async throws {
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  @Test(arguments: DatagramTransport.networks)
   func `A full queue of an interface lets timeouts pass, and does not keep the reactor busy`(
     transport: DatagramTransport
   ) async throws {
@@ -77,7 +77,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  @Test(arguments: DatagramTransport.networks)
   func `A datagram to a full queue of an interface is dropped and counted, if the configuration says so`(
     transport: DatagramTransport
   ) async throws {

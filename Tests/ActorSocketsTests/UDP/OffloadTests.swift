@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], Offloads.all)
+  @Test(arguments: DatagramTransport.networks, Offloads.all)
   func `The kernel gets and delivers a batch as one message if both ends ask for it`(
     transport: DatagramTransport, offloads: Offloads
   ) async throws {

@@ -14,7 +14,7 @@ import Testing
     return address
   }
 
-  @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  @Test(arguments: DatagramTransport.networks)
   func `A refusal ends nothing on an endpoint without a peer, and is told in errors`(
     transport: DatagramTransport
   ) async throws {
@@ -38,7 +38,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  @Test(arguments: DatagramTransport.networks)
   func `A refusal is thrown by the next call of an endpoint with a peer, which lives on`(
     transport: DatagramTransport
   ) async throws {
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  @Test(.inRealTime, arguments: DatagramTransport.networks)
   func `A refusal that ends a receive without time to wait does not time out the next one`(
     transport: DatagramTransport
   ) async throws {

@@ -7,8 +7,6 @@ import Testing
 
 /// Errors about earlier datagrams, which the kernel tells the next call.
 @Suite(.conformance) struct StaleErrorTests {
-  private static let networks: [DatagramTransport] = [.ipv4, .ipv6, .dualToIPv4, .dualToIPv6]
-
   /// An endpoint whose receive buffer is full: the kernel has no memory for entries of its error queue.
   private static func full(_ transport: DatagramTransport) async throws -> UDPEndpoint {
     var configuration = UDPEndpoint.Configuration()
@@ -34,7 +32,7 @@ import Testing
     return address
   }
 
-  @Test(arguments: networks, [true, false])
+  @Test(arguments: DatagramTransport.networks, [true, false])
   func `With a full receive buffer no other destination is blamed for a refusal`(
     transport: DatagramTransport, isBatch: Bool
   ) async throws {
@@ -98,7 +96,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime, arguments: networks)
+  @Test(.inRealTime, arguments: DatagramTransport.networks)
   func `Taking reported errors leaves no pending error, however many there are`(transport: DatagramTransport)
     async throws
   {

@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6])
+  @Test(.inRealTime, arguments: DatagramTransport.networks)
   func `Replies to a peer that is gone throw nothing, also if no event tells of the errors before`(
     transport: DatagramTransport
   ) async throws {
@@ -126,7 +126,7 @@ import Testing
   }
 
   @Test(
-    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], ReplyLoop.allCases.filter { $0 != .unchanged }
+    arguments: DatagramTransport.networks, ReplyLoop.allCases.filter { $0 != .unchanged }
   )
   func `A datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: ReplyLoop) async throws {
     // A receive filter does not see what is lent.
@@ -252,7 +252,7 @@ import Testing
 
   @Test(
     .inRealTime, .runs(unless: rawObstacle),
-    arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6], ReplyLoop.allCases)
+    arguments: DatagramTransport.networks, ReplyLoop.allCases)
   func `A real datagram from port 0 ends no loop that replies`(transport: DatagramTransport, loop: ReplyLoop)
     async throws
   {
@@ -271,7 +271,7 @@ import Testing
   }
 
   @Test(
-    .inRealTime, .needsNamespaces, arguments: [DatagramTransport.ipv4, .ipv6, .dualToIPv4, .dualToIPv6],
+    .inRealTime, .needsNamespaces, arguments: DatagramTransport.networks,
     ReplyLoop.allCases)
   func `A path that takes only short datagrams ends no loop that replies`(
     transport: DatagramTransport, loop: ReplyLoop
