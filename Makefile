@@ -124,7 +124,7 @@ optimised: test-setup ## Order, races and conformance, built for release
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) $(TEST) --lean --in "$(ORDER_SUITES)" $(RELEASE_BUILD)
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --lean --threads \
+	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --split --lean --threads \
 	  --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(BACKTRACE_SUITES) Tests/SourceRulesTests" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included

@@ -9,7 +9,7 @@
 # Then another process runs the suites that have not run yet. The rest of the suite that was cut off does not run.
 #
 #   --split            builds the tests, runs the suites of pure-suites.txt in parallel, and then all others one test at a time, in two processes that
-#                      share the modules: most of these tests wait
+#                      share the modules: most of these tests wait. Not with --in.
 #   --threads          leaves the suites out that have only one thread: those of pure-suites.txt, and those in files that never wait for
 #                      anything and start nothing
 #   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
@@ -56,7 +56,7 @@ without_threads() {
 # contains FOLDER PATH: whether the path is this folder, or in it
 contains() { [[ $2/ == "$1"/* ]]; }
 
-is_split=false is_lean=false
+is_split=false is_lean=false is_threaded=false
 selection=()
 chosen='' left_out=''
 while true; do
@@ -64,6 +64,7 @@ while true; do
     --split) is_split=true; shift ;;
     --lean) is_lean=true; shift ;;
     --threads)
+      is_threaded=true
       single=$(without_threads | sort --unique | tr '\n' ' ')
       selection+=(--skip "^$(either "$(pure)" "$(suites "$single")")")
       left_out+=" $single"
@@ -196,7 +197,7 @@ if $is_split; then
 fi
 time if $is_split; then
   # They share the processors. Each begins when it has one, so its deadline is for its own time.
-  run pure --parallel --experimental-maximum-parallelization-width "$(nproc)" --filter "^$(pure)" "$@" || status=$?
+  $is_threaded || run pure --parallel --experimental-maximum-parallelization-width "$(nproc)" --filter "^$(pure)" "$@" || status=$?
   # Both work in the folder of one build. Without --ignore-lock, the second process would wait for the first one.
   run sockets --ignore-lock --no-parallel --skip "^$(pure)" --filter '^ActorSocketsTests[.]' "$@" &
   run others --ignore-lock --no-parallel --skip "^($(pure)|ActorSocketsTests[.])" "$@" || status=$?
