@@ -20,7 +20,7 @@ import Testing
       var codes: [TLSError.Code: Int] = [:]
       for round in 0..<Self.rounds {
         var bytes = Array(response.prefix(round))
-        if round >= response.count {
+        if round > response.count {
           bytes = round.isMultiple(of: 2) ? mutator.changed(response) : elements.next()
         }
         do throws(TLSError) {
