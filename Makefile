@@ -43,8 +43,7 @@ PATIENCE := ACTORSOCKETS_PATIENCE=5
 TSAN := $(PATIENCE) TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/Tests/Tools/thread-sanitizer.txt
 ASAN_SUPPRESSIONS := suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt
 # The sanitizer keeps freed memory in a quarantine. It is small here, because tests that measure memory count it.
-ASAN := $(PATIENCE) ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS) \
-  LSAN_OPTIONS=print_suppressions=0:suppressions=$(CURDIR)/Tests/Tools/leaks.txt
+ASAN := $(PATIENCE) ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
 TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
 RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
