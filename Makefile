@@ -72,7 +72,11 @@ SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/Ce
   Tests/ActorSocketsTests/Network/KernelComparisonTests.swift Tests/ActorSocketsTests/Network/PassingSimulationTests.swift \
   Tests/ActorSocketsTests/Network/QueueModelTests.swift Tests/ActorSocketsTests/Network/ReadHistoryTests.swift \
   Tests/ActorSocketsTests/Network/TCPMachineModelTests.swift Tests/ActorSocketsTests/Network/WriteHistoryTests.swift \
-  Tests/ActorSocketsTests/Limits/LimitBoundaryTests.swift Tests/ActorSocketsTLSTests/TLSLimitBoundaryTests.swift
+  Tests/ActorSocketsTests/Limits/LimitBoundaryTests.swift Tests/ActorSocketsTLSTests/TLSLimitBoundaryTests.swift \
+  Tests/ActorSocketsTests/Queues/ReadQueueLookaheadTests.swift Tests/ActorSocketsTests/Simulation/LivelockTests.swift
+# The suites that take long because they do one thing very often: what they find is wrong bytes, or memory that grows. The data races on
+# these ways are found by suites that do it less often.
+REPEATING_SUITES := Tests/ActorSocketsTests/Races/ManyOperationsTests.swift Tests/ActorSocketsTLSTests/HalfOpenTests.swift
 # The runtime's backtraces, which do not work with a sanitizer's runtime in the process.
 BACKTRACE_SUITES := Tests/ActorSocketsTests/Signals/BacktraceTests.swift
 # The suites that reach code with manual memory management.
@@ -125,7 +129,7 @@ optimised: test-setup ## Order, races and conformance, built for release
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --split --lean --threads \
-	  --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(BACKTRACE_SUITES) Tests/SourceRulesTests" $(TSAN_BUILD)
+	  --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(REPEATING_SUITES) $(BACKTRACE_SUITES) Tests/SourceRulesTests" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --lean --in "$(MEMORY_SUITES)" $(ASAN_BUILD)

@@ -101,13 +101,6 @@ import Testing
     }
   }
 
-  @Test func `Work that never moves time ends`() async throws {
-    try await within("the simulation is over", seconds: 120) {
-      let error = try await failure(of: Simulation()) { while !Task.isCancelled { await Task.yield() } }
-      #expect(error.code == .livelock && error.time == .zero)
-    }
-  }
-
   @Test func `A simulation runs once, and not within another one`() async throws {
     try await within("all have run") {
       let simulation = Simulation()
