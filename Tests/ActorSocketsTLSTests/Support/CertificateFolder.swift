@@ -18,7 +18,8 @@ final class CertificateFolder: Sendable {
   /// - Parameter isShared: Whether it is kept in a global, so that it goes when the process ends.
   /// - Throws: Why it cannot be made.
   init(isShared: Bool = false) throws {
-    let url = FileManager.default.temporaryDirectory.appending(path: "certificates-\(UUID().uuidString)")
+    // Wherever other temporary files are: errors cut a long path.
+    let url = URL(filePath: "/tmp/certificates-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     self.url = url
     if isShared {

@@ -64,8 +64,10 @@ import Testing
     }
 
     func expectShares(of accepted: Int) async throws {
-      // One look finds the byte and the flood. It may take two iterations to carry out its events.
-      #expect(try await answering.value <= 2 * AcceptPolicy.share, "the flood was accepted before the byte was found")
+      // One look finds the byte and the flood, and at most two other events: a wake-up, and that the first connection is writable. On
+      // a slow machine each event takes an iteration.
+      let before = try await answering.value
+      #expect(before <= 4 * AcceptPolicy.share, "\(before) connections were accepted before the byte was found")
       try await eventually("all are accepted") { accepts.count == accepted }
       #expect(accepts.mostAtOnce <= AcceptPolicy.share)
     }
