@@ -19,8 +19,8 @@ package actor Program: CustomStringConvertible {
     package init(description: String) { self.description = description }
   }
 
-  /// How long a program may run.
-  package static let deadline = Duration.seconds(25 * patience)
+  /// How long a program may run: less than `within` waits, so that the sentence has what the program printed.
+  package static let deadline = Duration.seconds(50 * patience)
 
   package nonisolated let description: String
   package nonisolated let output = Transcript()
