@@ -18,7 +18,7 @@ final class CertificateFolder: Sendable {
   /// - Parameter isShared: Whether it is kept in a global, so that it goes when the process ends.
   /// - Throws: Why it cannot be made.
   init(isShared: Bool = false) throws {
-    // Wherever other temporary files are: errors cut a long path.
+    // In /tmp, whatever TMPDIR is: errors cut a path after 100 characters.
     let url = URL(filePath: "/tmp/certificates-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     self.url = url
