@@ -131,16 +131,24 @@ public struct TLSIdentity: Sendable {
   public static func selfSigned(
     for names: [String], key: KeyKind = .ecdsaP256, validity: Duration = .seconds(365 * 24 * 60 * 60)
   ) throws(TLSError) -> TLSIdentity {
+    try selfSigned(for: names, key: key, validity: validity, now: Int(realtimeNanoseconds() / 1_000_000_000))
+  }
+
+  /// The same, at a time in seconds since 1970. OpenSSL must not read the clock again: time(2) is up to some milliseconds behind
+  /// clock_gettime(2), so at the end of a second the two differ.
+  static func selfSigned(
+    for names: [String], key: KeyKind = .ecdsaP256, validity: Duration, now: Int
+  ) throws(TLSError) -> TLSIdentity {
     let key = try PrivateKey(generating: key)
     let certificate = try Certificate(
-      selfSignedWith: key, for: names, seconds: Self.seconds(validity, since: realtimeNanoseconds() / 1_000_000_000))
+      selfSignedWith: key, for: names, notBefore: now - 3600, notAfter: now + Self.seconds(validity, since: now))
     return try TLSIdentity([certificate], key, from: .bytes)
   }
 
   /// Returns the duration in seconds, so that it ends between 1970 and 9999. Later years have no form in a certificate: RFC 5280,
   /// section 4.1.2.5.
-  private static func seconds(_ validity: Duration, since now: Int64) -> Int {
-    let latest: Int64 = 253_402_300_799
+  private static func seconds(_ validity: Duration, since now: Int) -> Int {
+    let latest = 253_402_300_799
     return Int(max(.seconds(-now), min(validity, .seconds(latest - now))).components.seconds)
   }
 }

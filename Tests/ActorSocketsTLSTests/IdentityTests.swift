@@ -148,6 +148,19 @@ import Testing
     #expect(text.contains("CA:FALSE") && text.contains("TLS Web Server Authentication"))
   }
 
+  @Test(arguments: [
+    (.seconds(90000), 1_000_090_000), (.seconds(-60), 999_999_940), (.zero, 1_000_000_000),
+    (Duration(attoseconds: .min), 0), (Duration(attoseconds: .max), 253_402_300_799),
+  ])
+  func `A certificate is valid from an hour before one time to a duration after it`(
+    validity: Duration, end: Int
+  ) throws {
+    let now = 1_000_000_000
+    let certificate = try TLSIdentity.selfSigned(for: ["example.org"], validity: validity, now: now).certificate
+    #expect(certificate.notBefore == now - 3600)
+    #expect(certificate.notAfter == end)
+  }
+
   @Test func `A certificate is valid for as long as was asked`() throws {
     let identity = try TLSIdentity.selfSigned(for: ["example.org"], validity: .seconds(90000))
     let certificate = identity.certificate

@@ -16,7 +16,10 @@ extension Certificate {
   /// Makes a certificate that its own key signs, for servers and clients.
   ///
   /// It is not an authority's certificate: a peer that trusts it does not trust other certificates that its key signs.
-  convenience init(selfSignedWith key: PrivateKey, for names: [String], seconds: Int) throws(TLSError) {
+  /// Both times are in seconds since 1970, and at most in the year 9999.
+  convenience init(
+    selfSignedWith key: PrivateKey, for names: [String], notBefore: Int, notAfter: Int
+  ) throws(TLSError) {
     guard !names.isEmpty else { throw TLSError(.invalidServerName, detail: "a certificate needs a name") }
     let alternatives = try Self.alternativeNames(names)
     OpenSSLErrors.clear()
@@ -26,8 +29,8 @@ extension Certificate {
     let isDone =
       unsafe X509_set_version(pointer, Int(X509_VERSION_3)) == 1
       && Self.set(serial: serial, of: pointer)
-      && X509_gmtime_adj(X509_getm_notBefore(pointer), -3600) != nil
-      && X509_time_adj_ex(X509_getm_notAfter(pointer), Int32(clamping: seconds / 86400), seconds % 86400, nil) != nil
+      && ASN1_TIME_set(X509_getm_notBefore(pointer), notBefore) != nil
+      && ASN1_TIME_set(X509_getm_notAfter(pointer), notAfter) != nil
       && X509_set_pubkey(pointer, key.pointer) == 1
       && Self.setSubjectAndIssuer(pointer, String(names[0].prefix(64)))
     guard isDone else { throw OpenSSLErrors.take().failure() }
