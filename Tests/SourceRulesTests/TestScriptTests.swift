@@ -157,6 +157,29 @@ import Testing
     #expect(result.output.hasSuffix("test.sh: 1 passed, 1 failed, 1 skipped\n"), "\(result.output)")
   }
 
+  @Test func `A line that is cut at a NUL hides no result`() throws {
+    let printed = """
+      ◇ Test case passing 1 argument name → "a✔ Test one() with 1 test case passed after 0.1 seconds.
+      ◇ Test case passing 1 argument name → "◇ Test case passing 1 argument name → "b✘ Test two() failed after 0.1 seconds with 1 issue.
+      ◇ Test case passing 1 argument name → "✔ Suite AlphaTests passed after 0.1 seconds.
+
+      """
+    let result = try run([(printed + Self.end, 1)])
+    let shown = """
+      ✘ Test two() failed after 0.1 seconds with 1 issue.
+      ✔ Suite AlphaTests passed after 0.1 seconds.
+      """
+    #expect(result.output.hasPrefix(shown), "\(result.output)")
+    #expect(result.output.hasSuffix("test.sh: 1 passed, 1 failed, 0 skipped\n"), "\(result.output)")
+  }
+
+  @Test func `The warnings of a build are shown, and are not among what failed`() throws {
+    let printed = "ld.gold: warning: a hash table\n✘ Test one() failed after 0.1 seconds with 1 issue.\n"
+    let result = try run([(printed + Self.end, 1)])
+    #expect(result.output.components(separatedBy: "warning: ").count == 2, "\(result.output)")
+    #expect(result.output.components(separatedBy: "one() failed").count == 3, "\(result.output)")
+  }
+
   @Test func `A test that was cancelled is a failure`() throws {
     let result = try run([("➜ Test one() was cancelled after 0.1 seconds.\n" + Self.end, 0)])
     #expect(result.status == 1 && result.output.hasSuffix("test.sh: 0 passed, 1 failed, 0 skipped\n"))

@@ -119,10 +119,15 @@ OVERDUE='nor after being cancelled: the process ends here'
 # What a process says that ends early, besides that.
 CRASH='Fatal error|^💣|unexpected signal|SUMMARY: |WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer'
 
-# failures: of the output of tests, what fails, and the warnings and errors of a build. Behind a crash or the report of a sanitizer it prints
-# all that follows, until the tests go on.
+# whole_lines: begins a line for each result. Swift's tests cut a line at a NUL in an argument, its end included.
+whole_lines() {
+  perl -pe 'BEGIN { $| = 1 } 1 while s/^((?:◇|✔|✘|➜) .*? → "[^"\n]*)(?=(?:◇|✔|✘|➜) (?:Test|Suite) )/$1\n/m'
+}
+
+# failures: of the output of tests, what fails, and the errors of a build. Behind a crash or the report of a sanitizer it prints all that
+# follows, until the tests go on.
 #
-# show: the same while the tests run, and a line for each suite; all of the output goes to the file
+# show: the same while the tests run, warnings of a build, and a line for each suite; all of the output goes to the file
 failures() { filter false; }
 show() { filter true; }
 filter() {
@@ -143,7 +148,7 @@ filter() {
       elsif (/^(◇|➜|✔)/) { $is_shown = 0 }
       elsif (/^✘ Test run with /) {}
       elsif (/$crash/) { $is_shown = 1; print }
-      elsif (/^✘|(error|warning): |^test[.]sh: |\Q$overdue\E/) { $is_shown = /^✘/; print }
+      elsif (/^✘|error: |^test[.]sh: |\Q$overdue\E/ || $is_live && /warning: /) { $is_shown = /^✘/; print }
       elsif ($is_shown) { print }
     }' "$1" "$log" "$OVERDUE" "$CRASH"
 }
@@ -165,7 +170,7 @@ run() {
   local part=$parts/$1 status=0 names=() more rest=()
   shift
   while true; do
-    swift test --disable-xctest "${selection[@]}" "${rest[@]}" "$@" 2>&1 | tee "$part" | show || status=$?
+    swift test --disable-xctest "${selection[@]}" "${rest[@]}" "$@" 2>&1 | whole_lines | tee "$part" | show || status=$?
     if grep --quiet --text --extended-regexp '^(✔|✘) Test run with ' "$part"; then break; fi
     mapfile -t more < <(has_run "$part" | sort --unique)
     # Without a new name, the tests could not be built or begun, or the next process would be cut off, too.
