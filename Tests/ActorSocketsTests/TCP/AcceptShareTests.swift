@@ -64,10 +64,11 @@ import Testing
     }
 
     func expectShares(of accepted: Int) async throws {
-      // One look finds the byte and the flood, and at most two other events: a wake-up, and that the first connection is writable. On
-      // a slow machine each event takes an iteration.
+      // The first connection is accepted before the flood. One look finds the byte and the flood, and at most two other events: a
+      // wake-up, and that the first connection is writable. On a slow machine each event takes an iteration, so the byte is found after
+      // three shares.
       let before = try await answering.value
-      #expect(before <= 4 * AcceptPolicy.share, "\(before) connections were accepted before the byte was found")
+      #expect(before <= 1 + 3 * AcceptPolicy.share, "\(before) connections were accepted before the byte was found")
       try await eventually("all are accepted") { accepts.count == accepted }
       #expect(accepts.mostAtOnce <= AcceptPolicy.share)
     }
