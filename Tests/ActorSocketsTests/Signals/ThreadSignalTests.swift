@@ -30,8 +30,9 @@ import Testing
         var arguments: [UnsafeMutablePointer<CChar>?] = unsafe [
           strdup("/bin/sh"), strdup("-c"), strdup("kill -PIPE $$; exit 3"), nil,
         ]
-        // SAFETY: the texts live as long as the process, and the lists end with a nil.
+        // SAFETY: the texts live until they are freed here, and the lists end with a nil.
         #expect(unsafe posix_spawn(&child, "/bin/sh", nil, nil, &arguments, nil) == 0)
+        unsafe arguments.forEach { unsafe free($0) }
         _ = unsafe waitpid(child, &status, 0)
         statuses.add(status)
       }
