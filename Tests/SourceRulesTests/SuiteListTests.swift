@@ -1,4 +1,3 @@
-import Foundation
 import Testing
 
 /// The rules that test.sh relies on when it selects suites.
@@ -40,7 +39,7 @@ import Testing
 
   @Test func `A suite that starts programs with Foundation is in a list of those whose leaks are not reported`() throws
   {
-    let makefile = try String(contentsOfFile: SourceFile.absolutePath(of: "Makefile"), encoding: .utf8)
+    let makefile = try #require(SourceFile.text(of: "Makefile"))
     let names = ["PROGRAM_SUITES", "FOUNDATION_SUITES", "CRASH_SUITES"]
     let lists = makefile.replacing("\\\n", with: " ").split(separator: "\n").filter { line in
       names.contains { line.hasPrefix("\($0) := ") }
