@@ -202,8 +202,4 @@ bool clinux_current_task_is_cancelled(void) {
   return task && swift_task_isCancelled(task);
 }
 
-static _Thread_local void *thread_objects[3];
-
-void *clinux_thread_object(int place) { return thread_objects[place]; }
-
-void clinux_set_thread_object(int place, void *object) { thread_objects[place] = object; }
+_Thread_local void *clinux_thread_objects[3];

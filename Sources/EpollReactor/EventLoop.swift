@@ -41,8 +41,8 @@ package final class EventLoop: @unchecked Sendable {
   let observerSlot = ObserverSlot()
   /// What runs the iterations, if the loop has no thread of its own.
   let driver: (any LoopDriver)?
-  /// What answers the system calls of this loop's thread in place of the kernel; `nil` for the kernel, or if the loop has a driver.
-  let system: SimulatedDescriptors.Place?
+  /// The system that this loop's thread runs in; `nil` for Linux, or if the loop has a driver.
+  let system: SystemHolder?
   /// The thread of the loop. With a driver: the driver's, during an iteration.
   private let thread = Atomic<UInt>(0)
   /// The time of a manual clock; `realTime` for the real clock, `driversTime` for that of the driver.
@@ -116,14 +116,13 @@ package final class EventLoop: @unchecked Sendable {
   private static let wakeToken = UInt64.max
 
   init(
-    manualTime: Bool, driver: (any LoopDriver)? = nil, system: SimulatedDescriptors.Place? = nil
+    manualTime: Bool, driver: (any LoopDriver)? = nil, system: SystemHolder? = nil
   ) throws(SystemError) {
     jobs = try JobQueue(driver: driver)
     self.driver = driver
     self.system = system
     self.manualTime = Atomic(manualTime ? 0 : driver == nil ? Self.realTime : Self.driversTime)
-    let whenReady: (() -> Void)? = if system != nil { {} } else { driver?.wake }
-    epoll = try Epoll(whenReady: whenReady)
+    epoll = try Epoll(whenReady: { [weak driver] in driver?.wake() })
     if let descriptor = jobs.wakeDescriptor { try epoll.add(descriptor, token: Self.wakeToken, readableOnly: true) }
   }
 

@@ -13,8 +13,10 @@ extension Reactor {
   /// Nanoseconds on the reactor's clock, from which deadlines are counted. Any thread.
   package var now: Int64 { loop.now }
 
-  /// Whether the reactor's clock is moved by hand. Any thread.
-  package var hasManualTime: Bool { loop.hasManualTime }
+  /// The number of turns of the queue after which a deadline can conclude that no call was made in time. A task that waits in the queue
+  /// may call another actor, and that actor may call the one with the deadline. Manual time advances in a call, which has already run after
+  /// the calls made in time. Any thread.
+  package var turnsBeforeIdle: Int { loop.hasManualTime ? 0 : 3 }
 
   // MARK: Memory for the bytes of a stream
 

@@ -26,8 +26,9 @@ public final class Reactor: TaskExecutor {
   /// The reactor that sockets use by default outside of simulations.
   package static let ofProcess = Reactor(isShared: true)
 
-  /// Whether a driver runs the code of the calling thread, as in a simulation. If so, the code must not wait for other threads.
-  package static var isDriven: Bool { EventLoop.current?.driver != nil }
+  /// Whether the tasks of the calling thread run on Swift's pool of threads. If not, a driver runs them, and the code must not wait for
+  /// other threads.
+  package static var usesThreadPool: Bool { EventLoop.current?.driver == nil }
 
   /// Whether the calling thread is that of a reactor, so that it must not wait.
   package static var isOnThread: Bool { EventLoop.current?.isCurrent ?? false }
@@ -48,31 +49,31 @@ public final class Reactor: TaskExecutor {
   ///   - manualTime: Whether deadlines fire only when `advance(by:)` is called.
   ///   - isShared: Whether `shutdown()` does nothing.
   ///   - driver: The driver that runs the loop in place of a thread.
-  ///   - system: Answers the system calls of the reactor's thread in place of the kernel; `nil` for the kernel. Not with a driver.
-  package init(
-    manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil,
-    system: SimulatedDescriptors.Place? = nil
-  ) {
+  package init(manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil) {
     self.isShared = isShared
     do throws(SystemError) {
-      loop = try Self.startLoop(manualTime, driver, system)
+      loop = try Self.startLoop(manualTime, driver, nil)
     } catch {
       fatalError("the reactor cannot start: \(error)")
     }
   }
 
   /// Creates a reactor as `init()` does, but throws the error of epoll_create1(2), eventfd(2) or pthread_create(3).
-  package init(orThrow: Void) throws(SystemError) {
+  ///
+  /// - Parameter system: The system that the reactor's thread runs in; `nil` for Linux, or for that of the driver.
+  /// - Throws: The error of the call.
+  package init(orThrow system: SystemHolder?) throws(SystemError) {
     isShared = false
-    loop = try Self.startLoop(false, EventLoop.current?.driver?.driverOfNewReactor, nil)
+    let driver = system == nil ? EventLoop.current?.driver?.driverOfNewReactor : nil
+    loop = try Self.startLoop(false, driver, system)
   }
 
   private static func startLoop(
-    _ manualTime: Bool, _ driver: (any LoopDriver)?, _ system: SimulatedDescriptors.Place?
+    _ manualTime: Bool, _ driver: (any LoopDriver)?, _ system: SystemHolder?
   ) throws(SystemError) -> EventLoop {
     let loop =
       if let system {
-        try SimulatedDescriptors.using(system) { () throws(SystemError) in
+        try CurrentSystem.using(system) { () throws(SystemError) in
           try EventLoop(manualTime: manualTime, system: system)
         }
       } else {
@@ -81,7 +82,7 @@ public final class Reactor: TaskExecutor {
     if let driver {
       driver.drives(loop)
     } else {
-      try startThread(name: "reactor") { SimulatedDescriptors.using(loop.system) { loop.run() } }
+      try startThread(name: "reactor") { CurrentSystem.using(loop.system) { loop.run() } }
     }
     return loop
   }
@@ -113,14 +114,13 @@ public final class Reactor: TaskExecutor {
     loop.submit(body)
   }
 
-  /// Runs code that makes sockets for this reactor on the calling thread: what answers the system calls of the reactor also answers those
-  /// of the code. Any thread.
+  /// Runs code that makes sockets for this reactor on the calling thread, in the system of the reactor. Any thread.
   package func makingSockets<Result, Failure>(
     _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
     // The thread of a driver is in the driver's simulation.
     if loop.driver != nil { return try body() }
-    return try SimulatedDescriptors.using(loop.system, body)
+    return try CurrentSystem.using(loop.system, body)
   }
 
   /// Advances a manual clock.

@@ -58,6 +58,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   ///   - mayBeShared: Whether it was made elsewhere, where a duplicate of it may stay open.
   package init(on reactor: Reactor, holding descriptor: consuming OwnedDescriptor? = nil, mayBeShared: Bool = false) {
     self.mayBeShared = mayBeShared
+    if let number = descriptor?.number { CurrentSystem.give(number, to: reactor.loop.system) }
     storedDescriptor = descriptor
     super.init(ofSocketOn: reactor)
   }

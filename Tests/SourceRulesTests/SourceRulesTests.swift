@@ -45,6 +45,16 @@ import Testing
   }
 
   @Test(arguments: SourceFile.libraries)
+  func `Only one place chooses who answers a system call`(file: SourceFile) {
+    if ["SocketSystem", "ActorSocketsTesting"].contains(file.target) { return }
+    check(
+      file,
+      .words(
+        ["isSimulated", "isDriven", "SimulatedSystem", "FaultySystem", "Linux()"],
+        because: "asks who answers a system call; call CurrentSystem, or add a method to SystemCalls"))
+  }
+
+  @Test(arguments: SourceFile.libraries)
   func `Every public operation claims its place in the order of the calls`(file: SourceFile) {
     check(file, .publicOperationsClaimTheirPlace(of: Self.reactorActors, delegating: Exceptions.delegating))
   }

@@ -1,7 +1,7 @@
 // Swift's thread pool on Linux is libdispatch. It opens descriptors when it first needs them: an epoll instance and an eventfd
 // for the first timer, and a timerfd for each clock. If it cannot open one, it ends the process. So a server makes libdispatch
 // open them before it accepts its first connection. `DescriptorReserve` leaves room for the files that libdispatch opens
-// briefly later. A simulation does not use that pool.
+// briefly later.
 
 internal import EpollReactor
 
@@ -24,8 +24,8 @@ enum PoolDescriptors {
   }
 
   /// Starts opening them. Only the first call in a process has an effect.
-  static func open() { if !Reactor.isDriven { _ = opening } }
+  static func open() { if Reactor.usesThreadPool { _ = opening } }
 
   /// Waits until they are open.
-  static func areOpen() async { if !Reactor.isDriven { await opening.value } }
+  static func areOpen() async { if Reactor.usesThreadPool { await opening.value } }
 }

@@ -11,7 +11,7 @@ extension Reactor {
   /// - Throws: ``SocketError``: `.tooManyOpenFiles` if no descriptor is free; `.system` if the system allows no more threads.
   public static func start() throws -> Reactor {
     do throws(SystemError) {
-      return try Reactor(orThrow: ())
+      return try Reactor(orThrow: nil)
     } catch {
       throw SocketError(startingReactor: error)
     }

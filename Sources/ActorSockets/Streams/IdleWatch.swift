@@ -77,19 +77,15 @@ extension StreamCore {
     if let idleWatch { idleWatch.note() }
   }
 
-  func idleDeadlineReached() {
-    // Manual time advances in a call, which has already run after the calls made in time.
-    endIfIdle(hops: registration.reactor.hasManualTime ? 0 : 3)
-  }
+  func idleDeadlineReached() { endIfIdle(turns: registration.reactor.turnsBeforeIdle) }
 
   /// Ends the stream if no byte moved for too long, after the calls that wait in the reactor's queue.
   ///
-  /// - Parameter hops: The number of times that this job is queued again behind the waiting calls. A task that waits in the
-  ///   queue may call another actor, and that actor may call the stream.
-  private func endIfIdle(hops: Int) {
+  /// - Parameter turns: The number of times that this job is queued again behind the waiting calls.
+  private func endIfIdle(turns: Int) {
     guard let idleWatch, idleWatch.isOver() else { return }
-    if hops > 0, let owner {
-      owner.submit { $0.core.endIfIdle(hops: hops - 1) }
+    if turns > 0, let owner {
+      owner.submit { $0.core.endIfIdle(turns: turns - 1) }
       return
     }
     let peer = owner?.remoteAddress.map { " to or from \($0)" } ?? ""

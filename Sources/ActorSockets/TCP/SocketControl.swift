@@ -19,7 +19,7 @@ public struct SocketControl: ~Copyable {
   /// SO_LINGER to a time above 0, the socket is refused, as if the closure had thrown.
   ///
   /// A duplicate does not keep a connection: closing or aborting the connection ends it for every descriptor.
-  public var fileDescriptor: Int32 { socket.kernelNumber }
+  public var fileDescriptor: Int32 { socket.number }
 
   /// Sets an option: setsockopt(2).
   ///
@@ -96,7 +96,7 @@ extension TCPConnection {
   package nonisolated func lendDescriptor<Value>(_ body: (Int32) throws -> Value) throws -> Value {
     let socket = try borrowSocket("withFileDescriptor")
     registration.isLent()
-    let result = Result { try body(socket.kernelNumber) }
+    let result = Result { try body(socket.number) }
     try socket.refuseBlockingClose("withFileDescriptor")
     return try result.get()
   }

@@ -314,8 +314,7 @@ public actor TCPListener: StreamListener {
     }
     let reactor = server.takeReactor() ?? executor.reactor
     return TCPConnection(
-      reactor === executor.reactor ? descriptor : descriptor.withoutFaults(), remote: peer, isTCP: isTCP,
-      isAccepted: true, configuration: configuration.connection,
+      descriptor, remote: peer, isTCP: isTCP, isAccepted: true, configuration: configuration.connection,
       proxyProtocol: admission == .withHeader ? configuration.proxyProtocol : nil, reactor: reactor)
   }
 

@@ -76,10 +76,8 @@ struct DatagramSockets {
       if let path, !path.isAbstract {
         file = try UnixSocketFile.make(
           for: descriptor.socket, at: path, permissions: configuration.permissions, backlog: nil)
-      } else if let path {
-        try descriptor.socket.bind(to: .unix(path))
       } else {
-        try descriptor.socket.bindToFreeName()
+        try descriptor.socket.bind(to: .unix(path ?? .unnamed))
       }
       addresses = [try descriptor.socket.localAddress() ?? wanted]
       registrations = [

@@ -43,7 +43,7 @@ extension UDPEndpoint {
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     let socket = try openSocket("withFileDescriptor", claimPlaceNow())
     sockets[connectedSocket ?? 0].isLent()
-    return try body(socket.kernelNumber)
+    return try body(socket.number)
   }
 
   /// Sets an option of all the endpoint's sockets: setsockopt(2).

@@ -26,7 +26,7 @@ internal import SocketSystem
 public final class FaultInjection: Sendable {
   /// The reactor. Pass it to the connections and listeners of the test.
   public let reactor: Reactor
-  private let system: FaultySystem
+  private let faults: Faults
   private let seeds: Locked<SplitMix>
 
   /// Creates a reactor with its own thread, and with faults.
@@ -37,22 +37,21 @@ public final class FaultInjection: Sendable {
   /// - Throws: `SystemError` if the process has no descriptor left.
   public init(_ faults: [CallFault] = [], seed: UInt64 = 0) throws {
     var random = SplitMix(seed: seed)
-    let system = try FaultySystem(FaultPlan(faults, seed: random.next()))
-    self.system = system
+    self.faults = Faults(FaultPlan(faults, seed: random.next()))
     seeds = Locked(random)
-    reactor = Reactor(system: SimulatedDescriptors.Place(system))
+    reactor = try Reactor(orThrow: SystemHolder(FaultySystem(self.faults)))
   }
 
   /// Lets system calls fail from now on. Safe to call from any thread.
   ///
   /// - Parameter faults: The faults, which replace earlier ones. With an empty array, no call fails any more.
   public func setFaults(_ faults: [CallFault]) {
-    system.setPlan(FaultPlan(faults, seed: seeds.withLock { $0.next() }))
+    self.faults.setPlan(FaultPlan(faults, seed: seeds.withLock { $0.next() }))
   }
 
   /// Limits the number of sockets that the reactor has open, listeners included: making or accepting one more fails with EMFILE until
   /// another one is closed. Sockets that are open already stay. Safe to call from any thread.
   ///
   /// - Parameter descriptors: The number, at least 0; `nil` for no limit but the one of the process.
-  public func setLimits(descriptors: Int?) { system.setLimit(descriptors ?? .max) }
+  public func setLimits(descriptors: Int?) { faults.setLimit(descriptors ?? .max) }
 }

@@ -1,192 +1,148 @@
-// The kernel with faults: it passes the calls of a reactor's sockets on to Linux, and a `FaultPlan` decides which of them fail.
+// A system with faults: it passes calls on to another system, and a `FaultPlan` decides which of them fail.
 //
 // Invariants:
-// - The number of a descriptor here is `SimulatedDescriptors.firstOfKernel` plus the kernel's. So no table connects the two, and closing
-//   works on every thread.
-// - Sockets that were made or accepted through this system have such numbers. Other descriptors that the thread makes or registers have
-//   those of the kernel, and no faults.
-// - The kernel makes the transfers of datagrams and of descriptors itself, for a whole batch, and with all that it can: UDP_SEGMENT,
-//   UDP_GRO, SCM_RIGHTS. Each is preceded by a question whether a fault hits it (`allowance`). So a fault hits a batch as a whole, and a
-//   descriptor is never lost: a call that fails passes none, and a short one passes it with the first byte.
+// - Faults hit the sockets that were made or accepted through this system, and are still in it: those in `sockets`. Other descriptors that
+//   the thread uses are those of the other system, and have no faults.
+// - Questions have no faults, and neither do names, files and options.
+// - A call that sends or receives several datagrams is one call: a fault hits the batch as a whole. A descriptor is never lost: a call
+//   that fails passes none, and a short one passes it with the first byte.
 // - epoll is edge-triggered, and a program may conclude from a short transfer that there is no more. So after a transfer that was cut
 //   short, the socket is reported once more (`again`), as if the rest had become possible right behind it.
-// - Nothing here waits while `state` is locked. Of the kernel's calls, socket(2) and accept4(2) are made while it is locked, so that each
-//   descriptor counts once, whichever threads make them.
+// - Nothing here waits while `state` is locked. Of the other system's calls, socket(2) and accept4(2) are made while it is locked, so that
+//   each descriptor counts once, whichever threads make them.
 
 internal import EpollReactor
 internal import SocketSystem
 
-/// The kernel with faults, for the thread of one reactor and for threads that make sockets for it.
-final class FaultySystem: SimulatedSystem, Sendable {
-  private struct Watch {
+/// The faults of a `FaultySystem`. Any thread can change them.
+final class Faults: Sendable {
+  fileprivate struct Watch {
     let number: Int32
     let token: UInt64
     let interest: Readiness
   }
 
-  private struct State {
+  fileprivate struct State {
     var plan: FaultPlan
+    /// The sockets that the faults hit.
+    var sockets: Set<Int32> = []
+    /// The epoll instances that were made through this system.
+    var epolls: Set<Int32> = []
     /// The sockets in epoll, in the order in which they were added.
     var watches: [Watch] = []
-    /// The events that the next look reports besides those of the kernel.
+    /// The events that the next look reports besides those of the other system.
     var again: [(number: Int32, readiness: Readiness)] = []
     /// The most sockets that may be open.
     var limit = Int.max
-    var openSockets = 0
 
     /// Makes a call that makes a socket, unless a fault hits it or the limit is reached.
     mutating func makeSocket(_ call: CallFault.Call, _ body: () -> Int32) -> Int32 {
-      let isFull = openSockets >= limit
+      let isFull = sockets.count >= limit
       let result = plan.makeDescriptor(call) { isFull ? -Errno.processDescriptors : body() }
-      if result >= 0 { openSockets += 1 }
+      if result >= 0 { sockets.insert(result) }
       return result
+    }
+
+    mutating func forget(_ number: Int32) {
+      sockets.remove(number)
+      epolls.remove(number)
+      watches.removeAll { $0.number == number }
+      again.removeAll { $0.number == number }
     }
   }
 
-  private let state: Locked<State>
-  private let epoll: Epoll
+  fileprivate let state: Locked<State>
 
-  init(_ plan: FaultPlan) throws(SystemError) {
-    state = Locked(State(plan: plan))
-    epoll = try Epoll()
-  }
+  init(_ plan: FaultPlan) { state = Locked(State(plan: plan)) }
 
   func setPlan(_ plan: FaultPlan) { state.withLock { $0.plan = plan } }
   func setLimit(_ limit: Int) { state.withLock { $0.limit = limit } }
+}
 
-  private func kernel(_ number: Int32) -> BorrowedDescriptor {
-    BorrowedDescriptor(BorrowedDescriptor(number).kernelNumber)
+/// A system with faults, for the thread of one reactor and for threads that make sockets for it.
+struct FaultySystem: SystemCalls {
+  private let base: any SystemCalls
+  private let state: Locked<Faults.State>
+
+  init(_ faults: Faults, over base: any SystemCalls = Linux()) {
+    self.base = base
+    state = faults.state
+  }
+
+  func owns(_ number: Int32) -> Bool {
+    state.withLock { $0.sockets.contains(number) || $0.epolls.contains(number) } || base.owns(number)
   }
 
   /// Makes a call on a socket, unless a fault hits it.
-  private func call(
-    _ name: CallFault.Call, _ number: Int32, _ body: (BorrowedDescriptor) throws(SystemError) -> Int32
-  ) -> Int32 {
-    if let error = state.withLock({ $0.plan.error(of: name) }) { return error }
-    return result { () throws(SystemError) in try body(kernel(number)) }
-  }
-
-  private func result(_ body: () throws(SystemError) -> Int32) -> Int32 {
-    do throws(SystemError) { return try body() } catch { return -error.errno }
-  }
-
-  private static func count(_ transfer: Transfer) -> Int {
-    switch transfer {
-    case .bytes(let count): count
-    case .wouldBlock: -Int(Errno.wouldBlock)
-    case .failed(let error): -Int(error.errno)
-    }
+  private func call(_ name: CallFault.Call, _ number: Int32, _ body: () -> Int32) -> Int32 {
+    state.withLock { $0.sockets.contains(number) ? $0.plan.error(of: name) : nil } ?? body()
   }
 
   // MARK: Descriptors
 
-  /// Takes a new socket, and returns its number here.
-  private static func take(_ descriptor: consuming OwnedDescriptor) -> Int32 {
-    SimulatedDescriptors.firstOfKernel + descriptor.release()
-  }
-
   func socket(family: Int32, type: Int32) -> Int32 {
-    state.withLock { state in
-      state.makeSocket(.socket) {
-        SimulatedDescriptors.using(nil) {
-          result { () throws(SystemError) in
-            Self.take(
-              try type == SocketKind.stream ? .streamSocket(family: family) : .datagramSocket(family: family))
-          }
-        }
-      }
-    }
+    state.withLock { $0.makeSocket(.socket) { base.socket(family: family, type: type) } }
   }
 
-  /// Forgets the descriptor. `OwnedDescriptor` closes it.
   func close(_ number: Int32) {
-    if number < SimulatedDescriptors.firstOfKernel { return }
-    state.withLock { state in
-      state.openSockets -= 1
-      state.watches.removeAll { $0.number == number }
-      state.again.removeAll { $0.number == number }
-    }
+    forget(number)
+    base.close(number)
   }
 
-  var descriptorLimit: Int { SimulatedDescriptors.using(nil) { DescriptorReserve.refresh().limit } }
-  func localNumber(of number: Int32) -> Int32 { kernel(number).number }
+  func duplicate(_ number: Int32) -> Int32 { base.duplicate(number) }
+  func prepare(_ number: Int32, nonblocking: Bool) -> Int32 { base.prepare(number, nonblocking: nonblocking) }
+  func forget(_ number: Int32) { state.withLock { $0.forget(number) } }
+  var descriptorLimit: Int { base.descriptorLimit }
+  func isReserved(_ number: Int32) -> Bool { base.isReserved(number) }
+  func leavesReserve(_ number: Int32) -> Bool { base.leavesReserve(number) }
 
-  var nextLocalNumber: Int32? {
-    let number = SimulatedDescriptors.using(nil) {
-      result { () throws(SystemError) in try OwnedDescriptor.streamSocket(family: SocketKind.ipv4).number }
-    }
-    return number >= 0 ? number : nil
-  }
-
-  // MARK: Calls
+  // MARK: Sockets
 
   func bind(_ number: Int32, to address: SocketAddress) -> Int32 {
-    call(.bind, number) { (socket) throws(SystemError) in
-      if address == .unix(.unnamed) { try socket.bindToFreeName() } else { try socket.bind(to: address) }
-      return 0
-    }
+    call(.bind, number) { base.bind(number, to: address) }
   }
 
   func listen(_ number: Int32, backlog: Int32) -> Int32 {
-    call(.listen, number) { (socket) throws(SystemError) in
-      try socket.listen(backlog: backlog)
-      return 0
-    }
+    call(.listen, number) { base.listen(number, backlog: backlog) }
   }
 
   func connect(_ number: Int32, to address: SocketAddress) -> Int32 {
-    call(.connect, number) { (socket) throws(SystemError) in
-      try socket.connect(to: address) ? 0 : -Errno.inProgress
-    }
+    call(.connect, number) { base.connect(number, to: address) }
   }
 
+  func disconnect(_ number: Int32) -> Int32 { call(.connect, number) { base.disconnect(number) } }
+  func reset(_ number: Int32) -> Int32 { base.reset(number) }
+
   func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?) {
-    state.withLock { state in
-      var peer: SocketAddress?
-      let made = state.makeSocket(.accept) {
-        result { () throws(SystemError) in
-          guard let accepted = try kernel(number).accept() else { return -Errno.wouldBlock }
-          peer = accepted.peer
-          return Self.take(accepted.take())
-        }
+    var peer: SocketAddress?
+    let result = state.withLock { state in
+      state.makeSocket(.accept) {
+        let accepted = base.accept(number)
+        peer = accepted.peer
+        return accepted.result
       }
-      return (made, peer)
     }
+    return (result, peer)
   }
 
   func shutdown(_ number: Int32, how: Int32) -> Int32 {
-    call(.shutdown, number) { (socket) throws(SystemError) in
-      if how == SocketKind.sendingSide { try socket.shutdownWriting() } else { try socket.shutdownBoth() }
-      return 0
-    }
+    call(.shutdown, number) { base.shutdown(number, how: how) }
   }
 
-  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
-    let allowed = allowance(number, atMost: min(limit, memory.freeCapacity), isReceive: true, again: !peeking)
-    if allowed < 0 { return allowed }
-    var bytes: [UInt8] = []
-    let received = Self.count(
-      peeking
-        ? kernel(number).peek(into: &bytes, atMost: allowed)
-        : kernel(number).receive(appendingTo: &bytes, atMost: allowed))
-    memory.append(bytes, in: bytes.indices)
-    return received
+  func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
+    base.address(of: number, isPeer: isPeer)
   }
 
-  func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
-    let allowed = allowance(number, atMost: bytes.count, isReceive: false, again: true)
-    return allowed < 0 ? allowed : Self.count(kernel(number).send(bytes.extracting(first: allowed)))
-  }
+  func isReadable(_ number: Int32) -> Bool { base.isReadable(number) }
 
-  func allowance(ofTransfer number: Int32, atMost count: Int, isReceive: Bool) -> Int {
-    allowance(number, atMost: count, isReceive: isReceive, again: true)
-  }
+  // MARK: Transfers
 
   /// The bytes that a transfer may move, or the negative error of a fault. If they are fewer than it could move, the socket is reported
   /// once more, if that is asked for.
-  private func allowance(_ number: Int32, atMost asked: Int, isReceive: Bool, again: Bool) -> Int {
-    let possible = isReceive && asked > 1 ? min(asked, kernel(number).receivableBytes()) : asked
+  private func allowance(_ number: Int32, atMost asked: Int, isReceive: Bool, again: Bool = true) -> Int {
+    let possible = isReceive && asked > 1 ? min(asked, base.receivableBytes(number)) : asked
     return state.withLock { state in
+      if !state.sockets.contains(number) { return asked }
       if let error = state.plan.error(of: isReceive ? .receive : .send) { return Int(error) }
       let count = state.plan.shortened(possible, isRead: isReceive)
       if count == possible { return asked }
@@ -195,91 +151,120 @@ final class FaultySystem: SimulatedSystem, Sendable {
     }
   }
 
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int {
+    let most = min(limit, memory.freeCapacity)
+    let allowed = allowance(number, atMost: most, isReceive: true, again: !peeking)
+    return allowed < 0 ? allowed : base.receive(number, into: &memory, atMost: allowed, peeking: peeking)
+  }
+
+  func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int {
+    let allowed = allowance(number, atMost: bytes.count, isReceive: false)
+    return allowed < 0 ? allowed : base.send(number, bytes.extracting(first: allowed))
+  }
+
+  func send(_ number: Int32, gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Int {
+    let count = pieces.reduce(-offset) { $0 + $1.count }
+    let allowed = allowance(number, atMost: count, isReceive: false)
+    if allowed < 0 || allowed == count {
+      return allowed < 0 ? allowed : base.send(number, gathering: pieces, skipping: offset)
+    }
+    var rest = allowed + offset
+    var shortened: [[UInt8]] = []
+    for piece in pieces where rest > 0 {
+      shortened.append(Array(piece.prefix(rest)))
+      rest -= piece.count
+    }
+    return base.send(number, gathering: shortened[...], skipping: offset)
+  }
+
+  func send(_ number: Int32, file: Int32, from offset: Int, count: Int) -> FileTransfer {
+    let allowed = allowance(number, atMost: count, isReceive: false)
+    if allowed >= 0 { return base.send(number, file: file, from: offset, count: allowed) }
+    let error = SystemError(call: "sendfile", errno: Int32(-allowed))
+    return .transfer(error.errno == Errno.wouldBlock ? .wouldBlock : .failed(error))
+  }
+
+  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptor: Int32) -> Int {
+    let allowed = allowance(number, atMost: bytes.count, isReceive: false)
+    return allowed < 0 ? allowed : base.send(number, bytes.extracting(first: allowed), passing: descriptor)
+  }
+
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>) -> (count: Int, rights: ReceivedRights) {
+    let allowed = allowance(number, atMost: memory.freeCapacity, isReceive: true)
+    if allowed < 0 { return (allowed, ReceivedRights()) }
+    if allowed == memory.freeCapacity { return base.receive(number, into: &memory) }
+    var received = (count: 0, rights: ReceivedRights())
+    var bytes: [UInt8] = []
+    bytes.append(addingCapacity: allowed) { received = base.receive(number, into: &$0) }
+    memory.append(bytes, in: bytes.indices)
+    return received
+  }
+
+  func receivableBytes(_ number: Int32) -> Int { base.receivableBytes(number) }
+  func hasReceivableBytes(_ number: Int32) -> Bool { base.hasReceivableBytes(number) }
+  func unacknowledgedBytes(_ number: Int32) -> Int { base.unacknowledgedBytes(number) }
+
   // MARK: Datagrams
 
-  func send(
-    _ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?,
-    passing descriptors: [Int32]
-  ) -> Int {
-    let allowed = allowance(ofTransfer: number, atMost: 1, isReceive: false)
-    return allowed < 0 ? allowed : Self.count(kernel(number).send(bytes, to: address))
+  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?) -> Int {
+    let allowed = allowance(number, atMost: 1, isReceive: false)
+    return allowed < 0 ? allowed : base.send(number, bytes, to: address)
   }
 
-  /// The kernel receives them by the batch.
-  func receiveDatagram(_ number: Int32, descriptors most: Int) -> (result: Int32, datagram: SimulatedDatagram?) {
-    (-Errno.notSupported, nil)
+  func receive(_ number: Int32, into batch: DatagramBatch, _ request: DatagramBatch.Request) -> Int {
+    let allowed = allowance(number, atMost: 1, isReceive: true)
+    return allowed < 0 ? allowed : base.receive(number, into: batch, request)
   }
 
-  func disconnect(_ number: Int32) -> Int32 {
-    call(.connect, number) { (socket) throws(SystemError) in
-      try socket.disconnect()
-      return 0
-    }
+  func send(_ number: Int32, _ batch: DatagramBatch) -> Int {
+    let allowed = allowance(number, atMost: 1, isReceive: false)
+    return allowed < 0 ? allowed : base.send(number, batch)
   }
 
   func changeMembership(
     _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
-  ) -> Int32 {
-    result { () throws(SystemError) in
-      try kernel(number).changeMembership(joins: joins, group: group, source: source, interface: interface)
-      return 0
-    }
-  }
+  ) -> Int32 { base.changeMembership(number, joins: joins, group: group, source: source, interface: interface) }
 
   func isMember(_ number: Int32, of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool {
-    kernel(number).isMember(of: group, source: source, interface: interface)
+    base.isMember(number, of: group, source: source, interface: interface)
   }
 
-  func takeReportedError(_ number: Int32) -> ReportedError? { kernel(number).takeReportedError() }
+  func takeReportedError(_ number: Int32) -> ReportedError? { base.takeReportedError(number) }
 
-  // MARK: Questions and options
+  // MARK: Options
 
-  func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?) {
-    do throws(SystemError) {
-      return (0, isPeer ? try kernel(number).remoteAddress() : try kernel(number).localAddress())
-    } catch {
-      return (-error.errno, nil)
-    }
+  func setOption(_ option: RawOption, of number: Int32, to value: Int32) -> Int32 {
+    base.setOption(option, of: number, to: value)
   }
 
   func setOption(_ option: RawOption, of number: Int32, to value: [UInt8]) -> Int32 {
-    result { () throws(SystemError) in
-      try kernel(number).set(option, to: value)
-      return 0
-    }
+    base.setOption(option, of: number, to: value)
   }
 
-  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: [UInt8]) {
-    do throws(SystemError) { return (0, try kernel(number).get(option, atMost: 256)) } catch {
-      return (-error.errno, [])
-    }
+  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: Int32) {
+    base.option(option, of: number)
   }
 
-  func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) {
-    do throws(SystemError) { return (0, try kernel(number).tcpInfo()) } catch { return (-error.errno, nil) }
+  func option(_ option: RawOption, of number: Int32, atMost count: Int) -> (result: Int32, value: [UInt8]) {
+    base.option(option, of: number, atMost: count)
   }
 
-  func receivableBytes(_ number: Int32) -> Int { kernel(number).receivableBytes() }
-  func unacknowledgedBytes(_ number: Int32) -> Int { kernel(number).unacknowledgedBytes() }
+  func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) { base.tcpInfo(of: number) }
 
   // MARK: Events
 
-  /// There is one epoll instance, which this object owns. Its number here stands for nothing that could be closed.
-  func createEpoll(whenReady: @escaping () -> Void) -> Int32 { SimulatedDescriptors.first }
+  func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
+    let number = base.createEpoll(whenReady: whenReady)
+    if number >= 0 { state.withLock { _ = $0.epolls.insert(number) } }
+    return number
+  }
 
   func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
-    let real = kernel(number).number
-    let result = result { () throws(SystemError) in
-      if isNew {
-        try self.epoll.add(real, token: token, readableOnly: !interest.contains(.writable))
-      } else {
-        try self.epoll.setToken(token, of: real)
-      }
-      return 0
-    }
-    if result < 0 || number < SimulatedDescriptors.firstOfKernel { return result }
-    let watch = Watch(number: number, token: token, interest: interest)
+    let result = base.watch(number, with: epoll, token: token, interest: interest, isNew: isNew)
+    if result < 0 { return result }
+    let watch = Faults.Watch(number: number, token: token, interest: interest)
     state.withLock { state in
+      if !state.sockets.contains(number) { return }
       if let index = state.watches.firstIndex(where: { $0.number == number }) {
         state.watches[index] = watch
       } else {
@@ -290,7 +275,7 @@ final class FaultySystem: SimulatedSystem, Sendable {
   }
 
   func stopWatching(_ number: Int32, with epoll: Int32) {
-    self.epoll.remove(kernel(number).number)
+    base.stopWatching(number, with: epoll)
     state.withLock { $0.watches.removeAll { $0.number == number } }
   }
 
@@ -298,15 +283,15 @@ final class FaultySystem: SimulatedSystem, Sendable {
     of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
   ) -> Int {
     let mayWait = state.withLock { $0.again.isEmpty }
-    let count = self.epoll.wait(&events, atMost: limit, nanoseconds: mayWait ? nanoseconds : 0)
+    let count = base.waitForEvents(of: epoll, into: &events, atMost: limit, nanoseconds: mayWait ? nanoseconds : 0)
     let more = state.withLock { Self.moreEvents(&$0, besides: count, atMost: limit) }
     for (index, event) in more.enumerated() { events[count + index] = event }
     return count + more.count
   }
 
-  /// The events that are reported besides those of the kernel.
+  /// The events that are reported besides those of the other system.
   private static func moreEvents(
-    _ state: inout State, besides count: Int, atMost limit: Int
+    _ state: inout Faults.State, besides count: Int, atMost limit: Int
   ) -> [(token: UInt64, readiness: Readiness)] {
     var more: [(token: UInt64, readiness: Readiness)] = []
     let due = state.again.prefix(limit - count)
@@ -321,27 +306,27 @@ final class FaultySystem: SimulatedSystem, Sendable {
     return more
   }
 
-  // MARK: Names
+  // MARK: Files and names
 
-  func addresses(of name: String, isIPv4: Bool) -> [SocketAddress] {
-    SimulatedDescriptors.using(nil) { (try? lookUpAddresses(of: name, isIPv4: isIPv4)) ?? [] }
+  func status(of path: UnixPath, followingLinks: Bool) -> FileStatus? {
+    base.status(of: path, followingLinks: followingLinks)
   }
 
-  var interfaces: [NetworkInterface] { SimulatedDescriptors.using(nil) { (try? NetworkInterface.all()) ?? [] } }
+  func hold(_ path: UnixPath) throws(SystemError) -> HeldFile? { try base.hold(path) }
+  func openDirectory(_ path: UnixPath) -> Int32 { base.openDirectory(path) }
 
-  // MARK: Files
+  func setPermissions(of number: Int32, to permissions: UInt16) -> Int32 {
+    base.setPermissions(of: number, to: permissions)
+  }
 
-  var hasSocketFiles: Bool { false }
-  func inode(of path: UnixPath) -> UInt64? { nil }
-  func unlink(_ path: UnixPath) -> Int32 { -Errno.notSupported }
+  func probe(_ path: UnixPath) -> Int32 { base.probe(path) }
+  func unlink(_ path: UnixPath) -> Int32 { base.unlink(path) }
+  func absolute(_ path: UnixPath) -> UnixPath { base.absolute(path) }
+  var blocksForNames: Bool { base.blocksForNames }
 
-  // MARK: Descriptors
+  func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
+    try base.addresses(of: name, isIPv4: isIPv4)
+  }
 
-  // The kernel duplicates its descriptors and passes them, after a question about the allowance. So these are not called.
-
-  func duplicate(_ number: Int32) -> Int32 { -Errno.notSupported }
-  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptors: [Int32]) -> Int { -Int(Errno.notSupported) }
-  func receive(
-    _ number: Int32, into memory: inout OutputSpan<UInt8>, descriptors most: Int
-  ) -> (count: Int, rights: SimulatedRights) { (-Int(Errno.notSupported), SimulatedRights()) }
+  func interfaces() throws(SystemError) -> [NetworkInterface] { try base.interfaces() }
 }

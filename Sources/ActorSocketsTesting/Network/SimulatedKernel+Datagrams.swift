@@ -93,7 +93,7 @@ extension SimulatedKernel {
     if departure > now { network.schedule(.departure(socket, count), at: departure) } else { socket.departed(count) }
   }
 
-  func receive(_ socket: UDPSocket) -> (result: Int32, datagram: SimulatedDatagram?) {
+  func receive(_ socket: UDPSocket) -> (result: Int32, datagram: ReceivedDatagram?) {
     if socket.error != 0 { return (-socket.takeError(), nil) }
     guard let arrived = socket.takeFirst() else { return (-Errno.wouldBlock, nil) }
     let isIPv4 = arrived.destination.isIPv4
@@ -108,7 +108,7 @@ extension SimulatedKernel {
     if socket.isOn(.receivesTrafficClass(isIPv4: isIPv4)) { metadata.trafficClass = arrived.datagram.trafficClass }
     if socket.isOn(.receivesHopLimit(isIPv4: isIPv4)) { metadata.hopLimit = arrived.datagram.hopLimit }
     if socket.isOn(.timestamp) { metadata.timestamp = .nanoseconds(arrived.time) }
-    let datagram = SimulatedDatagram(
+    let datagram = ReceivedDatagram(
       bytes: arrived.datagram.bytes, address: socket.seen(arrived.source), metadata: metadata)
     return (0, datagram)
   }

@@ -82,8 +82,8 @@ extension SimulatedKernel {
   ///   - sockets: The sockets, which were taken out of a message.
   ///   - most: The most descriptors that the receiver has room for.
   /// - Returns: The descriptors.
-  func receive(_ sockets: [SimulatedSocket], atMost most: Int) -> SimulatedRights {
-    var rights = SimulatedRights()
+  func receive(_ sockets: [SimulatedSocket], atMost most: Int) -> ReceivedRights {
+    var rights = ReceivedRights()
     for socket in sockets.prefix(most) {
       guard let number = nextNumber else { break }
       open(.socket(socket), as: number)

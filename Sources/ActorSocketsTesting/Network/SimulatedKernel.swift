@@ -102,7 +102,7 @@ final class SimulatedKernel {
 
   /// The number by which programs know a descriptor, or a negative error. It names the kernel.
   func globalNumber(of local: Int32) -> Int32 {
-    local < 0 ? local : SimulatedDescriptors.first + Int32(slot) << SimulatedNetwork.descriptorBits + local
+    local < 0 ? local : SimulatedNetwork.firstDescriptor + Int32(slot) << SimulatedNetwork.descriptorBits + local
   }
 
   func socket(at number: Int) -> SimulatedSocket? {

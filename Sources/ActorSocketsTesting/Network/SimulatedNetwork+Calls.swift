@@ -6,9 +6,12 @@ internal import SocketSystem
 extension SimulatedNetwork: SimulatedSystem {
   // MARK: Descriptors
 
+  /// The descriptors of Linux, files for example, are those of Linux in a simulation, too.
+  func owns(_ number: Int32) -> Bool { number >= Self.firstDescriptor }
+
   /// The host whose descriptor has a number, and its number there.
   private func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? {
-    let rest = number - SimulatedDescriptors.first
+    let rest = number - Self.firstDescriptor
     let slot = Int(rest >> Self.descriptorBits)
     guard rest >= 0, slot < kernels.count, let kernel = kernels[slot] else { return nil }
     return (kernel, Int(rest & (1 << Self.descriptorBits - 1)))
@@ -103,7 +106,7 @@ extension SimulatedNetwork: SimulatedSystem {
   private func sockets(_ numbers: [Int32], on kernel: SimulatedKernel) -> (sockets: [SimulatedSocket], error: Int) {
     var sockets: [SimulatedSocket] = []
     for number in numbers {
-      if number < SimulatedDescriptors.first { return ([], -Int(Errno.notImplemented)) }
+      if !owns(number) { return ([], -Int(Errno.notImplemented)) }
       guard let place = locate(number), place.kernel === kernel else { return ([], -Int(Errno.badDescriptor)) }
       if kernel.epoll(at: place.local) != nil { return ([], -Int(Errno.notImplemented)) }
       guard let socket = kernel.socket(at: place.local) else { return ([], -Int(Errno.badDescriptor)) }
@@ -112,26 +115,24 @@ extension SimulatedNetwork: SimulatedSystem {
     return (sockets, 0)
   }
 
-  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptors: [Int32]) -> Int {
+  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptor: Int32) -> Int {
     guard let (kernel, socket) = find(number) else { return -Int(Errno.badDescriptor) }
     if let error = kernel.faults.error(of: .send) { return Int(error) }
     // Other sockets ignore what they cannot pass, as those of Linux do.
     guard let socket = socket as? UnixStreamSocket else { return socket.send(bytes, in: kernel) }
-    let (passed, error) = sockets(descriptors, on: kernel)
+    let (passed, error) = sockets([descriptor], on: kernel)
     return error < 0 ? error : socket.send(bytes, passing: passed, in: kernel)
   }
 
-  func receive(
-    _ number: Int32, into memory: inout OutputSpan<UInt8>, descriptors most: Int
-  ) -> (count: Int, rights: SimulatedRights) {
-    guard let (kernel, socket) = find(number) else { return (-Int(Errno.badDescriptor), SimulatedRights()) }
-    if let error = kernel.faults.error(of: .receive) { return (Int(error), SimulatedRights()) }
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>) -> (count: Int, rights: ReceivedRights) {
+    guard let (kernel, socket) = find(number) else { return (-Int(Errno.badDescriptor), ReceivedRights()) }
+    if let error = kernel.faults.error(of: .receive) { return (Int(error), ReceivedRights()) }
     let limit = memory.freeCapacity
     guard let socket = socket as? UnixStreamSocket else {
-      return (socket.receive(into: &memory, atMost: limit, peeking: false, in: kernel), SimulatedRights())
+      return (socket.receive(into: &memory, atMost: limit, peeking: false, in: kernel), ReceivedRights())
     }
     let (count, passed) = socket.receivePassed(into: &memory, atMost: limit, in: kernel)
-    return (count, kernel.receive(passed, atMost: most))
+    return (count, kernel.receive(passed, atMost: DatagramBatch.maximumDescriptors))
   }
 
   // MARK: Datagrams
@@ -150,7 +151,7 @@ extension SimulatedNetwork: SimulatedSystem {
     return kernel.send(socket, bytes, to: address, metadata ?? DatagramMetadata())
   }
 
-  func receiveDatagram(_ number: Int32, descriptors most: Int) -> (result: Int32, datagram: SimulatedDatagram?) {
+  func receiveDatagram(_ number: Int32, descriptors most: Int) -> (result: Int32, datagram: ReceivedDatagram?) {
     guard let (kernel, socket) = find(number) else { return (-Errno.badDescriptor, nil) }
     if let error = kernel.faults.error(of: .receive) { return (error, nil) }
     if let socket = socket as? UnixDatagramSocket { return socket.receive(descriptors: most, in: kernel) }
@@ -177,12 +178,19 @@ extension SimulatedNetwork: SimulatedSystem {
     withSocket(number, else: nil) { ($1 as? UDPSocket)?.takeReportedError() }
   }
 
-  var interfaces: [NetworkInterface] { current?.interfaces ?? [] }
+  func interfaces() -> [NetworkInterface] { current?.interfaces ?? [] }
 
   // MARK: Files
 
-  var hasSocketFiles: Bool { true }
   func inode(of path: UnixPath) -> UInt64? { current?.socketFiles[path]?.inode }
+
+  func probe(_ path: UnixPath) -> Int32 {
+    guard let kernel = current else { return -Errno.networkDown }
+    return switch kernel.socket(named: path, type: SocketKind.datagram) {
+    case .failure(let error): -error.errno
+    case .success: 0
+    }
+  }
 
   func unlink(_ path: UnixPath) -> Int32 {
     guard let kernel = current else { return -Errno.networkDown }
@@ -199,8 +207,11 @@ extension SimulatedNetwork: SimulatedSystem {
     withSocket(number, else: -Errno.badDescriptor) { $0.setOption(option, of: $1, to: value) }
   }
 
-  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: [UInt8]) {
-    withSocket(number, else: (-Errno.badDescriptor, [])) { $0.option(option, of: $1) }
+  func option(_ option: RawOption, of number: Int32, atMost count: Int) -> (result: Int32, value: [UInt8]) {
+    withSocket(number, else: (-Errno.badDescriptor, [])) { kernel, socket in
+      let (result, value) = kernel.option(option, of: socket)
+      return (result, Array(value.prefix(count)))
+    }
   }
 
   func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) {
@@ -210,6 +221,7 @@ extension SimulatedNetwork: SimulatedSystem {
     }
   }
 
+  func isReadable(_ number: Int32) -> Bool { withSocket(number, else: false) { $1.readiness.contains(.readable) } }
   func receivableBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.receivableBytes } }
   func unacknowledgedBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.unacknowledgedBytes } }
 
@@ -220,7 +232,7 @@ extension SimulatedNetwork: SimulatedSystem {
 
   func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
     // Nothing would wait for the events of a real descriptor.
-    if number < SimulatedDescriptors.first { return -Errno.notPermitted }
+    if !owns(number) { return -Errno.notPermitted }
     guard let (kernel, local) = locate(number), let place = locate(epoll), place.kernel === kernel else {
       return -Errno.badDescriptor
     }
@@ -243,10 +255,10 @@ extension SimulatedNetwork: SimulatedSystem {
     return count + 1
   }
 
-  func addresses(of name: String, isIPv4: Bool) -> [SocketAddress] {
+  func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
     let key = name.hostNameBytes
     if key.elementsEqual("localhost".utf8) { return [isIPv4 ? .ipv4(.loopback, port: 0) : .ipv6(.loopback, port: 0)] }
-    guard let host = names[key] else { return [] }
+    guard let host = names[key] else { throw .unknownName }
     let addresses = nodes[host].addresses
     return [isIPv4 ? .ipv4(addresses.ipv4, port: 0) : .ipv6(addresses.ipv6, port: 0)]
   }

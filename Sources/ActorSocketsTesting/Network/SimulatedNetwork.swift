@@ -91,11 +91,12 @@ final class SimulatedNetwork {
 
   // MARK: Hosts
 
+  /// The lowest number of a descriptor. The kernel's own limit, /proc/sys/fs/nr_open, cannot be raised that far.
+  static let firstDescriptor: Int32 = 1 << 30
   /// The bits of a descriptor's number that count within its kernel. The others number the kernels.
   static let descriptorBits: Int32 = 16
   /// The most kernels at one time. When all places were used, the one that has been free for longest is used again.
-  private static let mostKernels = Int(
-    (SimulatedDescriptors.firstOfKernel - SimulatedDescriptors.first) >> descriptorBits)
+  private static let mostKernels = Int((Int32.max - firstDescriptor) >> descriptorBits)
 
   /// Adds a host.
   ///
@@ -125,7 +126,7 @@ final class SimulatedNetwork {
       kernel.slot = freeSlots.removeFirst()
       kernels[kernel.slot] = kernel
     } else {
-      precondition(kernels.count < Self.mostKernels, "a simulation has at most 12,288 hosts")
+      precondition(kernels.count < Self.mostKernels, "a simulation has at most 16,383 hosts")
       kernel.slot = kernels.count
       kernels.append(kernel)
     }

@@ -192,7 +192,7 @@ final class UnixDatagramSocket: UnixSocket {
   }
 
   /// Receives a datagram with its sender's name and metadata, and up to `most` descriptors: recvmsg(2).
-  func receive(descriptors most: Int, in kernel: SimulatedKernel) -> (result: Int32, datagram: SimulatedDatagram?) {
+  func receive(descriptors most: Int, in kernel: SimulatedKernel) -> (result: Int32, datagram: ReceivedDatagram?) {
     if error != 0 { return (-takeError(), nil) }
     guard let message = takeFirst() else { return (-Errno.wouldBlock, nil) }
     var metadata = DatagramMetadata()
@@ -200,7 +200,7 @@ final class UnixDatagramSocket: UnixSocket {
     if receivesCredentials { metadata.peerCredentials = message.credentials ?? .unknown }
     let rights = kernel.receive(message.takePassed(), atMost: most)
     return (
-      0, SimulatedDatagram(bytes: message.bytes, address: message.sender.local, metadata: metadata, rights: rights)
+      0, ReceivedDatagram(bytes: message.bytes, address: message.sender.local, metadata: metadata, rights: rights)
     )
   }
 

@@ -80,7 +80,7 @@ internal import Synchronization
   /// The clocks of the hosts. They are not in `hosts`, because code that changes a host may read a clock.
   var clocks: [HostClock]
   let network: SimulatedNetwork
-  let place: SimulatedDescriptors.Place
+  let system: SystemHolder
   /// What the programs have left, if they have.
   var remains = ProgramRemains()
   var streams: RandomStreams
@@ -115,7 +115,7 @@ internal import Synchronization
     trace = SimulationTrace()
     streams = RandomStreams(seed: seed)
     network = SimulatedNetwork(now: Self.start, seed: seed)
-    place = SimulatedDescriptors.Place(network)
+    system = SystemHolder(network)
     _ = network.addHost(Self.ownHost)
     network.currentHost = { [weak self] in self?.currentOwner.host ?? 0 }
     network.timeOfDay = { [weak self] host in self?.timeOfDay(on: host) ?? 0 }
@@ -202,7 +202,7 @@ internal import Synchronization
   /// Runs `body` as if on this thread: the jobs that it starts are the simulation's.
   func enter<Result>(_ body: () throws -> Result) rethrows -> Result {
     try clock.enter(for: self) {
-      try SimulatedDescriptors.using(place) {
+      try CurrentSystem.using(system) {
         let reactor = onBehalf(of: 0) { defaultReactor }
         return try reactor.loop.whileServing(body)
       }
@@ -366,7 +366,7 @@ internal import Synchronization
   }
 
   /// Runs `body` in real time.
-  func leave(_ body: () -> Void) { SimulatedDescriptors.using(nil) { clock.leave(for: self, body) } }
+  func leave(_ body: () -> Void) { CurrentSystem.using(nil) { clock.leave(for: self, body) } }
 }
 
 extension VirtualThread.Kind {

@@ -104,9 +104,12 @@ void *_Nullable clinux_current_task(void);
 /// Whether that task is cancelled; false without a task
 bool clinux_current_task_is_cancelled(void);
 
+/// The slots of each thread. Swift cannot read them itself; the functions are inlined into what calls them
+extern _Thread_local void *_Nullable clinux_thread_objects[3];
+
 /// The object in slot 0, 1 or 2 of the calling thread; NULL at first
-void *_Nullable clinux_thread_object(int place);
+static inline void *_Nullable clinux_thread_object(int slot) { return clinux_thread_objects[slot]; }
 /// Stores an object in slot 0, 1 or 2 of the calling thread, or NULL to clear the slot
-void clinux_set_thread_object(int place, void *_Nullable object);
+static inline void clinux_set_thread_object(int slot, void *_Nullable object) { clinux_thread_objects[slot] = object; }
 
 #endif

@@ -15,8 +15,8 @@ import Glibc
 @safe package final class DatagramBatch {
   // SAFETY (here and below): both are made by `init` and freed once by `deinit`; indexes and sizes are checked; of the memory,
   // only what the kernel or a copy filled is read.
-  private let headers: OpaquePointer
-  private let memory: UnsafeMutableRawBufferPointer
+  let headers: OpaquePointer
+  let memory: UnsafeMutableRawBufferPointer
 
   // Every datagram uses these properties several times, and no closure runs while one of them is changed. Debug builds and
   // ACTORSOCKETS_PLAIN check that. In other builds the checks would be 19 percent of the instructions of a datagram.
@@ -30,7 +30,7 @@ import Glibc
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
-  private(set) package var count = 0
+  internal(set) package var count = 0
   /// The total size in bytes of the datagrams to be sent.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
@@ -40,13 +40,13 @@ import Glibc
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
-  private var ends: [Int] = []
+  private(set) var ends: [Int] = []
 
   /// For each message to be sent, the number of datagrams of that message and those before it.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
-  private var messages: [Int] = []
+  private(set) var messages: [Int] = []
   /// The last message, if a datagram may still join it.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
@@ -101,27 +101,33 @@ import Glibc
     from socket: BorrowedDescriptor, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
     assert(limit >= 1, "a call asks for at least one datagram")
-    let socket = socket.isOfKernel ? try socket.unlessFaulty("recvmmsg", isReceive: true) : socket
     count = 0
     if !joined.isEmpty { joined.removeAll(keepingCapacity: true) }
     stride = min(max(1, size), Self.joinedSize)
     let mayBeJoined = stride == Self.joinedSize
-    if socket.isSimulated { return try receiveSimulated(from: socket.number, atMost: limit, descriptors) }
-    // SAFETY: as above; there is memory for `limit` messages of that size.
-    let limit = Int32(min(limit, Self.capacity(forSize: stride)))
-    let received = retryingInterrupts {
-      guard let start = unsafe memory.baseAddress else { return -Int(ENOMEM) }
-      return Int(
-        unsafe clinux_batch_receive(
-          headers, socket.number, start.assumingMemoryBound(to: UInt8.self), UInt(stride), limit,
-          withMetadata || mayBeJoined ? 1 : 0, Int32(min(max(0, descriptors), Self.maximumDescriptors))))
-    }
+    // There is memory for `limit` messages of that size.
+    let request = Request(
+      limit: min(limit, Self.capacity(forSize: stride)), size: stride, withControl: withMetadata || mayBeJoined,
+      descriptors: min(max(0, descriptors), Self.maximumDescriptors))
+    let received = CurrentSystem.of(socket.number) { $0.receive(socket.number, into: self, request) }
     if received == -Int(EAGAIN) { return 0 }
     if received < 0 { throw SystemError(call: "recvmmsg", errno: Int32(-received)) }
     assert(received <= Self.capacity, "more messages than there are headers")
     count = received
     if mayBeJoined { divide(received) }
     return received
+  }
+
+  /// What one recvmmsg(2) asks for.
+  package struct Request {
+    /// The most messages.
+    let limit: Int
+    /// The most bytes of each message, which is also the distance from one to the next in the memory.
+    let size: Int
+    /// Whether there is room for metadata.
+    let withControl: Bool
+    /// The most descriptors of each message.
+    let descriptors: Int
   }
 
   /// Finds the datagrams in messages of which some may be joined.
@@ -318,83 +324,10 @@ import Glibc
   /// - Throws: The reason why the first message was not sent. If a later message fails, those before it are sent and
   ///   counted. The next batch must begin with the failed message, and its call reports the reason.
   package func send(on socket: BorrowedDescriptor) throws(SystemError) -> Int {
-    if socket.isOfKernel { return try send(on: socket.unlessFaulty("sendmmsg", isReceive: false)) }
-    if socket.isSimulated { return try sendSimulated(on: socket.number) }
-    // SAFETY: as above.
-    let sent = retryingInterrupts { Int(unsafe clinux_batch_send(headers, socket.number)) }
+    let sent = CurrentSystem.of(socket.number) { $0.send(socket.number, self) }
     if sent == -Int(EAGAIN) { return 0 }
     if sent < 0 { throw SystemError(call: "sendmmsg", errno: Int32(-sent)) }
-    assert(sent <= messages.count, "more messages were sent than added")
-    return sent > 0 ? messages[sent - 1] : 0
-  }
-}
-
-// MARK: - In a simulation
-
-extension DatagramBatch {
-  /// Takes datagrams of a simulated socket, and describes them in the headers as the kernel would.
-  private func receiveSimulated(from number: Int32, atMost limit: Int, _ most: Int) throws(SystemError) -> Int {
-    while count < min(limit, Self.capacity(forSize: stride)) {
-      let system = SimulatedDescriptors.system
-      let (result, datagram) = system?.receiveDatagram(number, descriptors: most) ?? (-EBADF, nil)
-      guard let datagram else {
-        if count > 0 || result == -EAGAIN { break }
-        throw SystemError(call: "recvmmsg", errno: -result)
-      }
-      let length = min(datagram.bytes.count, stride)
-      // SAFETY: the place is inside the memory; the headers have one entry for each message up to the capacity. A message has at most
-      // `maximumDescriptors` descriptors.
-      unsafe UnsafeMutableRawBufferPointer(rebasing: memory[count * stride..<count * stride + length]).copyBytes(
-        from: datagram.bytes.prefix(length))
-      let (address, isCut) = (datagram.address, Int32(length < datagram.bytes.count ? 1 : 0))
-      var metadata = datagram.metadata.receivedForm(isIPv6: address?.unmapped.isIPv6 == true)
-      unsafe (address ?? .unix(.unnamed)).withKernelAddress { kernel, size in
-        unsafe clinux_batch_fill(
-          headers, Int32(count), UInt(length), isCut, kernel, address == nil ? 0 : size, &metadata,
-          datagram.rights.numbers, Int32(datagram.rights.numbers.count), datagram.rights.areTruncated ? 1 : 0)
-      }
-      count += 1
-    }
-    return count
-  }
-
-  /// Sends the datagrams one by one through a simulated socket.
-  private func sendSimulated(on number: Int32) throws(SystemError) -> Int {
-    var sent = 0
-    for (message, end) in messages.enumerated() {
-      let metadata = sentMetadata(Int32(message))
-      // SAFETY: as above; the address and the descriptors were filled by `add`.
-      var (size, passed): (UInt32, Int32) = (0, 0)
-      let first = unsafe clinux_batch_passed(headers, Int32(message), &passed)
-      let descriptors = unsafe Array(UnsafeBufferPointer(start: first, count: Int(passed)))
-      let kernel = unsafe clinux_batch_address(headers, Int32(message), &size)
-      let address =
-        size == 0
-        ? nil : unsafe SocketAddress(storage: kernel.assumingMemoryBound(to: sockaddr_storage.self), length: size)
-      while sent < end {
-        let place = bytes(ofFirst: sent)..<ends[sent]
-        let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[place]).assumingMemoryBound(to: UInt8.self)
-        let result =
-          SimulatedDescriptors.system?.send(
-            number, unsafe Span(_unsafeElements: bytes), to: address, metadata, passing: descriptors) ?? -Int(EBADF)
-        if result < 0 {
-          if sent > 0 || result == -Int(EAGAIN) { return sent }
-          throw SystemError(call: "sendmmsg", errno: Int32(-result))
-        }
-        sent += 1
-      }
-    }
+    assert(sent <= count, "more datagrams were sent than added")
     return sent
-  }
-
-  /// Returns the metadata of a message to be sent.
-  private func sentMetadata(_ message: Int32) -> DatagramMetadata {
-    var metadata = clinux_metadata()
-    // SAFETY: as above.
-    unsafe clinux_batch_metadata(headers, message, &metadata)
-    var result = DatagramMetadata(metadata)
-    // The field with the source address of a sent IPv4 message has, in a received one, the address to answer from.
-    if metadata.is_ipv6 == 0 { result.localAddress = result.answerAddress }
-    return result
   }
 }

@@ -1,40 +1,8 @@
-internal import CLinux
 import Glibc
 
-// The calls that only datagram sockets need: sending to an address, multicast groups, the error queue and the count of
-// dropped datagrams.
-
-extension OwnedDescriptor {
-  /// Creates a nonblocking datagram socket that child processes do not inherit: socket(2).
-  package static func datagramSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
-    let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    if let simulation = SimulatedDescriptors.system {
-      let number = simulation.socket(family: family, type: Int32(SOCK_DGRAM.rawValue))
-      if number < 0 { throw SystemError(call: "socket", errno: -number) }
-      return OwnedDescriptor(owning: number)
-    }
-    return try OwnedDescriptor(new: try check(Glibc.socket(family, type, 0), "socket"))
-  }
-}
+// The calls that only datagram sockets need: multicast groups, the error queue and the count of dropped datagrams.
 
 extension BorrowedDescriptor {
-  /// Sends a datagram to an address, or to the connected peer: sendto(2) or send(2), with MSG_NOSIGNAL.
-  package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
-    if isSimulated {
-      return Self.transfer(simulatedTransfer { $0.send(number, bytes, to: address, nil, passing: []) }, "sendto")
-    }
-    // SAFETY: the pointers are valid for the call, which only reads.
-    let sent = unsafe bytes.withUnsafeBytes { buffer in
-      guard let address else {
-        return retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), nil, 0) }
-      }
-      return unsafe address.withKernelAddress { kernel, length in
-        retryingInterrupts { unsafe clinux_sendto(number, buffer.baseAddress, UInt(buffer.count), kernel, length) }
-      }
-    }
-    return Self.transfer(sent, "sendto")
-  }
-
   /// Joins or leaves a multicast group: setsockopt(2) of MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP and their forms with a
   /// source (RFC 3678).
   ///
@@ -47,37 +15,15 @@ extension BorrowedDescriptor {
   package func changeMembership(
     joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
   ) throws(SystemError) {
-    if isSimulated {
-      _ = try simulated("setsockopt") {
-        $0.changeMembership(number, joins: joins, group: group, source: source, interface: interface)
-      }
-      return
+    try call("setsockopt") {
+      $0.changeMembership(number, joins: joins, group: group, source: source, interface: interface)
     }
-    // SAFETY: the addresses are valid for their lengths during the call, which copies them.
-    let result = unsafe group.socketAddress(port: 0).withKernelAddress { group, groupLength in
-      guard let source else {
-        return unsafe clinux_multicast(number, joins ? 1 : 0, interface, group, groupLength, nil, 0)
-      }
-      return unsafe source.socketAddress(port: 0).withKernelAddress { source, sourceLength in
-        unsafe clinux_multicast(number, joins ? 1 : 0, interface, group, groupLength, source, sourceLength)
-      }
-    }
-    if result < 0 { throw SystemError(call: "setsockopt", errno: -result) }
   }
 
   /// Returns whether the socket is in a multicast group on an interface, for a source if there is one: getsockopt(2) with
   /// MCAST_MSFILTER, RFC 3678.
   package func isMember(of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool {
-    if isSimulated {
-      return SimulatedDescriptors.system?.isMember(number, of: group, source: source, interface: interface) ?? false
-    }
-    // SAFETY: the addresses are valid for their lengths during the call, which copies them. The source is of the group's family.
-    return unsafe group.socketAddress(port: 0).withKernelAddress { group, length in
-      guard let source else { return unsafe clinux_is_member(number, interface, group, length, nil) != 0 }
-      return unsafe source.socketAddress(port: 0).withKernelAddress { source, _ in
-        unsafe clinux_is_member(number, interface, group, length, source) != 0
-      }
-    }
+    CurrentSystem.of(number) { $0.isMember(number, of: group, source: source, interface: interface) }
   }
 
   /// Sets the interface that datagrams to multicast groups leave through: IP_MULTICAST_IF, IPV6_MULTICAST_IF.
@@ -107,41 +53,6 @@ extension BorrowedDescriptor {
     return UInt32(bitPattern: Int32(kernelBytes: Array(values[offset...])))
   }
 
-  /// Disconnects the socket from its peer: connect(2) to AF_UNSPEC.
-  package func disconnect() throws(SystemError) {
-    if isSimulated {
-      _ = try simulated("connect") { $0.disconnect(number) }
-      return
-    }
-    var address = sockaddr()
-    address.sa_family = sa_family_t(AF_UNSPEC)
-    // SAFETY: the address is valid for the call, which reads it.
-    let length = socklen_t(MemoryLayout<sockaddr>.size)
-    _ = try check(unsafe withUnsafePointer(to: address) { unsafe Glibc.connect(number, $0, length) }, "connect")
-  }
-
-  /// Binds a unix socket to an abstract name that the kernel chooses: bind(2), "autobind" in unix(7).
-  package func bindToFreeName() throws(SystemError) {
-    if isSimulated { return try bind(to: .unix(.unnamed)) }
-    var address = sockaddr()
-    address.sa_family = sa_family_t(AF_UNIX)
-    // SAFETY: the length given lets the call read only the family.
-    let length = socklen_t(MemoryLayout<sa_family_t>.size)
-    _ = try check(unsafe withUnsafePointer(to: address) { unsafe Glibc.bind(number, $0, length) }, "bind")
-  }
-
   /// Takes the first entry out of the error queue (IP_RECVERR). Returns `nil` if the queue is empty.
-  package func takeReportedError() -> ReportedError? {
-    if isSimulated { return SimulatedDescriptors.system?.takeReportedError(number) }
-    while true {
-      var entry = clinux_socket_error()
-      // SAFETY: the call fills in one such value.
-      let result = unsafe clinux_receive_error(number, &entry)
-      if result == -EINTR { continue }
-      if result < 0 { return nil }
-      // A local call returns its own error, so the entry for it is skipped.
-      if entry.error == 0 || entry.origin == 1 { continue }
-      return ReportedError(entry)
-    }
-  }
+  package func takeReportedError() -> ReportedError? { CurrentSystem.of(number) { $0.takeReportedError(number) } }
 }

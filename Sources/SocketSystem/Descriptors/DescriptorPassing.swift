@@ -1,31 +1,6 @@
-internal import CLinux
 import Glibc
 
-// Passes descriptors from one process to another through a unix socket: unix(7), SCM_RIGHTS.
-
-extension BorrowedDescriptor {
-  /// Sends bytes and a descriptor: sendmsg(2) with MSG_NOSIGNAL. There must be at least one byte. The descriptor
-  /// travels with the first byte.
-  package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing OwnedDescriptor) -> Transfer {
-    if isOfKernel {
-      let allowed = allowance(atMost: bytes.count, isReceive: false)
-      if allowed < 0 { return Self.transfer(allowed, "sendmsg") }
-      return ofKernel.send(bytes.extracting(first: allowed), passing: descriptor)
-    }
-    let passed = descriptor.socket.kernelNumber
-    if isSimulated {
-      return Self.transfer(simulatedTransfer { $0.send(number, bytes, passing: [passed]) }, "sendmsg")
-    }
-    // SAFETY: the pointer is valid for the span's count during the call, which only reads.
-    let sent = unsafe bytes.withUnsafeBytes { buffer in
-      retryingInterrupts {
-        guard let start = buffer.baseAddress else { return -Int(EINVAL) }
-        return unsafe clinux_send_descriptor(number, start, UInt(buffer.count), passed)
-      }
-    }
-    return Self.transfer(sent, "sendmsg")
-  }
-}
+// Descriptors that are passed from one process to another through a unix socket: unix(7), SCM_RIGHTS.
 
 /// The descriptors that are sent or were received with a datagram.
 ///
@@ -123,44 +98,13 @@ package final class DescriptorInbox {
   /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).
   func receive(from socket: BorrowedDescriptor, into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     if let failure { return .failed(failure) }
-    if socket.isOfKernel {
-      let allowed = socket.allowance(atMost: memory.count, isReceive: true)
-      if allowed < 0 { return BorrowedDescriptor.transfer(allowed, "recvmsg") }
-      let allowedMemory = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.prefix(allowed))
-      return unsafe receive(from: socket.ofKernel, into: allowedMemory)
-    }
-    if socket.isSimulated { return unsafe receiveSimulated(from: socket, into: memory) }
-    var receivedCount: Int32 = 0
-    var isTruncated: Int32 = 0
-    let most = Int(CLINUX_MAXIMUM_DESCRIPTORS)
-    // SAFETY: the caller's memory is valid for its count, and the array on the stack for as many descriptors as can come.
-    let received = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: most) { descriptors in
-      guard let first = descriptors.baseAddress else { return -Int(ENOMEM) }
-      let received = retryingInterrupts {
-        unsafe clinux_receive_descriptors(
-          socket.number, memory.baseAddress, UInt(memory.count), first, &receivedCount, &isTruncated)
-      }
-      for index in 0..<Int(receivedCount) { unsafe keep(descriptors[index]) }
-      return received
-    }
-    if isTruncated != 0 { someWereLost() }
-    return BorrowedDescriptor.transfer(received, "recvmsg")
-  }
-
-  @inline(never)
-  private func receiveSimulated(
-    from socket: BorrowedDescriptor, into memory: UnsafeMutableRawBufferPointer
-  ) -> Transfer {
-    var rights = SimulatedRights()
     // SAFETY: the caller's memory is valid for its count during the call.
-    let result = unsafe socket.simulatedReceive(into: memory, "recvmsg") { system, output in
-      let received = system.receive(socket.number, into: &output, descriptors: Int(CLINUX_MAXIMUM_DESCRIPTORS))
-      rights = received.rights
-      return received.count
+    let (received, rights) = unsafe appending(to: memory) { output in
+      CurrentSystem.of(socket.number) { $0.receive(socket.number, into: &output) }
     }
     for number in rights.numbers { keep(number) }
     if rights.areTruncated { someWereLost() }
-    return result
+    return BorrowedDescriptor.transfer(received, "recvmsg")
   }
 
   /// The kernel has dropped descriptors, or there was no number to move one to.

@@ -1,5 +1,4 @@
 import Glibc
-internal import Synchronization
 
 // The reserve is the highest descriptor numbers below the process's limit. Accepted and connecting sockets leave them
 // to the rest of the program.
@@ -37,50 +36,22 @@ package struct DescriptorReserve: Equatable, Sendable {
   package var connections: Int { max(1, first - count) }
 }
 
-// MARK: - This process
+// MARK: - The program whose code runs
 
 extension DescriptorReserve {
-  /// The value of ``first`` when the limit was last read. It is 0 before the first read.
-  private static let knownFirst = Atomic<Int>(0)
-
-  /// Reads the process's soft limit, which may have changed: getrlimit(2) of RLIMIT_NOFILE.
+  /// Reads the program's soft limit, which may have changed: getrlimit(2) of RLIMIT_NOFILE.
   ///
   /// - Returns: The reserve below the limit that was read.
   @discardableResult
-  package static func refresh() -> DescriptorReserve {
-    if let simulation = SimulatedDescriptors.system { return DescriptorReserve(limit: simulation.descriptorLimit) }
-    var limit = rlimit()
-    // SAFETY: getrlimit writes one struct rlimit, which `limit` is.
-    let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    let reserve = DescriptorReserve(limit: result == 0 ? Int(clamping: limit.rlim_cur) : .max)
-    knownFirst.store(reserve.first, ordering: .relaxed)
-    return reserve
-  }
+  package static func refresh() -> DescriptorReserve { DescriptorReserve(limit: CurrentSystem.calls.descriptorLimit) }
 
-  /// Returns whether a new descriptor is in the reserve of this process. Makes a system call only if the descriptor
-  /// seems to be.
-  package static func isReserved(by number: Int32) -> Bool {
-    if number >= SimulatedDescriptors.first {
-      guard let simulation = SimulatedDescriptors.system else { return false }
-      return refresh().contains(simulation.localNumber(of: number))
-    }
-    if Int(number) < knownFirst.load(ordering: .relaxed) { return false }
-    return refresh().contains(number)
-  }
+  /// Returns whether a new descriptor is in the reserve of its program. Makes a system call only if the descriptor seems to be.
+  package static func isReserved(by number: Int32) -> Bool { CurrentSystem.of(number) { $0.isReserved(number) } }
 }
 
 extension BorrowedDescriptor {
-  /// Whether the next descriptor of this process would leave the reserve free. To find out, this duplicates the
-  /// descriptor and closes the duplicate: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
-  package var leavesReserve: Bool {
-    if isSimulated {
-      guard let next = SimulatedDescriptors.system?.nextLocalNumber else { return false }
-      return !DescriptorReserve.refresh().contains(next)
-    }
-    let number = fcntl(number, F_DUPFD_CLOEXEC, OwnedDescriptor.lowest)
-    if number < 0 { return false }
-    return !DescriptorReserve.isReserved(by: OwnedDescriptor(owning: number).number)
-  }
+  /// Whether the next descriptor of the program would leave the reserve free: fcntl(2) with F_DUPFD_CLOEXEC, close(2).
+  package var leavesReserve: Bool { CurrentSystem.of(number) { $0.leavesReserve(number) } }
 }
 
 extension OwnedDescriptor {

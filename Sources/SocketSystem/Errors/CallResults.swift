@@ -1,8 +1,15 @@
 import Glibc
 
-/// Returns the result of a system call, or throws its error if the result is negative. `call` is the call's name.
+/// Returns the result of a system call, or throws its error.
+///
+/// - Parameters:
+///   - result: The result, or `-errno`.
+///   - call: The name of the call.
+/// - Returns: The result, at least 0.
+/// - Throws: The error.
+@discardableResult
 func check(_ result: Int32, _ call: String) throws(SystemError) -> Int32 {
-  if result < 0 { throw SystemError(call: call, errno: errno) }
+  if result < 0 { throw SystemError(call: call, errno: -result) }
   return result
 }
 

@@ -112,12 +112,12 @@ extension OwnedDescriptor {
       let created = unsafe open(path, flags | O_CREAT | O_EXCL, 0o600)
       if created >= 0 { return try OwnedDescriptor(new: created) }
       guard errno == EEXIST, replacing else { throw SystemError(call: "open", errno: errno) }
-      switch FileKind(ofFileAt: UnixPath(unchecked: Array(path.utf8)), followingLinks: false) {
+      switch Linux().status(of: UnixPath(unchecked: Array(path.utf8)), followingLinks: false)?.kind {
       case nil: continue
       case .regularFile:
         if unsafe unlink(path) != 0, errno != ENOENT { throw SystemError(call: "unlink", errno: errno) }
       default:
-        let descriptor = try OwnedDescriptor(new: try check(unsafe open(path, flags), "open"))
+        let descriptor = try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, flags)), "open"))
         if try FileKind(of: descriptor.number) == .regularFile { throw SystemError(call: "open", errno: ELOOP) }
         return descriptor
       }

@@ -21,29 +21,15 @@ package enum FileKind: Hashable, Sendable, CustomStringConvertible {
 
   /// Creates the kind of the file at a path: stat(2), or lstat(2) for a link itself. Returns `nil` if the call fails.
   package init?(at path: UnixPath, followingLinks: Bool) {
-    if let simulation = SimulatedDescriptors.system, simulation.hasSocketFiles {
-      // A simulation has no other files.
-      guard simulation.inode(of: path) != nil else { return nil }
-      self = .socket
-      return
-    }
-    self.init(ofFileAt: path, followingLinks: followingLinks)
-  }
-
-  /// Creates the kind of the file at a path as `init(at:followingLinks:)` does, of a file of Linux even in a simulation.
-  init?(ofFileAt path: UnixPath, followingLinks: Bool) {
-    var status = stat()
-    // SAFETY: the path and `status` are valid for the call.
-    let result = unsafe path.withFileName { unsafe followingLinks ? stat($0, &status) : lstat($0, &status) }
-    if result != 0 { return nil }
-    self.init(mode: status.st_mode)
+    guard let status = CurrentSystem.calls.status(of: path, followingLinks: followingLinks) else { return nil }
+    self = status.kind
   }
 
   /// Creates the kind of the file behind a descriptor: fstat(2).
   package init(of number: Int32) throws(SystemError) {
     var status = stat()
     // SAFETY: `status` is valid for the call.
-    _ = try check(unsafe fstat(number, &status), "fstat")
+    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
     self.init(mode: status.st_mode)
   }
 

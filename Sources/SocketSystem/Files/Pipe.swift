@@ -7,7 +7,7 @@ extension OwnedDescriptor {
   package borrowing func isPipe() throws(SystemError) -> Bool {
     var status = stat()
     // SAFETY: `status` is valid for the call.
-    _ = try check(unsafe fstat(number, &status), "fstat")
+    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
     return status.st_mode & S_IFMT == S_IFIFO
   }
 

@@ -27,14 +27,14 @@ extension OwnedDescriptor {
   /// descriptor.
   package static func openForReading(_ path: String) throws(SystemError) -> OwnedDescriptor {
     // SAFETY: the text is valid for the call.
-    try OwnedDescriptor(new: try check(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open"))
+    try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), "open"))
   }
 
   /// Returns the size in bytes of a regular file, or `nil` for any other kind of file: fstat(2).
   package borrowing func fileSize() throws(SystemError) -> Int? {
     var status = stat()
     // SAFETY: `status` is valid for the call.
-    _ = try check(unsafe fstat(number, &status), "fstat")
+    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
     return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
   }
 
@@ -43,7 +43,7 @@ extension OwnedDescriptor {
   package borrowing func contentSize() throws(SystemError) -> ContentSize {
     var status = stat()
     // SAFETY: `status` is valid for the call.
-    _ = try check(unsafe fstat(number, &status), "fstat")
+    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
     guard status.st_mode & S_IFMT == S_IFREG else { return .notAFile }
     let size = Int(status.st_size)
     if status.st_blocks > 0 { return .known(size) }
@@ -53,7 +53,13 @@ extension OwnedDescriptor {
 
   /// Reads at most `count` bytes from `offset` on: pread(2). Returns no bytes at the end of the file.
   package borrowing func read(from offset: Int, atMost count: Int) throws(SystemError) -> [UInt8] {
-    let number = self.number
+    try Linux().read(number, from: offset, atMost: count)
+  }
+}
+
+extension Linux {
+  /// Reads a part of a file: pread(2).
+  func read(_ number: Int32, from offset: Int, atMost count: Int) throws(SystemError) -> [UInt8] {
     var bytes: [UInt8] = []
     var result = 0
     bytes.append(addingCapacity: count) { tail in
@@ -68,36 +74,5 @@ extension OwnedDescriptor {
     }
     if result < 0 { throw SystemError(call: "pread", errno: Int32(-result)) }
     return bytes
-  }
-}
-
-extension BorrowedDescriptor {
-  /// Reads a part of the file and sends it.
-  @inline(never)
-  private func simulatedSend(_ file: borrowing OwnedDescriptor, _ offset: Int, _ count: Int) -> FileTransfer {
-    do throws(SystemError) {
-      let bytes = try file.read(from: offset, atMost: min(count, 65_536))
-      return bytes.isEmpty ? .unreadable(nil) : .transfer(send(bytes.span))
-    } catch {
-      return .unreadable(error)
-    }
-  }
-
-  /// Sends at most `count` bytes of the file from `offset` on: sendfile(2).
-  package func send(file: borrowing OwnedDescriptor, from offset: Int, count: Int) -> FileTransfer {
-    if isSimulated { return simulatedSend(file, offset, count) }
-    let fileNumber = file.number
-    let sent = withoutBrokenPipeSignal(moving: count) {
-      retryingInterrupts { clinux_sendfile(number, fileNumber, offset, UInt(count)) }
-    }
-    switch -sent {
-    case 0:
-      return .unreadable(nil)
-    // Errors that only the file can cause, never the socket.
-    case Int(EIO), Int(EINVAL), Int(EBADF), Int(ESPIPE), Int(EISDIR), Int(EOVERFLOW):
-      return .unreadable(SystemError(call: "sendfile", errno: Int32(-sent)))
-    default:
-      return .transfer(Self.transfer(sent, "sendfile"))
-    }
   }
 }

@@ -1,4 +1,3 @@
-internal import CLinux
 import Glibc
 
 // The file of a listening unix socket. bind(2) makes it; its permissions are narrowed before any other program can see
@@ -28,8 +27,8 @@ import Glibc
 //   permissions that were asked for and that the umask removed are added again. So the file never has more permissions
 //   than asked for. umask(2) belongs to the whole process, so it is not changed.
 // - A program may change its directory while it listens. So the file of a relative path is removed by its path from the root on.
-// - In a simulation, all of this happens on one thread and at one moment: no other server comes between. So there is no
-//   lock, and no file is held. There are no permissions either.
+// - In a simulation, all of this happens on one thread and at one moment: no other server comes between. So its directories
+//   cannot be locked, and its files need not be held. There are no permissions either.
 
 /// The file that bind(2) made for a unix socket, distinguished from a later file at the same path.
 package struct UnixSocketFile: Sendable {
@@ -49,14 +48,15 @@ package struct UnixSocketFile: Sendable {
   package static func make(
     for socket: BorrowedDescriptor, at path: UnixPath, permissions: UInt16?, backlog: Int32?
   ) throws(SystemError) -> UnixSocketFile {
-    if socket.isSimulated, !socket.isOfKernel { return try makeSimulated(for: socket, at: path, backlog: backlog) }
-    if let permissions { _ = try check(fchmod(socket.kernelNumber, mode_t(permissions)), "fchmod") }
+    if let permissions {
+      try socket.call("fchmod") { $0.setPermissions(of: socket.number, to: permissions) }
+    }
     return try whileLocked(path.directory) { mayRemove throws(SystemError) in
       try bind(socket, path, mayRemove: mayRemove)
-      let path = path.absolute
-      let file = UnixSocketFile(path: path, identity: FileIdentity(at: path))
+      let path = system.absolute(path)
+      let file = UnixSocketFile(path: path, identity: identity(at: path))
       do throws(SystemError) {
-        if let permissions { try HeldFile(ifAt: path)?.widen(to: mode_t(permissions)) }
+        if let permissions { try system.hold(path)?.widen(to: permissions) }
         if let backlog { try socket.listen(backlog: backlog) }
       } catch {
         file.remove()
@@ -70,47 +70,17 @@ package struct UnixSocketFile: Sendable {
   /// Until then, no other file has the same inode number, and no server treats the socket as stale.
   package func remove() {
     guard let identity else { return }
-    // The file of a simulated socket is never looked for on the disk, not even after the simulation.
-    if identity.isSimulated {
-      if let simulation = SimulatedDescriptors.system, simulation.inode(of: path) == identity.inode {
-        _ = simulation.unlink(path)
-      }
-      return
-    }
-    guard FileIdentity(at: path) == identity else { return }
-    // SAFETY: the path is valid for the call.
-    _ = unsafe path.withFileName { unsafe unlink($0) }
+    if Self.identity(at: path) == identity { _ = Self.system.unlink(path) }
+  }
+
+  /// The system of the calling thread. Files have no descriptors by which it could be found.
+  private static var system: any SystemCalls { CurrentSystem.calls }
+
+  /// Returns the identity of the file at a path, without following links: lstat(2).
+  private static func identity(at path: UnixPath) -> FileIdentity? {
+    system.status(of: path, followingLinks: false)?.identity
   }
 }
-
-// MARK: - In a simulation
-
-extension UnixSocketFile {
-  /// Does what `make` does, with a simulated socket.
-  private static func makeSimulated(
-    for socket: BorrowedDescriptor, at path: UnixPath, backlog: Int32?
-  ) throws(SystemError) -> UnixSocketFile {
-    do throws(SystemError) {
-      try socket.bind(to: .unix(path))
-    } catch {
-      guard error.errno == EADDRINUSE, try probe(path) == ECONNREFUSED else { throw error }
-      _ = SimulatedDescriptors.system?.unlink(path)
-      try socket.bind(to: .unix(path))
-    }
-    let inode = SimulatedDescriptors.system?.inode(of: path)
-    let file = UnixSocketFile(path: path, identity: inode.map { FileIdentity(simulated: $0) })
-    guard let backlog else { return file }
-    do throws(SystemError) {
-      try socket.listen(backlog: backlog)
-    } catch {
-      file.remove()
-      throw error
-    }
-    return file
-  }
-}
-
-// MARK: - On Linux
 
 extension UnixSocketFile {
   /// Binds the socket, and replaces a stale socket: bind(2).
@@ -121,35 +91,20 @@ extension UnixSocketFile {
         return try socket.bind(to: .unix(path))
       } catch {
         guard error.errno == EADDRINUSE else { throw error }
-        guard let held = try HeldFile(ifAt: path) else { continue }
-        if held.kind != .socket { throw error }
-        // Without the faults of a test: a refusal that one invents would remove the file of a live server.
-        switch try SimulatedDescriptors.using(nil, { () throws(SystemError) in try probe(path) }) {
+        guard let held = try system.hold(path) else { continue }
+        if held.status.kind != .socket { throw error }
+        switch -system.probe(path) {
         case ECONNREFUSED: break
         case ENOENT: continue
         default: throw error
         }
         if !mayRemove { throw SystemError(call: "flock", errno: EWOULDBLOCK) }
-        if !held.isStill(at: path) { continue }
-        // SAFETY: the path is valid for the call.
-        if unsafe path.withFileName({ unsafe unlink($0) }) != 0, errno != ENOENT {
-          throw SystemError(call: "unlink", errno: errno)
-        }
+        if identity(at: path) != held.status.identity { continue }
+        let removed = system.unlink(path)
+        if removed != -ENOENT { try check(removed, "unlink") }
       }
     }
     throw SystemError(call: "bind", errno: EADDRINUSE)
-  }
-
-  /// Returns the errno of connect(2) of a datagram socket: ECONNREFUSED if no program has the socket at the path open,
-  /// 0 on success.
-  private static func probe(_ path: UnixPath) throws(SystemError) -> Int32 {
-    let probe = try OwnedDescriptor.datagramSocket(family: AF_UNIX)
-    do throws(SystemError) {
-      _ = try probe.socket.connect(to: .unix(path))
-      return 0
-    } catch {
-      return error.errno
-    }
   }
 
   /// Runs `body` while the directory is locked against other servers that start.
@@ -162,13 +117,10 @@ extension UnixSocketFile {
   private static func whileLocked<Result>(
     _ directory: UnixPath, _ body: (_ mayRemove: Bool) throws(SystemError) -> Result
   ) throws(SystemError) -> Result {
-    // SAFETY: the path is valid for the call.
-    let number = unsafe directory.withFileName { unsafe open($0, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
-    if number < 0 {
-      if errno == EMFILE || errno == ENFILE { throw SystemError(call: "open", errno: errno) }
-      return try body(true)
-    }
-    let descriptor = try OwnedDescriptor(new: number)
+    let number = system.openDirectory(directory)
+    if number == -EMFILE || number == -ENFILE { throw SystemError(call: "open", errno: -number) }
+    if number < 0 { return try body(true) }
+    let descriptor = OwnedDescriptor(owning: number)
     for _ in 0..<lockAttempts {
       if flock(descriptor.number, LOCK_EX | LOCK_NB) == 0 {
         // A child process that is forked at this moment also has the descriptor, and with it the lock, until it
@@ -188,66 +140,59 @@ extension UnixSocketFile {
 
 // MARK: -
 
-/// The identity of a file. No two files that exist have the same.
-private struct FileIdentity: Equatable, Sendable {
-  let device: UInt64
-  let inode: UInt64
-
-  /// No device of Linux has this number.
-  private static var simulatedDevice: UInt64 { .max }
-  var isSimulated: Bool { device == Self.simulatedDevice }
-
-  /// The identity of a file of a simulated host.
-  init(simulated inode: UInt64) {
-    device = Self.simulatedDevice
-    self.inode = inode
-  }
+/// What a path leads to: stat(2).
+package struct FileStatus: Sendable {
+  package let kind: FileKind
+  package let identity: FileIdentity
+  /// The permission bits.
+  let permissions: UInt16
 
   init(_ status: stat) {
-    device = UInt64(status.st_dev)
-    inode = UInt64(status.st_ino)
+    kind = FileKind(mode: status.st_mode)
+    identity = FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
+    permissions = UInt16(status.st_mode & 0o7777)
   }
 
-  /// Reads the identity of the file at a path, without following links: lstat(2).
-  init?(at path: UnixPath) {
-    var status = stat()
-    // SAFETY: the path and `status` are valid for the call.
-    guard unsafe path.withFileName({ unsafe lstat($0, &status) }) == 0 else { return nil }
-    self.init(status)
+  /// Creates the status of the file of a simulated unix socket.
+  package init(simulatedSocket inode: UInt64) {
+    kind = .socket
+    // No device of Linux has this number. So the file is never taken for one on the disk, not even after the simulation.
+    identity = FileIdentity(device: .max, inode: inode)
+    permissions = 0o777
   }
 }
 
-/// A file held open, so that no other file gets its inode number: open(2) with O_PATH, which does not open the content.
-private struct HeldFile: ~Copyable {
-  private let descriptor: OwnedDescriptor
-  let identity: FileIdentity
-  let kind: FileKind
-  private let permissions: mode_t
+/// The identity of a file. No two files that exist have the same.
+package struct FileIdentity: Equatable, Sendable {
+  let device: UInt64
+  let inode: UInt64
+}
 
-  /// Holds the file at a path. A link is held itself. Returns `nil` if nothing is there.
-  init?(ifAt path: UnixPath) throws(SystemError) {
-    // SAFETY: the path is valid for the call.
-    let number = unsafe path.withFileName { unsafe clinux_open_path($0) }
-    if number == -ENOENT { return nil }
-    if number < 0 { throw SystemError(call: "open", errno: -number) }
-    let descriptor = try OwnedDescriptor(new: number)
-    var status = stat()
-    // SAFETY: `status` is valid for the call.
-    _ = try check(unsafe fstat(descriptor.number, &status), "fstat")
-    self.descriptor = descriptor
-    identity = FileIdentity(status)
-    kind = FileKind(mode: status.st_mode)
-    permissions = status.st_mode & 0o7777
+/// A file held open, so that no other file gets its identity.
+package struct HeldFile: ~Copyable {
+  /// What holds the file; `nil` in a simulation, which gives each identity once.
+  private let descriptor: OwnedDescriptor?
+  private let number: Int32?
+  package let status: FileStatus
+
+  init(descriptor: consuming OwnedDescriptor, status: FileStatus) {
+    number = descriptor.number
+    self.descriptor = .some(descriptor)
+    self.status = status
   }
 
-  /// Returns whether the path still leads to this file.
-  func isStill(at path: UnixPath) -> Bool { FileIdentity(at: path) == identity }
+  /// Creates the file of a simulated unix socket.
+  package init(simulated status: FileStatus) {
+    number = nil
+    descriptor = nil
+    self.status = status
+  }
 
   /// Adds the permissions that the umask removed: chmod(2). It changes exactly this file, even if the path leads to
   /// another file by now.
-  func widen(to permissions: mode_t) throws(SystemError) {
-    guard kind == .socket, self.permissions != permissions else { return }
+  borrowing func widen(to permissions: UInt16) throws(SystemError) {
+    guard status.kind == .socket, status.permissions != permissions, let number else { return }
     // SAFETY: the text is valid for the call.
-    _ = try check(unsafe chmod("/proc/self/fd/\(descriptor.number)", permissions), "chmod")
+    try check(Linux.result(unsafe chmod("/proc/self/fd/\(number)", mode_t(permissions))), "chmod")
   }
 }

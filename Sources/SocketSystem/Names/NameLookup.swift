@@ -30,6 +30,9 @@ package struct NameLookupError: Error, Hashable, Sendable {
     // SAFETY: gai_strerror's texts are static and end with a NUL.
     message = unsafe String(cString: gai_strerror(code))
   }
+
+  /// The error for a name that does not exist.
+  package static var unknownName: NameLookupError { NameLookupError(code: EAI_NONAME, errno: 0) }
 }
 
 /// Looks up the addresses of a name for stream sockets: getaddrinfo(3). It blocks the thread until the answer is there,
@@ -41,30 +44,5 @@ package struct NameLookupError: Error, Hashable, Sendable {
 /// - Returns: The addresses, ordered by RFC 6724, each once, with port 0.
 /// - Throws: `NameLookupError` if there are no addresses.
 package func lookUpAddresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
-  if let simulation = SimulatedDescriptors.system {
-    let addresses = simulation.addresses(of: name, isIPv4: isIPv4)
-    if addresses.isEmpty { throw NameLookupError(code: EAI_NONAME, errno: 0) }
-    return addresses
-  }
-  var hints = unsafe addrinfo()
-  unsafe hints.ai_family = isIPv4 ? AF_INET : AF_INET6
-  unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-  var list: UnsafeMutablePointer<addrinfo>?
-  // SAFETY: `hints` and `list` are valid for the call; the list is freed once, below.
-  let code = unsafe getaddrinfo(name, nil, &hints, &list)
-  guard code == 0 else { throw NameLookupError(code: code, errno: errno) }
-  defer { unsafe freeaddrinfo(list) }
-
-  var addresses: [SocketAddress] = []
-  var entry = unsafe list
-  // SAFETY: getaddrinfo's list is well formed: each address is valid for its length.
-  while let info = unsafe entry {
-    if let address = unsafe SocketAddress(copying: info.pointee.ai_addr, length: info.pointee.ai_addrlen),
-      !addresses.contains(address)
-    {
-      addresses.append(address)
-    }
-    unsafe entry = info.pointee.ai_next
-  }
-  return addresses
+  try CurrentSystem.calls.addresses(of: name, isIPv4: isIPv4)
 }

@@ -52,51 +52,26 @@ extension RawOption {
 extension BorrowedDescriptor {
   /// Sets an option whose value is an `int`: setsockopt(2).
   package func set(_ option: RawOption, to value: Int32) throws(SystemError) {
-    if isSimulated { return try set(option, to: value.kernelBytes) }
-    var value = value
-    let size = socklen_t(MemoryLayout<Int32>.size)
-    // SAFETY: the option reads one int, which `value` is.
-    _ = try check(unsafe setsockopt(number, option.level, option.name, &value, size), "setsockopt")
-  }
-
-  /// Returns the value of an option whose value is an `int`: getsockopt(2).
-  package func get(_ option: RawOption) throws(SystemError) -> Int32 {
-    if isSimulated { return Int32(kernelBytes: try get(option, atMost: MemoryLayout<Int32>.size)) }
-    var value: Int32 = 0
-    var size = socklen_t(MemoryLayout<Int32>.size)
-    // SAFETY: the option writes one int, which `value` is.
-    _ = try check(unsafe getsockopt(number, option.level, option.name, &value, &size), "getsockopt")
-    return value
+    try call("setsockopt") { $0.setOption(option, of: number, to: value) }
   }
 
   /// Sets an option whose value has any type: setsockopt(2).
   package func set(_ option: RawOption, to bytes: [UInt8]) throws(SystemError) {
-    if isSimulated {
-      _ = try simulated("setsockopt") { $0.setOption(option, of: number, to: bytes) }
-      return
-    }
-    // SAFETY: the option reads no more than the array has.
-    let result = unsafe bytes.withUnsafeBytes {
-      unsafe setsockopt(number, option.level, option.name, $0.baseAddress, socklen_t($0.count))
-    }
-    _ = try check(result, "setsockopt")
+    try call("setsockopt") { $0.setOption(option, of: number, to: bytes) }
+  }
+
+  /// Returns the value of an option whose value is an `int`: getsockopt(2).
+  package func get(_ option: RawOption) throws(SystemError) -> Int32 {
+    let (result, value) = CurrentSystem.of(number) { $0.option(option, of: number) }
+    try check(result, "getsockopt")
+    return value
   }
 
   /// Returns the value of an option, at most `count` bytes: getsockopt(2).
   package func get(_ option: RawOption, atMost count: Int) throws(SystemError) -> [UInt8] {
-    if isSimulated {
-      let (result, value) = SimulatedDescriptors.system?.option(option, of: number) ?? (-EBADF, [])
-      if result < 0 { throw SystemError(call: "getsockopt", errno: -result) }
-      return Array(value.prefix(count))
-    }
-    var bytes = [UInt8](repeating: 0, count: count)
-    var size = socklen_t(count)
-    // SAFETY: the option writes no more than the array has room for.
-    let result = unsafe bytes.withUnsafeMutableBytes {
-      unsafe getsockopt(number, option.level, option.name, $0.baseAddress, &size)
-    }
-    _ = try check(result, "getsockopt")
-    return Array(bytes.prefix(Int(size)))
+    let (result, value) = CurrentSystem.of(number) { $0.option(option, of: number, atMost: count) }
+    try check(result, "getsockopt")
+    return value
   }
 
   /// Restricts the socket to the interface with this name: SO_BINDTODEVICE.
@@ -106,18 +81,7 @@ extension BorrowedDescriptor {
 
   /// Makes close(2) send RST and discard unsent bytes: SO_LINGER with a time of zero.
   package func resetOnClose() throws(SystemError) {
-    if isSimulated { return try set(.linger, to: Int32(1).kernelBytes + Int32(0).kernelBytes) }
-    var value = linger(l_onoff: 1, l_linger: 0)
-    let size = socklen_t(MemoryLayout<linger>.size)
-    // SAFETY: the option reads one struct linger, which `value` is.
-    _ = try check(unsafe setsockopt(number, SOL_SOCKET, SO_LINGER, &value, size), "setsockopt")
-  }
-
-  /// Resets the connection of a TCP socket now, and discards unsent bytes: connect(2) to AF_UNSPEC. The peer sees a reset even while
-  /// another process has a duplicate of the descriptor, for which close(2) sends nothing.
-  package func reset() throws(SystemError) {
-    // No fault hits it. In a simulation, close(2) resets.
-    if isSimulated, !isOfKernel { try resetOnClose() } else { try ofKernel.disconnect() }
+    try set(.linger, to: Int32(1).kernelBytes + Int32(0).kernelBytes)
   }
 
   /// Returns whether close(2) would wait for the peer, on any thread: SO_LINGER with a time above zero.

@@ -1,5 +1,4 @@
 internal import CLinux
-import Glibc
 
 /// The state and the measurements that the kernel keeps for a TCP connection: TCP_INFO in tcp(7).
 ///
@@ -76,35 +75,14 @@ public struct TCPInfo: Hashable, Sendable {
 extension BorrowedDescriptor {
   /// Reads the kernel's information about the connection: getsockopt(2) of TCP_INFO.
   package func tcpInfo() throws(SystemError) -> TCPInfo {
-    if isSimulated {
-      let (result, info) = SimulatedDescriptors.system?.tcpInfo(of: number) ?? (-EBADF, nil)
-      guard let info else { throw SystemError(call: "getsockopt", errno: -result) }
-      return info
-    }
-    var info = clinux_tcp_info()
-    // SAFETY: `info` is valid for the call, which fills it.
-    let result = unsafe clinux_get_tcp_info(number, &info)
-    if result < 0 { throw SystemError(call: "getsockopt", errno: -result) }
-    return TCPInfo(info)
-  }
-}
-
-extension BorrowedDescriptor {
-  /// Returns the number of connections that wait for accept4(2) on this listening socket: tcpi_unacked of TCP_INFO.
-  ///
-  /// - Parameter most: The result if connections wait but the kernel does not report their number, as for a unix
-  ///   socket.
-  /// - Returns: The number of connections that wait.
-  package func waitingConnections(atMost most: Int) -> Int {
-    if let info = try? tcpInfo() { return info.unacknowledgedSegments }
-    var entry = pollfd(fd: kernelNumber, events: Int16(POLLIN), revents: 0)
-    // SAFETY: one struct pollfd is read and written, which `entry` is.
-    return unsafe poll(&entry, 1, 0) > 0 ? most : 0
+    let (result, info) = CurrentSystem.of(number) { $0.tcpInfo(of: number) }
+    guard let info else { throw SystemError(call: "getsockopt", errno: -result) }
+    return info
   }
 }
 
 extension TCPInfo {
-  fileprivate init(_ info: clinux_tcp_info) {
+  init(_ info: clinux_tcp_info) {
     func known(_ value: UInt64) -> Int? { value == .max ? nil : Int(clamping: value) }
     state = State(rawValue: info.state)
     roundTripTime = .microseconds(info.round_trip)

@@ -3,7 +3,7 @@ internal import CLinux
 /// A thread-local reference: for each thread, the object that the thread works for, or none.
 @safe package struct ThreadLocal<Object: AnyObject>: Sendable {
   /// The numbers of the existing references.
-  package enum Number: Int32, Sendable { case loop, worker, simulation }
+  package enum Number: Int32, Sendable { case loop, worker, system }
 
   private let number: Int32
 

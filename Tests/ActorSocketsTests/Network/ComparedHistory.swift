@@ -30,7 +30,7 @@ extension ComparedHistory {
   func simulated() throws -> [String] {
     let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
     _ = network.addHost("host")
-    return try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
+    return try CurrentSystem.using(SystemHolder(network)) {
       outcomes(HistorySockets(try Epoll(whenReady: {}))) { network.advance() }
     }
   }

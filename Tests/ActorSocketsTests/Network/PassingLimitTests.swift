@@ -14,7 +14,7 @@ import Testing
         let linux = try Self.receive { try Self.withFree(free, $0) }
         let network = SimulatedNetwork(now: 0, seed: 1)
         let host = network.addHost("host")
-        let simulated = try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
+        let simulated = try CurrentSystem.using(SystemHolder(network)) {
           try Self.receive { body in
             let used = network.kernel(of: host)?.nextNumber ?? 0
             network.limit(host, to: HostLimits(descriptors: used + free))
@@ -42,7 +42,7 @@ import Testing
     lines.append("\(inbox.count) descriptors, then \(memory.receive(from: source, inbox).outcome)")
 
     let receiver = try OwnedDescriptor.datagramSocket(family: SocketKind.unix)
-    try receiver.socket.bindToFreeName()
+    try receiver.socket.bind(to: .unix(.unnamed))
     let passed = DescriptorBundle()
     for _ in 0..<3 { passed.append(try OwnedDescriptor.datagramSocket(family: SocketKind.unix)) }
     guard let batch = DatagramBatch() else { return [] }

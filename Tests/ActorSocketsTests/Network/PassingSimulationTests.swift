@@ -14,7 +14,7 @@ import Testing
     let host = network.addHost("host")
     network.limit(host, to: HostLimits(descriptors: limit))
     let kernel = try #require(network.kernel(of: host))
-    try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) { try body(network, kernel) }
+    try CurrentSystem.using(SystemHolder(network)) { try body(network, kernel) }
   }
 
   /// Two connected unix sockets.

@@ -173,7 +173,7 @@ struct UnixHistory: ComparedHistory {
   func simulated() throws -> [String] {
     let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
     let host = network.addHost("host")
-    return try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
+    return try CurrentSystem.using(SystemHolder(network)) {
       var run = UnixHistoryRun(self, HistorySockets(try Epoll(whenReady: {})))
       return run.outcomes { network.kernel(of: host)?.unreachable.isEmpty == false }
     }
@@ -232,7 +232,7 @@ struct UnixHistoryRun {
   private mutating func make(_ call: UnixHistory.Call, on socket: BorrowedDescriptor) throws -> String {
     switch call {
     case .bind(_, let place): try socket.bind(to: address(place))
-    case .bindToFreeName: try socket.bindToFreeName()
+    case .bindToFreeName: try socket.bind(to: .unix(.unnamed))
     case .makeFile(let index, let place, let backlog):
       guard case .unix(let path) = address(place) else { return "none" }
       files[index] = try UnixSocketFile.make(for: socket, at: path, permissions: nil, backlog: backlog)

@@ -105,6 +105,43 @@ import Testing
     }
   }
 
+  @Test func `A fault of connect does not let a listener or an endpoint take the path of a live server`() async throws {
+    try await within("the simulation is over") {
+      let simulation = Simulation()
+      try await simulation.run {
+        let host = simulation.host("host")
+        host.start { try await Self.serve(Self.path) }
+        try await host.run {
+          try await Self.ask(Self.path)
+          let refusal = CallFault.ErrorNumber(rawValue: Errno.connectionRefused)
+          host.setFaults([.fail(.connect, with: refusal, probability: 1)])
+          await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: Self.path)) }
+          await expectError(.addressInUse) { _ = try UDPEndpoint.bind(to: .unix(path: Self.path)) }
+          host.setFaults([])
+          try await Self.ask(Self.path)
+        }
+      }
+    }
+  }
+
+  @Test func `A listener knows whether connections wait, though not how many`() async throws {
+    try await within("the simulation is over") {
+      try await Simulation().run {
+        var configuration = TCPListener.Configuration()
+        configuration.backlog = 5
+        let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: configuration)
+        #expect(await listener.waitingConnections() == [0])
+        let client = try await TCPConnection.connect(to: .unix(path: Self.path))
+        #expect(await listener.waitingConnections() == [6])
+        let server = try await listener.accept()
+        #expect(await listener.waitingConnections() == [0])
+        await server.close()
+        await client.close()
+        await listener.close()
+      }
+    }
+  }
+
   @Test func `A full backlog is waited for`() async throws {
     try await within("the simulation is over") {
       let simulation = Simulation(order: .random)
@@ -184,7 +221,7 @@ import Testing
       let network = SimulatedNetwork(now: 0, seed: 1)
       let host = network.addHost("host")
       let kernel = try #require(network.kernel(of: host))
-      try SimulatedDescriptors.using(SimulatedDescriptors.Place(network)) {
+      try CurrentSystem.using(SystemHolder(network)) {
         let names = try ["@one", "@two"].map { try SocketAddress.unix(UnixPath(parsing: $0)) }
         var numbers: [Int32] = []
         for name in names {

@@ -1,4 +1,4 @@
-import ActorSocketsTesting
+@testable import ActorSocketsTesting
 import Glibc
 import SocketSystem
 import Testing
@@ -16,7 +16,7 @@ func pipeEnds() throws -> (reading: Int32, writing: Int32) {
 /// Makes two connected unix sockets in a simulation.
 func socketEnds() throws -> (reading: Int32, writing: Int32) {
   let listener = try OwnedDescriptor.streamSocket(family: SocketKind.unix)
-  try listener.socket.bindToFreeName()
+  try listener.socket.bind(to: .unix(.unnamed))
   try listener.socket.listen(backlog: 1)
   let writing = try OwnedDescriptor.streamSocket(family: SocketKind.unix)
   let address = try listener.socket.localAddress() ?? .unix(.unnamed)
@@ -27,7 +27,7 @@ func socketEnds() throws -> (reading: Int32, writing: Int32) {
 
 extension OwnedDescriptor {
   borrowing func writeByte(_ byte: UInt8) {
-    if number >= SimulatedDescriptors.first {
+    if number >= SimulatedNetwork.firstDescriptor {
       _ = socket.send([byte].span)
       return
     }
@@ -36,7 +36,7 @@ extension OwnedDescriptor {
   }
 
   borrowing func readByte() -> UInt8? {
-    if number >= SimulatedDescriptors.first {
+    if number >= SimulatedNetwork.firstDescriptor {
       var bytes: [UInt8] = []
       // A pipe would wait.
       if case .wouldBlock = socket.receive(appendingTo: &bytes, atMost: 1) { Issue.record("no byte has arrived") }

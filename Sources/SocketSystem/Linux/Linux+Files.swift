@@ -1,0 +1,46 @@
+internal import CLinux
+import Glibc
+
+extension Linux {
+  package func status(of path: UnixPath, followingLinks: Bool) -> FileStatus? {
+    var status = stat()
+    // SAFETY: the path and `status` are valid for the call.
+    let result = unsafe path.withFileName { unsafe followingLinks ? stat($0, &status) : lstat($0, &status) }
+    return result == 0 ? FileStatus(status) : nil
+  }
+
+  package func hold(_ path: UnixPath) throws(SystemError) -> HeldFile? {
+    // SAFETY: the path is valid for the call.
+    let number = unsafe path.withFileName { unsafe clinux_open_path($0) }
+    if number == -ENOENT { return nil }
+    let descriptor = try OwnedDescriptor(new: try check(number, "open"))
+    var status = stat()
+    // SAFETY: `status` is valid for the call.
+    try check(Self.result(unsafe fstat(descriptor.number, &status)), "fstat")
+    return HeldFile(descriptor: descriptor, status: FileStatus(status))
+  }
+
+  package func openDirectory(_ path: UnixPath) -> Int32 {
+    // SAFETY: the path is valid for the call.
+    let number = unsafe path.withFileName { unsafe open($0, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+    return Self.aboveStandardStreams(Self.result(number))
+  }
+
+  package func setPermissions(of number: Int32, to permissions: UInt16) -> Int32 {
+    Self.result(fchmod(number, mode_t(permissions)))
+  }
+
+  package func probe(_ path: UnixPath) -> Int32 {
+    let number = socket(family: AF_UNIX, type: Int32(SOCK_DGRAM.rawValue))
+    if number < 0 { return number }
+    defer { close(number) }
+    return connect(number, to: .unix(path))
+  }
+
+  package func unlink(_ path: UnixPath) -> Int32 {
+    // SAFETY: the path is valid for the call.
+    Self.result(unsafe path.withFileName { unsafe Glibc.unlink($0) })
+  }
+
+  package func absolute(_ path: UnixPath) -> UnixPath { path.absolute }
+}

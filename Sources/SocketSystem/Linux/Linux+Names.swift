@@ -1,0 +1,66 @@
+import Glibc
+
+extension Linux {
+  package var blocksForNames: Bool { true }
+
+  package func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
+    var hints = unsafe addrinfo()
+    unsafe hints.ai_family = isIPv4 ? AF_INET : AF_INET6
+    unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    var list: UnsafeMutablePointer<addrinfo>?
+    // SAFETY: `hints` and `list` are valid for the call; the list is freed once, below.
+    let code = unsafe getaddrinfo(name, nil, &hints, &list)
+    guard code == 0 else { throw NameLookupError(code: code, errno: errno) }
+    defer { unsafe freeaddrinfo(list) }
+
+    var addresses: [SocketAddress] = []
+    var entry = unsafe list
+    // SAFETY: getaddrinfo's list is well formed: each address is valid for its length.
+    while let info = unsafe entry {
+      if let address = unsafe SocketAddress(copying: info.pointee.ai_addr, length: info.pointee.ai_addrlen),
+        !addresses.contains(address)
+      {
+        addresses.append(address)
+      }
+      unsafe entry = info.pointee.ai_next
+    }
+    return addresses
+  }
+
+  package func interfaces() throws(SystemError) -> [NetworkInterface] {
+    var list: UnsafeMutablePointer<ifaddrs>?
+    // SAFETY: `list` is valid for the call, and freed once, below.
+    guard unsafe getifaddrs(&list) == 0 else { throw SystemError(call: "getifaddrs", errno: errno) }
+    defer { unsafe freeifaddrs(list) }
+
+    var interfaces: [UInt32: NetworkInterface] = [:]
+    var entry = unsafe list
+    // SAFETY: getifaddrs makes a well-formed list, names end with a NUL, and all of it lives until it is freed.
+    while let pointer = unsafe entry {
+      // An IPv4 address may be labelled "eth0:1", while the interface is "eth0".
+      let name = unsafe String(cString: pointer.pointee.ifa_name).parts(at: ":")[0]
+      let index = unsafe if_nametoindex(name)
+      if index != 0 {
+        let address = unsafe Self.address(pointer.pointee.ifa_addr)
+        interfaces[index, default: NetworkInterface(name: name, index: index, addresses: [])].addresses +=
+          address.map { [$0] } ?? []
+      }
+      unsafe entry = pointer.pointee.ifa_next
+    }
+    return interfaces.values.sorted { $0.index < $1.index }
+  }
+
+  /// Returns the IP address of a list entry, or `nil` for any other entry. Every interface has one other entry
+  /// (`AF_PACKET`).
+  private static func address(_ pointer: UnsafePointer<sockaddr>?) -> SocketAddress? {
+    // SAFETY: getifaddrs gives nil, or an address that has the size of its family.
+    guard let pointer = unsafe pointer else { return nil }
+    let length: Int
+    switch Int32(unsafe pointer.pointee.sa_family) {
+    case AF_INET: length = MemoryLayout<sockaddr_in>.size
+    case AF_INET6: length = MemoryLayout<sockaddr_in6>.size
+    default: return nil
+    }
+    return unsafe SocketAddress(copying: pointer, length: socklen_t(length))
+  }
+}

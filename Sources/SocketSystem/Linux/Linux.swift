@@ -1,0 +1,110 @@
+internal import CLinux
+import Glibc
+internal import Synchronization
+
+/// The kernel, which is called directly: one method for each system call.
+///
+/// It is a structure without properties, so that a call of it can be compiled to nothing but the system call.
+package struct Linux: SystemCalls {
+  package init() {}
+
+  package func owns(_ number: Int32) -> Bool { true }
+
+  /// Returns the result of a function of the C library, or `-errno`.
+  static func result(_ value: Int32) -> Int32 { value < 0 ? -errno : value }
+
+  // MARK: Descriptors
+
+  package func socket(family: Int32, type: Int32) -> Int32 {
+    let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    return Self.aboveStandardStreams(Self.result(Glibc.socket(family, type | flags, 0)))
+  }
+
+  /// close(2) is never retried, because Linux closes the descriptor whatever close(2) returns.
+  package func close(_ number: Int32) { _ = Glibc.close(number) }
+
+  package func duplicate(_ number: Int32) -> Int32 {
+    Self.result(fcntl(number, F_DUPFD_CLOEXEC, Self.lowestNumber))
+  }
+
+  /// The lowest number of a descriptor that this module makes.
+  private static var lowestNumber: Int32 { STDERR_FILENO + 1 }
+
+  /// Moves a new descriptor that has the number of a standard stream.
+  ///
+  /// If a program has closed a standard stream, the kernel gives its number to the next descriptor. What the program, or a child
+  /// process, then writes to its standard error would reach a peer.
+  ///
+  /// - Parameter number: The descriptor, which is closed on exec, or a negative error.
+  /// - Returns: A descriptor, or a negative error.
+  static func aboveStandardStreams(_ number: Int32) -> Int32 {
+    (0...STDERR_FILENO).contains(number) ? move(number) : number
+  }
+
+  @inline(never)
+  private static func move(_ number: Int32) -> Int32 {
+    let moved = Linux().duplicate(number)
+    _ = Glibc.close(number)
+    return moved
+  }
+
+  package func prepare(_ number: Int32, nonblocking: Bool) -> Int32 {
+    if nonblocking {
+      let flags = fcntl(number, F_GETFL)
+      if flags < 0 || fcntl(number, F_SETFL, flags | O_NONBLOCK) < 0 { return -errno }
+    }
+    return Self.result(fcntl(number, F_SETFD, FD_CLOEXEC))
+  }
+
+  package func forget(_ number: Int32) {}
+
+  /// The value of `DescriptorReserve.first` when the limit was last read. It is 0 before the first read.
+  private static let knownReserve = Atomic<Int>(0)
+
+  package var descriptorLimit: Int {
+    var limit = rlimit()
+    // SAFETY: getrlimit writes one struct rlimit, which `limit` is.
+    let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let known = result == 0 ? Int(clamping: limit.rlim_cur) : .max
+    Self.knownReserve.store(DescriptorReserve(limit: known).first, ordering: .relaxed)
+    return known
+  }
+
+  package func isReserved(_ number: Int32) -> Bool {
+    if Int(number) < Self.knownReserve.load(ordering: .relaxed) { return false }
+    return DescriptorReserve(limit: descriptorLimit).contains(number)
+  }
+
+  /// Duplicates the descriptor and closes the duplicate, to find out.
+  package func leavesReserve(_ number: Int32) -> Bool {
+    let next = duplicate(number)
+    if next < 0 { return false }
+    defer { close(next) }
+    return !isReserved(next)
+  }
+
+  // MARK: Events
+
+  package func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
+    Self.aboveStandardStreams(clinux_epoll_create())
+  }
+
+  package func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
+    isNew
+      ? clinux_epoll_add(epoll, number, interest.rawValue, token)
+      : clinux_epoll_change(epoll, number, interest.rawValue, token)
+  }
+
+  package func stopWatching(_ number: Int32, with epoll: Int32) { _ = clinux_epoll_remove(epoll, number) }
+
+  package func waitForEvents(
+    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
+  ) -> Int {
+    // SAFETY: the pointer is valid for the storage's count, which the capacity given does not exceed.
+    let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in
+      guard let base = buffer.baseAddress else { return 0 }
+      return unsafe clinux_epoll_wait(epoll, base, Int32(min(limit, buffer.count)), nanoseconds)
+    }
+    return Int(max(0, count))
+  }
+}

@@ -1,0 +1,162 @@
+// The one seam to the system. Every call on a socket goes to a system: to Linux, to a simulation, or to a decorator of either.
+// `CurrentSystem` is the one place that chooses.
+//
+// Invariants:
+// - A result that is a number is that of the system call, or `-errno` if the call failed, as the kernel itself returns it. The callers in
+//   this module give errors the name of the call.
+// - A call that a signal interrupts is made again. So no method returns `-EINTR`.
+// - Sockets are nonblocking, and closed on exec.
+// - A method that is named after a system call makes that call, or answers as Linux does.
+
+/// The system calls that this module makes on sockets, and those for which a simulation needs answers of its own.
+package protocol SystemCalls {
+  /// Whether this system answers the calls on a descriptor. Linux answers the others. Asked only on a thread that runs in this system.
+  func owns(_ number: Int32) -> Bool
+
+  // MARK: Descriptors
+
+  /// socket(2): `type` is SOCK_STREAM or SOCK_DGRAM.
+  func socket(family: Int32, type: Int32) -> Int32
+  /// close(2).
+  func close(_ number: Int32)
+  /// fcntl(2) with F_DUPFD_CLOEXEC.
+  func duplicate(_ number: Int32) -> Int32
+  /// fcntl(2): makes a descriptor from elsewhere nonblocking, or closed on exec only.
+  func prepare(_ number: Int32, nonblocking: Bool) -> Int32
+  /// The descriptor is closed elsewhere from now on: another reactor has it.
+  func forget(_ number: Int32)
+  /// getrlimit(2) of RLIMIT_NOFILE, for the program whose code runs.
+  var descriptorLimit: Int { get }
+  /// Whether a new descriptor is in the reserve of its program: see `DescriptorReserve`.
+  func isReserved(_ number: Int32) -> Bool
+  /// Whether the next descriptor of the program that has this one would leave the reserve free.
+  func leavesReserve(_ number: Int32) -> Bool
+
+  // MARK: Sockets
+
+  /// bind(2). The unnamed unix address asks for any free abstract name.
+  func bind(_ number: Int32, to address: SocketAddress) -> Int32
+  /// listen(2).
+  func listen(_ number: Int32, backlog: Int32) -> Int32
+  /// connect(2): `-EINPROGRESS` if the attempt continues.
+  func connect(_ number: Int32, to address: SocketAddress) -> Int32
+  /// connect(2) with AF_UNSPEC, of a datagram socket.
+  func disconnect(_ number: Int32) -> Int32
+  /// Resets the connection of a TCP socket: connect(2) with AF_UNSPEC. The peer sees a reset even if other descriptors refer to the socket.
+  func reset(_ number: Int32) -> Int32
+  /// accept4(2): the new descriptor and the address of its peer.
+  func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?)
+  /// shutdown(2), with SHUT_WR or SHUT_RDWR.
+  func shutdown(_ number: Int32, how: Int32) -> Int32
+  /// getsockname(2), or getpeername(2).
+  func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?)
+  /// poll(2) with POLLIN: whether the socket is readable now.
+  func isReadable(_ number: Int32) -> Bool
+
+  // MARK: Streams
+
+  /// recv(2). Appends at most `limit` bytes, and no more than there is room for; with `peeking`, the bytes stay.
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int
+  /// send(2).
+  func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int
+  /// sendmsg(2) of at most `BorrowedDescriptor.maximumPieces` pieces, the first from `offset` on.
+  func send(_ number: Int32, gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Int
+  /// sendfile(2): sends at most `count` bytes of a file of Linux from `offset` on.
+  func send(_ number: Int32, file: Int32, from offset: Int, count: Int) -> FileTransfer
+  /// sendmsg(2) with SCM_RIGHTS. The descriptor travels with the first byte.
+  func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptor: Int32) -> Int
+  /// recvmsg(2) with room for all descriptors that one message can carry.
+  func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>) -> (count: Int, rights: ReceivedRights)
+  /// ioctl(2) with FIONREAD.
+  func receivableBytes(_ number: Int32) -> Int
+  /// Whether bytes wait to be received: recv(2) with MSG_PEEK.
+  func hasReceivableBytes(_ number: Int32) -> Bool
+  /// ioctl(2) with SIOCOUTQ.
+  func unacknowledgedBytes(_ number: Int32) -> Int
+
+  // MARK: Datagrams
+
+  /// sendto(2), or send(2) to the connected peer.
+  func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?) -> Int
+  /// recvmmsg(2): the number of messages that the batch received.
+  func receive(_ number: Int32, into batch: DatagramBatch, _ request: DatagramBatch.Request) -> Int
+  /// sendmmsg(2): the number of datagrams of the batch that were sent.
+  func send(_ number: Int32, _ batch: DatagramBatch) -> Int
+  /// setsockopt(2) with MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP, MCAST_JOIN_SOURCE_GROUP or MCAST_LEAVE_SOURCE_GROUP.
+  func changeMembership(
+    _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
+  ) -> Int32
+  /// getsockopt(2) with MCAST_MSFILTER: whether a socket is in a group on an interface, for a source if there is one.
+  func isMember(_ number: Int32, of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool
+  /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if the queue is empty.
+  func takeReportedError(_ number: Int32) -> ReportedError?
+
+  // MARK: Options
+
+  /// setsockopt(2) of an option whose value is an `int`.
+  func setOption(_ option: RawOption, of number: Int32, to value: Int32) -> Int32
+  /// setsockopt(2).
+  func setOption(_ option: RawOption, of number: Int32, to value: [UInt8]) -> Int32
+  /// getsockopt(2) of an option whose value is an `int`.
+  func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: Int32)
+  /// getsockopt(2): at most `count` bytes.
+  func option(_ option: RawOption, of number: Int32, atMost count: Int) -> (result: Int32, value: [UInt8])
+  /// getsockopt(2) with TCP_INFO.
+  func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?)
+
+  // MARK: Events
+
+  /// epoll_create1(2).
+  ///
+  /// - Parameter whenReady: What a simulation calls when events wait that did not before, because nothing sleeps in
+  ///   `waitForEvents` there. Linux does not use it.
+  /// - Returns: The descriptor, or a negative error.
+  func createEpoll(whenReady: @escaping () -> Void) -> Int32
+  /// epoll_ctl(2) with EPOLL_CTL_ADD, or with EPOLL_CTL_MOD. Edge-triggered.
+  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32
+  /// epoll_ctl(2) with EPOLL_CTL_DEL.
+  func stopWatching(_ number: Int32, with epoll: Int32)
+  /// epoll_wait(2). A simulation does not wait.
+  ///
+  /// - Returns: The number of events, at most `limit`.
+  func waitForEvents(
+    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
+  ) -> Int
+
+  // MARK: The files of unix sockets
+
+  /// stat(2), or lstat(2) for a link itself; `nil` if the call fails.
+  func status(of path: UnixPath, followingLinks: Bool) -> FileStatus?
+  /// Holds the file at a path, so that no other file gets its identity: open(2) with O_PATH; `nil` if nothing is there.
+  func hold(_ path: UnixPath) throws(SystemError) -> HeldFile?
+  /// open(2) of a directory that is to be locked.
+  func openDirectory(_ path: UnixPath) -> Int32
+  /// fchmod(2) of a socket that is not bound: the permissions of its file.
+  func setPermissions(of number: Int32, to permissions: UInt16) -> Int32
+  /// connect(2) of a new datagram socket: `-ECONNREFUSED` if no program has the socket at the path open, `-EPROTOTYPE` if it is a stream
+  /// socket, 0 if it is a datagram socket. No fault hits it.
+  func probe(_ path: UnixPath) -> Int32
+  /// unlink(2).
+  func unlink(_ path: UnixPath) -> Int32
+  /// The same path from the root on: getcwd(3).
+  func absolute(_ path: UnixPath) -> UnixPath
+
+  // MARK: Names
+
+  /// Whether looking up a name may block the thread.
+  var blocksForNames: Bool { get }
+  /// getaddrinfo(3): the addresses of a host for stream sockets, each once, with port 0, at least one.
+  func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress]
+  /// getifaddrs(3), in the order of the indexes.
+  func interfaces() throws(SystemError) -> [NetworkInterface]
+}
+
+/// The descriptors that came with a message: SCM_RIGHTS.
+package struct ReceivedRights {
+  /// The descriptors. The receiver has to close them.
+  package var numbers: [Int32] = []
+  /// Whether some were lost, because there was no room or no free number for them: MSG_CTRUNC.
+  package var areTruncated = false
+
+  package init() {}
+}
