@@ -119,8 +119,9 @@ check: setup ## All that has to be right besides the tests
 nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate mutations installation snippets examples benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
-lint: ## The format of every Swift file
+lint: ## The format of every Swift file, and whether each mutation still finds its place in the sources
 	swift format lint --strict --recursive --parallel $(SWIFT_FILES)
+	python3 Tests/Tools/mutations.py --list > /dev/null
 
 docs: docs-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
