@@ -14,7 +14,7 @@ extension EventLoop {
         letReturn(kept, suspension, isCall)
     #endif
     case .task(let job, let reactor):
-      preference = .reactor
+      running.preference = .reactor
       beginUserCode()
       defer { endUserCode() }
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
@@ -28,7 +28,7 @@ extension EventLoop {
   }
 
   private func run(_ job: UnownedJob, _ executor: ReactorExecutor, _ preference: TaskPreference) {
-    self.preference = preference
+    running.preference = preference
     if executor.mayCompute { beginUserCode() }
     defer { endUserCode() }
     switch preference {
@@ -48,11 +48,11 @@ extension EventLoop {
 
   private func beginUserCode() {
     stopCollecting()
-    callsWithoutHopLeft = Self.mostCallsWithoutHop
+    running.callsWithoutHopLeft = RunningCode.mostCallsWithoutHop
   }
 
   private func endUserCode() {
-    callsWithoutHopLeft = 0
+    running.callsWithoutHopLeft = 0
     handover.isCollecting = true
   }
 
@@ -71,20 +71,20 @@ extension EventLoop {
       } else {
         suspension.executor.admission.placeIsUsed()
       }
-      preference = kept.preference
-      returning = suspension.executor
+      running.preference = kept.preference
+      running.returning = suspension.executor
       // SAFETY: as above.
       unsafe kept.job.runSynchronously(on: suspension.unownedExecutor)
-      returning = nil
-      if let job = returned.take() { run(job, suspension.executor, kept.preference) }
+      running.returning = nil
+      if let job = running.returned.take() { run(job, suspension.executor, kept.preference) }
     }
 
     /// Takes a job if it is the one with which a suspended call returns to its actor.
     ///
     /// - Returns: Whether the job was taken.
     func takesReturn(_ job: UnownedJob, _ executor: ReactorExecutor) -> Bool {
-      guard isCurrent, returning === executor, returned == nil else { return false }
-      returned = job
+      guard isCurrent, running.returning === executor, running.returned == nil else { return false }
+      running.returned = job
       return true
     }
   #endif

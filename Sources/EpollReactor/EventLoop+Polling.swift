@@ -1,23 +1,20 @@
 // How the loop looks for events, and how long it waits for them.
 
 internal import SocketSystem
-internal import Synchronization
 
 extension EventLoop {
-  /// Looks for events: epoll_wait(2).
+  /// Looks for events.
   func poll(at time: Int64, nanoseconds: Int64) {
     metrics.polled()
-    let count = epoll.wait(&events, atMost: eventLimit, nanoseconds: nanoseconds)
-    fetched = 0..<count
-    horizon.polled(at: time, count: count, isFull: count == eventLimit, descriptors: registrations.count + 1)
+    events.fetch(from: poller, at: time, nanoseconds: nanoseconds, descriptors: registrations.count + 1)
   }
 
   static var millisecond: Int64 { 1_000_000 }
 
   /// How long to wait for the next deadline, in nanoseconds; -1 if no deadline is armed.
   func waitForNextDeadline() -> Int64 {
-    guard manualTime.load(ordering: .relaxed) < 0 else {
-      idleInManualTime?()
+    if case .manual(let clock) = host.clock {
+      clock.whenIdle?()
       return -1
     }
     guard let next = deadlines.earliest else { return -1 }
@@ -34,14 +31,40 @@ extension EventLoop {
     let milliseconds = min((left - 1) / millisecond + 1, Int64(Int32.max))
     return milliseconds * millisecond
   }
+}
+
+// MARK: - Manual time
+
+extension EventLoop {
+  /// Advances manual time and fires the due deadlines, in the order of their times. Events that are ready in the kernel come
+  /// first.
+  func advance(by nanoseconds: Int64) {
+    assertCurrent()
+    guard case .manual(let clock) = host.clock else { return }
+    let start = clock.now
+    let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
+    let end = overflow ? .max : sum
+    carryOutWhatIsReady()
+    for _ in 0..<Deadline.mostShares where !waitingSockets.isEmpty {
+      renewBudgets()
+      giveTurns(from: 0, until: .max)
+    }
+    setActivityTimes()
+    while let next = deadlines.earliest, next <= end {
+      clock.set(max(start, next))
+      reachDeadlines(from: 0, until: .max)
+      setActivityTimes()
+    }
+    clock.set(end)
+  }
 
   /// Carries out everything that the kernel has ready now.
-  func carryOutWhatIsReady() {
+  private func carryOutWhatIsReady() {
     let now = continuousNanoseconds()
-    carryOutEvents(until: .max)
-    while horizon.time < now {
+    carryOutEvents(from: now, until: .max)
+    while events.horizon.time < now {
       poll(at: continuousNanoseconds(), nanoseconds: 0)
-      carryOutEvents(until: .max)
+      carryOutEvents(from: now, until: .max)
     }
   }
 }

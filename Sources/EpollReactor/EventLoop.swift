@@ -1,30 +1,14 @@
-// The facts about epoll that shape this file:
+// One iteration of the loop: poll for events and carry them out, fire the deadlines that passed before that poll, give a turn to the
+// sockets that asked for another one, run queued jobs. Between two polls the loop works for about a millisecond: each kind of work stops
+// when the iteration has lasted that long, but has at least a quarter of a millisecond. Work that is left keeps its place and comes first in
+// the next iteration. So no kind of work starves another, whatever is queued; only a single job, call or event that takes longer holds up
+// the others.
 //
-// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached. It is changed only if
-//   its attempt to connect won against others (`takeDescriptor`): no epoll_ctl per operation. In return an event comes only
-//   when something *changes*. So code that stops before EAGAIN must remember that there may be more. Sockets
-//   do (`isReadable`, `isWritable`), and a socket that stops because its share is used up asks for another one here, since no edge
-//   will come.
-// - epoll knows open file descriptions, not numbers. An event fetched in one batch may be for a number that was closed
-//   and used again within that batch. So events carry a token of place and generation, and descriptors are closed on
-//   this thread only.
-// - close(2) removes a descriptor from epoll by itself unless it was duplicated. So an adopted socket, of which another process may
-//   have a duplicate, is removed before (`closeDescriptor`).
-// - EPOLLHUP and EPOLLERR are reported even if they were not asked for, but edge-triggered, so only once: they cause no busy loop.
-// - epoll_wait counts milliseconds. Deadlines are rounded up: they are never early. If the next deadline is less than a millisecond away,
-//   `Epoll.wait` calls epoll_pwait2 instead, which counts nanoseconds. A deadline of 100 us then fires after 160 us, not after 1.1 ms.
-//   Longer waits stay rounded, so that one wait serves several deadlines that are close together.
-// - Waking by eventfd costs two system calls (the write, and the wait that it ends), so it is done only
-//   when this thread sleeps. The eventfd is edge-triggered, so its counter need not be read.
+// Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`).
 //
-// One iteration of the loop: poll for events and carry them out, fire the deadlines that passed before that poll, give a
-// share to the sockets that asked for another one, run queued jobs. Between two polls the loop works for about a
-// millisecond: each kind of work stops when the iteration has lasted that long, but has at least a quarter of a millisecond.
-// Work that is left keeps its place and comes first in the next iteration. So no kind of work starves another, whatever is
-// queued; only a single job, call or event that takes longer holds up the others.
-//
-// Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`). A poll fetches about
-// as many events as the loop can carry out in a millisecond, so the next poll comes soon.
+// An event that was fetched may be for a number that was closed and used again since. So events carry a token of slot and generation, and
+// descriptors are closed on this thread only. Sockets remember whether there may be more (`isReadable`, `isWritable`), because no edge comes
+// for it. A socket that stops because its budget is used up asks for another turn.
 
 internal import SocketSystem
 internal import Synchronization
@@ -33,97 +17,42 @@ internal import Synchronization
 /// is destroyed when its last reference is dropped, and that ends the thread.
 package final class EventLoop: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): mutable state is touched on the loop's thread only, which `assertCurrent` checks in
-  // debug builds. Other threads touch only `jobs`, which has its own lock, and the atomics.
+  // debug builds. Other threads touch only `jobs`, which has its own lock, the clock's time, and the atomics.
 
+  let host: LoopHost
   let jobs: JobQueue
-  let epoll: Epoll
+  let poller: any Poller
   let metrics = MetricsRecorder()
-  let observerSlot = ObserverSlot()
-  /// What runs the iterations, if the loop has no thread of its own.
-  let driver: (any LoopDriver)?
-  /// The system that this loop's thread runs in; `nil` for Linux, or if the loop has a driver.
-  let system: SystemHolder?
   /// The thread of the loop. With a driver: the driver's, during an iteration.
   private let thread = Atomic<UInt>(0)
-  /// The time of a manual clock; `realTime` for the real clock, `driversTime` for that of the driver.
-  let manualTime: Atomic<Int64>
 
   var registrations = RegistrationTable()
   var deadlines = DeadlineHeap<Deadline>()
-  /// The sockets that have asked for another share.
-  var rescheduled: [Registration] = []
-  /// The sockets that have asked to hear when a descriptor is closed.
-  var awaitingClosedDescriptor: [Registration] = []
+  var events = EventBatch()
+  var waitingSockets = WaitingSockets()
+  private var batch = JobBatch()
+  // Each receive uses it, and no code of the program runs while it changes, which debug builds and ACTORSOCKETS_PLAIN check. In other builds
+  // the checks would be 90 instructions of an echo.
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
+  var memory = LoopMemory()
+  var handover = Handover()
+  var running = RunningCode()
+  /// The current iteration: its number, and when it began. A socket has its budget once in each.
+  private(set) var iteration = (number: 0, began: Int64(0))
   /// The activities that were noted in this iteration. They get their time when it ends.
   var activities: [Activity] = []
-  /// Memory to receive into.
-  private let firstScratch = ScratchMemory(count: EventLoop.scratchSize)
-  /// More scratch memory: it is needed only if code that sees the bytes of the first makes another socket receive.
-  private var moreScratches: [ScratchMemory] = []
-  private var lentScratches = 0
-  /// Memory for datagrams, allocated when the first are received or sent.
-  var datagramBatch: DatagramBatch? {
-    if lentBatches < batches.count { return batches[lentBatches] }
-    guard let batch = DatagramBatch() else { return nil }
-    batches.append(batch)
-    return batch
-  }
-  /// More memory for datagrams: it is needed only if code that sees the datagrams of the first sends or receives.
-  private var batches: [DatagramBatch] = []
-  var lentBatches = 0
-  /// The number of the iteration. A socket has its share once in each.
-  private(set) var tick = 0
-  var isShutDown = false
-  /// The presumed executor preference of the task whose job runs.
-  var preference = TaskPreference.other
-  var handover = Handover()
-  /// The number of calls that the running job may still make without a hop: see `ReactorExecutor.claimCallWithoutHop`. It is 0 while a
-  /// socket's own code runs.
-  var callsWithoutHopLeft = 0
-  /// The call that the current event has resumed.
-  private var resumed: JobQueue.Item?
-  private var isInEvent = false
-  #if ACTORSOCKETS_PLAIN
-    /// The actor's executor to which a suspended call returns now, and the job with which the call continues.
-    var returning: ReactorExecutor?
-    var returned: UnownedJob?
-  #endif
-  var events = EventBuffer()
-  /// The events that were fetched and have not been carried out.
-  var fetched = 0..<0
-  /// The most events that the next look fetches: about as many as the loop can carry out in a millisecond.
-  var eventLimit = EventBuffer.capacity
-  var horizon = DeadlineHorizon()
-  private var batch: [JobQueue.Item] = []
-  /// The first job of the batch that has not run.
-  private var nextJob = 0
-  /// What a loop with manual time calls before it sleeps.
-  var idleInManualTime: (() -> Void)?
 
-  private static let realTime: Int64 = -1
-  private static let driversTime: Int64 = -2
-  /// The size of a receive buffer: the largest number of bytes that one receive reads beyond those that were asked for.
-  static let scratchSize = 65_536
   /// The nanoseconds that an iteration of the loop works, if no single job takes longer.
-  private static let iteration: Int64 = 1_000_000
+  private static let length: Int64 = 1_000_000
   /// The nanoseconds that each kind of work has in an iteration, however long the others took.
-  private static let leastShare: Int64 = 250_000
-  /// The most calls that one job makes without a hop. Like `LookaheadLimit.most`, it limits how long a job holds up other sockets.
-  static let mostCallsWithoutHop = 64
-  /// The capacity that the job queue keeps after a burst.
-  private static let keptBatchCapacity = 16_384
-  /// The wake event's token: no place in the table is that high.
-  private static let wakeToken = UInt64.max
+  private static let leastBudget: Int64 = 250_000
 
-  init(
-    manualTime: Bool, driver: (any LoopDriver)? = nil, system: SystemHolder? = nil
-  ) throws(SystemError) {
-    jobs = try JobQueue(driver: driver)
-    self.driver = driver
-    self.system = system
-    self.manualTime = Atomic(manualTime ? 0 : driver == nil ? Self.realTime : Self.driversTime)
-    epoll = try Epoll(whenReady: { [weak driver] in driver?.wake() })
-    if let descriptor = jobs.wakeDescriptor { try epoll.add(descriptor, token: Self.wakeToken, readableOnly: true) }
+  init(_ host: LoopHost) throws(SystemError) {
+    self.host = host
+    poller = try CurrentSystem.calls.makePoller { [weak driver = host.driver] in driver?.wake() }
+    jobs = JobQueue(waking: poller)
   }
 
   // MARK: Any thread
@@ -134,74 +63,28 @@ package final class EventLoop: @unchecked Sendable {
   @inline(__always)
   func assertCurrent() { assert(isCurrent, "a socket's state was touched on another thread than its reactor's") }
 
-  static let place = ThreadLocal<EventLoop>(.loop)
+  static let ofThread = ThreadLocal<EventLoop>(.loop)
   /// The loop whose thread is the calling one, or that serves it.
-  static var current: EventLoop? { place.object }
-
-  /// Whether the clock of the deadlines is moved by hand.
-  var hasManualTime: Bool { manualTime.load(ordering: .relaxed) >= 0 }
+  static var current: EventLoop? { ofThread.object }
 
   /// Nanoseconds on the clock of the deadlines.
-  package var now: Int64 {
-    let manual = manualTime.load(ordering: .relaxed)
-    if manual == Self.realTime { return continuousNanoseconds() }
-    return manual >= 0 ? manual : driver?.now ?? continuousNanoseconds()
-  }
+  package var now: Int64 { host.clock.now }
 
-  // MARK: The loop's thread
+  /// Adds a synchronous call to the end of the queue.
+  package func submit(_ body: @escaping @Sendable () -> Void) { jobs.push(.call(body, of: nil)) }
 
-  /// The time at which the current iteration began, on the clock of the deadlines. It does not read the clock.
-  var tickTime: Int64 {
-    let manual = manualTime.load(ordering: .relaxed)
-    return manual >= 0 ? manual : metrics.iterationBegan
-  }
-
-  /// The memory to receive into now.
-  var scratch: ScratchMemory {
-    if lentScratches == 0 { return firstScratch }
-    if lentScratches > moreScratches.count { moreScratches.append(ScratchMemory(count: Self.scratchSize)) }
-    return moreScratches[lentScratches - 1]
-  }
-
-  /// Calls a closure with the bytes in the scratch memory. Receives within the closure use other memory.
-  func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
-    let scratch = self.scratch
-    lentScratches += 1
-    defer { lentScratches -= 1 }
-    return try scratch.withBytes(count, body)
-  }
-
-  /// Advances manual time and fires the due deadlines, in the order of their times. Events that are ready in the kernel come
-  /// first.
-  func advance(by nanoseconds: Int64) {
-    assertCurrent()
-    let start = manualTime.load(ordering: .relaxed)
-    if start < 0 { return }
-    let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
-    let end = overflow ? .max : sum
-    carryOutWhatIsReady()
-    for _ in 0..<Deadline.mostShares where !rescheduled.isEmpty {
-      tick &+= 1
-      giveShares(until: .max)
-    }
-    setActivityTimes()
-    while let next = deadlines.earliest, next <= end {
-      manualTime.store(max(start, next), ordering: .relaxed)
-      reachDeadlines(until: .max)
-      setActivityTimes()
-    }
-    manualTime.store(end, ordering: .relaxed)
-  }
+  // MARK: The thread
 
   /// Runs iterations until the queue is stopped and empty.
   func run() {
     setOccupied(true)
-    Self.place.object = self
-    defer { Self.place.object = nil }
+    Self.ofThread.object = self
+    defer { Self.ofThread.object = nil }
     // The previous wait was a nap, and nothing came in it.
     var hasNapped = false
     while true {
-      work(until: metrics.iterationBegins() + Self.iteration)
+      let began = iterationBegins()
+      work(from: began, until: began + Self.length)
       let isNap = !hasNapped && WorkerPool.shared.isBusy
       let rest = jobs.rest(maySleep: isIdle, isNap: isNap)
       if rest == .end {
@@ -210,7 +93,7 @@ package final class EventLoop: @unchecked Sendable {
         return
       }
       let now = iterationEnds()
-      guard fetched.isEmpty else { continue }
+      guard events.isEmpty else { continue }
       var wait: Int64 = 0
       if rest == .sleep {
         wait = waitForNextDeadline()
@@ -218,24 +101,45 @@ package final class EventLoop: @unchecked Sendable {
       }
       poll(at: now, nanoseconds: wait)
       if rest == .sleep { jobs.awake() }
-      hasNapped = isNap && wait != 0 && fetched.isEmpty
+      hasNapped = isNap && wait != 0 && events.isEmpty
     }
   }
 
+  /// Makes the calling thread the loop's, or ends that.
+  func setOccupied(_ isOccupied: Bool) { thread.store(isOccupied ? currentThread() : 0, ordering: .relaxed) }
+
+  // MARK: An iteration
+
+  /// Begins an iteration.
+  ///
+  /// - Returns: The current time.
+  func iterationBegins() -> Int64 {
+    let now = continuousNanoseconds()
+    metrics.iterationBegan(at: now)
+    iteration = (iteration.number &+ 1, now)
+    return now
+  }
+
+  /// Gives all sockets a new budget within an iteration.
+  func renewBudgets() { iteration.number &+= 1 }
+
   /// Does the work of an iteration. Each kind of work does at least one thing, however early the iteration ends.
-  func work(until end: Int64) {
-    tick &+= 1
-    metrics.iterationBegins()
+  func work(from began: Int64, until end: Int64) {
     handover.isCollecting = true
-    carryOutEvents(until: end)
-    reachDeadlines(until: share(end))
-    giveShares(until: share(end))
-    runJobs(until: share(end))
+    var now = carryOutEvents(from: began, until: end)
+    now = reachDeadlines(from: now, until: budget(from: now, until: end))
+    now = giveTurns(from: now, until: budget(from: now, until: end))
+    runJobs(from: now, until: budget(from: now, until: end))
     stopCollecting()
   }
 
+  /// The time until which a kind of work may continue: the end of the iteration, or a little later if that end is near.
+  private func budget(from now: Int64, until end: Int64) -> Int64 {
+    host.driver == nil ? max(end, now + Self.leastBudget) : end
+  }
+
   /// Whether nothing is left to do but what is in the queue or comes later.
-  var isIdle: Bool { rescheduled.isEmpty && batch.isEmpty && fetched.isEmpty }
+  var isIdle: Bool { waitingSockets.isEmpty && batch.isUsedUp && events.isEmpty }
 
   /// Ends an iteration.
   ///
@@ -243,63 +147,133 @@ package final class EventLoop: @unchecked Sendable {
   @discardableResult
   func iterationEnds() -> Int64 {
     setActivityTimes()
-    let (now, lag) = metrics.iterationEnds()
-    observerSlot.iterationTook(lag)
+    let now = continuousNanoseconds()
+    metrics.iterationEnded(at: now)
     return now
   }
 
-  /// Makes the calling thread the loop's, or ends that.
-  func setOccupied(_ isOccupied: Bool) { thread.store(isOccupied ? currentThread() : 0, ordering: .relaxed) }
+  /// When the current iteration began, on the clock of the deadlines. It does not read a real clock.
+  var tickTime: Int64 {
+    if case .manual(let clock) = host.clock { clock.now } else { iteration.began }
+  }
 
-  /// The time until which a kind of work may continue: the end of the iteration, or a little later if that end is near.
-  private func share(_ end: Int64) -> Int64 { driver == nil ? max(end, metrics.lastTime + Self.leastShare) : end }
+  /// Notes that a job or an event is over.
+  ///
+  /// - Returns: The current time.
+  private func jobEnds() -> Int64 {
+    let now = continuousNanoseconds()
+    metrics.jobEnded(at: now)
+    if handover.jobEnds(now) { handOverAll() }
+    return now
+  }
+
+  // Each of the following kinds of work gets the time when it begins, and returns the time when it has ended.
+
+  /// Carries out the events that were fetched.
+  @discardableResult
+  func carryOutEvents(from began: Int64, until end: Int64) -> Int64 {
+    var now = began
+    let count = events.count
+    while let (token, readiness) = events.next() {
+      if token == EventBuffer.wakeToken { continue }
+      event { registrations[token]?.dispatch(readiness) }
+      now = jobEnds()
+      if now >= end { break }
+    }
+    events.stop(after: count)
+    return now
+  }
+
+  /// Fires the deadlines that are due, if the events that were ready at their time have been carried out.
+  @discardableResult
+  func reachDeadlines(from began: Int64, until end: Int64) -> Int64 {
+    if deadlines.earliest == nil { return began }
+    var now = began
+    let limit: Int64
+    let mayPutOff: Bool
+    if case .manual(let clock) = host.clock {
+      (limit, mayPutOff) = (clock.now, false)
+    } else {
+      (limit, mayPutOff) = (events.horizon.time, true)
+    }
+    while var deadline = deadlines.firstDue(at: limit) {
+      let registration = registrations[deadline]
+      if mayPutOff, registration?.putsOff(&deadline) == true {
+        deadlines.moveFirst(to: limit + 1, deadline)
+      } else {
+        _ = deadlines.popDue(at: limit)
+        event { registration?.dispatch(deadline: deadline.tag) }
+      }
+      now = jobEnds()
+      if now >= end { break }
+    }
+    return now
+  }
+
+  /// Gives a turn to each socket that asked for another one, in their order.
+  @discardableResult
+  func giveTurns(from began: Int64, until end: Int64) -> Int64 {
+    if waitingSockets.isEmpty { return began }
+    var now = began
+    var sockets = waitingSockets.takeRescheduled()
+    var turns = 0
+    for socket in sockets {
+      event { socket.takeTurn() }
+      turns += 1
+      now = jobEnds()
+      if now >= end { break }
+    }
+    if turns < sockets.count {
+      waitingSockets.putBack(sockets[turns...])
+    } else {
+      sockets.removeAll(keepingCapacity: sockets.capacity <= JobBatch.keptCapacity)
+      waitingSockets.reuse(&sockets)
+    }
+    return now
+  }
 
   /// Runs queued jobs. Jobs that are left from the previous iteration come first.
-  private func runJobs(until end: Int64) {
+  private func runJobs(from began: Int64, until end: Int64) {
     // No other code can reach a local variable, so accesses to it need no exclusivity checks.
-    var batch: [JobQueue.Item] = []
+    var batch = JobBatch()
     swap(&batch, &self.batch)
-    var next = nextJob
+    var now = began
     repeat {
-      if next == batch.count {
-        next = 0
-        batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
-        metrics.batchEnds()
-        jobs.take(into: &batch)
-        if batch.isEmpty { break }
-        metrics.batchBegins()
+      if batch.isUsedUp {
+        metrics.batchEnded(at: now)
+        batch.refill(from: jobs)
+        if batch.isUsedUp { break }
+        metrics.batchBegan(at: now)
       }
-      var item = JobQueue.Item.call({}, of: nil)
-      swap(&item, &batch[next])
-      next += 1
-      run(item)
-    } while jobEnds() < end
-    if next == batch.count {
-      next = 0
-      batch.removeAll(keepingCapacity: batch.capacity <= Self.keptBatchCapacity)
-      metrics.batchEnds()
+      run(batch.takeNext())
+      now = jobEnds()
+    } while now < end
+    if batch.isUsedUp {
+      batch.clear()
+      metrics.batchEnded(at: now)
     }
-    nextJob = next
     swap(&batch, &self.batch)
   }
 
   /// Runs the code for an event, and then the call that the event resumed.
   private func event(_ body: () -> Void) {
-    isInEvent = true
+    running.isInEvent = true
     body()
-    isInEvent = false
-    if let item = resumed.take() { run(item) }
+    running.isInEvent = false
+    if let item = running.resumed.take() { run(item) }
   }
 
-  /// Lets a resumed call continue: behind the current event, or through the queue.
+  /// Lets a resumed call continue: after the current event, or through the queue.
   func goOn(_ item: consuming JobQueue.Item) {
     // More than one is rare: the queue keeps their order.
-    if isInEvent, resumed == nil { resumed = item } else { jobs.push(item) }
+    if running.isInEvent, running.resumed == nil { running.resumed = item } else { jobs.push(item) }
   }
+
+  // MARK: Jobs for the workers
 
   /// Takes a job for the workers.
   func handOver(_ job: UnownedJob) {
-    if let driver { return driver.runOnWorkers(job) }
+    if let driver = host.driver { return driver.runOnWorkers(job) }
     assertCurrent()
     if handover.add(job) { handOverAll() }
   }
@@ -315,85 +289,18 @@ package final class EventLoop: @unchecked Sendable {
     if handover.isEmpty { handover.exchange(&jobs) }
   }
 
-  /// Notes that a job or an event is over.
-  ///
-  /// - Returns: The current time.
-  private func jobEnds() -> Int64 {
-    let now = metrics.jobEnds()
-    if handover.jobEnds(now) { handOverAll() }
-    return now
-  }
-
-  /// Fires the deadlines that are due, if the events that were ready at their time have been carried out.
-  private func reachDeadlines(until end: Int64) {
-    if deadlines.earliest == nil { return }
-    let manual = manualTime.load(ordering: .relaxed)
-    let limit = manual >= 0 ? manual : horizon.time
-    while var deadline = deadlines.firstDue(at: limit) {
-      let registration = registrations[deadline]
-      if manual < 0, registration?.putsOff(&deadline) == true {
-        deadlines.moveFirst(to: limit + 1, deadline)
-      } else {
-        _ = deadlines.popDue(at: limit)
-        event { registration?.dispatch(deadline: deadline.tag) }
-      }
-      if jobEnds() >= end { return }
-    }
-  }
-
-  /// Carries out the events that were fetched.
-  func carryOutEvents(until end: Int64) {
-    let count = fetched.count
-    while let index = fetched.popFirst() {
-      let (token, readiness) = events[index]
-      if token == Self.wakeToken { continue }
-      event { registrations[token]?.dispatch(readiness) }
-      if jobEnds() >= end { break }
-    }
-    if fetched.isEmpty {
-      horizon.carriedOut()
-      if count == eventLimit { eventLimit = min(2 * eventLimit, EventBuffer.capacity) }
-    } else {
-      eventLimit = count - fetched.count
-    }
-  }
-
-  /// Gives a share to each socket that asked for one, in their order.
-  private func giveShares(until end: Int64) {
-    if rescheduled.isEmpty { return }
-    var waiting: [Registration] = []
-    swap(&waiting, &rescheduled)
-    var given = 0
-    for registration in waiting {
-      event { registration.takeShare() }
-      given += 1
-      if jobEnds() >= end { break }
-    }
-    if given < waiting.count {
-      // These sockets come before those that have asked just now.
-      rescheduled.insert(contentsOf: waiting[given...], at: 0)
-    } else if rescheduled.isEmpty {
-      waiting.removeAll(keepingCapacity: waiting.capacity <= Self.keptBatchCapacity)
-      swap(&waiting, &rescheduled)
-    }
-  }
+  // MARK: Sockets
 
   /// A descriptor number became free. The sockets that ran out of descriptors try again.
   func descriptorClosed() {
-    if awaitingClosedDescriptor.isEmpty { return }
-    let waiting = awaitingClosedDescriptor
-    awaitingClosedDescriptor = []
-    for registration in waiting { registration.descriptorWasClosed() }
+    for registration in waitingSockets.takeAwaitingClosedDescriptor() { registration.descriptorWasClosed() }
   }
-
-  /// Adds a synchronous call to the end of the queue. Safe to call from any thread.
-  package func submit(_ body: @escaping @Sendable () -> Void) { jobs.push(.call(body, of: nil)) }
 
   /// Ends every socket.
   package func shutDown() {
     assertCurrent()
-    if isShutDown { return }
-    isShutDown = true
+    if registrations.areClosed { return }
+    registrations.areClosed = true
     for registration in registrations.all { registration.dispatchShutDown() }
   }
 }

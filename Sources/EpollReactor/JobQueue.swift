@@ -10,7 +10,8 @@ internal import SocketSystem
 /// - A worker does not signal a reactor that only naps. The worker remembers that it owes a signal, and sends it when it has
 ///   run out of jobs or owes several. The nap limits the delay.
 package final class JobQueue: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): `items`, `sleep` and `isStopped` are accessed only while `lock` is held.
+  // SAFETY (@unchecked Sendable): `items`, `sleep` and `isStopped` are accessed only while `lock` is held. A poller can be woken on any
+  // thread.
 
   enum Item {
     /// A call from elsewhere: a job isolated to an actor of the reactor, with its task's executor preference.
@@ -30,28 +31,13 @@ package final class JobQueue: @unchecked Sendable {
   private enum Sleep { case none, nap, sound }
 
   private let lock = Lock()
-  /// What ends the sleep of the loop.
-  private enum Waker: ~Copyable {
-    case event(WakeEvent)
-    case driver(any LoopDriver)
-  }
-
-  private let waker: Waker
+  private let poller: any Poller
   private var items: [Item] = []
   private var sleep = Sleep.none
   private var isStopped = false
 
-  init(driver: (any LoopDriver)?) throws(SystemError) {
-    waker = if let driver { .driver(driver) } else { .event(try WakeEvent()) }
-  }
-
-  /// The descriptor that becomes readable when the sleeping reactor must wake; `nil` if a driver runs its loop.
-  var wakeDescriptor: Int32? {
-    switch waker {
-    case .event(let event): event.number
-    case .driver: nil
-    }
-  }
+  /// Creates the queue of the loop that sleeps in a poller.
+  init(waking poller: any Poller) { self.poller = poller }
 
   /// Adds an item at the end. If it is a call, its domain counts it. Safe to call from any thread.
   func push(_ item: consuming Item, callOf executor: ReactorExecutor? = nil) {
@@ -77,10 +63,7 @@ package final class JobQueue: @unchecked Sendable {
     if wake { sleep = .none }
     lock.unlock()
     if !wake { return }
-    switch waker {
-    case .event(let event): event.signal()
-    case .driver(let driver): driver.wake()
-    }
+    poller.wake()
   }
 
   /// Ends the reactor's thread once the queue is empty. Safe to call from any thread.

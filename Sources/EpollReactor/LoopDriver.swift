@@ -4,9 +4,9 @@
 // Such a loop works as any other, with these differences:
 // - It waits for nothing: it returns to its driver instead (`EventLoop.iterate`), which calls it again when it has work or when its
 //   next deadline has come. It asks its driver for that with `wake`.
-// - In each iteration, each kind of work does one thing: one event, one deadline, one share, one job. So other work of the driver comes
+// - In each iteration, each kind of work does one thing: one event, one deadline, one turn, one job. So other work of the driver comes
 //   between any two of them.
-// - Its epoll instance is a simulation's. Only simulated descriptors can be attached.
+// - Its poller is a simulation's. Only simulated descriptors can be attached.
 // - Jobs for the workers run where the driver decides, and the driver knows the time.
 //
 // Invariants:
@@ -46,16 +46,16 @@ extension EventLoop {
   /// Runs `body` on a thread that this loop serves: there, jobs for the workers go to the driver of the loop, and `Reactor.shared` is the
   /// driver's default reactor.
   package func whileServing<Result>(_ body: () throws -> Result) rethrows -> Result {
-    let before = Self.place.object
-    Self.place.object = self
-    defer { Self.place.object = before }
+    let before = Self.ofThread.object
+    Self.ofThread.object = self
+    defer { Self.ofThread.object = before }
     return try body()
   }
 
   /// Runs a job of a task that prefers the workers, on a thread that a loop with a driver serves.
   package static func runForWorkersOfDriver(_ job: UnownedJob) {
-    current?.preference = .workers
-    defer { current?.preference = .other }
+    current?.running.preference = .workers
+    defer { current?.running.preference = .other }
     // SAFETY: the runtime handed the job to `WorkerPool.enqueue` once, and it is run once, here.
     unsafe job.runSynchronously(on: WorkerPool.shared.asUnownedTaskExecutor())
   }
@@ -68,15 +68,15 @@ extension EventLoop {
     defer {
       setOccupied(false)
       // What the next task on this thread prefers has nothing to do with the last job of this loop.
-      preference = .other
+      running.preference = .other
     }
     return whileServing {
       jobs.awake()
       // Events that came since the last poll have called `wake`, but this iteration may have been under way. So no loop sleeps without
       // a poll.
-      let hasPolled = fetched.isEmpty
+      let hasPolled = events.isEmpty
       if hasPolled { poll(at: now, nanoseconds: 0) }
-      work(until: .min)
+      work(from: iterationBegins(), until: .min)
       switch jobs.rest(maySleep: isIdle && hasPolled, isNap: false) {
       case .work:
         iterationEnds()

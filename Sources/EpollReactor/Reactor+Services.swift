@@ -16,56 +16,59 @@ extension Reactor {
   /// The number of turns of the queue after which a deadline can conclude that no call was made in time. A task that waits in the queue
   /// may call another actor, and that actor may call the one with the deadline. Manual time advances in a call, which has already run after
   /// the calls made in time. Any thread.
-  package var turnsBeforeIdle: Int { loop.hasManualTime ? 0 : 3 }
+  package var turnsBeforeIdle: Int { loop.host.isManual ? 0 : 3 }
 
   // MARK: Memory for the bytes of a stream
 
   /// The most bytes that one receive into the scratch memory brings.
-  package static var scratchCapacity: Int { EventLoop.scratchSize }
+  package static var scratchCapacity: Int { LoopMemory.scratchSize }
 
   /// Receives into the scratch memory: recv(2). The bytes stay there until the next receive; see `withScratch`.
   package func receiveIntoScratch(from socket: BorrowedDescriptor, atMost limit: Int = .max) -> Transfer {
     loop.assertCurrent()
-    return loop.scratch.receive(from: socket, atMost: limit)
+    return loop.memory.scratch().receive(from: socket, atMost: limit)
   }
 
   /// Receives by way of the scratch memory to the end of an array, whose capacity then fits: recv(2).
   package func receive(from socket: BorrowedDescriptor, appendingTo bytes: inout [UInt8]) -> Transfer {
     loop.assertCurrent()
-    return loop.scratch.receive(from: socket, appendingTo: &bytes)
+    return loop.memory.scratch().receive(from: socket, appendingTo: &bytes)
   }
 
   /// Receives into the scratch memory: recvmsg(2). Descriptors that arrive with the bytes go to the inbox.
   package func receiveIntoScratch(from socket: BorrowedDescriptor, _ inbox: DescriptorInbox) -> Transfer {
     loop.assertCurrent()
-    return loop.scratch.receive(from: socket, inbox)
+    return loop.memory.scratch().receive(from: socket, inbox)
   }
 
   /// Shows the first `count` bytes of the scratch memory. A receive from within `body` gets other memory.
   package func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     loop.assertCurrent()
-    return try loop.withScratch(count, body)
+    let scratch = loop.memory.scratch()
+    loop.memory.lendScratch()
+    defer { loop.memory.giveScratchBack() }
+    return try scratch.withBytes(count, body)
   }
 
   // MARK: Memory for datagrams
 
   /// Memory to receive or send several datagrams with one call; `nil` if the memory cannot be allocated.
-  package var datagramBatch: DatagramBatch? {
+  package func datagramBatch() -> DatagramBatch? {
     loop.assertCurrent()
-    return loop.datagramBatch
+    return loop.memory.batch()
   }
 
   /// Runs a closure of the user's that sees the batch. A send or receive from within `body` gets another batch.
   package func whileBatchIsRead<Result>(_ body: () throws -> Result) rethrows -> Result {
-    loop.lentBatches += 1
-    defer { loop.lentBatches -= 1 }
+    loop.memory.lendBatch()
+    defer { loop.memory.giveBatchBack() }
     return try body()
   }
 }
 
 extension Registration {
   /// The number of the loop's iteration. A socket has its share once in each.
-  package var tick: Int { reactor.loop.tick }
+  package var tick: Int { reactor.loop.iteration.number }
 
   /// When the iteration began, on the reactor's clock. It does not read the clock.
   package var tickTime: Int64 { reactor.loop.tickTime }

@@ -21,14 +21,10 @@ public final class Reactor: TaskExecutor {
   package let loop: EventLoop
 
   /// The reactor that sockets use by default. It is never shut down. In a simulation it is the simulation's reactor.
-  public static var shared: Reactor { EventLoop.current?.driver?.defaultReactor ?? ofProcess }
+  public static var shared: Reactor { EventLoop.current?.host.driver?.defaultReactor ?? ofProcess }
 
   /// The reactor that sockets use by default outside of simulations.
   package static let ofProcess = Reactor(isShared: true)
-
-  /// Whether the tasks of the calling thread run on Swift's pool of threads. If not, a driver runs them, and the code must not wait for
-  /// other threads.
-  package static var usesThreadPool: Bool { EventLoop.current?.driver == nil }
 
   /// Whether the calling thread is that of a reactor, so that it must not wait.
   package static var isOnThread: Bool { EventLoop.current?.isCurrent ?? false }
@@ -41,7 +37,7 @@ public final class Reactor: TaskExecutor {
   /// loop. Create reactors when the program starts, or call `start()`, which throws.
   ///
   /// In a simulation, the thread is the simulation's.
-  public convenience init() { self.init(isShared: false, driver: EventLoop.current?.driver?.driverOfNewReactor) }
+  public convenience init() { self.init(isShared: false, driver: EventLoop.current?.host.driver?.driverOfNewReactor) }
 
   /// Creates a reactor.
   ///
@@ -52,7 +48,8 @@ public final class Reactor: TaskExecutor {
   package init(manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil) {
     self.isShared = isShared
     do throws(SystemError) {
-      loop = try Self.startLoop(manualTime, driver, nil)
+      let host = driver.map { .driver($0) } ?? (manualTime ? .manualTime : LoopHost.thread(in: nil))
+      loop = try Self.startLoop(on: host)
     } catch {
       fatalError("the reactor cannot start: \(error)")
     }
@@ -62,29 +59,23 @@ public final class Reactor: TaskExecutor {
   ///
   /// - Parameter system: The system that the reactor's thread runs in; `nil` for Linux, or for that of the driver.
   /// - Throws: The error of the call.
-  package init(orThrow system: SystemHolder?) throws(SystemError) {
+  package init(orThrow system: (any SystemCalls & Sendable)?) throws(SystemError) {
     isShared = false
-    let driver = system == nil ? EventLoop.current?.driver?.driverOfNewReactor : nil
-    loop = try Self.startLoop(false, driver, system)
+    let driver = system == nil ? EventLoop.current?.host.driver?.driverOfNewReactor : nil
+    loop = try Self.startLoop(on: driver.map { .driver($0) } ?? .thread(in: system.map { SystemHolder($0) }))
   }
 
-  private static func startLoop(
-    _ manualTime: Bool, _ driver: (any LoopDriver)?, _ system: SystemHolder?
-  ) throws(SystemError) -> EventLoop {
-    let loop =
-      if let system {
-        try CurrentSystem.using(system) { () throws(SystemError) in
-          try EventLoop(manualTime: manualTime, system: system)
-        }
-      } else {
-        try EventLoop(manualTime: manualTime, driver: driver)
-      }
-    if let driver {
+  private static func startLoop(on host: LoopHost) throws(SystemError) -> EventLoop {
+    if let driver = host.driver {
+      let loop = try EventLoop(host)
       driver.drives(loop)
-    } else {
-      try startThread(name: "reactor") { CurrentSystem.using(loop.system) { loop.run() } }
+      return loop
     }
-    return loop
+    return try CurrentSystem.using(host.system) { () throws(SystemError) in
+      let loop = try EventLoop(host)
+      try startThread(name: "reactor") { CurrentSystem.using(loop.host.system) { loop.run() } }
+      return loop
+    }
   }
 
   deinit { loop.jobs.stop() }
@@ -119,8 +110,8 @@ public final class Reactor: TaskExecutor {
     _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
     // The thread of a driver is in the driver's simulation.
-    if loop.driver != nil { return try body() }
-    return try CurrentSystem.using(loop.system, body)
+    if loop.host.driver != nil { return try body() }
+    return try CurrentSystem.using(loop.host.system, body)
   }
 
   /// Advances a manual clock.
@@ -143,6 +134,6 @@ public final class Reactor: TaskExecutor {
   /// Sets what is called on the reactor's thread whenever a reactor with manual time has nothing left to do. On that thread.
   package func whenIdleInManualTime(_ body: @escaping () -> Void) {
     loop.assertCurrent()
-    loop.idleInManualTime = body
+    if case .manual(let clock) = loop.host.clock { clock.whenIdle = body }
   }
 }

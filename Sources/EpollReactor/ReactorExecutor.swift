@@ -79,14 +79,16 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
 
   /// Claims the place of a call that the running job makes without a hop to this domain. The claim is granted on the reactor's thread
   /// if no call of this domain waits in the queue, and only to jobs of the user's tasks and actors, not to those of sockets. So no code
-  /// of a socket is under way. A job gets at most `EventLoop.mostCallsWithoutHop` such calls, because it holds up
+  /// of a socket is under way. A job gets at most `RunningCode.mostCallsWithoutHop` such calls, because it holds up
   /// other sockets until it hops. Safe to call from any thread.
   ///
   /// - Returns: Whether the call may begin. If so, make it with `ReactorActor.callWithoutHop`.
   package final func claimCallWithoutHop() -> Bool {
     let loop = reactor.loop
-    guard loop.isCurrent, loop.callsWithoutHopLeft > 0, admission.claimWithoutHop() == .granted else { return false }
-    loop.callsWithoutHopLeft -= 1
+    guard loop.isCurrent, loop.running.callsWithoutHopLeft > 0, admission.claimWithoutHop() == .granted else {
+      return false
+    }
+    loop.running.callsWithoutHopLeft -= 1
     return true
   }
 

@@ -42,7 +42,7 @@ final class ObserverSlot: Sendable {
 extension Reactor {
   /// The observer of this reactor. Safe to use from any thread.
   package var hook: (any ReactorHook)? {
-    get { loop.observerSlot.current }
-    set { loop.observerSlot.current = newValue }
+    get { loop.metrics.observer.current }
+    set { loop.metrics.observer.current = newValue }
   }
 }

@@ -21,8 +21,9 @@ extension Reactor {
   }
 }
 
-/// The counters behind `Reactor.Metrics`. The loop's thread writes them; any thread reads them.
+/// The counters behind `Reactor.Metrics`, and the observer of a long iteration. The loop's thread writes them; any thread reads them.
 final class MetricsRecorder: Sendable {
+  let observer = ObserverSlot()
   private let jobs = Atomic<Int>(0)
   private let polls = Atomic<Int>(0)
   /// When the current iteration began; 0 while the loop waits.
@@ -35,59 +36,40 @@ final class MetricsRecorder: Sendable {
   private let longestJob = Atomic<Int64>(0)
 
   /// An iteration begins.
-  ///
-  /// - Returns: When it began.
-  @discardableResult
-  func iterationBegins() -> Int64 {
-    let start = iterationStart.load(ordering: .relaxed)
-    if start != 0 { return start }
-    let now = continuousNanoseconds()
+  func iterationBegan(at now: Int64) {
     iterationStart.store(now, ordering: .relaxed)
     jobStart.store(now, ordering: .relaxed)
     lastLag.store(0, ordering: .relaxed)
-    return now
   }
 
-  /// When the current iteration began; 0 while the loop waits.
-  var iterationBegan: Int64 { iterationStart.load(ordering: .relaxed) }
-  /// When the last job or event of this iteration ended; until the first one ends, when the iteration began.
-  var lastTime: Int64 { jobStart.load(ordering: .relaxed) }
-
   /// Jobs were taken from the queue.
-  func batchBegins() { batchStart.store(lastTime, ordering: .relaxed) }
+  func batchBegan(at now: Int64) { batchStart.store(now, ordering: .relaxed) }
 
   /// All jobs that were taken from the queue have run.
-  func batchEnds() {
+  func batchEnded(at now: Int64) {
     let start = batchStart.load(ordering: .relaxed)
     if start == 0 { return }
     batchStart.store(0, ordering: .relaxed)
-    lastLag.store(max(lastLag.load(ordering: .relaxed), lastTime &- start), ordering: .relaxed)
+    lastLag.store(max(lastLag.load(ordering: .relaxed), now &- start), ordering: .relaxed)
   }
 
   /// A job, a call or an event has ended.
-  ///
-  /// - Returns: The current time.
-  func jobEnds() -> Int64 {
+  func jobEnded(at now: Int64) {
     jobs.store(jobs.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
-    let now = continuousNanoseconds()
     let took = now &- jobStart.load(ordering: .relaxed)
     jobStart.store(now, ordering: .relaxed)
     if took > longestJob.load(ordering: .relaxed) { longestJob.store(took, ordering: .relaxed) }
-    return now
   }
 
-  /// The iteration is over.
-  ///
-  /// - Returns: The current time, and the lag. The lag is the duration of the iteration or, if longer, of a batch of jobs that
-  ///   ended in the iteration, measured from when the reactor took the batch from the queue.
-  func iterationEnds() -> (now: Int64, lag: Int64) {
-    let now = continuousNanoseconds()
+  /// The iteration is over. The lag is the duration of the iteration or, if longer, of a batch of jobs that ended in the iteration, measured
+  /// from when the reactor took the batch from the queue.
+  func iterationEnded(at now: Int64) {
     let took = now &- iterationStart.load(ordering: .relaxed)
     iterationStart.store(0, ordering: .relaxed)
     if took > longestIteration.load(ordering: .relaxed) { longestIteration.store(took, ordering: .relaxed) }
     let lag = max(took, lastLag.load(ordering: .relaxed))
     lastLag.store(lag, ordering: .relaxed)
-    return (now, lag)
+    observer.iterationTook(lag)
   }
 
   /// The loop polls for events.

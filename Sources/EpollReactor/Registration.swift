@@ -58,7 +58,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   ///   - mayBeShared: Whether it was made elsewhere, where a duplicate of it may stay open.
   package init(on reactor: Reactor, holding descriptor: consuming OwnedDescriptor? = nil, mayBeShared: Bool = false) {
     self.mayBeShared = mayBeShared
-    if let number = descriptor?.number { CurrentSystem.give(number, to: reactor.loop.system) }
+    if let number = descriptor?.number { reactor.loop.host.take(number) }
     storedDescriptor = descriptor
     super.init(ofSocketOn: reactor)
   }
@@ -71,7 +71,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// - Throws: `.reactorIsShutDown`, or `.system` with the error of epoll_ctl(2). In both cases the descriptor is closed.
   package func enter(_ handler: any EventHandler, readableOnly: Bool = false) throws(EnterError) {
     eventLoop.assertCurrent()
-    if eventLoop.isShutDown {
+    if eventLoop.registrations.areClosed {
       storedDescriptor = nil
       throw .reactorIsShutDown
     }
@@ -123,7 +123,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.epoll.add(descriptor.number, token: token, readableOnly: readableOnly)
+    try eventLoop.poller.add(descriptor.number, token: token, readableOnly: readableOnly)
     storedDescriptor = consume descriptor
   }
 
@@ -138,7 +138,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
       throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor)
     }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.epoll.setToken(token, of: number)
+    try eventLoop.poller.change(number, token: token)
     storedDescriptor = other.storedDescriptor.take()
     mayBeShared = mayBeShared || other.mayBeShared
     other.leave()
@@ -154,7 +154,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   package func closeDescriptor() {
     eventLoop.assertCurrent()
     guard let number = socket?.number else { return }
-    if mayBeShared { eventLoop.epoll.remove(number) }
+    if mayBeShared { eventLoop.poller.remove(number) }
     storedDescriptor = nil
     if let slot { _ = eventLoop.registrations.renewToken(slot) }
     eventLoop.descriptorClosed()
@@ -181,7 +181,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     if slot == nil { return false }
     if isRescheduled { return true }
     isRescheduled = true
-    eventLoop.rescheduled.append(self)
+    eventLoop.waitingSockets.reschedule(self)
     return true
   }
 
@@ -190,7 +190,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     eventLoop.assertCurrent()
     if awaitsClosedDescriptor { return }
     awaitsClosedDescriptor = true
-    eventLoop.awaitingClosedDescriptor.append(self)
+    eventLoop.waitingSockets.awaitClosedDescriptor(self)
   }
 
   /// Gives another share, because a descriptor was closed.
@@ -239,8 +239,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     return shares &- first < Deadline.mostShares
   }
 
-  /// Gives the share that the socket asked for.
-  func takeShare() {
+  /// Gives the turn that the socket asked for.
+  func takeTurn() {
     isRescheduled = false
     shares &+= 1
     dispatch(.none)

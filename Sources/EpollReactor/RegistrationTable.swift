@@ -6,6 +6,8 @@ struct RegistrationTable {
   private var places: [(registration: Registration?, generation: UInt32)] = []
   private var free: [Int] = []
   private var nextSerial: UInt64 = 0
+  /// The reactor is shut down: no registration enters any more.
+  var areClosed = false
 
   /// Gives a registration a new serial number. Deadlines with the old one no longer reach it.
   mutating func renewSerial(of registration: Registration) {

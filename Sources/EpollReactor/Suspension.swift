@@ -190,9 +190,9 @@ extension EventLoop {
   /// A call that suspends could read its preference, too, because it runs in its task. That takes 610 more instructions for an echo
   /// on the reactor (of 7,900), and 1,270 for one on the pool (of 12,400), so it is presumed there.
   var presumedPreference: TaskPreference {
-    if isCurrent { return preference }
+    if isCurrent { return running.preference }
     if Worker.current != nil { return .workers }
-    return Self.current?.preference == .workers ? .workers : .other
+    return Self.current?.running.preference == .workers ? .workers : .other
   }
 }
 

@@ -362,7 +362,7 @@ enum Exceptions {
       reason:
         "a deadline with a foreign number would end the wrong thing; numbers come from enums, and no peer gets there"),
     Allowance(
-      path: "Sources/SocketSystem/Polling/WakeEvent.swift", words: "fatalError", count: 1,
+      path: "Sources/SocketSystem/Linux/EpollPoller.swift", words: "fatalError", count: 1,
       reason:
         "if a sleeping reactor cannot be woken, everything on it would wait for ever in silence; no peer gets there"),
     Allowance(

@@ -73,7 +73,7 @@ package nonisolated(nonsending) func eventually(
     // Asking without a pause would keep the pool from those who make it true.
     if tries < 20 {
       await Task.yield()
-    } else if !Reactor.usesThreadPool {
+    } else if !CurrentSystem.calls.mayWaitForThreads {
       // A simulation waits for no thread. This pause takes no real time.
       try await Task.sleep(for: .milliseconds(1))
     } else {

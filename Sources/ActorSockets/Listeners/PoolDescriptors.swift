@@ -3,7 +3,7 @@
 // open them before it accepts its first connection. `DescriptorReserve` leaves room for the files that libdispatch opens
 // briefly later.
 
-internal import EpollReactor
+internal import SocketSystem
 
 /// The descriptors that Swift's thread pool opens and keeps.
 enum PoolDescriptors {
@@ -24,8 +24,8 @@ enum PoolDescriptors {
   }
 
   /// Starts opening them. Only the first call in a process has an effect.
-  static func open() { if Reactor.usesThreadPool { _ = opening } }
+  static func open() { if CurrentSystem.calls.mayWaitForThreads { _ = opening } }
 
   /// Waits until they are open.
-  static func areOpen() async { if Reactor.usesThreadPool { await opening.value } }
+  static func areOpen() async { if CurrentSystem.calls.mayWaitForThreads { await opening.value } }
 }

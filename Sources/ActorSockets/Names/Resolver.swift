@@ -72,7 +72,7 @@ public struct SystemResolver: Resolver {
     case .badAddress(let problem), .badName(let problem): throw SocketError.invalid("look up", problem)
     }
     let query = HostQuery(name: name, family: family)
-    if !CurrentSystem.calls.blocksForNames { return try HostLookups.lookUp(query).get() }
+    if !CurrentSystem.calls.mayWaitForThreads { return try HostLookups.lookUp(query).get() }
     if let known = (parts?.hosts ?? Self.hosts).addresses(of: name) {
       return known.filter { $0.addressFamily == family }
     }

@@ -56,7 +56,7 @@ extension UDPEndpoint {
   func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for _ in 0..<4 {
-      guard let socket = sockets[index].socket, let batch = registration.reactor.datagramBatch else { break }
+      guard let socket = sockets[index].socket, let batch = registration.reactor.datagramBatch() else { break }
       let size = joinsReceived ? DatagramBatch.joinedSize : configuration.receiveSize
       do throws(SystemError) {
         let count = try batch.receive(

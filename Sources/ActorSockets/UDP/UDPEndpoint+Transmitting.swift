@@ -138,7 +138,7 @@ extension UDPEndpoint {
   ///
   /// - Returns: The part of the share that it uses: the number of datagrams that were sent or have failed, at least 1.
   func sendQueued() -> Int {
-    guard let batch = registration.reactor.datagramBatch else {
+    guard let batch = registration.reactor.datagramBatch() else {
       firstFailed(Unsendable(SocketError(.system, operation: "send", errno: Errno.noMemory)))
       return 1
     }
@@ -274,7 +274,7 @@ extension UDPEndpoint {
   ///
   /// - Returns: Whether to try again.
   private func lowerSegmentLimit(_ index: Int, after error: SystemError) -> Bool {
-    guard error.refusesSegments, let size = registration.reactor.datagramBatch?.firstSegmentSize else { return false }
+    guard error.refusesSegments, let size = registration.reactor.datagramBatch()?.firstSegmentSize else { return false }
     segmentLimits[index] = error.errno == Errno.inputOutput ? 0 : min(segmentLimits[index], size - 1)
     return true
   }

@@ -23,7 +23,7 @@ public struct CallFault: Hashable, Sendable {
     case accept
     /// Receiving bytes or datagrams: recv(2), recvmsg(2), recvmmsg(2).
     case receive
-    /// Sending bytes or datagrams: send(2), sendmsg(2), sendmmsg(2).
+    /// Sending bytes, files or datagrams: send(2), sendmsg(2), sendfile(2), sendmmsg(2).
     case send
     /// Ending one direction of a connection: shutdown(2).
     case shutdown

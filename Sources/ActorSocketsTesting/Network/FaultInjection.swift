@@ -34,12 +34,12 @@ public final class FaultInjection: Sendable {
   /// - Parameters:
   ///   - faults: The faults. With an empty array, no call fails.
   ///   - seed: The seed that decides which calls the faults hit.
-  /// - Throws: `SystemError` if the process has no descriptor left.
+  /// - Throws: `SystemError` if the process has no descriptor or thread left.
   public init(_ faults: [CallFault] = [], seed: UInt64 = 0) throws {
     var random = SplitMix(seed: seed)
     self.faults = Faults(FaultPlan(faults, seed: random.next()))
     seeds = Locked(random)
-    reactor = try Reactor(orThrow: SystemHolder(FaultySystem(self.faults)))
+    reactor = try Reactor(orThrow: FaultySystem(self.faults, over: Linux()))
   }
 
   /// Lets system calls fail from now on. Safe to call from any thread.

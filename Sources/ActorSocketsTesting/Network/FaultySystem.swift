@@ -6,7 +6,7 @@
 // - Questions have no faults, and neither do names, files and options.
 // - A call that sends or receives several datagrams is one call: a fault hits the batch as a whole. A descriptor is never lost: a call
 //   that fails passes none, and a short one passes it with the first byte.
-// - epoll is edge-triggered, and a program may conclude from a short transfer that there is no more. So after a transfer that was cut
+// - Pollers are edge-triggered, and a program may conclude from a short transfer that there is no more. So after a transfer that was cut
 //   short, the socket is reported once more (`again`), as if the rest had become possible right behind it.
 // - Nothing here waits while `state` is locked. Of the other system's calls, socket(2) and accept4(2) are made while it is locked, so that
 //   each descriptor counts once, whichever threads make them.
@@ -26,11 +26,9 @@ final class Faults: Sendable {
     var plan: FaultPlan
     /// The sockets that the faults hit.
     var sockets: Set<Int32> = []
-    /// The epoll instances that were made through this system.
-    var epolls: Set<Int32> = []
-    /// The sockets in epoll, in the order in which they were added.
+    /// The sockets in the poller, in the order in which they were added.
     var watches: [Watch] = []
-    /// The events that the next look reports besides those of the other system.
+    /// The events that the next wait reports besides those of the other system.
     var again: [(number: Int32, readiness: Readiness)] = []
     /// The most sockets that may be open.
     var limit = Int.max
@@ -45,9 +43,34 @@ final class Faults: Sendable {
 
     mutating func forget(_ number: Int32) {
       sockets.remove(number)
-      epolls.remove(number)
       watches.removeAll { $0.number == number }
       again.removeAll { $0.number == number }
+    }
+
+    /// A socket was registered, or its token has changed.
+    mutating func watch(_ number: Int32, _ token: UInt64, readableOnly: Bool) {
+      if !sockets.contains(number) { return }
+      let watch = Watch(number: number, token: token, interest: readableOnly ? .readable : .readable.union(.writable))
+      if let index = watches.firstIndex(where: { $0.number == number }) {
+        watches[index] = watch
+      } else {
+        watches.append(watch)
+      }
+    }
+
+    /// The events that are reported besides those of the other system, at most `limit`.
+    mutating func moreEvents(atMost limit: Int) -> [(token: UInt64, readiness: Readiness)] {
+      var more: [(token: UInt64, readiness: Readiness)] = []
+      let due = again.prefix(limit)
+      again.removeFirst(due.count)
+      for (number, readiness) in due {
+        guard let watch = watches.first(where: { $0.number == number }) else { continue }
+        more.append((watch.token, readiness))
+      }
+      guard more.count < limit, let index = plan.spurious(of: watches.count) else { return more }
+      let watch = watches[index]
+      more.append((watch.token, FaultPlan.spuriousReadiness(watch.interest)))
+      return more
     }
   }
 
@@ -60,18 +83,17 @@ final class Faults: Sendable {
 }
 
 /// A system with faults, for the thread of one reactor and for threads that make sockets for it.
-struct FaultySystem: SystemCalls {
-  private let base: any SystemCalls
+struct FaultySystem<Base: SystemCalls>: SystemCalls {
+  private let base: Base
   private let state: Locked<Faults.State>
 
-  init(_ faults: Faults, over base: any SystemCalls = Linux()) {
+  init(_ faults: Faults, over base: Base) {
     self.base = base
     state = faults.state
   }
 
-  func owns(_ number: Int32) -> Bool {
-    state.withLock { $0.sockets.contains(number) || $0.epolls.contains(number) } || base.owns(number)
-  }
+  var mayWaitForThreads: Bool { base.mayWaitForThreads }
+  func owns(_ number: Int32) -> Bool { base.owns(number) }
 
   /// Makes a call on a socket, unless a fault hits it.
   private func call(_ name: CallFault.Call, _ number: Int32, _ body: () -> Int32) -> Int32 {
@@ -92,7 +114,7 @@ struct FaultySystem: SystemCalls {
   func duplicate(_ number: Int32) -> Int32 { base.duplicate(number) }
   func prepare(_ number: Int32, nonblocking: Bool) -> Int32 { base.prepare(number, nonblocking: nonblocking) }
   func forget(_ number: Int32) { state.withLock { $0.forget(number) } }
-  var descriptorLimit: Int { base.descriptorLimit }
+  func readDescriptorLimit() -> Int { base.readDescriptorLimit() }
   func isReserved(_ number: Int32) -> Bool { base.isReserved(number) }
   func leavesReserve(_ number: Int32) -> Bool { base.leavesReserve(number) }
 
@@ -251,59 +273,8 @@ struct FaultySystem: SystemCalls {
 
   func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?) { base.tcpInfo(of: number) }
 
-  // MARK: Events
-
-  func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
-    let number = base.createEpoll(whenReady: whenReady)
-    if number >= 0 { state.withLock { _ = $0.epolls.insert(number) } }
-    return number
-  }
-
-  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
-    let result = base.watch(number, with: epoll, token: token, interest: interest, isNew: isNew)
-    if result < 0 { return result }
-    let watch = Faults.Watch(number: number, token: token, interest: interest)
-    state.withLock { state in
-      if !state.sockets.contains(number) { return }
-      if let index = state.watches.firstIndex(where: { $0.number == number }) {
-        state.watches[index] = watch
-      } else {
-        state.watches.append(watch)
-      }
-    }
-    return result
-  }
-
-  func stopWatching(_ number: Int32, with epoll: Int32) {
-    base.stopWatching(number, with: epoll)
-    state.withLock { $0.watches.removeAll { $0.number == number } }
-  }
-
-  func waitForEvents(
-    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
-  ) -> Int {
-    let mayWait = state.withLock { $0.again.isEmpty }
-    let count = base.waitForEvents(of: epoll, into: &events, atMost: limit, nanoseconds: mayWait ? nanoseconds : 0)
-    let more = state.withLock { Self.moreEvents(&$0, besides: count, atMost: limit) }
-    for (index, event) in more.enumerated() { events[count + index] = event }
-    return count + more.count
-  }
-
-  /// The events that are reported besides those of the other system.
-  private static func moreEvents(
-    _ state: inout Faults.State, besides count: Int, atMost limit: Int
-  ) -> [(token: UInt64, readiness: Readiness)] {
-    var more: [(token: UInt64, readiness: Readiness)] = []
-    let due = state.again.prefix(limit - count)
-    state.again.removeFirst(due.count)
-    for (number, readiness) in due {
-      guard let watch = state.watches.first(where: { $0.number == number }) else { continue }
-      more.append((watch.token, readiness))
-    }
-    guard count + more.count < limit, let index = state.plan.spurious(of: state.watches.count) else { return more }
-    let watch = state.watches[index]
-    more.append((watch.token, FaultPlan.spuriousReadiness(watch.interest)))
-    return more
+  func makePoller(_ wake: @escaping @Sendable () -> Void) throws(SystemError) -> any Poller {
+    FaultyPoller(try base.makePoller(wake), state)
   }
 
   // MARK: Files and names
@@ -319,14 +290,52 @@ struct FaultySystem: SystemCalls {
     base.setPermissions(of: number, to: permissions)
   }
 
-  func probe(_ path: UnixPath) -> Int32 { base.probe(path) }
+  func probe(_ path: UnixPath) throws(SystemError) -> Int32 { try base.probe(path) }
   func unlink(_ path: UnixPath) -> Int32 { base.unlink(path) }
   func absolute(_ path: UnixPath) -> UnixPath { base.absolute(path) }
-  var blocksForNames: Bool { base.blocksForNames }
 
   func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
     try base.addresses(of: name, isIPv4: isIPv4)
   }
 
   func interfaces() throws(SystemError) -> [NetworkInterface] { try base.interfaces() }
+}
+
+extension FaultySystem: Sendable where Base: Sendable {}
+
+/// A poller that reports some sockets although they are not ready, and those whose transfers were cut short once more. So it may report a
+/// registration twice in one wait.
+private final class FaultyPoller: Poller {
+  private let base: any Poller
+  private let state: Locked<Faults.State>
+
+  init(_ base: any Poller, _ state: Locked<Faults.State>) {
+    self.base = base
+    self.state = state
+  }
+
+  func add(_ number: Int32, token: UInt64, readableOnly: Bool) throws(SystemError) {
+    try base.add(number, token: token, readableOnly: readableOnly)
+    state.withLock { $0.watch(number, token, readableOnly: readableOnly) }
+  }
+
+  func change(_ number: Int32, token: UInt64) throws(SystemError) {
+    try base.change(number, token: token)
+    state.withLock { $0.watch(number, token, readableOnly: false) }
+  }
+
+  func remove(_ number: Int32) {
+    base.remove(number)
+    state.withLock { $0.watches.removeAll { $0.number == number } }
+  }
+
+  func wait(_ events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64) -> Int {
+    let mayWait = state.withLock { $0.again.isEmpty }
+    let count = base.wait(&events, atMost: limit, nanoseconds: mayWait ? nanoseconds : 0)
+    let more = state.withLock { $0.moreEvents(atMost: limit - count) }
+    for (index, event) in more.enumerated() { events[count + index] = event }
+    return count + more.count
+  }
+
+  func wake() { base.wake() }
 }

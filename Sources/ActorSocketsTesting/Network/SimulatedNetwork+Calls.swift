@@ -55,7 +55,7 @@ extension SimulatedNetwork: SimulatedSystem {
     return kernel.globalNumber(of: kernel.duplicate(local))
   }
 
-  var descriptorLimit: Int { current?.limits.descriptors ?? 0 }
+  func readDescriptorLimit() -> Int { current?.limits.descriptors ?? 0 }
   func localNumber(of number: Int32) -> Int32 { Int32(locate(number)?.local ?? 0) }
   var nextLocalNumber: Int32? { current?.nextNumber.map { Int32($0) } }
 
@@ -182,7 +182,10 @@ extension SimulatedNetwork: SimulatedSystem {
 
   // MARK: Files
 
-  func inode(of path: UnixPath) -> UInt64? { current?.socketFiles[path]?.inode }
+  func inode(of path: UnixPath) -> UInt64? {
+    // No two hosts have a file with the same number.
+    current.flatMap { kernel in kernel.socketFiles[path].map { UInt64(kernel.host) << 32 | $0.inode } }
+  }
 
   func probe(_ path: UnixPath) -> Int32 {
     guard let kernel = current else { return -Errno.networkDown }
@@ -225,12 +228,14 @@ extension SimulatedNetwork: SimulatedSystem {
   func receivableBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.receivableBytes } }
   func unacknowledgedBytes(_ number: Int32) -> Int { withSocket(number, else: 0) { $1.unacknowledgedBytes } }
 
-  func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
-    guard let kernel = current else { return -Errno.networkDown }
-    return kernel.globalNumber(of: kernel.createEpoll(whenReady: whenReady))
+  func makePoller(_ wake: @escaping @Sendable () -> Void) throws(SystemError) -> any Poller {
+    guard let kernel = current else { throw SystemError(call: "epoll_create1", errno: Errno.networkDown) }
+    let number = kernel.globalNumber(of: kernel.createEpoll(whenReady: wake))
+    if number < 0 { throw SystemError(call: "epoll_create1", errno: -number) }
+    return SimulatedPoller(OwnedDescriptor(owning: number), self, wake)
   }
 
-  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
+  fileprivate func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
     // Nothing would wait for the events of a real descriptor.
     if !owns(number) { return -Errno.notPermitted }
     guard let (kernel, local) = locate(number), let place = locate(epoll), place.kernel === kernel else {
@@ -239,15 +244,13 @@ extension SimulatedNetwork: SimulatedSystem {
     return kernel.watch(local, with: place.local, token: token, interest: interest, isNew: isNew)
   }
 
-  func stopWatching(_ number: Int32, with epoll: Int32) {
+  fileprivate func stopWatching(_ number: Int32, with epoll: Int32) {
     if let (kernel, local) = locate(number), let place = locate(epoll) {
       kernel.stopWatching(local, with: place.local)
     }
   }
 
-  func waitForEvents(
-    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
-  ) -> Int {
+  fileprivate func takeEvents(of epoll: Int32, into events: inout EventBuffer, atMost limit: Int) -> Int {
     guard let (kernel, local) = locate(epoll), let epoll = kernel.epoll(at: local) else { return 0 }
     let count = epoll.take(into: &events, atMost: limit)
     guard count < limit, let watch = kernel.spuriousEvent(of: epoll) else { return count }
@@ -262,4 +265,40 @@ extension SimulatedNetwork: SimulatedSystem {
     let addresses = nodes[host].addresses
     return [isIPv4 ? .ipv4(addresses.ipv4, port: 0) : .ipv6(addresses.ipv6, port: 0)]
   }
+}
+
+/// The poller of a simulated reactor, which waits for nothing: its driver is woken when there are events.
+private final class SimulatedPoller: Poller {
+  private let epoll: OwnedDescriptor
+  /// Weak, because a reactor may outlive the simulation.
+  private weak let network: SimulatedNetwork?
+  private let wakeDriver: @Sendable () -> Void
+
+  init(_ epoll: consuming OwnedDescriptor, _ network: SimulatedNetwork, _ wakeDriver: @escaping @Sendable () -> Void) {
+    self.epoll = epoll
+    self.network = network
+    self.wakeDriver = wakeDriver
+  }
+
+  func add(_ number: Int32, token: UInt64, readableOnly: Bool) throws(SystemError) {
+    try watch(number, token, readableOnly ? .readable : .ofSocket, isNew: true)
+  }
+
+  func change(_ number: Int32, token: UInt64) throws(SystemError) {
+    try watch(number, token, .ofSocket, isNew: false)
+  }
+
+  private func watch(_ number: Int32, _ token: UInt64, _ interest: Readiness, isNew: Bool) throws(SystemError) {
+    let result =
+      network?.watch(number, with: epoll.number, token: token, interest: interest, isNew: isNew) ?? -Errno.badDescriptor
+    if result < 0 { throw SystemError(call: "epoll_ctl", errno: -result) }
+  }
+
+  func remove(_ number: Int32) { network?.stopWatching(number, with: epoll.number) }
+
+  func wait(_ events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64) -> Int {
+    network?.takeEvents(of: epoll.number, into: &events, atMost: limit) ?? 0
+  }
+
+  func wake() { wakeDriver() }
 }

@@ -91,7 +91,8 @@ final class SimulatedNetwork {
 
   // MARK: Hosts
 
-  /// The lowest number of a descriptor. The kernel's own limit, /proc/sys/fs/nr_open, cannot be raised that far.
+  /// The lowest number of a descriptor. No descriptor of Linux has such a number, because /proc/sys/fs/nr_open cannot be raised that far. So
+  /// calls on a simulated descriptor do nothing but fail with EBADF on a thread that runs in no simulation, and closing it does nothing.
   static let firstDescriptor: Int32 = 1 << 30
   /// The bits of a descriptor's number that count within its kernel. The others number the kernels.
   static let descriptorBits: Int32 = 16

@@ -30,7 +30,7 @@ import Glibc
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
-  internal(set) package var count = 0
+  private(set) package var count = 0
   /// The total size in bytes of the datagrams to be sent.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)

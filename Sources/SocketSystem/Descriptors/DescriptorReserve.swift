@@ -43,7 +43,9 @@ extension DescriptorReserve {
   ///
   /// - Returns: The reserve below the limit that was read.
   @discardableResult
-  package static func refresh() -> DescriptorReserve { DescriptorReserve(limit: CurrentSystem.calls.descriptorLimit) }
+  package static func refresh() -> DescriptorReserve {
+    DescriptorReserve(limit: CurrentSystem.calls.readDescriptorLimit())
+  }
 
   /// Returns whether a new descriptor is in the reserve of its program. Makes a system call only if the descriptor seems to be.
   package static func isReserved(by number: Int32) -> Bool { CurrentSystem.of(number) { $0.isReserved(number) } }

@@ -70,10 +70,11 @@ package struct UnixSocketFile: Sendable {
   /// Until then, no other file has the same inode number, and no server treats the socket as stale.
   package func remove() {
     guard let identity else { return }
-    if Self.identity(at: path) == identity { _ = Self.system.unlink(path) }
+    let system = identity.system
+    if system.status(of: path, followingLinks: false)?.identity == identity { _ = system.unlink(path) }
   }
 
-  /// The system of the calling thread. Files have no descriptors by which it could be found.
+  /// The system of the calling thread, which makes the socket.
   private static var system: any SystemCalls { CurrentSystem.calls }
 
   /// Returns the identity of the file at a path, without following links: lstat(2).
@@ -93,7 +94,7 @@ extension UnixSocketFile {
         guard error.errno == EADDRINUSE else { throw error }
         guard let held = try system.hold(path) else { continue }
         if held.status.kind != .socket { throw error }
-        switch -system.probe(path) {
+        switch -(try system.probe(path)) {
         case ECONNREFUSED: break
         case ENOENT: continue
         default: throw error
@@ -156,8 +157,7 @@ package struct FileStatus: Sendable {
   /// Creates the status of the file of a simulated unix socket.
   package init(simulatedSocket inode: UInt64) {
     kind = .socket
-    // No device of Linux has this number. So the file is never taken for one on the disk, not even after the simulation.
-    identity = FileIdentity(device: .max, inode: inode)
+    identity = FileIdentity(device: FileIdentity.simulatedDevice, inode: inode)
     permissions = 0o777
   }
 }
@@ -166,6 +166,12 @@ package struct FileStatus: Sendable {
 package struct FileIdentity: Equatable, Sendable {
   let device: UInt64
   let inode: UInt64
+
+  /// No device of Linux has this number. So no file on the disk is taken for that of a simulated socket.
+  static let simulatedDevice = UInt64.max
+
+  /// The system that has the file: Linux, whichever thread asks, or the simulation of the calling thread.
+  var system: any SystemCalls { device == Self.simulatedDevice ? CurrentSystem.calls : Linux() }
 }
 
 /// A file held open, so that no other file gets its identity.

@@ -11,7 +11,9 @@ extension Linux {
 
   package func hold(_ path: UnixPath) throws(SystemError) -> HeldFile? {
     // SAFETY: the path is valid for the call.
-    let number = unsafe path.withFileName { unsafe clinux_open_path($0) }
+    let number = unsafe path.withFileName { path in
+      Int32(clamping: retryingInterrupts { Int(unsafe clinux_open_path(path)) })
+    }
     if number == -ENOENT { return nil }
     let descriptor = try OwnedDescriptor(new: try check(number, "open"))
     var status = stat()
@@ -22,17 +24,18 @@ extension Linux {
 
   package func openDirectory(_ path: UnixPath) -> Int32 {
     // SAFETY: the path is valid for the call.
-    let number = unsafe path.withFileName { unsafe open($0, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
-    return Self.aboveStandardStreams(Self.result(number))
+    let number = unsafe path.withFileName { path in
+      retryingInterrupts { Int(Self.result(unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC))) }
+    }
+    return Self.aboveStandardStreams(Int32(clamping: number))
   }
 
   package func setPermissions(of number: Int32, to permissions: UInt16) -> Int32 {
     Self.result(fchmod(number, mode_t(permissions)))
   }
 
-  package func probe(_ path: UnixPath) -> Int32 {
-    let number = socket(family: AF_UNIX, type: Int32(SOCK_DGRAM.rawValue))
-    if number < 0 { return number }
+  package func probe(_ path: UnixPath) throws(SystemError) -> Int32 {
+    let number = try check(socket(family: AF_UNIX, type: Int32(SOCK_DGRAM.rawValue)), "socket")
     defer { close(number) }
     return connect(number, to: .unix(path))
   }

@@ -1,8 +1,6 @@
 import Glibc
 
 extension Linux {
-  package var blocksForNames: Bool { true }
-
   package func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress] {
     var hints = unsafe addrinfo()
     unsafe hints.ai_family = isIPv4 ? AF_INET : AF_INET6

@@ -1,13 +1,13 @@
-internal import CLinux
 import Glibc
 internal import Synchronization
 
 /// The kernel, which is called directly: one method for each system call.
 ///
 /// It is a structure without properties, so that a call of it can be compiled to nothing but the system call.
-package struct Linux: SystemCalls {
+package struct Linux: SystemCalls, Sendable {
   package init() {}
 
+  package var mayWaitForThreads: Bool { true }
   package func owns(_ number: Int32) -> Bool { true }
 
   /// Returns the result of a function of the C library, or `-errno`.
@@ -36,7 +36,7 @@ package struct Linux: SystemCalls {
   /// process, then writes to its standard error would reach a peer.
   ///
   /// - Parameter number: The descriptor, which is closed on exec, or a negative error.
-  /// - Returns: A descriptor, or a negative error.
+  /// - Returns: A descriptor, or a negative error: that of the call that made it, or of fcntl(2), after which it is closed.
   static func aboveStandardStreams(_ number: Int32) -> Int32 {
     (0...STDERR_FILENO).contains(number) ? move(number) : number
   }
@@ -61,7 +61,7 @@ package struct Linux: SystemCalls {
   /// The value of `DescriptorReserve.first` when the limit was last read. It is 0 before the first read.
   private static let knownReserve = Atomic<Int>(0)
 
-  package var descriptorLimit: Int {
+  package func readDescriptorLimit() -> Int {
     var limit = rlimit()
     // SAFETY: getrlimit writes one struct rlimit, which `limit` is.
     let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -72,7 +72,7 @@ package struct Linux: SystemCalls {
 
   package func isReserved(_ number: Int32) -> Bool {
     if Int(number) < Self.knownReserve.load(ordering: .relaxed) { return false }
-    return DescriptorReserve(limit: descriptorLimit).contains(number)
+    return DescriptorReserve(limit: readDescriptorLimit()).contains(number)
   }
 
   /// Duplicates the descriptor and closes the duplicate, to find out.
@@ -83,28 +83,7 @@ package struct Linux: SystemCalls {
     return !isReserved(next)
   }
 
-  // MARK: Events
-
-  package func createEpoll(whenReady: @escaping () -> Void) -> Int32 {
-    Self.aboveStandardStreams(clinux_epoll_create())
-  }
-
-  package func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
-    isNew
-      ? clinux_epoll_add(epoll, number, interest.rawValue, token)
-      : clinux_epoll_change(epoll, number, interest.rawValue, token)
-  }
-
-  package func stopWatching(_ number: Int32, with epoll: Int32) { _ = clinux_epoll_remove(epoll, number) }
-
-  package func waitForEvents(
-    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
-  ) -> Int {
-    // SAFETY: the pointer is valid for the storage's count, which the capacity given does not exceed.
-    let count = unsafe events.storage.withUnsafeMutableBufferPointer { buffer -> Int32 in
-      guard let base = buffer.baseAddress else { return 0 }
-      return unsafe clinux_epoll_wait(epoll, base, Int32(min(limit, buffer.count)), nanoseconds)
-    }
-    return Int(max(0, count))
+  package func makePoller(_ wake: @escaping @Sendable () -> Void) throws(SystemError) -> any Poller {
+    try EpollPoller()
   }
 }

@@ -16,6 +16,8 @@ package struct Readiness: Sendable {
   package static var none: Readiness { Readiness(rawValue: 0) }
   /// The peer will send no more.
   package static var ended: Readiness { peerFinished.union(hangUp) }
+  /// The events that a poller reports about a socket that is no listener, besides those that it always reports.
+  package static var ofSocket: Readiness { readable.union(writable).union(peerFinished).union(urgent) }
   /// An event other than bytes: the end, an error or an urgent byte.
   package static var exceptional: Readiness { ended.union(error).union(urgent) }
   /// An attempt to connect has succeeded or failed.

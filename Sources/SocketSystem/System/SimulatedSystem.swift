@@ -38,16 +38,17 @@ package struct ReceivedDatagram {
 }
 
 extension SimulatedSystem {
+  package var mayWaitForThreads: Bool { false }
   package func prepare(_ number: Int32, nonblocking: Bool) -> Int32 { 0 }
   package func forget(_ number: Int32) {}
 
   package func isReserved(_ number: Int32) -> Bool {
-    DescriptorReserve(limit: descriptorLimit).contains(localNumber(of: number))
+    DescriptorReserve(limit: readDescriptorLimit()).contains(localNumber(of: number))
   }
 
   package func leavesReserve(_ number: Int32) -> Bool {
     guard let next = nextLocalNumber else { return false }
-    return !DescriptorReserve(limit: descriptorLimit).contains(next)
+    return !DescriptorReserve(limit: readDescriptorLimit()).contains(next)
   }
 
   /// close(2) then resets the connection.
@@ -76,7 +77,8 @@ extension SimulatedSystem {
   package func send(_ number: Int32, file: Int32, from offset: Int, count: Int) -> FileTransfer {
     do throws(SystemError) {
       let bytes = try Linux().read(file, from: offset, atMost: min(count, 65_536))
-      return bytes.isEmpty ? .unreadable(nil) : .transfer(BorrowedDescriptor.transfer(send(number, bytes.span), "send"))
+      if bytes.isEmpty { return .unreadable(nil) }
+      return .transfer(BorrowedDescriptor.transfer(send(number, bytes.span), "sendfile"))
     } catch {
       return .unreadable(error)
     }
@@ -104,7 +106,6 @@ extension SimulatedSystem {
   package func openDirectory(_ path: UnixPath) -> Int32 { -EACCES }
   package func setPermissions(of number: Int32, to permissions: UInt16) -> Int32 { 0 }
   package func absolute(_ path: UnixPath) -> UnixPath { path }
-  package var blocksForNames: Bool { false }
 
   package func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?) -> Int {
     send(number, bytes, to: address, nil, passing: [])

@@ -3,13 +3,15 @@
 //
 // Invariants:
 // - A result that is a number is that of the system call, or `-errno` if the call failed, as the kernel itself returns it. The callers in
-//   this module give errors the name of the call.
+//   this module give errors the name of the call. A method that throws, or that returns a `FileTransfer`, gives it itself.
 // - A call that a signal interrupts is made again. So no method returns `-EINTR`.
 // - Sockets are nonblocking, and closed on exec.
 // - A method that is named after a system call makes that call, or answers as Linux does.
 
 /// The system calls that this module makes on sockets, and those for which a simulation needs answers of its own.
 package protocol SystemCalls {
+  /// Whether code may wait for other threads, such as those of Swift's pool. If not, no call blocks, and looking up a name neither.
+  var mayWaitForThreads: Bool { get }
   /// Whether this system answers the calls on a descriptor. Linux answers the others. Asked only on a thread that runs in this system.
   func owns(_ number: Int32) -> Bool
 
@@ -25,8 +27,8 @@ package protocol SystemCalls {
   func prepare(_ number: Int32, nonblocking: Bool) -> Int32
   /// The descriptor is closed elsewhere from now on: another reactor has it.
   func forget(_ number: Int32)
-  /// getrlimit(2) of RLIMIT_NOFILE, for the program whose code runs.
-  var descriptorLimit: Int { get }
+  /// getrlimit(2) of RLIMIT_NOFILE, for the program whose code runs. From now on `isReserved` knows this limit.
+  func readDescriptorLimit() -> Int
   /// Whether a new descriptor is in the reserve of its program: see `DescriptorReserve`.
   func isReserved(_ number: Int32) -> Bool
   /// Whether the next descriptor of the program that has this one would leave the reserve free.
@@ -106,22 +108,13 @@ package protocol SystemCalls {
 
   // MARK: Events
 
-  /// epoll_create1(2).
+  /// Makes a poller for sockets of this system.
   ///
-  /// - Parameter whenReady: What a simulation calls when events wait that did not before, because nothing sleeps in
-  ///   `waitForEvents` there. Linux does not use it.
-  /// - Returns: The descriptor, or a negative error.
-  func createEpoll(whenReady: @escaping () -> Void) -> Int32
-  /// epoll_ctl(2) with EPOLL_CTL_ADD, or with EPOLL_CTL_MOD. Edge-triggered.
-  func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32
-  /// epoll_ctl(2) with EPOLL_CTL_DEL.
-  func stopWatching(_ number: Int32, with epoll: Int32)
-  /// epoll_wait(2). A simulation does not wait.
-  ///
-  /// - Returns: The number of events, at most `limit`.
-  func waitForEvents(
-    of epoll: Int32, into events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64
-  ) -> Int
+  /// - Parameter wake: A simulation calls it when events wait that did not before, and when its poller is woken, because nothing waits in it.
+  ///   Linux does not use it.
+  /// - Returns: The poller.
+  /// - Throws: The error of the system, for example if no descriptor is free.
+  func makePoller(_ wake: @escaping @Sendable () -> Void) throws(SystemError) -> any Poller
 
   // MARK: The files of unix sockets
 
@@ -133,9 +126,13 @@ package protocol SystemCalls {
   func openDirectory(_ path: UnixPath) -> Int32
   /// fchmod(2) of a socket that is not bound: the permissions of its file.
   func setPermissions(of number: Int32, to permissions: UInt16) -> Int32
-  /// connect(2) of a new datagram socket: `-ECONNREFUSED` if no program has the socket at the path open, `-EPROTOTYPE` if it is a stream
-  /// socket, 0 if it is a datagram socket. No fault hits it.
-  func probe(_ path: UnixPath) -> Int32
+  /// connect(2) of a new datagram socket. No fault hits it.
+  ///
+  /// - Parameter path: The path of a socket's file.
+  /// - Returns: `-ECONNREFUSED` if no program has the socket open, `-EPROTOTYPE` if it is a stream socket, 0 if it is a datagram socket, or
+  ///   another error of connect(2).
+  /// - Throws: The error of socket(2).
+  func probe(_ path: UnixPath) throws(SystemError) -> Int32
   /// unlink(2).
   func unlink(_ path: UnixPath) -> Int32
   /// The same path from the root on: getcwd(3).
@@ -143,8 +140,6 @@ package protocol SystemCalls {
 
   // MARK: Names
 
-  /// Whether looking up a name may block the thread.
-  var blocksForNames: Bool { get }
   /// getaddrinfo(3): the addresses of a host for stream sockets, each once, with port 0, at least one.
   func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress]
   /// getifaddrs(3), in the order of the indexes.

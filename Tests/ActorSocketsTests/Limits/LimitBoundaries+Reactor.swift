@@ -14,14 +14,14 @@ extension LimitBoundaries {
     .most("events fetched with one `epoll_wait`") { count in
       let (near, far) = try RawSocket.unixPair()
       try far.send([1])
-      let epoll = try Epoll()
+      let epoll = try makePoller()
       // Each number is reported by itself.
       let readable = (0..<count).map { _ in RawSocket(owning: dup(near.number)) }
       for (index, socket) in readable.enumerated() {
         try epoll.add(socket.number, token: UInt64(index), readableOnly: true)
       }
       var events = EventBuffer()
-      let found = epoll.wait(&events, nanoseconds: 0)
+      let found = epoll.take(&events)
       withExtendedLifetime((readable, far)) {}
       return found == count
     },
@@ -88,7 +88,7 @@ extension LimitBoundaries {
     .least("iteration from which an observer hears of the lag") { nanoseconds in
       let (reactor, observer) = (Reactor(), LagObserver())
       reactor.observer = observer
-      reactor.loop.observerSlot.iterationTook(Int64(nanoseconds))
+      reactor.loop.metrics.observer.iterationTook(Int64(nanoseconds))
       // An iteration of the reactor's own may have lagged, too.
       return observer.lags.all.contains(.nanoseconds(nanoseconds))
     },

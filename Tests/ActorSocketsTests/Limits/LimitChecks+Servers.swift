@@ -85,12 +85,12 @@ extension LimitChecks {
   static let reactor: [LimitCheck] = [
     LimitCheck("working time of an iteration of the loop; of each kind of work, at least") {
       [
-        .nanoseconds(try SourceText.number(#"static let iteration: Int64 = ([\d_]+)"#, in: loop)),
-        .nanoseconds(try SourceText.number(#"static let leastShare: Int64 = ([\d_]+)"#, in: loop)),
+        .nanoseconds(try SourceText.number(#"static let length: Int64 = ([\d_]+)"#, in: loop)),
+        .nanoseconds(try SourceText.number(#"static let leastBudget: Int64 = ([\d_]+)"#, in: loop)),
       ]
     },
     LimitCheck("events fetched with one `epoll_wait`") { [.number(EventBuffer.capacity)] },
-    LimitCheck("scratch memory: bytes of one receive") { [.number(EventLoop.scratchSize)] },
+    LimitCheck("scratch memory: bytes of one receive") { [.number(LoopMemory.scratchSize)] },
     LimitCheck("a socket's share of an iteration, for each direction") {
       [.number(Share.stream.operations), .number(Share.stream.bytes)]
     },

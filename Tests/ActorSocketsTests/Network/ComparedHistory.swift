@@ -25,13 +25,13 @@ protocol ComparedHistory {
 }
 
 extension ComparedHistory {
-  func onLinux() throws -> [String] { outcomes(HistorySockets(try Epoll())) {} }
+  func onLinux() throws -> [String] { outcomes(HistorySockets(try makePoller())) {} }
 
   func simulated() throws -> [String] {
     let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
     _ = network.addHost("host")
     return try CurrentSystem.using(SystemHolder(network)) {
-      outcomes(HistorySockets(try Epoll(whenReady: {}))) { network.advance() }
+      outcomes(HistorySockets(try makePoller())) { network.advance() }
     }
   }
 }
@@ -59,18 +59,18 @@ func compareWithLinux(_ seeds: Range<UInt64>, _ history: (UInt64) -> any Compare
   return undecided
 }
 
-/// The sockets of a history while it runs, in numbered places, and an epoll instance.
+/// The sockets of a history while it runs, in numbered places, and a poller.
 final class HistorySockets {
   /// The number of places.
   static let count = 5
 
-  let epoll: Epoll
+  let epoll: any Poller
   private var events = EventBuffer()
   private var open: [Int32?] = Array(repeating: nil, count: HistorySockets.count)
   /// The names that were seen, in this order.
   private var names: [String] = []
 
-  init(_ epoll: consuming Epoll) { self.epoll = epoll }
+  init(_ epoll: any Poller) { self.epoll = epoll }
 
   deinit { for number in open { if let number { _ = OwnedDescriptor(owning: number) } } }
 
@@ -106,7 +106,7 @@ final class HistorySockets {
 
   /// The events that wait.
   func poll() -> String {
-    let count = epoll.wait(&events, nanoseconds: 0)
+    let count = epoll.take(&events)
     // Two sockets that had the same place can have the same token.
     return (0..<count).map { (events[$0].token, events[$0].readiness.rawValue) }.sorted { $0 < $1 }.map { "\($0)" }
       .joined(separator: " ")

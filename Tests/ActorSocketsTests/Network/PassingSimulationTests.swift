@@ -87,9 +87,9 @@ import Testing
     try withKernel { _, _ in
       let (near, far) = try pair()
       let (one, other) = try pair()
-      let epoll = try Epoll(whenReady: {})
+      let epoll = try makePoller()
       var events = EventBuffer()
-      func poll() -> [UInt64] { (0..<epoll.wait(&events, nanoseconds: 0)).map { events[$0].token }.sorted() }
+      func poll() -> [UInt64] { (0..<epoll.take(&events)).map { events[$0].token }.sorted() }
       try epoll.add(one, token: 1)
       _ = send(one, through: near)
       let second = try #require(receive(far))
@@ -102,7 +102,7 @@ import Testing
       #expect(poll() == [1, 2])
       // The number is free, so no call reaches the first registration.
       epoll.remove(one)
-      #expect(throws: SystemError.self) { try epoll.setToken(3, of: one) }
+      #expect(throws: SystemError.self) { try epoll.change(one, token: 3) }
       _ = BorrowedDescriptor(other).send([1].span)
       #expect(poll() == [1, 2])
       // The same number and the same socket: the registration is there again.
@@ -182,7 +182,7 @@ import Testing
     for seed in 0..<seeds(1_000) {
       var sockets: [Weak] = []
       try withKernel { network, kernel in
-        var run = UnixHistoryRun(UnixHistory(seed: seed, in: "/run"), HistorySockets(try Epoll(whenReady: {})))
+        var run = UnixHistoryRun(UnixHistory(seed: seed, in: "/run"), HistorySockets(try makePoller()))
         _ = run.outcomes { false }
         for case .socket(let socket)? in kernel.files { sockets.append(Weak(socket: socket)) }
         sockets += kernel.passing.inFlight.map { Weak(socket: $0) }

@@ -53,14 +53,14 @@ import Testing
       let faults = Faults(FaultPlan([.fail(.bind, with: .noMemory, probability: 1)]))
       try CurrentSystem.using(SystemHolder(FaultySystem(faults, over: network))) {
         network.currentHost = { 1 }
-        let epoll = try Epoll()
+        let epoll = try makePoller()
         network.pass(Self.second)
         guard let accepted = try BorrowedDescriptor(listener).accept()?.take() else {
           throw SystemError(call: "accept4", errno: Errno.wouldBlock)
         }
         try epoll.add(accepted.number, token: 7)
         var events = EventBuffer()
-        #expect(epoll.wait(&events, nanoseconds: 0) == 1)
+        #expect(epoll.take(&events) == 1)
         let other = try OwnedDescriptor.streamSocket(family: SocketKind.ipv4)
         let failure = #expect(throws: SystemError.self) { try other.socket.bind(to: .ipv4(.any, port: 81)) }
         #expect(failure == SystemError(call: "bind", errno: Errno.noMemory))
@@ -68,12 +68,12 @@ import Testing
         faults.setPlan(FaultPlan([.shortReads(probability: 1)]))
         #expect(BorrowedDescriptor(client).send(Array("hello".utf8).span).outcome == "5 bytes")
         network.pass(Self.second)
-        #expect(epoll.wait(&events, nanoseconds: 0) == 1)
+        #expect(epoll.take(&events) == 1)
         var bytes: [UInt8] = []
         _ = accepted.socket.receive(appendingTo: &bytes, atMost: 100)
         #expect((1..<5).contains(bytes.count))
         // The rest is announced once more.
-        #expect(epoll.wait(&events, nanoseconds: 0) == 1 && events[0].token == 7)
+        #expect(epoll.take(&events) == 1 && events[0].token == 7)
         faults.setPlan(FaultPlan())
         _ = accepted.socket.receive(appendingTo: &bytes, atMost: 100)
         #expect(bytes == Array("hello".utf8))
@@ -92,7 +92,7 @@ import Testing
       _ = network.addHost("host")
       try CurrentSystem.using(SystemHolder(network)) {
         for history in [SocketHistory(seed: seed), DatagramHistory(seed: seed)] as [any ComparedHistory] {
-          _ = history.outcomes(HistorySockets(try Epoll(whenReady: {}))) { network.advance() }
+          _ = history.outcomes(HistorySockets(try makePoller())) { network.advance() }
         }
         network.pass(10_000 * Self.second)
         let kernel = try #require(network.kernel(of: 0))

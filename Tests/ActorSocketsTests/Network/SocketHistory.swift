@@ -174,7 +174,7 @@ private struct SocketHistoryRun {
     case .receivable: return "\(socket.receivableBytes())"
     case .isListening: return "\(try socket.get(.isListening))"
     case .watch(let index): try sockets.epoll.add(socket.number, token: UInt64(index))
-    case .rewatch(let index): try sockets.epoll.setToken(UInt64(index), of: socket.number)
+    case .rewatch(let index): try sockets.epoll.change(socket.number, token: UInt64(index))
     case .unwatch: sockets.epoll.remove(socket.number)
     default: return "?"
     }

@@ -174,14 +174,14 @@ struct UnixHistory: ComparedHistory {
     let network = SimulatedNetwork(now: 1_000_000_000, seed: seed)
     let host = network.addHost("host")
     return try CurrentSystem.using(SystemHolder(network)) {
-      var run = UnixHistoryRun(self, HistorySockets(try Epoll(whenReady: {})))
+      var run = UnixHistoryRun(self, HistorySockets(try makePoller()))
       return run.outcomes { network.kernel(of: host)?.unreachable.isEmpty == false }
     }
   }
 
   func onLinux() throws -> [String] {
     defer { for name in ["file", "other", "rare"] { unsafe unlink("\(folder)/\(seed)\(name)") } }
-    return outcomes(HistorySockets(try Epoll())) {}
+    return outcomes(HistorySockets(try makePoller())) {}
   }
 }
 
@@ -254,7 +254,7 @@ struct UnixHistoryRun {
     case .unacknowledged: return "\(socket.unacknowledgedBytes())"
     case .isListening: return "\(try socket.get(.isListening))"
     case .watch(let index): try sockets.epoll.add(socket.number, token: UInt64(index))
-    case .rewatch(let index): try sockets.epoll.setToken(UInt64(index), of: socket.number)
+    case .rewatch(let index): try sockets.epoll.change(socket.number, token: UInt64(index))
     case .unwatch: sockets.epoll.remove(socket.number)
     default: return try transfer(call, on: socket)
     }

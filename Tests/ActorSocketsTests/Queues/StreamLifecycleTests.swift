@@ -124,7 +124,8 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): recheckQueues",
       .idle: "flushing: refuseWrites refuseReads pump",
       .idleWithWrites: "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release",
-      .abort: "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release hasten",
+      .abort:
+        "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release hasten",
       .end: "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release",
     ],
     "open, writes lost": [

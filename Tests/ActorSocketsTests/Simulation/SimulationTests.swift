@@ -72,6 +72,20 @@ private actor Counter {
     await client.close()
   }
 
+  @Test func `A program can make a reactor of real time, with sockets of Linux`() async throws {
+    try await within("the simulation is over") {
+      let reactor = Locked<Reactor?>(nil)
+      try await Simulation().run { reactor.withLock { $0 = ManualTime().reactor } }
+      let made = try #require(reactor.withLock { $0 })
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: made)
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      let server = try await listener.accept()
+      client.close()
+      await server.close()
+      await listener.close()
+    }
+  }
+
   @Test func `Half an hour of every kind of task takes no time`() async throws {
     try await within("the simulated half hour is over") {
       let simulation = Simulation()

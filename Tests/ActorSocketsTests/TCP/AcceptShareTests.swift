@@ -14,7 +14,7 @@ import Testing
 
     init(on reactor: Reactor) { self.reactor = reactor }
 
-    func note() { iterations.add(reactor.loop.tick) }
+    func note() { iterations.add(reactor.loop.iteration.number) }
 
     var count: Int { iterations.all.count }
     /// The most connections that were accepted in one iteration.

@@ -129,6 +129,27 @@ import Testing
     }
   }
 
+  @Test func `A shortage while a stale socket is examined is a shortage, not an address in use`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("the listener is refused") {
+        let folder = try SocketFolder()
+        try RawSocket.bound(to: folder()).close()
+        let reactor = Reactor()
+        var (fillers, _) = try await leaveOnlyTheReserve()
+        // From here on nothing may wait: without descriptors, Swift's pool ends the program.
+        while case let filler = dup(2), filler >= 0 { fillers.append(filler) }
+        // The socket, the lock of the directory and the file that is held get numbers, but not the question who has the file open.
+        for _ in 0..<3 { close(fillers.removeLast()) }
+        let error = #expect(throws: SocketError.self) {
+          try TCPListener.bind(to: .unix(path: folder()), reactor: reactor)
+        }
+        for filler in fillers { close(filler) }
+        #expect(error?.code == .tooManyOpenFiles && error?.errno == EMFILE, "\(String(describing: error))")
+        await (try TCPListener.bind(to: .unix(path: folder()), reactor: reactor)).close()
+      }
+    }
+  }
+
   @Test func `The default limit of a server leaves room below the limit of the process`() async {
     await #expect(processExitsWith: .success) {
       setDescriptorLimit(200)

@@ -1,16 +1,17 @@
 import Foundation
 import Glibc
-import SocketSystem
 import Synchronization
 import TestSupport
 import Testing
 
-@Suite struct WakeEventTests {
+@testable import SocketSystem
+
+@Suite struct EpollPollerTests {
   @Test func `A reactor that cannot be woken ends the program with a message, and does not sleep for ever`() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      let event = try WakeEvent()
-      close(event.number)
-      event.signal()
+      let poller = try EpollPoller()
+      close(poller.event.number)
+      poller.wake()
     }
     let said = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
     #expect(said.contains("a sleeping reactor cannot be woken"), "\(said)")
@@ -19,11 +20,11 @@ import Testing
   @Test func `A wake-up that is interrupted is made again`() async {
     await #expect(processExitsWith: .success) {
       try await within("the wake-up is made") {
-        let event = try WakeEvent()
+        let poller = try EpollPoller()
         // A full counter that blocks: the write waits, and a signal interrupts it.
-        #expect(fcntl(event.number, F_SETFL, 0) == 0)
+        #expect(fcntl(poller.event.number, F_SETFL, 0) == 0)
         var counter = UInt64.max - 1
-        let written = unsafe write(event.number, &counter, 8)
+        let written = unsafe write(poller.event.number, &counter, 8)
         #expect(written == 8)
         // Unlike signal(3), it lets no call go on by itself.
         var action = sigaction()
@@ -31,15 +32,15 @@ import Testing
         unsafe sigaction(SIGUSR1, &action, nil)
         let thread = Locked<pthread_t?>(nil)
         let isMade = Gate()
-        let number = event.number
-        let made = SharedEvent(event)
+        let number = poller.event.number
+        let made = SharedPoller(poller)
         try startThread(name: "waker") {
           var signals = sigset_t()
           unsafe sigemptyset(&signals)
           unsafe sigaddset(&signals, SIGUSR1)
           unsafe pthread_sigmask(SIG_UNBLOCK, &signals, nil)
           thread.withLock { $0 = pthread_self() }
-          made.event.signal()
+          made.poller.wake()
           isMade.open()
         }
         try await eventually("the write waits") {
@@ -66,7 +67,8 @@ import Testing
 /// How often the handler of the signal was called.
 private let interruptions = Atomic<Int>(0)
 
-private final class SharedEvent: Sendable {
-  let event: WakeEvent
-  init(_ event: consuming WakeEvent) { self.event = event }
+private final class SharedPoller: @unchecked Sendable {
+  // SAFETY (@unchecked Sendable): a poller may be woken on any thread.
+  let poller: EpollPoller
+  init(_ poller: EpollPoller) { self.poller = poller }
 }

@@ -1,0 +1,54 @@
+internal import SocketSystem
+internal import Synchronization
+
+/// A clock that is moved by hand. It begins at 0. Any thread reads it; the loop's thread moves it.
+final class ManualClock {
+  private let time = Atomic<Int64>(0)
+  /// What the loop calls before it sleeps.
+  var whenIdle: (() -> Void)?
+
+  var now: Int64 { time.load(ordering: .relaxed) }
+
+  func set(_ now: Int64) { time.store(now, ordering: .relaxed) }
+}
+
+/// The clock of a loop's deadlines.
+enum LoopClock {
+  case real
+  case manual(ManualClock)
+  case driver(any LoopDriver)
+
+  /// Nanoseconds on this clock. Any thread.
+  var now: Int64 {
+    switch self {
+    case .real: continuousNanoseconds()
+    case .manual(let clock): clock.now
+    case .driver(let driver): driver.now
+    }
+  }
+}
+
+/// What a loop runs on: a thread of its own, or a driver.
+struct LoopHost {
+  /// What runs the iterations; `nil` if a thread does.
+  let driver: (any LoopDriver)?
+  /// The system that the loop's thread runs in; `nil` for Linux, or if there is a driver, whose thread is in a system of its own.
+  let system: SystemHolder?
+  let clock: LoopClock
+
+  /// The loop gets a descriptor that was made on the calling thread, perhaps in another system. A driver's sockets are made on its thread.
+  func take(_ number: Int32) {
+    if driver == nil { CurrentSystem.give(number, to: system) }
+  }
+
+  /// Whether the clock is moved by hand.
+  var isManual: Bool { if case .manual = clock { true } else { false } }
+
+  /// A thread of the loop's own.
+  static func thread(in system: SystemHolder?) -> LoopHost { LoopHost(driver: nil, system: system, clock: .real) }
+  /// A thread of the loop's own, and a clock that is moved by hand.
+  static var manualTime: LoopHost { LoopHost(driver: nil, system: nil, clock: .manual(ManualClock())) }
+  static func driver(_ driver: any LoopDriver) -> LoopHost {
+    LoopHost(driver: driver, system: nil, clock: .driver(driver))
+  }
+}

@@ -1,0 +1,19 @@
+package import SocketSystem
+
+/// A poller of the system in which the calling thread runs.
+package func makePoller() throws -> any Poller { try CurrentSystem.calls.makePoller {} }
+
+extension Poller {
+  /// Registers a descriptor for all events.
+  package func add(_ number: Int32, token: UInt64) throws(SystemError) {
+    try add(number, token: token, readableOnly: false)
+  }
+
+  /// Takes the events that are ready.
+  ///
+  /// - Parameter events: Receives them.
+  /// - Returns: Their number.
+  package func take(_ events: inout EventBuffer) -> Int {
+    wait(&events, atMost: EventBuffer.capacity, nanoseconds: 0)
+  }
+}
