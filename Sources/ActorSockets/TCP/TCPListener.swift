@@ -61,8 +61,7 @@ public actor TCPListener: StreamListener {
   private var hasOldBacklog: Bool
   private var policy = AcceptPolicy()
   /// Connections may wait: an event arrived, and accept4(2) has not found the backlog empty since.
-  private var mayAccept = true
-  private var turns = SocketTurns()
+  private var rotation: SocketRotation
   private var retry: DeadlineKey?
   package var waiters = Waiters<TCPConnection>()
   /// The times of the calls that wait, if they have one.
@@ -157,6 +156,7 @@ public actor TCPListener: StreamListener {
     _ reactor: Reactor, isTCP: Bool = true, isAdopted: Bool = false, file: UnixSocketFile? = nil
   ) {
     self.sockets = sockets
+    rotation = SocketRotation(count: sockets.count)
     registration = Registration(on: reactor)
     executor = registration
     self.configuration = configuration
@@ -228,33 +228,50 @@ public actor TCPListener: StreamListener {
   ///
   /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile.
   package func acceptNow() -> TCPConnection? {
-    if !mayAccept { return nil }
-    for index in turns.pass(over: sockets.count) {
-      taking: while server.mayTakeConnection(of: index), let socket = sockets[index].socket {
-        if !policy.takeShare(of: registration.tick) {
-          registration.reschedule()
-          return nil
-        }
-        switch acceptOne(of: socket) {
-        case .connection(let connection):
-          server.tookConnection(of: index)
-          turns.yielded(index)
-          return connection
-        case .refused:
-          server.refusedConnection(of: index)
-          turns.yielded(index)
-        case .skipped: server.tookConnection(of: index)
-        case .wait: return nil
-        case .empty: break taking
-        }
-      }
+    if !rotation.mayFind { return nil }
+    var wasBrokenOff = false
+    let connection = rotation.round().first { index -> SocketTry<TCPConnection> in
+      let attempt = acceptOne(of: index)
+      if case .stop = attempt { wasBrokenOff = true }
+      return attempt
     }
-    mayAccept = false
+    if let connection { return connection }
+    if wasBrokenOff { return nil }
+    for index in sockets.indices { rotation.markEmpty(index) }
     hasOldBacklog = false
     policy.backlogIsEmpty()
     if server.isDraining { close() }
     return nil
   }
+
+  /// Accepts one connection of a socket, if it may have one.
+  private func acceptOne(of index: Int) -> SocketTry<TCPConnection> {
+    guard rotation.mayFind(at: index), server.mayTakeConnection(of: index), let socket = sockets[index].socket else {
+      return .empty
+    }
+    if !policy.takeShare(of: registration.tick) {
+      registration.reschedule()
+      return .stop
+    }
+    switch acceptOne(of: socket) {
+    case .connection(let connection):
+      server.tookConnection(of: index)
+      rotation.yielded(index)
+      return .found(connection)
+    case .refused:
+      server.refusedConnection(of: index)
+      rotation.yielded(index)
+      return .again
+    case .skipped:
+      server.tookConnection(of: index)
+      return .again
+    case .wait: return .stop
+    case .empty:
+      rotation.markEmpty(index)
+      return .empty
+    }
+  }
+
   /// The outcome of one attempt to accept.
   private enum Step {
     case connection(TCPConnection)
@@ -329,7 +346,7 @@ public actor TCPListener: StreamListener {
 
   /// Connections may wait although no event has announced them yet. Waiting calls get them first.
   package func connectionsMayWait() {
-    mayAccept = true
+    rotation.mayAllBeReady()
     serveWaiters()
     expireImmediateCalls()
   }

@@ -3,9 +3,7 @@ internal import SocketSystem
 
 /// The bound sockets of an endpoint.
 struct DatagramSockets {
-  private(set) var registrations: [Registration] = []
-  private(set) var addresses: [SocketAddress] = []
-  private(set) var kinds: [UDPEndpoint.SocketKind] = []
+  private(set) var sockets: [BoundSocket] = []
   private(set) var file: UnixSocketFile?
 
   /// Binds a socket for each address that the endpoint resolves to.
@@ -33,17 +31,13 @@ struct DatagramSockets {
         return
       }
       let mayBeDual = !configuration.ipv6Only && configuration.addressPreference != .ipv6Only
-      (registrations, addresses) = try BoundSockets.make(wanted, canFallBack: mayBeDual) {
+      let (registrations, addresses) = try BoundSockets.make(wanted, canFallBack: mayBeDual) {
         address throws(SocketError) in
         try Self.bind(
           to: address, isDual: mayBeDual && address == .ipv6(.any, port: address.port ?? 0), configuration, reactor)
       }
-      kinds = addresses.map { address in
-        switch address {
-        case .ipv4: .ipv4
-        case .ipv6(.any, _) where mayBeDual: .dual
-        case .ipv6, .unix: .ipv6
-        }
+      sockets = zip(registrations, addresses).map {
+        BoundSocket(registration: $0, address: $1, kind: BoundSocket.Kind($1, mayBeDual: mayBeDual))
       }
     }
   }
@@ -79,11 +73,9 @@ struct DatagramSockets {
       } else {
         try descriptor.socket.bind(to: .unix(path ?? .unnamed))
       }
-      addresses = [try descriptor.socket.localAddress() ?? wanted]
-      registrations = [
-        Registration(on: reactor, holding: descriptor, mayBeShared: configuration.lendsDescriptors)
-      ]
-      kinds = [.unix]
+      let address = try descriptor.socket.localAddress() ?? wanted
+      let registration = Registration(on: reactor, holding: descriptor, mayBeShared: configuration.lendsDescriptors)
+      sockets = [BoundSocket(registration: registration, address: address, kind: .unix)]
     } catch let error as SystemError {
       throw SocketError(error, operation: "bind to", address: path.map { .unix($0) })
     } catch {

@@ -111,39 +111,29 @@ extension UDPEndpoint {
       try body(datagram.bytes.span, Datagram.Header(datagram.remoteAddress, isTruncated: datagram.isTruncated))
     }
     if count > 0 { return count }
-    for index in turns.pass(over: sockets.count) {
-      while refusal == nil, mayReceive[index] {
-        guard let (batch, received) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
-        turns.yielded(index)
-        try registration.reactor.whileBatchIsRead {
-          for number in 0..<received {
-            if count == limit {
-              // The kernel has joined datagrams, so there are more than this call asked for.
-              receives.queue.arrived((number..<received).compactMap { datagram($0, of: batch) })
-              return
-            }
-            let address = batch.address(number)?.unmapped
-            let length = batch.length(number)
-            let header = Datagram.Header(address, isTruncated: isTruncated(number, of: batch, length, from: address))
-            counts.received(length, isTruncated: header.isTruncated)
-            // The closure does not get the descriptors that came with the datagram: they are closed.
-            _ = receivedDescriptors(number, of: batch)
-            if isStranger(address) { continue }
-            count += 1
-            do {
-              try batch.withBytes(number) { bytes in
-                try body(bytes.extracting(first: maximumSize(from: address)), header)
-              }
-            } catch {
-              receives.queue.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
-              throw error
-            }
-          }
+    return try receiveBatches(upTo: limit) { batch, received in
+      for number in 0..<received {
+        if count == limit {
+          // The kernel has joined datagrams, so there are more than this call asked for.
+          receives.queue.arrived((number..<received).compactMap { datagram($0, of: batch) })
+          break
         }
-        if count > 0 { return count }
+        guard let arrival = arrival(number, of: batch) else { continue }
+        // The closure does not get the descriptors that came with the datagram.
+        arrival.descriptors?.closeAll()
+        count += 1
+        do {
+          try batch.withBytes(number) { bytes in
+            let header = Datagram.Header(arrival.address, isTruncated: arrival.isTruncated)
+            try body(bytes.extracting(first: arrival.size), header)
+          }
+        } catch {
+          receives.queue.arrived((number + 1..<received).compactMap { datagram($0, of: batch) })
+          throw error
+        }
       }
+      return count > 0 ? count : nil
     }
-    return nil
   }
 
   private func endBorrow(_ operation: Operation?, isDone: Bool) {

@@ -75,8 +75,8 @@ extension UDPEndpoint {
   func takeReportedErrors() -> Int {
     var count = 0
     // A unix socket has no error queue; reading it would take a datagram instead.
-    for (index, registration) in sockets.enumerated() where kinds[index] != .unix {
-      guard let socket = registration.socket else { continue }
+    for bound in sockets where bound.kind != .unix {
+      guard let socket = bound.socket else { continue }
       var ofSocket = 0
       // At most 64 at a time, so that a flood of errors does not hold up other sockets.
       while ofSocket < 64, let entry = socket.takeReportedError() {

@@ -4,39 +4,48 @@ internal import SocketSystem
 // Fetches datagrams from the kernel, and decides what happens to each.
 
 extension UDPEndpoint {
-  /// Datagrams may wait at any of the sockets.
-  func datagramsMayWait() {
-    for index in mayReceive.indices { mayReceive[index] = true }
-  }
-
-  /// The number of datagrams that a filter may drop before other sockets of the reactor run.
+  /// The number of datagrams that may be dropped before other sockets of the reactor run.
   private static var dropsPerShare: Int { 256 }
 
   /// Fetches a batch of at most 32 messages; empty if nothing is available, or if this share is used up. A message is one datagram,
   /// unless the kernel joins datagrams.
   func fetch(upTo limit: Int) -> [Datagram] {
-    var dropped = 0
-    var datagrams: [Datagram] = []
-    for index in turns.pass(over: sockets.count) {
-      while mayReceive[index] {
-        guard let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize)) else { break }
-        turns.yielded(index)
-        datagrams.reserveCapacity(count)
-        registration.reactor.whileBatchIsRead {
-          for number in 0..<count {
-            if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
-          }
-        }
-        if !datagrams.isEmpty { return datagrams }
-        // A flood of dropped datagrams must not hold up other sockets.
-        dropped += count
-        if dropped >= Self.dropsPerShare {
-          registration.reschedule()
-          return []
-        }
+    receiveBatches(upTo: limit) { batch, count in
+      var datagrams: [Datagram] = []
+      datagrams.reserveCapacity(count)
+      for number in 0..<count {
+        if let datagram = datagram(number, of: batch) { datagrams.append(datagram) }
       }
+      return datagrams.isEmpty ? nil : datagrams
+    } ?? []
+  }
+
+  /// Receives from the sockets, in their turns, until a batch has a datagram for the caller.
+  ///
+  /// - Parameters:
+  ///   - limit: The largest number of messages in a batch, of which 32 is the most.
+  ///   - take: Takes the datagrams of a batch out; `nil` if no datagram was for the caller.
+  /// - Returns: The result of `take`; `nil` if nothing is available, or if this share is used up.
+  /// - Throws: The error of `take`.
+  @inline(__always)
+  func receiveBatches<Taken>(
+    upTo limit: Int, _ take: (_ batch: DatagramBatch, _ count: Int) throws -> Taken?
+  ) rethrows -> Taken? {
+    var dropped = 0
+    return try rotation.round().first { index in
+      // A filter or a closure of the program may have closed the endpoint.
+      guard refusal == nil, rotation.mayFind(at: index),
+        let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize))
+      else { return .empty }
+      rotation.yielded(index)
+      if let taken = try registration.reactor.whileBatchIsRead({ try take(batch, count) }) { return .found(taken) }
+      // A flood of dropped datagrams must not hold up other sockets.
+      dropped += count
+      if dropped < Self.dropsPerShare { return .again }
+      rotation.brokenOffIn = registration.tick
+      registration.reschedule()
+      return .stop
     }
-    return []
   }
 
   /// Returns the first of the datagrams that were just fetched, up to a limit, and keeps the others for later calls. There are more than
@@ -64,7 +73,7 @@ extension UDPEndpoint {
           descriptors: configuration.descriptorsPerDatagram)
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
           // Fewer than there is room for: the socket is drained, and the next arrival raises an event.
-          mayReceive[index] = false
+          rotation.markEmpty(index)
         } else {
           registration.reactor.whileBatchIsRead { tellDropped() }
         }
@@ -77,41 +86,50 @@ extension UDPEndpoint {
         if takeReportedErrors() == 0 { report(SocketError(error, operation: "receive"), from: nil) }
       }
     }
-    mayReceive[index] = false
+    rotation.markEmpty(index)
     return nil
+  }
+
+  /// The facts about a datagram of a batch, besides its bytes and its metadata.
+  struct Arrival {
+    let address: SocketAddress?
+    /// The most bytes that the caller gets.
+    let size: Int
+    let isTruncated: Bool
+    let descriptors: DescriptorBundle?
+    let lacksDescriptors: Bool
+  }
+
+  /// Counts one datagram of a batch, and takes its descriptors.
+  ///
+  /// - Returns: The facts about it; `nil` if it is dropped because it is not from the peer.
+  @inline(__always)
+  func arrival(_ number: Int, of batch: DatagramBatch) -> Arrival? {
+    let address = batch.address(number)?.unmapped
+    let length = batch.length(number)
+    let size = address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
+    let (descriptors, lacksDescriptors) = receivedDescriptors(number, of: batch)
+    let isTruncated = batch.isTruncated(number) || length > size
+    counts.received(length, isTruncated: isTruncated)
+    // It may have arrived before the endpoint was connected.
+    if peer != nil, address != peer { return nil }
+    return Arrival(
+      address: address, size: size, isTruncated: isTruncated, descriptors: descriptors,
+      lacksDescriptors: lacksDescriptors)
   }
 
   /// Creates one datagram of a batch; `nil` if it is dropped.
   func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
-    let metadata = configuration.metadata.isEmpty ? nil : batch.metadata(number)
-    let address = batch.address(number)?.unmapped
-    let length = batch.length(number)
-    let (descriptors, lacksDescriptors) = receivedDescriptors(number, of: batch)
+    guard let arrival = arrival(number, of: batch) else { return nil }
     var datagram = Datagram(
-      received: batch.bytes(number, atMost: maximumSize(from: address)), from: address,
-      isTruncated: isTruncated(number, of: batch, length, from: address), metadata, descriptors,
-      lacksDescriptors: lacksDescriptors)
-    counts.received(length, isTruncated: datagram.isTruncated)
-    if isStranger(address) { return nil }
+      received: batch.bytes(number, atMost: arrival.size), from: arrival.address, isTruncated: arrival.isTruncated,
+      configuration.metadata.isEmpty ? nil : batch.metadata(number), arrival.descriptors,
+      lacksDescriptors: arrival.lacksDescriptors)
     if let receiveFilter, receiveFilter(&datagram) == .drop {
       counts.filtered += 1
       return nil
     }
     return datagram
-  }
-
-  func maximumSize(from address: SocketAddress?) -> Int {
-    address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
-  }
-
-  /// Whether a datagram of a batch was longer than the configuration allows.
-  func isTruncated(_ number: Int, of batch: DatagramBatch, _ length: Int, from address: SocketAddress?) -> Bool {
-    batch.isTruncated(number) || length > maximumSize(from: address)
-  }
-
-  /// Whether the datagram arrived before the endpoint was connected, from a sender other than its peer.
-  func isStranger(_ address: SocketAddress?) -> Bool {
-    peer != nil && address != peer
   }
 }
 

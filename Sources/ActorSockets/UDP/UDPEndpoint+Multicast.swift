@@ -104,9 +104,9 @@ extension UDPEndpoint {
   public func setMulticastInterface(_ interface: InterfaceSelector?) throws {
     _ = try openSocket("setMulticastInterface", claimPlaceNow())
     let index = try interface?.found() ?? 0
-    for (place, kind) in kinds.enumerated() where kind != .unix {
+    for bound in sockets where bound.kind != .unix {
       do throws(SystemError) {
-        try sockets[place].socket?.setMulticastInterface(index, ipv4: kind != .ipv6, ipv6: kind != .ipv4)
+        try bound.socket?.setMulticastInterface(index, ipv4: bound.kind.serves(.ipv4), ipv6: bound.kind.serves(.ipv6))
       } catch {
         throw SocketError(error, operation: "setMulticastInterface")
       }
@@ -123,8 +123,8 @@ extension UDPEndpoint {
     if let source, source.isIPv4 != group.isIPv4 || source.isMulticast || source.isUnspecified {
       throw SocketError.invalid(operation, "\(source) is no host that sends to \(group)")
     }
-    let places = kinds.indices.filter { kinds[$0].reaches(group.socketAddress(port: 1)) }
-    if places.isEmpty {
+    let members = sockets(receiving: group)
+    if members.isEmpty {
       throw SocketError(
         .familyNotSupported, operation: operation,
         detail: "this endpoint receives no \(group.isIPv4 ? "IPv4" : "IPv6")",
@@ -135,9 +135,9 @@ extension UDPEndpoint {
       joins ? try interface?.found() ?? scope : try joinedIndex(group, interface, scope: scope, source)
     do throws(SystemError) {
       if joins {
-        try join(group, interface, source, index, places)
+        try join(group, interface, source, index, members)
       } else {
-        try leave(group, source, index, places)
+        try leave(group, source, index, members)
       }
     } catch {
       throw Self.failure(error, operation, group, interface)
@@ -145,24 +145,24 @@ extension UDPEndpoint {
   }
 
   private func join(
-    _ group: IPAddress, _ selector: InterfaceSelector?, _ source: IPAddress?, _ index: UInt32, _ places: [Int]
+    _ group: IPAddress, _ selector: InterfaceSelector?, _ source: IPAddress?, _ index: UInt32, _ members: [BoundSocket]
   ) throws(SystemError) {
     // For IPv6, the kernel would take a membership on an interface that is gone for one on the interface that it chooses.
     if index == 0 { _ = dropGoneMemberships(of: group) }
     do throws(SystemError) {
-      try change(joins: true, group, source, index, places)
+      try change(joins: true, group, source, index, members)
     } catch {
       guard [Errno.noBuffers, Errno.noMemory].contains(error.errno), dropGoneMemberships() else { throw error }
-      try change(joins: true, group, source, index, places)
+      try change(joins: true, group, source, index, members)
     }
-    let interface = index == 0 ? chosenInterface(group, source, places) : index
+    let interface = index == 0 ? chosenInterface(group, source, members) : index
     memberships.joined(Membership(group: group, source: source, selector: selector, interface: interface))
   }
 
   /// Returns the index of the interface that the kernel has chosen for a group; 0 if that interface is gone already. The kernel only
   /// says whether a socket is a member on a given interface.
-  private func chosenInterface(_ group: IPAddress, _ source: IPAddress?, _ places: [Int]) -> UInt32 {
-    guard let socket = sockets[places[0]].socket, let interfaces = try? NetworkInterface.all() else { return 0 }
+  private func chosenInterface(_ group: IPAddress, _ source: IPAddress?, _ members: [BoundSocket]) -> UInt32 {
+    guard let socket = members[0].socket, let interfaces = try? NetworkInterface.all() else { return 0 }
     let chosen = interfaces.first {
       !memberships.contains(group, source, on: $0.index)
         && socket.isMember(of: group, source: source, interface: $0.index)
@@ -171,26 +171,31 @@ extension UDPEndpoint {
   }
 
   private func leave(
-    _ group: IPAddress, _ source: IPAddress?, _ index: UInt32, _ places: [Int]
+    _ group: IPAddress, _ source: IPAddress?, _ index: UInt32, _ members: [BoundSocket]
   ) throws(SystemError) {
     var source = source
     do throws(SystemError) {
-      try change(joins: false, group, source, index, places)
+      try change(joins: false, group, source, index, members)
     } catch {
       // Without the interface, the group can only be left for all sources.
       guard error.errno == Errno.noDevice, source != nil else { throw error }
       source = nil
-      try change(joins: false, group, nil, index, places)
+      try change(joins: false, group, nil, index, members)
     }
     memberships.remove(group, source, on: index)
   }
 
   private func change(
-    joins: Bool, _ group: IPAddress, _ source: IPAddress?, _ index: UInt32, _ places: [Int]
+    joins: Bool, _ group: IPAddress, _ source: IPAddress?, _ index: UInt32, _ members: [BoundSocket]
   ) throws(SystemError) {
-    for place in places {
-      try sockets[place].socket?.changeMembership(joins: joins, group: group, source: source, interface: index)
+    for member in members {
+      try member.socket?.changeMembership(joins: joins, group: group, source: source, interface: index)
     }
+  }
+
+  /// The sockets that can receive what is sent to a group.
+  private func sockets(receiving group: IPAddress) -> [BoundSocket] {
+    sockets.filter { $0.kind.reaches(group.socketAddress(port: 1)) }
   }
 
   /// Returns the index of the interface on which the endpoint has joined a group. The interface may be gone.
@@ -214,8 +219,7 @@ extension UDPEndpoint {
     let gone = memberships.gone(remaining: interfaces.map(\.index)).filter { group == nil || $0.group == group }
     for membership in gone {
       let (group, index) = (membership.group, membership.interface)
-      let places = kinds.indices.filter { kinds[$0].reaches(group.socketAddress(port: 1)) }
-      try? change(joins: false, group, nil, index, places)
+      try? change(joins: false, group, nil, index, sockets(receiving: group))
       memberships.remove(group, nil, on: index)
     }
     return !gone.isEmpty

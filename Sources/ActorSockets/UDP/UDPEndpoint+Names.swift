@@ -31,7 +31,7 @@ extension UDPEndpoint {
   func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
     if addresses.count < 2 { return addresses.first }
     return addresses.first { obstacle(to: $0, asPeer: false) == nil }
-      ?? addresses.first { address in kinds.contains { $0.reaches(address.unmapped) } } ?? addresses.first
+      ?? addresses.first { address in sockets.contains { $0.kind.reaches(address.unmapped) } } ?? addresses.first
   }
 
   /// Looks up a name for an entry of the send queue.
@@ -39,7 +39,7 @@ extension UDPEndpoint {
     let preference = configuration.addressPreference
     let key = name.hostNameBytes
     let worked = preference.isOpen ? familiesThatWorked[key] : nil
-    let families = preference.families.filter { family in kinds.contains { $0.serves(family) } }
+    let families = preference.families.filter { family in sockets.contains { $0.kind.serves(family) } }
       .sorted { $0 == worked && $1 != worked }
     let isForPeer = sends.queue.datagram(ofName: id) == nil
     if families.isEmpty {

@@ -75,9 +75,10 @@ extension UDPEndpoint {
   /// A connected socket keeps its source address, from which another peer may be unreachable. Disconnecting clears that
   /// address, and also the port if the kernel chose it, so the socket is bound again.
   private func leavePeer(_ socket: BorrowedDescriptor, _ index: Int) throws(SystemError) {
-    if peer == nil || kinds[index] == .unix { return }
+    if peer == nil || sockets[index].kind == .unix { return }
     try socket.disconnect()
-    if try socket.localAddress()?.port != localAddresses[index].port { try socket.bind(to: localAddresses[index]) }
+    let address = sockets[index].address
+    if try socket.localAddress()?.port != address.port { try socket.bind(to: address) }
   }
 
   private func connected(_ index: Int, _ address: SocketAddress, _ local: SocketAddress?) {
@@ -86,7 +87,7 @@ extension UDPEndpoint {
     connectedSocket = index
     reportedError = nil
     // The other sockets cannot receive from the peer. Datagrams fetched earlier may come from other senders.
-    for (other, socket) in sockets.enumerated() where other != index { socket.leave() }
+    for (other, socket) in sockets.enumerated() where other != index { socket.registration.leave() }
     receives.queue.keepFetched { $0.remoteAddress == address }
     identity.withLock {
       $0.remoteAddress = address
@@ -137,8 +138,8 @@ extension UDPEndpoint {
     if let flaw = Self.flaw(of: address) { throw flaw }
     // The socket with the matching scope; otherwise any socket of the family.
     var found: Int?
-    for index in kinds.indices where kinds[index].reaches(address) {
-      if sockets.count == 1 || localAddresses[index].isLoopback == address.isLoopback {
+    for index in sockets.indices where sockets[index].kind.reaches(address) {
+      if sockets.count == 1 || sockets[index].address.isLoopback == address.isLoopback {
         found = index
         break
       }
@@ -146,32 +147,12 @@ extension UDPEndpoint {
     }
     guard let found else {
       throw SocketError(
-        .familyNotSupported, operation: "send", detail: "\(localAddresses[0]) cannot send to this kind of address",
+        .familyNotSupported, operation: "send", detail: "\(sockets[0].address) cannot send to this kind of address",
         address: address)
     }
-    let local: SocketAddress? = localAddresses[found]
+    let local: SocketAddress? = sockets[found].address
     let scoped = try address.scoped(by: local, isOnDevice: configuration.device != nil || address.isMulticast)
-    guard kinds[found] == .dual, case .ipv4(let ipv4, let port) = scoped else { return (found, scoped) }
+    guard sockets[found].kind == .dual, case .ipv4(let ipv4, let port) = scoped else { return (found, scoped) }
     return (found, .ipv6(IPv6Address(mapped: ipv4), port: port))
-  }
-}
-
-extension UDPEndpoint.SocketKind {
-  /// Whether a socket of this kind sends to an address.
-  func reaches(_ address: SocketAddress) -> Bool {
-    switch (self, address) {
-    case (.ipv4, .ipv4), (.ipv6, .ipv6), (.dual, .ipv4), (.dual, .ipv6), (.unix, .unix): true
-    default: false
-    }
-  }
-
-  /// Whether a socket of this kind sends to addresses of a family.
-  func serves(_ family: AddressFamily) -> Bool {
-    switch self {
-    case .dual: true
-    case .ipv4: family == .ipv4
-    case .ipv6: family == .ipv6
-    case .unix: false
-    }
   }
 }

@@ -184,21 +184,30 @@ extension UDPEndpoint {
 
   // MARK: Carrying out what the queue says
 
+  /// Whether datagrams may be fetched now.
+  private func mayFetch() -> Bool {
+    if !rotation.mayFind || lifecycle.isClosed { return false }
+    if rotation.brokenOffIn != registration.tick { return true }
+    // This turn may be in the same iteration.
+    registration.reschedule()
+    return false
+  }
+
   func pumpReceives() {
     if !receives.beginPump(registration.tick) { return }
     defer { receives.endPump() }
     while true {
-      switch receives.queue.step(mayFetch: mayReceive.contains(true) && !lifecycle.isClosed) {
+      switch receives.queue.step(mayFetch: mayFetch()) {
       case .idle:
         if !expireImmediateReceive() { return }
       case .begin(let id, let operation):
         receives.isImmediate = operation.begin(registration, DatagramDeadline.receive(id))
         // A datagram may wait that epoll has not reported yet.
-        if receives.isImmediate || operation.isPastDeadline(registration) { datagramsMayWait() }
+        if receives.isImmediate || operation.isPastDeadline(registration) { rotation.mayAllBeReady() }
       case .fetch:
         let datagrams = fetch(upTo: Self.fetchSize)
         receives.queue.arrived(datagrams)
-        if datagrams.isEmpty, !expireImmediateReceive(), mayReceive.contains(true) { return }
+        if datagrams.isEmpty, !expireImmediateReceive(), rotation.mayFind { return }
       case .finish(let operation, let datagrams):
         receives.isImmediate = false
         finish(operation, .success(.datagrams(datagrams)))

@@ -14,8 +14,8 @@ extension UDPEndpoint {
 
   /// Turns on what the configuration asks for and the kernel has. Called before the first datagram is sent.
   func useOffloads() {
-    for index in sockets.indices where kinds[index] != .unix {
-      guard let socket = sockets[index].socket else { continue }
+    for (index, bound) in sockets.enumerated() where bound.kind != .unix {
+      guard let socket = bound.socket else { continue }
       // A kernel without UDP_SEGMENT would ignore it and send all datagrams of a message as one, so it is asked.
       if configuration.segmentationOffload, (try? socket.get(RawOption.segmentSize)) != nil {
         segmentLimits[index] = SegmentRun.mostBytes
@@ -42,7 +42,7 @@ extension UDPEndpoint {
   /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; the error of the closure.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     let socket = try openSocket("withFileDescriptor", claimPlaceNow())
-    sockets[connectedSocket ?? 0].isLent()
+    sockets[connectedSocket ?? 0].registration.isLent()
     return try body(socket.number)
   }
 

@@ -60,7 +60,9 @@ extension UDPEndpoint {
   /// - Returns: Whether to repeat the call.
   private func isOfEarlierDatagram(_ error: SystemError, _ suspect: inout SystemError?, isReply: Bool) -> Bool {
     if takeReportedErrors() > 0 { return true }
-    guard kinds[0] != .unix, peer == nil || isReply, Errno.reportedByICMP.contains(error.errno) else { return false }
+    guard sockets[0].kind != .unix, peer == nil || isReply, Errno.reportedByICMP.contains(error.errno) else {
+      return false
+    }
     if let suspect, suspect.errno != error.errno { reportStale(suspect) }
     suspect = error
     return true
@@ -74,7 +76,7 @@ extension UDPEndpoint {
   /// There is no room for a datagram, which is the next of the queue or was sent without it.
   func noRoom(_ index: Int, for address: SocketAddress?, isShortage: Bool) {
     let now = registration.reactor.now
-    let isUnix = kinds[index] == .unix
+    let isUnix = sockets[index].kind == .unix
     if !isShortage, !isUnix, sockets.count == 1 || connectedSocket != nil {
       // The socket's own buffer is full, which concerns all destinations.
       mustWaitToSend = true
@@ -104,7 +106,7 @@ extension UDPEndpoint {
 
   /// Whether a datagram that finds its destination without room is dropped: counts it.
   func dropsAtFull(_ address: SocketAddress?, isShortage: Bool) -> Bool {
-    guard configuration.fullDestination == .drop, isShortage || kinds[0] == .unix else { return false }
+    guard configuration.fullDestination == .drop, isShortage || sockets[0].kind == .unix else { return false }
     undelivered(.noRoom(address ?? peer))
     return true
   }

@@ -23,8 +23,8 @@ public import SocketSystem
 public actor UDPEndpoint: ReactorActor {
   // The state, which is only used on the reactor's thread:
   //
-  // - `sockets`: usually one; several if the endpoint was bound to several addresses. For each, `mayReceive` says whether a
-  //   datagram may wait: an event arrived, and receiving has not drained the socket since.
+  // - `sockets`: usually one; several if the endpoint was bound to several addresses. `rotation` says at which of them a datagram may
+  //   wait: an event arrived, and receiving has not drained the socket since.
   // - `receives` and `sends`: the queues, which decide. `pumpReceives` and `pumpSends` carry out their steps.
   // - `mustWaitToSend`: the buffer of the endpoint's own socket is full, so nothing can be sent. A destination without room concerns
   //   only the queue.
@@ -44,8 +44,7 @@ public actor UDPEndpoint: ReactorActor {
   public nonisolated let localAddresses: [SocketAddress]
 
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
-  nonisolated let sockets: [Registration]
-  nonisolated let kinds: [SocketKind]
+  nonisolated let sockets: [BoundSocket]
   /// For deadlines, which exist longer than the sockets.
   nonisolated let registration: Registration
   let configuration: Configuration
@@ -57,10 +56,9 @@ public actor UDPEndpoint: ReactorActor {
     @safe @exclusivity(unchecked)
   #endif
   var receives = Lane<ReceiveQueue<Operation>>()
-  var mayReceive: [Bool]
   /// Whether the kernel may join received datagrams: UDP_GRO.
   var joinsReceived = false
-  var turns = SocketTurns()
+  var rotation: SocketRotation
 
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
@@ -97,15 +95,6 @@ public actor UDPEndpoint: ReactorActor {
   /// The observer that is told about dropped datagrams.
   private let observer: (any ReactorObserver)?
   private var droppedAndTold: UInt64 = 0
-
-  /// The kind of a socket, by the addresses that it can reach.
-  enum SocketKind {
-    case ipv4
-    case ipv6
-    /// An IPv6 socket that also serves IPv4.
-    case dual
-    case unix
-  }
 
   // MARK: Making one
 
@@ -160,9 +149,8 @@ public actor UDPEndpoint: ReactorActor {
   init(_ made: consuming DatagramSockets, _ configuration: Configuration, _ reactor: Reactor) {
     registration = Registration(on: reactor)
     executor = registration
-    sockets = made.registrations
-    localAddresses = made.addresses
-    kinds = made.kinds
+    sockets = made.sockets
+    localAddresses = made.sockets.map(\.address)
     segmentLimits = sockets.map { _ in 0 }
     file = made.file
     // Closing must be able to release these closures, because they may hold a reference to the endpoint. So the configuration
@@ -170,12 +158,12 @@ public actor UDPEndpoint: ReactorActor {
     self.configuration = configuration.withoutClosures
     receiveFilter = configuration.receiveFilter
     sendFilter = configuration.sendFilter
-    mayReceive = sockets.map { _ in true }
+    rotation = SocketRotation(count: sockets.count)
     sends.queue.detachesReplies = !configuration.throwsUndeliverableReplies
     sends.queue.replyLimit = configuration.sendBudget / Self.budgetsPerReplyLimit
     observer = reactor.observer
     registration.submissions.set(configuration.sendBudget)
-    let (label, address) = (configuration.label, made.addresses.first)
+    let (label, address) = (configuration.label, made.sockets.first?.address)
     identity.withLock {
       $0.label = label
       $0.localAddress = address
@@ -193,7 +181,7 @@ public actor UDPEndpoint: ReactorActor {
     file?.remove()
     executor.reactor.submit { [sockets, registration, lookUps] in
       for lookUp in lookUps.valuesInOrder { lookUp.cancel() }
-      for socket in sockets { socket.leave() }
+      for socket in sockets { socket.registration.leave() }
       registration.leave()
     }
   }
@@ -202,7 +190,7 @@ public actor UDPEndpoint: ReactorActor {
     do throws(Registration.EnterError) {
       try registration.enter(self)
       useOffloads()
-      for socket in sockets where !lifecycle.isClosed { try socket.enter(self) }
+      for socket in sockets where !lifecycle.isClosed { try socket.registration.enter(self) }
     } catch {
       switch error {
       case .reactorIsShutDown: reactorShutDown()
@@ -223,11 +211,11 @@ public actor UDPEndpoint: ReactorActor {
   public nonisolated var isConnected: Bool { remoteAddress != nil }
   /// Whether the endpoint sends and receives IPv4 datagrams.
   public nonisolated var isIPv4: Bool {
-    remoteAddress?.isIPv4 ?? kinds.contains { $0 == .ipv4 || $0 == .dual }
+    remoteAddress?.isIPv4 ?? sockets.contains { $0.kind.serves(.ipv4) }
   }
   /// Whether the endpoint sends and receives IPv6 datagrams.
   public nonisolated var isIPv6: Bool {
-    remoteAddress?.isIPv6 ?? kinds.contains { $0 == .ipv6 || $0 == .dual }
+    remoteAddress?.isIPv6 ?? sockets.contains { $0.kind.serves(.ipv6) }
   }
   /// Whether the endpoint is closed. It is still `false` while ``closeAfterPendingSends(within:)`` waits.
   ///
@@ -295,7 +283,7 @@ public actor UDPEndpoint: ReactorActor {
     file.take()?.remove()
     for lookUp in lookUps.valuesInOrder { lookUp.cancel() }
     lookUps = [:]
-    for socket in sockets { socket.leave() }
+    for socket in sockets { socket.registration.leave() }
     failReceives(error.during("receive"))
     counts.undelivered += UInt64(sends.queue.replies)
     for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
@@ -339,7 +327,7 @@ public actor UDPEndpoint: ReactorActor {
 extension UDPEndpoint: EventHandler {
   package func handle(_ readiness: Readiness) {
     if readiness.contains(.error) { takeReportedErrors() }
-    if readiness.contains(Readiness.readable.union(.error)) { datagramsMayWait() }
+    if readiness.contains(Readiness.readable.union(.error)) { rotation.mayAllBeReady() }
     if readiness.contains(.writable) {
       mustWaitToSend = false
       sends.queue.lines.roomMayBe()

@@ -10,16 +10,16 @@ import Testing
 @Suite struct SocketTurnTests {
   // MARK: Without sockets
 
-  @Test func `A pass tries each socket once, whatever the sockets yield meanwhile`() {
+  @Test func `A round tries each socket once, whatever the sockets yield meanwhile`() {
     for count in 1...4 {
       for yields in 0..<(1 << count) {
         for start in 0..<count {
-          var turns = SocketTurns()
-          turns.yielded((start + count - 1) % count)
+          var rotation = SocketRotation(count: count)
+          rotation.yielded((start + count - 1) % count)
           var tried: [Int] = []
-          for index in turns.pass(over: count) {
+          for index in rotation.round() {
             tried.append(index)
-            if yields >> index & 1 == 1 { turns.yielded(index) }
+            if yields >> index & 1 == 1 { rotation.yielded(index) }
           }
           #expect(tried == (0..<count).map { (start + $0) % count }, "\(count) sockets, \(yields)")
         }
@@ -27,12 +27,57 @@ import Testing
     }
   }
 
-  @Test func `The socket that yielded something is tried last in the next pass`() {
+  @Test func `The socket that yielded something is tried last in the next round`() {
     for count in 1...4 {
       for index in 0..<count {
-        var turns = SocketTurns()
-        turns.yielded(index)
-        #expect(Array(turns.pass(over: count)).last == index)
+        var rotation = SocketRotation(count: count)
+        rotation.yielded(index)
+        #expect(Array(rotation.round()).last == index)
+      }
+    }
+  }
+
+  /// What waits at a socket.
+  private enum Waiting { case good, bad }
+
+  /// Sockets at which something waits, and what a listener or an endpoint finds there.
+  @Test func `While a call waits, nothing good waits at any socket, and what each has keeps its order`() {
+    for seed in 0..<2_000 as Range<UInt64> {
+      var random = SeededRandom(seed: seed)
+      let count = Int.random(in: 1...4, using: &random)
+      var rotation = SocketRotation(count: count)
+      var waiting: [[Waiting]] = Array(repeating: [], count: count)
+      var good = 0
+      for _ in 0..<30 {
+        for _ in 0..<Int.random(in: 0...3, using: &random) {
+          let index = Int.random(in: 0..<count, using: &random)
+          waiting[index].append(Bool.random(using: &random) ? .good : .bad)
+          if waiting[index].last == .good { good += 1 }
+          rotation.mayAllBeReady()
+        }
+        // A budget may end a round early; then the next call goes on.
+        var budget = Int.random(in: 1...6, using: &random)
+        var hasStopped = false
+        let found = rotation.round().first { index -> SocketTry<Int> in
+          guard rotation.mayFind(at: index), let next = waiting[index].first else {
+            rotation.markEmpty(index)
+            return .empty
+          }
+          budget -= 1
+          if budget < 0 {
+            hasStopped = true
+            return .stop
+          }
+          waiting[index].removeFirst()
+          rotation.yielded(index)
+          return next == .good ? .found(index) : .again
+        }
+        if let found {
+          good -= 1
+          #expect(Array(rotation.round()).last == found, "seed \(seed)")
+        } else if !hasStopped {
+          #expect(good == 0 && !rotation.mayFind, "seed \(seed): a call waits although something is there")
+        }
       }
     }
   }
