@@ -279,7 +279,7 @@ private final class MemoryTransport: StreamTransport {
   var isReadable: Bool { !pipe.arrived.isEmpty || pipe.hasEnded || pipe.isReset }
   var isAtEnd: Bool { pipe.arrived.isEmpty }
 
-  func tryAnyway() {}
+  func forceAttempt() {}
 
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer { receive(atMost: .max, into: &buffer) }
 

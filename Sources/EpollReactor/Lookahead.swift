@@ -5,7 +5,7 @@
 // elements that are left, on the reactor's thread. The socket then drops the bytes of the elements that were taken.
 //
 //     0 taken ── take ──▶ 1 taken ── take ──▶ … ── take ──▶ all taken
-//        └───────────────────┴── takeBack ──────────┴──▶ taken back
+//        └───────────────────┴── reclaim ───────────┴──▶ taken back
 //
 // Invariants:
 // - An element is either taken or taken back, because one atomic variable holds the state. So it is handed out once: to the loop, or
@@ -60,7 +60,7 @@ internal import Synchronization
   /// Takes back the elements that were not taken. Called in the socket's isolation, once.
   ///
   /// - Returns: The number of elements that were taken, and the position of the end of the last of them.
-  package func takeBack() -> (count: Int, end: Int) {
+  package func reclaim() -> (count: Int, end: Int) {
     let count = taken.exchange(-1, ordering: .acquiringAndReleasing)
     assert(count >= 0, "elements are taken back once")
     return (count, count > 0 ? ends[count - 1] : 0)

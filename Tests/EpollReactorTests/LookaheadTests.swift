@@ -14,17 +14,17 @@ import Testing
 
   @Test func `Elements are taken in their order, each once`() {
     #expect((0..<5).map { _ in lookahead.take() } == [0, 1, 2, nil, nil])
-    let taken = lookahead.takeBack()
+    let taken = lookahead.reclaim()
     #expect(taken == (3, 10))
   }
 
   @Test func `After taking back no element is taken, and the end is that of the last element that was taken`() {
     _ = lookahead.take()
     _ = lookahead.take()
-    let taken = lookahead.takeBack()
+    let taken = lookahead.reclaim()
     #expect(taken == (2, 4))
     #expect(lookahead.take() == nil)
-    let untouched = Lookahead(ends: [7], executor).takeBack()
+    let untouched = Lookahead(ends: [7], executor).reclaim()
     #expect(untouched == (0, 0))
   }
 

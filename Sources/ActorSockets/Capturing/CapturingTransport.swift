@@ -163,17 +163,17 @@ package final class CapturingTransport: StreamTransport {
 
   package var openingOperation: String { base.openingOperation }
   package var isReadable: Bool { base.isReadable }
-  package func tryAnyway() { base.tryAnyway() }
+  package func forceAttempt() { base.forceAttempt() }
   package var failure: SocketError? { base.failure }
-  package var heldBackBytes: Int { base.heldBackBytes }
+  package var unsentCiphertext: Int { base.unsentCiphertext }
   package var unacknowledgedBytes: Int { base.unacknowledgedBytes }
   package var isAtEnd: Bool { base.isAtEnd }
   package var hasPartialInput: Bool { base.hasPartialInput }
   package var tcpInfo: TCPInfo? { base.tcpInfo }
   package func expectNoMore() { base.expectNoMore() }
   package var hasFoundEnd: Bool { base.hasFoundEnd }
-  package func hasten() { base.hasten() }
-  package func findEnd() { base.findEnd() }
+  package func expireNow() { base.expireNow() }
+  package func readUntilEnd() { base.readUntilEnd() }
   package var isLettingGo: Bool { base.isLettingGo }
   package func discard() { base.discard() }
 }

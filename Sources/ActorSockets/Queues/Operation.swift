@@ -24,7 +24,7 @@ package final class Operation {
   /// The outcome; `nil` until the operation is finished.
   var outcome: Result<OperationOutcome, any Error>?
   /// Whether this is a receive that fails with errors reported about the peer.
-  var hearsErrors = false
+  var reportsErrors = false
   /// Whether the timeout expired while the operation was borrowing.
   var isOverdue = false
   /// Whether the call returns the operation for reuse.

@@ -4,7 +4,7 @@ internal import EpollReactor
 // an element is taken or taken back. Here is what that means for the bytes.
 //
 // Invariants:
-// - The bytes of the elements stay at the front of the buffer, and nothing is taken from the buffer, until `takeBackLookahead`. That
+// - The bytes of the elements stay at the front of the buffer, and nothing is taken from the buffer, until `reclaimLookahead`. That
 //   drops the bytes of the elements that were taken.
 // - It comes before everything that looks at the buffer or that ends reading: a read that is admitted, `takeBuffered`, `refuse`.
 
@@ -21,12 +21,12 @@ extension ReadQueue {
 
   /// Takes back the elements that a loop has not taken.
   @inline(__always)
-  mutating func takeBackLookahead() { if lookahead != nil { endLookahead() } }
+  mutating func reclaimLookahead() { if lookahead != nil { endLookahead() } }
 
   @inline(never)
   private mutating func endLookahead() {
     guard let lookahead = lookahead.take() else { return }
-    let (count, end) = lookahead.takeBack()
+    let (count, end) = lookahead.reclaim()
     arrived.drop(end)
     lookaheadLimit.learn(taken: count, of: lookahead.count)
   }

@@ -156,7 +156,7 @@ struct ReadQueue<Tag> {
 
   /// Puts a read at the end.
   mutating func admit(_ kind: ReadKind, isEnqueued: Bool, _ tag: Tag) -> ID {
-    takeBackLookahead()
+    reclaimLookahead()
     nextID += 1
     let entry = Entry(id: nextID, kind: kind, isEnqueued: isEnqueued, tag: tag)
     entries.append(entry)
@@ -173,7 +173,7 @@ struct ReadQueue<Tag> {
   /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for its first byte. Then
   ///   it has begun, and no step is needed before that byte arrives.
   mutating func admitSpare(_ kind: ReadKind) -> (entry: Entry, waits: Bool)? {
-    takeBackLookahead()
+    reclaimLookahead()
     guard let entry = spare.take() else { return nil }
     nextID += 1
     assert(entry.parserState == nil && !entry.kind.parses, "a parser ends with its message")
@@ -244,7 +244,7 @@ struct ReadQueue<Tag> {
 
   /// Fails all reads, including later ones. The first refusal stays. The bytes stay for `takeBuffered`.
   mutating func refuse(_ error: SocketError) {
-    takeBackLookahead()
+    reclaimLookahead()
     if !isRefusing { phase = .refusing(error) }
   }
 
@@ -263,7 +263,7 @@ struct ReadQueue<Tag> {
   /// Takes all bytes that no read has taken; none while a read borrows them.
   mutating func takeBuffered() -> [UInt8] {
     if firstRead == .borrowing { return [] }
-    takeBackLookahead()
+    reclaimLookahead()
     if let first = entries.first {
       first.searched = 0
       first.parserState = nil

@@ -50,7 +50,7 @@ extension StreamCore {
   /// Begins the borrow of a call. If bytes are there and no earlier read waits, the call borrows at once.
   private func beginBorrow(_ timeout: Timeout?, _ place: Place) -> Operation {
     reads.share.renew(registration.tick, ReadQueue<Operation>.share)
-    reads.queue.takeBackLookahead()
+    reads.queue.reclaimLookahead()
     guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
       !reads.share.isSpent
     else {
@@ -68,17 +68,17 @@ extension StreamCore {
   private func lendOnce(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> BorrowResult {
     // The stream may have ended after the queue lent the buffer.
     if let refusal = reads.queue.refusal { return .failed(errorOfCall(refusal.during("withBytes").thrown)) }
-    var glance = Glance()
+    var outcome = BodyOutcome()
     let hadBytes = !reads.queue.buffer.isEmpty
     if hadBytes {
       if reads.queue.ending != nil, reads.queue.buffer.count <= reads.queue.borrowHasSeen { return end }
       let buffer = reads.queue.buffer
-      buffer.withBytes { _ = glance.show($0, upTo: limit, body) }
+      buffer.withBytes { _ = outcome.show($0, upTo: limit, body) }
     } else if reads.queue.ending != nil {
       return end
     } else {
       var buffer = reads.queue.lendBuffer()
-      let received = transport.receive(atMost: .max, restInto: &buffer) { glance.show($0, upTo: limit, body) }
+      let received = transport.receive(atMost: .max, restInto: &buffer) { outcome.show($0, upTo: limit, body) }
       reads.queue.giveBack(buffer)
       switch received {
       case .wouldBlock:
@@ -94,16 +94,16 @@ extension StreamCore {
         reads.share.use(bytes: count)
       }
     }
-    if let error = glance.thrown { return .failed(error, used: hadBytes ? glance.used : 0) }
-    if glance.used > 0 { return .used(hadBytes ? glance.used : 0) }
-    if glance.shown < limit { return .wait(seen: glance.shown) }
+    if let error = outcome.thrown { return .failed(error, used: hadBytes ? outcome.used : 0) }
+    if outcome.used > 0 { return .used(hadBytes ? outcome.used : 0) }
+    if outcome.shown < limit { return .wait(seen: outcome.shown) }
     return .failed(
       SocketError(
         .limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown, and the closure used none of them"))
   }
 
   /// The bytes that a closure saw, and what it did with them.
-  private struct Glance {
+  private struct BodyOutcome {
     var shown = 0
     var used = 0
     var thrown: (any Error)?

@@ -45,7 +45,7 @@ extension StreamCore {
     if carriedLayer != nil || options.idleReads == .wait || state == .connecting { return }
     reads.queue.drain(all: options.idleReads == .endAll)
     // Bytes may be in the kernel although epoll has not reported them yet. The first read is not idle then.
-    transport.tryAnyway()
+    transport.forceAttempt()
     pumpReads()
   }
 

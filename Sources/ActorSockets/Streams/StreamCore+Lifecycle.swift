@@ -16,7 +16,7 @@ extension StreamCore {
   package func beginClose(after condition: CloseCondition) {
     if let upgrade { return upgrade.layer.close(after: condition) }
     // No read is admitted any more, so no loop goes on.
-    reads.queue.takeBackLookahead()
+    reads.queue.reclaimLookahead()
     carryOut(lifecycle.closeRequested(after: condition))
   }
 
@@ -93,7 +93,7 @@ extension StreamCore {
   /// Closes the stream if it is configured to close at the peer's end, no read waits, and nothing is left to read.
   private func closeAtEnd() {
     guard options.closesOnEndOfStream, lifecycle.peerHasFinished, reads.queue.count == 0 else { return }
-    reads.queue.takeBackLookahead()
+    reads.queue.reclaimLookahead()
     guard reads.queue.buffer.isEmpty, transport.isAtEnd else { return }
     carryOut(lifecycle.readToEnd(currentTraffic))
   }
@@ -123,7 +123,7 @@ extension StreamCore {
     if !actions.isDisjoint(with: [.tellOfPeerEnd, .report]) { owner?._peerHasFinished() }
     if actions.contains(.tellOfPeerEnd) { waiters?.peerFinished.resumeAll(.success(())) }
     if actions.contains(.refuseWrites) {
-      writes.queue.refuse(lifecycle.writeError.during("write"), heldBack: transport.heldBackBytes)
+      writes.queue.refuse(lifecycle.writeError.during("write"), heldBack: transport.unsentCiphertext)
     }
     if actions.contains(.report) { tellOfReport() }
     if actions.contains(.failFlushes) { failFlushes(lifecycle.writeError) }
@@ -136,8 +136,8 @@ extension StreamCore {
     if actions.contains(.recheckQueues), !reads.isPumping { recheckQueues() }
     if actions.contains(.linger) { linger() }
     if actions.contains(.release) { release() }
-    if actions.contains(.tellOfRelease) { tellOfRelease() }
-    if actions.contains(.hasten) { transport.hasten() }
+    if actions.contains(.notifyReleased) { notifyReleased() }
+    if actions.contains(.expireNow) { transport.expireNow() }
     if let layer { layer.carrierEnded(endError, lifecycle.endReason) }
   }
 
@@ -201,11 +201,11 @@ extension StreamCore {
 
   private func release() {
     transport.discard()
-    if isReleased { tellOfRelease() }
+    if isReleased { notifyReleased() }
     keepAlive = nil
   }
 
-  private func tellOfRelease() {
+  private func notifyReleased() {
     waiters?.released.resumeAll(.success(()))
     waiters?.layer.take()?()
   }

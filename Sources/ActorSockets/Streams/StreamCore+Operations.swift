@@ -77,7 +77,7 @@ extension StreamCore {
     moved(sent: count)
     writes.share.use(operations: 1)
     writes.share.use(bytes: count)
-    return (count, count == bytes.count && transport.heldBackBytes == 0)
+    return (count, count == bytes.count && transport.unsentCiphertext == 0)
   }
 
   /// Notes that a write does not touch the bytes that a loop looks ahead at. So a loop that answers need not read again.

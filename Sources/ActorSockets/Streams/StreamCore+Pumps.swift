@@ -127,7 +127,7 @@ extension StreamCore {
     while true {
       if writes.share.isSpent, writes.mustWait({ registration.reschedule() }) { return }
       // A write completes only after the transport has sent what it took.
-      if transport.heldBackBytes > 0, writes.queue.isUnderWay, !expireImmediateWrite() { return }
+      if transport.unsentCiphertext > 0, writes.queue.isUnderWay, !expireImmediateWrite() { return }
       switch writes.queue.step() {
       case .idle:
         return

@@ -8,7 +8,7 @@ extension StreamCore {
     reads.hasProgress = read.progress != nil
     reads.isImmediate = start(read, .read(id))
     // Bytes may be in the kernel although epoll has not reported them yet. Then the read is not idle, and its deadline not missed.
-    if reads.queue.isDraining || read.isPastDeadline(registration) { transport.tryAnyway() }
+    if reads.queue.isDraining || read.isPastDeadline(registration) { transport.forceAttempt() }
   }
 
   func begin(write: Operation?, _ id: UInt64) {
@@ -19,7 +19,7 @@ extension StreamCore {
   /// Starts the time of an operation. Returns whether its timeout is zero.
   private func start(_ operation: Operation, _ tag: StreamDeadline) -> Bool {
     let isImmediate = operation.begin(registration, tag)
-    if isImmediate { transport.tryAnyway() }
+    if isImmediate { transport.forceAttempt() }
     return isImmediate
   }
 

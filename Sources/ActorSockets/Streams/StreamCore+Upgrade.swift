@@ -125,7 +125,7 @@ extension StreamCore {
   /// Whether bytes, the end or an error may wait.
   package var isReadable: Bool { transport.isReadable }
   /// Makes the next transfer try the system call although no event announced it.
-  package func tryAnyway() { transport.tryAnyway() }
+  package func forceAttempt() { transport.forceAttempt() }
   /// The number of bytes that were sent and that the peer's side has not acknowledged.
   package var unacknowledgedBytes: Int { transport.unacknowledgedBytes }
   /// The kernel's figures for the connection, or `nil` if it is not a TCP connection.
@@ -222,5 +222,5 @@ extension StreamCore {
   }
 
   /// Ends the wait for the layer's last bytes soon: the user has aborted the encrypted stream after its layer had failed.
-  package func hasten() { abortOnRequest() }
+  package func expireNow() { abortOnRequest() }
 }

@@ -47,8 +47,8 @@ extension StreamLifecycle {
     /// Let go of the transport and of the stream's owner.
     static let release = Actions(rawValue: 1 << 22)
     /// The descriptor is closed: calls that wait for that go on.
-    static let tellOfRelease = Actions(rawValue: 1 << 23)
+    static let notifyReleased = Actions(rawValue: 1 << 23)
     /// An abort was requested: a transport that still closes by itself does so soon.
-    static let hasten = Actions(rawValue: 1 << 24)
+    static let expireNow = Actions(rawValue: 1 << 24)
   }
 }

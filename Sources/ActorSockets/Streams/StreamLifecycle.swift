@@ -85,7 +85,7 @@ struct StreamLifecycle {
   }
 
   /// A value that few streams have. It is in memory of its own, so that the streams without it take less.
-  private indirect enum Rare<Value> {
+  private indirect enum Boxed<Value> {
     case none
     case some(Value)
 
@@ -107,8 +107,8 @@ struct StreamLifecycle {
   /// The `enqueue…` handles whose operations have no outcome yet.
   private(set) var handles = 0
   private(set) var cause = Cause.none
-  private var ending = Rare<CloseReport>.none
-  private var loss = Rare<(error: SocketError, unsent: Int)>.none
+  private var ending = Boxed<CloseReport>.none
+  private var loss = Boxed<(error: SocketError, unsent: Int)>.none
 
   /// How the stream ended, once it has.
   var report: CloseReport? { ending.value }
@@ -232,7 +232,7 @@ struct StreamLifecycle {
       return [conclude(reason, traffic), .disarmDeadline, .release]
     case .released:
       assert(report != nil, "a released stream has a report")
-      return .tellOfRelease
+      return .notifyReleased
     case .connecting, .open, .finishing, .flushing: return []
     }
   }
@@ -264,7 +264,7 @@ struct StreamLifecycle {
   /// `close()`, but the peer has little time to take the bytes that are left.
   mutating func abortRequested(_ traffic: StreamTraffic) -> Actions {
     guard layerHasFailed, isClosing else {
-      return end(SocketError(.closed, operation: ""), nil, traffic).union(.hasten)
+      return end(SocketError(.closed, operation: ""), nil, traffic).union(.expireNow)
     }
     return phase == .flushing ? .shortenCloseDeadline : []
   }

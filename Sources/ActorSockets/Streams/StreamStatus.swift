@@ -97,11 +97,11 @@ extension StreamCore {
   }
 
   /// The number of bytes that were written and not sent. If only ciphertext is left, its number.
-  var unsentBytes: Int { writes.queue.queuedBytes > 0 ? writes.queue.queuedBytes : transport.heldBackBytes }
+  var unsentBytes: Int { writes.queue.queuedBytes > 0 ? writes.queue.queuedBytes : transport.unsentCiphertext }
 
   /// The contents of the queues.
   var status: StreamStatus {
-    reads.queue.takeBackLookahead()
+    reads.queue.reclaimLookahead()
     // The entries of an upgrade are no operations of the user.
     let waitingReads = upgrade == nil ? reads.queue.count : reads.queue.all.count { !$0.tag.isUpgrade }
     let waitingWrites = upgrade == nil ? writes.queue.count : writes.queue.all.count { $0.tag?.isUpgrade != true }

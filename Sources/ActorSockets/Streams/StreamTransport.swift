@@ -15,7 +15,7 @@ package protocol StreamTransport: AnyObject {
   /// Whether bytes, the end or an error may wait. If not, there is no need to call `receive`.
   var isReadable: Bool { get }
   /// Makes the next transfer be tried although no event announced it, because the operation has no time to wait for an event.
-  func tryAnyway()
+  func forceAttempt()
   /// Moves received bytes into the buffer. `.bytes(0)` means the end of the stream.
   ///
   /// - Parameters:
@@ -46,7 +46,7 @@ package protocol StreamTransport: AnyObject {
   var failure: SocketError? { get }
   /// The number of bytes, in the form in which they are sent, that the transport has taken and not sent. A write is done only
   /// when they are sent.
-  var heldBackBytes: Int { get }
+  var unsentCiphertext: Int { get }
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
   /// The number of sent bytes that the peer's side has not acknowledged. An end of stream that was sent counts as one byte.
@@ -69,9 +69,9 @@ package protocol StreamTransport: AnyObject {
   /// Whether the received bytes themselves said that no more follow. If so, a later reset does not fail reads.
   var hasFoundEnd: Bool { get }
   /// The user has aborted the stream. If the transport is still closing, it must finish soon.
-  func hasten()
+  func expireNow()
   /// An operation waits for the peer's end without reading. If no event announces the end, the transport looks for it.
-  func findEnd()
+  func readUntilEnd()
   /// Releases everything now, for a stream that was never open.
   func giveUp()
   /// Whether the descriptor is still open after the transport was told to release everything at once. If so, the transport
@@ -88,11 +88,11 @@ extension StreamTransport {
   package func streamBroke(_ error: SocketError) {}
   package var tcpInfo: TCPInfo? { nil }
   package var failure: SocketError? { nil }
-  package var heldBackBytes: Int { 0 }
+  package var unsentCiphertext: Int { 0 }
   package var hasFoundEnd: Bool { false }
   package var hasPartialInput: Bool { false }
-  package func hasten() {}
-  package func findEnd() {}
+  package func expireNow() {}
+  package func readUntilEnd() {}
   package func expectNoMore() {}
   package func giveUp() { abort() }
   package var isLettingGo: Bool { false }

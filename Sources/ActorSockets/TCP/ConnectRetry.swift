@@ -58,7 +58,7 @@ struct RetrySchedule {
   ///   - random: Where the delay is taken from.
   /// - Returns: The delay before the next try, in nanoseconds; `nil` if there is no next try.
   mutating func delay(after error: SocketError, _ random: inout some RandomNumberGenerator) -> Int64? {
-    guard tries < policy.maximumTries, error.mayPass else { return nil }
+    guard tries < policy.maximumTries, error.isTransient else { return nil }
     let delay = Int64.random(in: 0...longestDelay, using: &random)
     tries += 1
     lastFailure = error
@@ -91,7 +91,7 @@ struct RetrySchedule {
 
 extension SocketError {
   /// Whether connecting may succeed if it is tried again.
-  fileprivate var mayPass: Bool {
+  fileprivate var isTransient: Bool {
     switch code {
     case .invalidArgument, .rejected, .permissionDenied, .notASocket, .scopeMissing, .familyNotSupported,
       .interfaceNotFound, .closed,

@@ -60,7 +60,7 @@ final class SocketTransport: StreamTransport {
     }
   }
 
-  func tryAnyway() {
+  func forceAttempt() {
     isReadable = true
     isWritable = true
   }

@@ -13,7 +13,7 @@ internal import EpollReactor
 // - A call that borrows datagrams has exclusive access from its `.borrow` step, or `beginBorrow`, to `endBorrow`: no other call
 //   gets a datagram in between.
 // - Each call leaves exactly once: by `finish`, by `endBorrow`, or by `remove`.
-// - A loop may take fetched datagrams without a call for each (Lookahead.swift). They stay in the queue until `takeBackLookahead`, which
+// - A loop may take fetched datagrams without a call for each (Lookahead.swift). They stay in the queue until `reclaimLookahead`, which
 //   drops those that were taken. The owner calls it before every other use of the fetched datagrams, and before it admits a call.
 //   Datagrams with descriptors are excluded, because a copy would keep the descriptors open.
 
@@ -89,7 +89,7 @@ struct ReceiveQueue<Tag> {
 
   /// Drops the fetched datagrams that are no longer wanted.
   mutating func keepFetched(_ isWanted: (Datagram) -> Bool) {
-    takeBackLookahead()
+    reclaimLookahead()
     fetched.removeAll { !isWanted($0) }
   }
 
@@ -123,9 +123,9 @@ struct ReceiveQueue<Tag> {
   private func assertNoLookahead() { assert(lookahead == nil, "a call gets no datagram that a loop may take") }
 
   /// Takes back the datagrams that a loop has not taken.
-  mutating func takeBackLookahead() {
+  mutating func reclaimLookahead() {
     guard let lookahead = lookahead.take() else { return }
-    let (count, _) = lookahead.takeBack()
+    let (count, _) = lookahead.reclaim()
     lookaheadLimit.learn(taken: count, of: lookahead.count)
     for _ in 0..<count { _ = fetched.popFirst() }
   }

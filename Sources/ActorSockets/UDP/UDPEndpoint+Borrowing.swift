@@ -73,12 +73,12 @@ extension UDPEndpoint {
     upTo limit: Int, _ timeout: Timeout?, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> BorrowStart {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
-    if try mayTake(hearsErrors: true) {
+    if try mayTake(reportsErrors: true) {
       receives.queue.beginBorrow()
       defer { endBorrow(nil, isDone: true) }
       if let count = try borrow(upTo: limit, body) { return .done(count) }
     }
-    return .waiting(try begin(upTo: 0, timeout, hearsErrors: true, place))
+    return .waiting(try begin(upTo: 0, timeout, reportsErrors: true, place))
   }
 
   /// Borrows as soon as the call is the first and a datagram is available.

@@ -104,7 +104,7 @@ extension UDPEndpoint {
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public var metrics: Metrics {
     _ = claimPlaceNow()
-    receives.queue.takeBackLookahead()
+    receives.queue.reclaimLookahead()
     var metrics = Metrics()
     metrics.datagramsReceived = counts.datagramsReceived
     metrics.bytesReceived = counts.bytesReceived

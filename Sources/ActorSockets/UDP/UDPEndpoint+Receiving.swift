@@ -18,8 +18,8 @@ extension UDPEndpoint {
   ///   after such an error.
   public func receive(timeout: Timeout? = nil) async throws -> Datagram {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    if let datagram = try takeNow(hearsErrors: true, place) { return datagram }
-    return try await receiveOne(begin(upTo: 1, timeout, hearsErrors: true, place))
+    if let datagram = try takeNow(reportsErrors: true, place) { return datagram }
+    return try await receiveOne(begin(upTo: 1, timeout, reportsErrors: true, place))
   }
 
   /// Receives the next datagram for a loop, which does not get reported errors, and looks ahead at those behind it.
@@ -30,10 +30,10 @@ extension UDPEndpoint {
     let place = if let place = claimPlace() { place } else { await requeue() }
     do {
       let datagram =
-        if let datagram = try takeNow(hearsErrors: false, place) {
+        if let datagram = try takeNow(reportsErrors: false, place) {
           datagram
         } else {
-          try await receiveOne(begin(upTo: 1, timeout, hearsErrors: false, place))
+          try await receiveOne(begin(upTo: 1, timeout, reportsErrors: false, place))
         }
       return (datagram, receives.queue.lookAhead(executor))
     } catch let error as SocketError where error.code == .closed {
@@ -53,9 +53,9 @@ extension UDPEndpoint {
   public func receive(upTo limit: Int, timeout: Timeout? = nil) async throws -> [Datagram] {
     if limit < 1 { throw SocketError.invalid("receive", "up to \(limit) datagrams is nothing, ask for at least one") }
     let place = if let place = claimPlace() { place } else { await requeue() }
-    var datagrams = try takeNow(upTo: limit, hearsErrors: true, place)
+    var datagrams = try takeNow(upTo: limit, reportsErrors: true, place)
     // A call that has waited takes no further datagrams: later calls may wait for them.
-    if datagrams.isEmpty { return try await receive(begin(upTo: limit, timeout, hearsErrors: true, place)) }
+    if datagrams.isEmpty { return try await receive(begin(upTo: limit, timeout, reportsErrors: true, place)) }
     while datagrams.count < limit, let more = takeMore(upTo: limit - datagrams.count) { datagrams += more }
     return datagrams
   }
@@ -63,8 +63,8 @@ extension UDPEndpoint {
   // MARK: At once
 
   /// Takes a datagram that is available, if no earlier call waits.
-  private func takeNow(hearsErrors: Bool, _ place: Place) throws -> Datagram? {
-    guard try mayTake(hearsErrors: hearsErrors) else { return nil }
+  private func takeNow(reportsErrors: Bool, _ place: Place) throws -> Datagram? {
+    guard try mayTake(reportsErrors: reportsErrors) else { return nil }
     if let datagram = receives.queue.takeFetched() { return datagram }
     if let refusal { throw refusal.during("receive") }
     let datagrams = fetch(upTo: Self.fetchSize)
@@ -73,18 +73,18 @@ extension UDPEndpoint {
   }
 
   /// Takes datagrams that are available, if no earlier call waits.
-  private func takeNow(upTo limit: Int, hearsErrors: Bool, _ place: Place) throws -> [Datagram] {
-    guard try mayTake(hearsErrors: hearsErrors) else { return [] }
+  private func takeNow(upTo limit: Int, reportsErrors: Bool, _ place: Place) throws -> [Datagram] {
+    guard try mayTake(reportsErrors: reportsErrors) else { return [] }
     if receives.queue.fetchedCount > 0 { return receives.queue.takeFetched(upTo: limit) }
     if let refusal { throw refusal.during("receive") }
     return keepingSurplus(fetch(upTo: limit), limit)
   }
 
-  func mayTake(hearsErrors: Bool) throws -> Bool {
+  func mayTake(reportsErrors: Bool) throws -> Bool {
     try CurrentTask.checkCancellation()
-    receives.queue.takeBackLookahead()
+    receives.queue.reclaimLookahead()
     guard receives.queue.isFree else { return false }
-    if hearsErrors { try throwReportedError() }
+    if reportsErrors { try throwReportedError() }
     return true
   }
 
@@ -108,13 +108,13 @@ extension UDPEndpoint {
 
   // MARK: Waiting
 
-  func begin(upTo limit: Int, _ timeout: Timeout?, hearsErrors: Bool, _ place: Place) throws -> Operation {
+  func begin(upTo limit: Int, _ timeout: Timeout?, reportsErrors: Bool, _ place: Place) throws -> Operation {
     // The preceding fetch may have found a reported error.
-    if hearsErrors { try throwReportedError() }
+    if reportsErrors { try throwReportedError() }
     if let refusal { throw refusal.during("receive") }
     let operation = Operation(
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
-    operation.hearsErrors = hearsErrors
+    operation.reportsErrors = reportsErrors
     operation.id = receives.queue.admit(upTo: limit, operation)
     operation.armAtCall(registration, DatagramDeadline.receive(operation.id))
     pumpReceives()
@@ -172,7 +172,7 @@ extension UDPEndpoint {
   /// Gives a reported error to the first call that wants one.
   func tellReceivers() {
     guard let error = reportedError,
-      let id = receives.queue.firstID(where: { $0.hearsErrors && $0.outcome == nil })
+      let id = receives.queue.firstID(where: { $0.reportsErrors && $0.outcome == nil })
     else { return }
     // It may leave in the middle of a fetch that is made for it. Then the fetch must not end the next call.
     if receives.queue.firstID == id { receives.isImmediate = false }

@@ -74,7 +74,7 @@ extension TLSTransport {
     carrier.abort(reason)
   }
 
-  func hasten() { closingCarrier?.hasten() }
+  func expireNow() { closingCarrier?.expireNow() }
 
   var hasFailed: Bool { failure != nil }
 

@@ -34,8 +34,8 @@ extension TLSTransport {
   /// Whether there may be something to receive.
   var mayHaveMore: Bool { receiving.ending == nil && (carrier?.isReadable == true || hasCiphertext) }
 
-  func tryAnyway() {
-    carrier?.tryAnyway()
+  func forceAttempt() {
+    carrier?.forceAttempt()
     _ = flush()
   }
 
@@ -73,7 +73,7 @@ extension TLSTransport {
 
   // MARK: Reading ahead
 
-  func findEnd() { readAhead() }
+  func readUntilEnd() { readAhead() }
 
   /// Receives although no read waits, until the limit of reading ahead. Reports the end if it is found now, or was
   /// found together with bytes that a read got.
@@ -98,7 +98,7 @@ extension TLSTransport {
   /// Receives what arrived before the carrier failed: it may end with an alert that says why.
   func receiveLastAlert() {
     // The failure may have been found by a write, before any event reported that something has arrived.
-    carrier?.tryAnyway()
+    carrier?.forceAttempt()
     while plaintext.count < Self.readAheadLimit, mayHaveMore {
       guard case .bytes(1...) = readAheadOnce() else { return }
     }

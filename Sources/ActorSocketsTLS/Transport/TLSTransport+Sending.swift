@@ -10,8 +10,8 @@ extension TLSTransport {
   /// Pieces are gathered up to this size, a full record.
   private static let fullRecord = 16_384
 
-  var heldBackBytes: Int { (engine?.outputCount ?? 0) + sending.lostBytes }
-  var unacknowledgedBytes: Int { (carrier?.unacknowledgedBytes ?? 0) + heldBackBytes }
+  var unsentCiphertext: Int { (engine?.outputCount ?? 0) + sending.lostBytes }
+  var unacknowledgedBytes: Int { (carrier?.unacknowledgedBytes ?? 0) + unsentCiphertext }
 
   func send(_ bytes: Span<UInt8>) -> Transfer {
     guard phase == .up, receiving.ending != .failed else {

@@ -28,7 +28,7 @@
 //
 // Invariants:
 // - Ciphertext is sent in the order in which the engine produced it. The engine encrypts nothing while ciphertext waits
-//   (`heldBackBytes`).
+//   (`unsentCiphertext`).
 // - A write completes only after the carrier has taken its last record.
 // - Received bytes are in one place at a time, in this order: `plaintext`, which waits for a read; the engine;
 //   `pendingCiphertext`; the carrier.

@@ -353,7 +353,7 @@ extension ByteStream {
   /// - Returns: How many operations of the share each look has used; `nil` if it found nothing.
   fileprivate func lookAheadCosts() -> [Int?] {
     [0, 63, 64].map { used in
-      core.reads.queue.takeBackLookahead()
+      core.reads.queue.reclaimLookahead()
       core.reads.queue.lookaheadLimit = LookaheadLimit(64)
       core.reads.renewShare()
       core.reads.share.renew(core.registration.tick, ReadQueue<Operation>.share)

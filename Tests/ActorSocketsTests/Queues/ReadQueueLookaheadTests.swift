@@ -147,7 +147,7 @@ extension ReadDriver {
           return
         }
       }
-      for index in drivers.indices { drivers[index].queue.takeBackLookahead() }
+      for index in drivers.indices { drivers[index].queue.reclaimLookahead() }
       if drivers[0].buffered != drivers[1].buffered {
         Issue.record("seed \(seed), round \(round): \(drivers[0].buffered) is left instead of \(drivers[1].buffered)")
         return
@@ -167,7 +167,7 @@ extension ReadDriver {
       loop.lookAhead(&driver)
       offered.append(loop.lookahead?.count)
       for _ in 0..<count { _ = loop.lookahead?.take() }
-      driver.queue.takeBackLookahead()
+      driver.queue.reclaimLookahead()
       loop.lookahead = nil
     }
     #expect(offered == [8, 16, 3, 6, nil])

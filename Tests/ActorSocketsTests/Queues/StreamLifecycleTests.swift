@@ -50,7 +50,7 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): recheckQueues",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "connecting, to finish": [
@@ -62,7 +62,7 @@ import Testing
       .allDrained: "released, local: stopIdleWatch disarmDeadline giveUp END",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "open": [
@@ -74,7 +74,7 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline recheckQueues",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailAlone: "open: armTailDeadline",
     ],
@@ -87,7 +87,7 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): disarmDeadline armCloseDeadline recheckQueues",
       .idle: "flushing, timedOut: disarmDeadline refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailMoved: "open: disarmDeadline",
       .tailDeadline: "open: resetWhenDropped recheckQueues",
@@ -101,7 +101,7 @@ import Testing
       .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline closeWhenDropped recheckQueues",
       .idle: "flushing, timedOut: closeWhenDropped refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline closeWhenDropped reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline closeWhenDropped reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
       .tailMoved: "open: closeWhenDropped",
     ],
@@ -114,7 +114,7 @@ import Testing
       .readToTheEnd: "flushing: armCloseDeadline endReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailAlone: "open: armTailDeadline",
     ],
@@ -125,7 +125,7 @@ import Testing
       .idle: "flushing: refuseWrites refuseReads pump",
       .idleWithWrites: "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release",
       .abort:
-        "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release hasten",
+        "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release expireNow",
       .end: "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release",
     ],
     "open, writes lost": [
@@ -137,7 +137,7 @@ import Testing
       .readToTheEnd: "flushing: armCloseDeadline endReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .tailAlone: "open: armTailDeadline",
     ],
@@ -151,7 +151,7 @@ import Testing
       .allDrainedButFlushes: "flushing: armCloseDeadline refuseReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "finishing writes": [
@@ -162,7 +162,7 @@ import Testing
       .allDrained: "flushing: armCloseDeadline refuseReads pump",
       .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "flushing": [
@@ -173,7 +173,7 @@ import Testing
       .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
       .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "flushing at the end": [
@@ -184,7 +184,7 @@ import Testing
       .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
       .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
       .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "flushing for a layer": [
@@ -203,7 +203,7 @@ import Testing
       .broken: "lingering, reset: refuseWrites report failFlushes",
       .brokenBehindTheEnd: "lingering: refuseWrites failFlushes pump",
       .transportGone: "released, local: disarmDeadline report release",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END hasten",
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
       .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
     ],
     "released": ended,
@@ -212,8 +212,8 @@ import Testing
 
   private static let ended: [Event: String] = [
     .peerFinished: "released: tellOfPeerEnd recheckQueues",
-    .transportGone: "released: tellOfRelease",
-    .abort: "released: hasten",
+    .transportGone: "released: notifyReleased",
+    .abort: "released: expireNow",
   ]
 
   private static func state(_ name: String) -> StreamLifecycle {
@@ -289,7 +289,7 @@ import Testing
       (.refuseWrites, "refuseWrites"), (.report, "report"), (.failFlushes, "failFlushes"), (.endReads, "endReads"),
       (.refuseReads, "refuseReads"), (.pump, "pump"), (.recheckQueues, "recheckQueues"), (.linger, "linger"),
       (.release, "release"),
-      (.tellOfRelease, "tellOfRelease"), (.hasten, "hasten"),
+      (.notifyReleased, "notifyReleased"), (.expireNow, "expireNow"),
     ]
     return names.filter { actions.contains($0.0) }.map(\.1).joined(separator: " ")
   }

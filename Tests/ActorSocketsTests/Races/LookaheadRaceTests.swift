@@ -105,7 +105,7 @@ import Testing
         first.run([take].paused(upTo: 2_000, using: &random))
         second.run([take].paused(upTo: 2_000, using: &random))
         spin(for: Int64.random(in: 0..<4_000, using: &random))
-        let count = lookahead.takeBack().count
+        let count = lookahead.reclaim().count
         await first.finish()
         await second.finish()
         #expect(taken.withLock { $0.sorted() } == Array(0..<count))

@@ -89,7 +89,7 @@ final class ScriptedTransport: StreamTransport {
 
   var isReadable: Bool { true }
   var isAtEnd: Bool { incoming.isEmpty }
-  func tryAnyway() {}
+  func forceAttempt() {}
 
   private static let reset = SystemError(call: "recv", errno: Errno.connectionReset)
 
