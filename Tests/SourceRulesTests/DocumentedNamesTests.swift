@@ -17,6 +17,7 @@ import Testing
         "make check", "make nightly", "make release-client", "try await endpoint.receive().bytes.span",
       ]
     ),
+    ("Docs/Porting.md", ["fflags"]),
     ("Docs/ActorSockets.docc/Limits.md", ["epoll_wait", "somaxconn"]),
   ]
 
