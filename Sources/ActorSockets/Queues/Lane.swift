@@ -5,8 +5,9 @@
 //
 // Invariants:
 // - A pump runs once at a time. If a closure of the user's, called by the pump, admits an operation, that pump carries it out.
-// - In one iteration of the loop a direction of a stream carries out one share; sends of datagrams have one for each pump. A lane
-//   that has used its share up asks for another one, behind the others. Reads and writes that only fail use nothing of a share.
+// - In one iteration of the loop a direction of a stream carries out one share, and receives of datagrams drop one; sends of datagrams
+//   have one for each pump. A lane that has used its share up asks for another one, behind the others. Reads and writes that only fail
+//   use nothing of a share.
 // - `isImmediate` and `hasProgress` are those of the first operation. Sends of datagrams use neither, because they need not be the first
 //   to be sent.
 
@@ -74,9 +75,13 @@ struct Lane<Queue: LaneQueue> {
   mutating func beginPump(_ tick: Int) -> Bool {
     if isPumping { return false }
     isPumping = true
-    share.renew(tick, Queue.share)
+    renewShare(in: tick)
     return true
   }
+
+  /// Gives the lane a whole share if an iteration of the loop has begun since it got the last one.
+  @inline(__always)
+  mutating func renewShare(in tick: Int) { share.renew(tick, Queue.share) }
 
   /// Gives the lane a whole share.
   mutating func renewShare() { share = Queue.share }

@@ -9,8 +9,6 @@
 struct SocketRotation {
   private var ready: [Bool]
   private var first = 0
-  /// The iteration of the loop in which a round was broken off, because other sockets come first.
-  var brokenOffIn: Int?
 
   /// Creates the rotation of `count` sockets, at which something may wait.
   init(count: Int) { ready = Array(repeating: true, count: count) }

@@ -176,7 +176,8 @@ struct ReceiveQueue<Tag> {
 }
 
 extension ReceiveQueue: LaneQueue {
-  static var share: Share { Share(operations: .max) }
+  /// The datagrams that may be dropped before other sockets of the reactor run. Those that are received use nothing of it.
+  static var share: Share { Share(operations: 256) }
   /// An endpoint that ends takes all operations out of its queues at once.
   var isRefusing: Bool { false }
 }

@@ -4,9 +4,6 @@ internal import SocketSystem
 // Fetches datagrams from the kernel, and decides what happens to each.
 
 extension UDPEndpoint {
-  /// The number of datagrams that may be dropped before other sockets of the reactor run.
-  private static var dropsPerShare: Int { 256 }
-
   /// Fetches a batch of at most 32 messages; empty if nothing is available, or if this share is used up. A message is one datagram,
   /// unless the kernel joins datagrams.
   func fetch(upTo limit: Int) -> [Datagram] {
@@ -31,7 +28,7 @@ extension UDPEndpoint {
   func receiveBatches<Taken>(
     upTo limit: Int, _ take: (_ batch: DatagramBatch, _ count: Int) throws -> Taken?
   ) rethrows -> Taken? {
-    var dropped = 0
+    receives.renewShare(in: registration.tick)
     return try rotation.round().first { index in
       // A filter or a closure of the program may have closed the endpoint.
       guard refusal == nil, rotation.mayFind(at: index),
@@ -40,9 +37,8 @@ extension UDPEndpoint {
       rotation.yielded(index)
       if let taken = try registration.reactor.whileBatchIsRead({ try take(batch, count) }) { return .found(taken) }
       // A flood of dropped datagrams must not hold up other sockets.
-      dropped += count
-      if dropped < Self.dropsPerShare { return .again }
-      rotation.brokenOffIn = registration.tick
+      receives.share.use(operations: count)
+      if !receives.share.isSpent { return .again }
       registration.reschedule()
       return .stop
     }

@@ -184,20 +184,12 @@ extension UDPEndpoint {
 
   // MARK: Carrying out what the queue says
 
-  /// Whether datagrams may be fetched now.
-  private func mayFetch() -> Bool {
-    if !rotation.mayFind || lifecycle.isClosed { return false }
-    if rotation.brokenOffIn != registration.tick { return true }
-    // This turn may be in the same iteration.
-    registration.reschedule()
-    return false
-  }
-
   func pumpReceives() {
     if !receives.beginPump(registration.tick) { return }
     defer { receives.endPump() }
     while true {
-      switch receives.queue.step(mayFetch: mayFetch()) {
+      let mayFetch = rotation.mayFind && !lifecycle.isClosed && !receives.mustWait { registration.reschedule() }
+      switch receives.queue.step(mayFetch: mayFetch) {
       case .idle:
         if !expireImmediateReceive() { return }
       case .begin(let id, let operation):
