@@ -27,10 +27,7 @@ package enum FileKind: Hashable, Sendable, CustomStringConvertible {
 
   /// Creates the kind of the file behind a descriptor: fstat(2).
   package init(of number: Int32) throws(SystemError) {
-    var status = stat()
-    // SAFETY: `status` is valid for the call.
-    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
-    self.init(mode: status.st_mode)
+    self.init(mode: try Linux().status(of: number).st_mode)
   }
 
   init(mode: mode_t) {

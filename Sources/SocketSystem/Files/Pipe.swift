@@ -4,12 +4,7 @@ import Glibc
 
 extension OwnedDescriptor {
   /// Whether the descriptor is a pipe: fstat(2).
-  package borrowing func isPipe() throws(SystemError) -> Bool {
-    var status = stat()
-    // SAFETY: `status` is valid for the call.
-    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
-    return status.st_mode & S_IFMT == S_IFIFO
-  }
+  package borrowing func isPipe() throws(SystemError) -> Bool { try FileKind(of: number) == .pipe }
 
   /// Reads at most `count` bytes of a pipe: read(2).
   ///

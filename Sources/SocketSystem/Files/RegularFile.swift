@@ -32,18 +32,14 @@ extension OwnedDescriptor {
 
   /// Returns the size in bytes of a regular file, or `nil` for any other kind of file: fstat(2).
   package borrowing func fileSize() throws(SystemError) -> Int? {
-    var status = stat()
-    // SAFETY: `status` is valid for the call.
-    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
+    let status = try Linux().status(of: number)
     return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
   }
 
   /// Returns how many bytes can be read: fstat(2). If the file has no blocks on a disk, that size may be wrong. So pread(2) then checks
   /// that the last byte exists and that no byte follows it.
   package borrowing func contentSize() throws(SystemError) -> ContentSize {
-    var status = stat()
-    // SAFETY: `status` is valid for the call.
-    try check(Linux.result(unsafe fstat(number, &status)), "fstat")
+    let status = try Linux().status(of: number)
     guard status.st_mode & S_IFMT == S_IFREG else { return .notAFile }
     let size = Int(status.st_size)
     if status.st_blocks > 0 { return .known(size) }

@@ -16,10 +16,16 @@ extension Linux {
     }
     if number == -ENOENT { return nil }
     let descriptor = try OwnedDescriptor(new: try check(number, "open"))
+    let status = FileStatus(try status(of: descriptor.number))
+    return HeldFile(descriptor: descriptor, status: status)
+  }
+
+  /// fstat(2).
+  func status(of number: Int32) throws(SystemError) -> stat {
     var status = stat()
     // SAFETY: `status` is valid for the call.
-    try check(Self.result(unsafe fstat(descriptor.number, &status)), "fstat")
-    return HeldFile(descriptor: descriptor, status: FileStatus(status))
+    try check(Self.result(unsafe fstat(number, &status)), "fstat")
+    return status
   }
 
   package func openDirectory(_ path: UnixPath) -> Int32 {
