@@ -61,7 +61,7 @@ struct SocketOptions {
     switch option {
     case .sendBuffer: return Int32(clamping: sendBuffer ?? 2 * TCPMachine().sendBuffer).kernelBytes
     case .receiveBuffer: return Int32(clamping: receiveBuffer ?? 2 * TCPMachine().receiveBuffer).kernelBytes
-    case .linger: return Int32(0).kernelBytes + Int32(0).kernelBytes
+    case .linger: return RawOption.lingerValue(seconds: nil)
     case .keepAliveIdle: return Int32(7_200).kernelBytes
     case .keepAliveInterval: return Int32(75).kernelBytes
     case .keepAliveCount: return Int32(9).kernelBytes

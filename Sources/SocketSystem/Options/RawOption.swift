@@ -41,6 +41,11 @@ package struct RawOption: Hashable, Sendable {
 }
 
 extension RawOption {
+  /// The value of `linger` for a number of seconds, with 0 of which close(2) resets; `nil` turns the option off.
+  package static func lingerValue(seconds: Int32?) -> [UInt8] {
+    Int32(seconds == nil ? 0 : 1).kernelBytes + (seconds ?? 0).kernelBytes
+  }
+
   /// Returns whether close(2) of a socket with this option would wait for the peer.
   func blocksOnClose(with value: [UInt8]) -> Bool {
     let size = MemoryLayout<Int32>.size
@@ -81,7 +86,7 @@ extension BorrowedDescriptor {
 
   /// Makes close(2) send RST and discard unsent bytes: SO_LINGER with a time of zero.
   package func resetOnClose() throws(SystemError) {
-    try set(.linger, to: Int32(1).kernelBytes + Int32(0).kernelBytes)
+    try set(.linger, to: RawOption.lingerValue(seconds: 0))
   }
 
   /// Returns whether close(2) would wait for the peer, on any thread: SO_LINGER with a time above zero.
@@ -91,7 +96,7 @@ extension BorrowedDescriptor {
 
   /// Makes close(2) return at once: SO_LINGER.
   package func stopBlockingOnClose() throws(SystemError) {
-    try set(.linger, to: Int32(0).kernelBytes + Int32(0).kernelBytes)
+    try set(.linger, to: RawOption.lingerValue(seconds: nil))
   }
 
   /// Returns whether the socket is a byte stream: SO_TYPE.

@@ -37,8 +37,8 @@ extension SocketOption where Value == Duration? {
   /// connection waits without blocking a thread.
   public static var linger: Self {
     Self("linger", .socket(SO_LINGER), size: 2 * MemoryLayout<Int32>.size) { value throws(SocketOptionError) in
-      guard let value else { return Int32(0).kernelBytes + Int32(0).kernelBytes }
-      return try Int32(1).kernelBytes + DurationUnit.seconds.count(value, in: 0...Int32.max).kernelBytes
+      guard let value else { return RawOption.lingerValue(seconds: nil) }
+      return RawOption.lingerValue(seconds: try DurationUnit.seconds.count(value, in: 0...Int32.max))
     } decode: { bytes in
       if Int32(kernelBytes: bytes) == 0 { return nil }
       return .seconds(Int32(kernelBytes: Array(bytes.dropFirst(MemoryLayout<Int32>.size))))

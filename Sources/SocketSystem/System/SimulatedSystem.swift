@@ -53,7 +53,7 @@ extension SimulatedSystem {
 
   /// close(2) then resets the connection.
   package func reset(_ number: Int32) -> Int32 {
-    setOption(.linger, of: number, to: Int32(1).kernelBytes + Int32(0).kernelBytes)
+    setOption(.linger, of: number, to: RawOption.lingerValue(seconds: 0))
   }
 
   package func hasReceivableBytes(_ number: Int32) -> Bool { receivableBytes(number) > 0 }
