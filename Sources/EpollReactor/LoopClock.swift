@@ -30,11 +30,12 @@ enum LoopClock {
 
 /// What a loop runs on: a thread of its own, or a driver.
 struct LoopHost {
-  /// What runs the iterations; `nil` if a thread does.
-  let driver: (any LoopDriver)?
   /// The system that the loop's thread runs in; `nil` for Linux, or if there is a driver, whose thread is in a system of its own.
   let system: SystemHolder?
   let clock: LoopClock
+
+  /// What runs the iterations; `nil` if a thread does.
+  var driver: (any LoopDriver)? { if case .driver(let driver) = clock { driver } else { nil } }
 
   /// The loop gets a descriptor that was made on the calling thread, perhaps in another system. A driver's sockets are made on its thread.
   func take(_ number: Int32) {
@@ -45,10 +46,8 @@ struct LoopHost {
   var isManual: Bool { if case .manual = clock { true } else { false } }
 
   /// A thread of the loop's own.
-  static func thread(in system: SystemHolder?) -> LoopHost { LoopHost(driver: nil, system: system, clock: .real) }
+  static func thread(in system: SystemHolder?) -> LoopHost { LoopHost(system: system, clock: .real) }
   /// A thread of the loop's own, and a clock that is moved by hand.
-  static var manualTime: LoopHost { LoopHost(driver: nil, system: nil, clock: .manual(ManualClock())) }
-  static func driver(_ driver: any LoopDriver) -> LoopHost {
-    LoopHost(driver: driver, system: nil, clock: .driver(driver))
-  }
+  static var manualTime: LoopHost { LoopHost(system: nil, clock: .manual(ManualClock())) }
+  static func driver(_ driver: any LoopDriver) -> LoopHost { LoopHost(system: nil, clock: .driver(driver)) }
 }

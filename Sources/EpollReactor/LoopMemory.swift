@@ -1,7 +1,7 @@
 internal import SocketSystem
 
 /// Pieces of memory that code of the user may see. While it does, others get another piece.
-private struct LentMemory<Memory: AnyObject> {
+struct LentMemory<Memory: AnyObject> {
   private var pieces: [Memory] = []
   private var lent = 0
 
@@ -16,8 +16,8 @@ private struct LentMemory<Memory: AnyObject> {
 /// The memory of a loop to receive and send with. More than one piece of a kind is needed only if code that sees the bytes of the first
 /// makes another socket receive.
 struct LoopMemory {
-  private var scratches = LentMemory<ScratchMemory>()
-  private var batches = LentMemory<DatagramBatch>()
+  var scratches = LentMemory<ScratchMemory>()
+  var batches = LentMemory<DatagramBatch>()
 
   /// The size of a receive buffer: the largest number of bytes that one receive reads beyond those that were asked for.
   static let scratchSize = 65_536
@@ -37,9 +37,4 @@ struct LoopMemory {
     batches.add(batch)
     return batch
   }
-
-  mutating func lendScratch() { scratches.lend() }
-  mutating func giveScratchBack() { scratches.giveBack() }
-  mutating func lendBatch() { batches.lend() }
-  mutating func giveBatchBack() { batches.giveBack() }
 }

@@ -45,8 +45,8 @@ extension Reactor {
   package func withScratch<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     loop.assertCurrent()
     let scratch = loop.memory.scratch()
-    loop.memory.lendScratch()
-    defer { loop.memory.giveScratchBack() }
+    loop.memory.scratches.lend()
+    defer { loop.memory.scratches.giveBack() }
     return try scratch.withBytes(count, body)
   }
 
@@ -60,8 +60,8 @@ extension Reactor {
 
   /// Runs a closure of the user's that sees the batch. A send or receive from within `body` gets another batch.
   package func whileBatchIsRead<Result>(_ body: () throws -> Result) rethrows -> Result {
-    loop.memory.lendBatch()
-    defer { loop.memory.giveBatchBack() }
+    loop.memory.batches.lend()
+    defer { loop.memory.batches.giveBack() }
     return try body()
   }
 }
