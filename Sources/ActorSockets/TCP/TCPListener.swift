@@ -229,15 +229,13 @@ public actor TCPListener: StreamListener {
   /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile.
   package func acceptNow() -> TCPConnection? {
     if !rotation.mayFind { return nil }
-    var wasBrokenOff = false
-    let connection = rotation.round().first { index -> SocketTry<TCPConnection> in
-      let attempt = acceptOne(of: index)
-      if case .stop = attempt { wasBrokenOff = true }
+    let connection = rotation.round().first { index in
+      let attempt: SocketTry<TCPConnection> = acceptOne(of: index)
+      if case .empty = attempt { rotation.markEmpty(index) }
       return attempt
     }
-    if let connection { return connection }
-    if wasBrokenOff { return nil }
-    for index in sockets.indices { rotation.markEmpty(index) }
+    // If more may be there, the round was broken off.
+    if connection != nil || rotation.mayFind { return connection }
     hasOldBacklog = false
     policy.backlogIsEmpty()
     if server.isDraining { close() }
@@ -266,9 +264,7 @@ public actor TCPListener: StreamListener {
       server.tookConnection(of: index)
       return .again
     case .wait: return .stop
-    case .empty:
-      rotation.markEmpty(index)
-      return .empty
+    case .empty: return .empty
     }
   }
 
