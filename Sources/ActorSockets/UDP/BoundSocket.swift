@@ -7,6 +7,8 @@ struct BoundSocket: Sendable {
   /// The address that it is bound to.
   let address: SocketAddress
   let kind: Kind
+  /// The longest datagram that the kernel may get together with others in one message, in bytes: UDP_SEGMENT.
+  var segmentLimit = 0
 
   /// The kind of a socket, by the addresses that it can reach.
   enum Kind {

@@ -13,12 +13,20 @@ extension SendQueue {
     lines.full(line(of: address), at: now, isAnnounced: isAnnounced)
   }
 
-  /// Makes the lines of an entry's destinations ready, because the entry has no time to wait.
-  mutating func forceAttempt(_ id: UInt64) {
+  /// An entry has no time to wait: makes the lines of its destinations ready.
+  mutating func mustNotWait(_ id: UInt64) {
+    immediate.append(id)
     guard !lines.isEmpty, let index = entries.index(of: id), case .datagrams(let datagrams) = entries[index].content
     else {
       return
     }
     for datagram in datagrams { lines.makeReady(line(of: datagram.remoteAddress)) }
+  }
+
+  /// Returns the numbers of the entries that have no time to wait, once. They expire when nothing more can be sent at once.
+  mutating func takeImmediate() -> [UInt64] {
+    if immediate.isEmpty { return [] }
+    defer { immediate = [] }
+    return immediate
   }
 }

@@ -15,7 +15,7 @@ internal import SocketSystem
 // A line is full from the moment at which the destination had no room, until the retry time or an event; then it is ready, and its
 // datagrams are tried. A line that became ready and has no datagram is removed.
 //
-//            retry, roomMayBe, forceAttempt
+//            retry, roomMayBe, mustNotWait
 //     full ─────────────────────────────────▶ ready ──(empty)──▶ removed
 //       ▲───────────────── full ────────────────┘
 //
@@ -49,6 +49,8 @@ struct SendQueue<Tag> {
   /// The entries that are done, and not finished yet.
   private var done = FIFO<Entry>()
   var lines = SendLines()
+  /// The entries that have no time to wait.
+  var immediate: [UInt64] = []
   private(set) var attempt = Attempt.entries
   private var nextID: UInt64 = 0
   /// The number of bytes that wait.
@@ -161,6 +163,7 @@ struct SendQueue<Tag> {
     while let entry = entries.popFirst() { tags.append(entry.tag) }
     aside = [:]
     lines = SendLines()
+    immediate = []
     (queuedBytes, replies, replyCharge) = (0, 0, 0)
     return tags
   }

@@ -73,7 +73,7 @@ extension UDPEndpoint {
     guard let descriptors else { return nil }
     let count = descriptors.numbers.count
     if count == 0 { return nil }
-    if sockets[index].kind != .unix { throw .invalid("send", "only a unix socket passes descriptors") }
+    if core.sockets[index].kind != .unix { throw .invalid("send", "only a unix socket passes descriptors") }
     if count > DatagramBatch.maximumDescriptors {
       throw .invalid("send", "\(count) descriptors cannot go with a datagram, only \(DatagramBatch.maximumDescriptors)")
     }
@@ -82,7 +82,7 @@ extension UDPEndpoint {
 
   /// Takes the descriptors that came with a datagram of a batch, and closes those beyond the configuration's limit.
   func receivedDescriptors(_ number: Int, of batch: DatagramBatch) -> (kept: DescriptorBundle?, someAreLost: Bool) {
-    if sockets[0].kind != .unix { return (nil, false) }
+    if !core.isUnix { return (nil, false) }
     return batch.takeDescriptors(number, atMost: configuration.descriptorsPerDatagram)
   }
 }

@@ -29,12 +29,12 @@ extension UDPEndpoint {
     upTo limit: Int, _ take: (_ batch: DatagramBatch, _ count: Int) throws -> Taken?
   ) rethrows -> Taken? {
     receives.renewShare(in: registration.tick)
-    return try rotation.round().first { index in
+    return try core.rotation.round().first { index in
       // A filter or a closure of the program may have closed the endpoint.
-      guard refusal == nil, rotation.mayFind(at: index),
+      guard refusal == nil, core.rotation.mayFind(at: index),
         let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize))
       else { return .empty }
-      rotation.yielded(index)
+      core.rotation.yielded(index)
       if let taken = try registration.reactor.whileBatchIsRead({ try take(batch, count) }) { return .found(taken) }
       // A flood of dropped datagrams must not hold up other sockets.
       receives.share.use(operations: count)
@@ -61,15 +61,15 @@ extension UDPEndpoint {
   func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for _ in 0..<4 {
-      guard let socket = sockets[index].socket, let batch = registration.reactor.datagramBatch() else { break }
-      let size = joinsReceived ? DatagramBatch.joinedSize : configuration.receiveSize
+      guard let socket = core.sockets[index].socket, let batch = registration.reactor.datagramBatch() else { break }
+      let size = core.joinsReceived ? DatagramBatch.joinedSize : configuration.receiveSize
       do throws(SystemError) {
         let count = try batch.receive(
           from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
           descriptors: configuration.descriptorsPerDatagram)
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
           // Fewer than there is room for: the socket is drained, and the next arrival raises an event.
-          rotation.markEmpty(index)
+          core.rotation.markEmpty(index)
         } else {
           registration.reactor.whileBatchIsRead { tellDropped() }
         }
@@ -82,7 +82,7 @@ extension UDPEndpoint {
         if takeReportedErrors() == 0 { report(SocketError(error, operation: "receive"), from: nil) }
       }
     }
-    rotation.markEmpty(index)
+    core.rotation.markEmpty(index)
     return nil
   }
 
@@ -108,7 +108,7 @@ extension UDPEndpoint {
     let isTruncated = batch.isTruncated(number) || length > size
     counts.received(length, isTruncated: isTruncated)
     // It may have arrived before the endpoint was connected.
-    if peer != nil, address != peer { return nil }
+    if let peer = core.peer, address != peer.address { return nil }
     return Arrival(
       address: address, size: size, isTruncated: isTruncated, descriptors: descriptors,
       lacksDescriptors: lacksDescriptors)

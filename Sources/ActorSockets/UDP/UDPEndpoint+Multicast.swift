@@ -104,7 +104,7 @@ extension UDPEndpoint {
   public func setMulticastInterface(_ interface: InterfaceSelector?) throws {
     _ = try openSocket("setMulticastInterface", claimPlaceNow())
     let index = try interface?.found() ?? 0
-    for bound in sockets where bound.kind != .unix {
+    for bound in core.sockets where bound.kind != .unix {
       do throws(SystemError) {
         try bound.socket?.setMulticastInterface(index, ipv4: bound.kind.serves(.ipv4), ipv6: bound.kind.serves(.ipv6))
       } catch {
@@ -195,7 +195,7 @@ extension UDPEndpoint {
 
   /// The sockets that can receive what is sent to a group.
   private func sockets(receiving group: IPAddress) -> [BoundSocket] {
-    sockets.filter { $0.kind.reaches(group.socketAddress(port: 1)) }
+    core.sockets.filter { $0.kind.reaches(group.socketAddress(port: 1)) }
   }
 
   /// Returns the index of the interface on which the endpoint has joined a group. The interface may be gone.

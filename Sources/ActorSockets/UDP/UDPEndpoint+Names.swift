@@ -16,9 +16,32 @@ struct AddressSearch: Sendable {
   func cancel() { task.cancel() }
 }
 
-extension UDPEndpoint {
-  /// The largest number of names whose family an endpoint remembers.
+/// The names that an endpoint looks up, and what it has learnt from those that it has looked up.
+struct AddressSearches: Sendable {
+  /// The searches, by the number of their send.
+  private var byID: [UInt64: AddressSearch] = [:]
+  /// For each name, the family whose address was used last. It goes first the next time.
+  private(set) var familiesThatWorked: [[UInt8]: AddressFamily] = [:]
+
+  /// The largest number of names whose family is remembered.
   static var rememberedNames: Int { 64 }
+
+  subscript(id: UInt64) -> AddressSearch? {
+    get { byID[id] }
+    _modify { yield &byID[id] }
+  }
+
+  var isEmpty: Bool { byID.isEmpty }
+
+  func cancelAll() { for search in byID.valuesInOrder { search.cancel() } }
+
+  mutating func worked(_ family: AddressFamily, for key: [UInt8]) {
+    if familiesThatWorked[key] == nil, familiesThatWorked.count >= Self.rememberedNames { familiesThatWorked = [:] }
+    familiesThatWorked[key] = family
+  }
+}
+
+extension UDPEndpoint {
 
   /// Resolves an endpoint that the user passed into addresses, or into a name to look up.
   func target(_ endpoint: Endpoint, _ operation: String) throws(SocketError) -> Endpoint.Target {
@@ -31,16 +54,15 @@ extension UDPEndpoint {
   func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
     if addresses.count < 2 { return addresses.first }
     return addresses.first { obstacle(to: $0, asPeer: false) == nil }
-      ?? addresses.first { address in sockets.contains { $0.kind.reaches(address.unmapped) } } ?? addresses.first
+      ?? addresses.first { address in core.sockets.contains { $0.kind.reaches(address.unmapped) } } ?? addresses.first
   }
 
   /// Looks up a name for an entry of the send queue.
   func lookUp(_ name: String, _ port: UInt16, for id: UInt64) {
     let preference = configuration.addressPreference
     let key = name.hostNameBytes
-    let worked = preference.isOpen ? familiesThatWorked[key] : nil
-    let families = preference.families.filter { family in sockets.contains { $0.kind.serves(family) } }
-      .sorted { $0 == worked && $1 != worked }
+    let worked = preference.isOpen ? searches.familiesThatWorked[key] : nil
+    let families = preference.families.filter(self.families.contains).sorted { $0 == worked && $1 != worked }
     let isForPeer = sends.queue.datagram(ofName: id) == nil
     if families.isEmpty {
       let error = SocketError(
@@ -54,33 +76,33 @@ extension UDPEndpoint {
         self?.submit { $0.lookedUp(family, outcome.map { $0.map { $0.with(port: port) } }, for: id) }
       }
     }
-    lookUps[id] = AddressSearch(
+    searches[id] = AddressSearch(
       plan: HappyEyeballs(awaiting: families, of: preference, attemptDelay: 0), key: key,
       isForPeer: isForPeer, task: task)
   }
 
   private func lookedUp(_ family: AddressFamily, _ outcome: HostLookups.Outcome, for id: UInt64) {
-    lookUps[id]?.plan.resolved(family, outcome, at: registration.reactor.now)
+    searches[id]?.plan.resolved(family, outcome, at: registration.reactor.now)
     search(for: id)
   }
 
   func searchIsDue(_ id: UInt64) {
-    lookUps[id]?.timer = nil
+    searches[id]?.timer = nil
     search(for: id)
   }
 
   /// Carries out what the plan says.
   private func search(for id: UInt64) {
-    while let isForPeer = lookUps[id]?.isForPeer, let step = lookUps[id]?.plan.next(at: registration.reactor.now) {
+    while let isForPeer = searches[id]?.isForPeer, let step = searches[id]?.plan.next(at: registration.reactor.now) {
       switch step {
       case .attempt(let attempt):
         guard let obstacle = obstacle(to: attempt.address, asPeer: isForPeer) else {
           return found(attempt.address, for: id)
         }
-        lookUps[id]?.plan.failed(attempt, obstacle, at: registration.reactor.now)
+        searches[id]?.plan.failed(attempt, obstacle, at: registration.reactor.now)
       case .wait(let time):
-        if let timer = lookUps[id]?.timer.take() { registration.disarm(timer) }
-        lookUps[id]?.timer = time.flatMap { registration.arm(at: $0, tag: DatagramDeadline.search(id).rawValue) }
+        if let timer = searches[id]?.timer.take() { registration.disarm(timer) }
+        searches[id]?.timer = time.flatMap { registration.arm(at: $0, tag: DatagramDeadline.search(id).rawValue) }
         return
       case .fail(let error):
         endSearch(id)
@@ -92,12 +114,7 @@ extension UDPEndpoint {
 
   private func found(_ address: SocketAddress, for id: UInt64) {
     guard let search = endSearch(id) else { return }
-    if let family = address.addressFamily {
-      if familiesThatWorked[search.key] == nil, familiesThatWorked.count >= Self.rememberedNames {
-        familiesThatWorked = [:]
-      }
-      familiesThatWorked[search.key] = family
-    }
+    if let family = address.addressFamily { searches.worked(family, for: search.key) }
     if var datagram = sends.queue.datagram(ofName: id) {
       datagram.remoteAddress = address
       // The filter is not called within the queue, because it may send. If it closes the endpoint, the entry has failed.
@@ -113,7 +130,7 @@ extension UDPEndpoint {
   /// Ends the search for the address of an entry's name, if there is one.
   @discardableResult
   func endSearch(_ id: UInt64) -> AddressSearch? {
-    guard let search = lookUps.removeValue(forKey: id) else { return nil }
+    guard let search = searches[id].take() else { return nil }
     search.cancel()
     if let timer = search.timer { registration.disarm(timer) }
     return search
@@ -124,14 +141,14 @@ extension UDPEndpoint {
   private func obstacle(to address: SocketAddress, asPeer: Bool) -> SocketError? {
     do throws(SocketError) {
       // A connected peer was reached before.
-      if !asPeer, try route(address).destination == nil { return nil }
-      let (index, found) = try socketIndex(for: address)
-      let destination = found.unmapped
+      if !asPeer, try core.route(address).destination == nil { return nil }
+      let route = try core.routeWithoutPeer(address)
+      let destination = (route.destination ?? address).unmapped
       if destination.isUnix { return nil }
       guard let probe = try? OwnedDescriptor.datagramSocket(family: destination.family) else { return nil }
       do throws(SystemError) {
         if let device = configuration.device { try probe.socket.bind(toDevice: device) }
-        let local = localAddresses[index]
+        let local = core.sockets[route.index].address
         if !local.isUnspecified { try probe.socket.bind(to: local.with(port: 0)) }
         _ = try probe.socket.connect(to: destination)
         return nil

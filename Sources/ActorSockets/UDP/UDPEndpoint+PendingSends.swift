@@ -85,7 +85,7 @@ extension UDPEndpoint {
     guard let operation = sends.queue.tag(of: id) else { return }
     if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
     endSearch(id)
-    let destination = sends.queue.destination(of: id) ?? peer
+    let destination = sends.queue.destination(of: id) ?? core.peer?.address
     guard let (_, sent) = sends.queue.remove(id) else { return }
     finish(
       operation, .failure(operation.timedOut("send", at: registration.reactor.now, peer: destination, done: sent)))
@@ -99,9 +99,8 @@ extension UDPEndpoint {
   func pumpSends(startingWith operation: Operation) {
     if operation.timeout?.isImmediate == true {
       // There may be room that was not reported yet.
-      mustWaitToSend = false
-      sends.queue.forceAttempt(operation.id)
-      immediateSends.append(operation.id)
+      core.roomMayBe()
+      sends.queue.mustNotWait(operation.id)
     }
     pumpSends()
   }
@@ -111,11 +110,7 @@ extension UDPEndpoint {
     let hasMore = carryOutSends()
     sends.endPump()
     // What has no time to wait may still be sent with the next share.
-    if !hasMore, !immediateSends.isEmpty {
-      let ids = immediateSends
-      immediateSends = []
-      for id in ids { expireSend(id) }
-    }
+    if !hasMore { for id in sends.queue.takeImmediate() { expireSend(id) } }
     armRetry()
     recheckQueues()
   }
@@ -133,7 +128,7 @@ extension UDPEndpoint {
       case .send where expireOverdueSend(): continue
       case .send:
         if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
-        if mustWaitToSend { return false }
+        if core.mustWaitToSend { return false }
         sends.share.use(operations: sendQueued())
       case .park:
         if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }

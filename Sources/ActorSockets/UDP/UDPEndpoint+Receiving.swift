@@ -103,7 +103,7 @@ extension UDPEndpoint {
   }
 
   func throwReportedError() throws {
-    if let error = reportedError.take() { throw error.during("receive") }
+    if let error = core.reportedError.take() { throw error.during("receive") }
   }
 
   // MARK: Waiting
@@ -160,7 +160,9 @@ extension UDPEndpoint {
     if operation.extend(registration, DatagramDeadline.receive(id), done: 0) { return }
     // The timeout's closure may have closed the endpoint.
     guard receives.queue.remove(id) != nil else { return }
-    finish(operation, .failure(operation.timedOut("receive", at: registration.reactor.now, peer: peer, done: 0)))
+    finish(
+      operation,
+      .failure(operation.timedOut("receive", at: registration.reactor.now, peer: core.peer?.address, done: 0)))
     pumpReceives()
   }
 
@@ -171,13 +173,13 @@ extension UDPEndpoint {
 
   /// Gives a reported error to the first call that wants one.
   func tellReceivers() {
-    guard let error = reportedError,
+    guard let error = core.reportedError,
       let id = receives.queue.firstID(where: { $0.reportsErrors && $0.outcome == nil })
     else { return }
     // It may leave in the middle of a fetch that is made for it. Then the fetch must not end the next call.
     if receives.queue.firstID == id { receives.isImmediate = false }
     guard let operation = receives.queue.remove(id) else { return }
-    reportedError = nil
+    core.reportedError = nil
     finish(operation, .failure(error.during("receive")))
     pumpReceives()
   }
@@ -188,18 +190,18 @@ extension UDPEndpoint {
     if !receives.beginPump(registration.tick) { return }
     defer { receives.endPump() }
     while true {
-      let mayFetch = rotation.mayFind && !lifecycle.isClosed && !receives.mustWait { registration.reschedule() }
+      let mayFetch = core.rotation.mayFind && !lifecycle.isClosed && !receives.mustWait { registration.reschedule() }
       switch receives.queue.step(mayFetch: mayFetch) {
       case .idle:
         if !expireImmediateReceive() { return }
       case .begin(let id, let operation):
         receives.isImmediate = operation.begin(registration, DatagramDeadline.receive(id))
         // A datagram may wait that epoll has not reported yet.
-        if receives.isImmediate || operation.isPastDeadline(registration) { rotation.mayAllBeReady() }
+        if receives.isImmediate || operation.isPastDeadline(registration) { core.rotation.mayAllBeReady() }
       case .fetch:
         let datagrams = fetch(upTo: Self.fetchSize)
         receives.queue.arrived(datagrams)
-        if datagrams.isEmpty, !expireImmediateReceive(), rotation.mayFind { return }
+        if datagrams.isEmpty, !expireImmediateReceive(), core.rotation.mayFind { return }
       case .finish(let operation, let datagrams):
         receives.isImmediate = false
         finish(operation, .success(.datagrams(datagrams)))

@@ -202,13 +202,13 @@ extension UDPEndpoint {
   private func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress?, isReply: Bool) throws -> Bool {
     try checkSendable(isReply: isReply)
     try checkSize(bytes.count)
-    if mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
-    guard let (index, destination) = try routeAtOnce(address, isReply: isReply) else { return false }
-    switch try transmit(bytes, index, destination, isReply: isReply) {
+    if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
+    guard let route = try routeAtOnce(address, isReply: isReply) else { return false }
+    switch try transmit(bytes, route, isReply: isReply) {
     case .sent: return true
     case .undelivered: return false
     case .noRoom(let isShortage):
-      noRoom(index, for: address, isShortage: isShortage)
+      noRoom(route.index, for: address, isShortage: isShortage)
       return false
     }
   }
@@ -223,8 +223,8 @@ extension UDPEndpoint {
     // A send does not touch the datagrams that a loop looks ahead at.
     receives.queue.lookahead?.callLeavesElements()
     if let refusal { throw refusal.during("send") }
-    guard let error = reportedError, !isReply() else { return }
-    reportedError = nil
+    guard let error = core.reportedError, !isReply() else { return }
+    core.reportedError = nil
     throw error.during("send")
   }
 
@@ -258,26 +258,24 @@ extension UDPEndpoint {
   private func sendAtOnce(
     _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
   ) throws -> Bool {
-    if mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
+    if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     if let timeout, timeout.hasPassed(at: registration.reactor.now) { return false }
-    guard let (index, destination) = try routeAtOnce(address, isReply: isReply) else { return true }
-    switch try transmit(bytes.span, index, destination, isReply: isReply) {
+    guard let route = try routeAtOnce(address, isReply: isReply) else { return true }
+    switch try transmit(bytes.span, route, isReply: isReply) {
     case .sent, .undelivered: return true
     case .noRoom(let isShortage):
-      if dropsAtFull(destination?.unmapped, isShortage: isShortage) { return true }
-      noRoom(index, for: address, isShortage: isShortage)
+      if dropsAtFull(route.destination?.unmapped, isShortage: isShortage) { return true }
+      noRoom(route.index, for: address, isShortage: isShortage)
       return false
     }
   }
 
   /// Returns which socket sends a datagram, and to which address; `nil` if it is a reply that cannot be delivered.
-  private func routeAtOnce(
-    _ address: SocketAddress?, isReply: Bool
-  ) throws(SocketError) -> (index: Int, destination: SocketAddress?)? {
+  private func routeAtOnce(_ address: SocketAddress?, isReply: Bool) throws(SocketError) -> DatagramCore.Route? {
     do throws(SocketError) {
-      return try route(address, isReply: isReply)
+      return try core.route(address, isReply: isReply)
     } catch {
-      guard isReply, let flaw = Self.flaw(ofSender: address) else { throw error }
+      guard isReply, let flaw = DatagramCore.flaw(ofSender: address) else { throw error }
       undelivered(flaw)
       return nil
     }

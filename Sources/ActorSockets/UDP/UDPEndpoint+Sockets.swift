@@ -6,7 +6,7 @@ extension UDPEndpoint {
   /// Returns the connected socket, or the first one. Throws why no socket is open.
   func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     if let failure = lifecycle.failure { throw failure.during(operation) }
-    guard let socket = sockets[connectedSocket ?? 0].socket else {
+    guard let socket = core.main.socket else {
       throw EndpointLifecycle.closed.during(operation)
     }
     return socket
@@ -14,14 +14,14 @@ extension UDPEndpoint {
 
   /// Turns on what the configuration asks for and the kernel has. Called before the first datagram is sent.
   func useOffloads() {
-    for (index, bound) in sockets.enumerated() where bound.kind != .unix {
+    for (index, bound) in core.sockets.enumerated() where bound.kind != .unix {
       guard let socket = bound.socket else { continue }
       // A kernel without UDP_SEGMENT would ignore it and send all datagrams of a message as one, so it is asked.
       if configuration.segmentationOffload, (try? socket.get(RawOption.segmentSize)) != nil {
-        segmentLimits[index] = SegmentRun.mostBytes
+        core.dividesMessages(index)
       }
       if configuration.receiveOffload, (try? socket.set(RawOption.joinsReceived, to: 1)) != nil {
-        joinsReceived = true
+        core.joinsReceived = true
       }
     }
   }
@@ -29,7 +29,7 @@ extension UDPEndpoint {
   /// Returns all open sockets.
   func openSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
     _ = try openSocket(operation, place)
-    return sockets.compactMap(\.socket)
+    return core.sockets.compactMap(\.socket)
   }
 
   /// Calls a closure with the descriptor, on the reactor's thread. If there are several, it is the connected or the first one.
@@ -42,7 +42,7 @@ extension UDPEndpoint {
   /// - Throws: ``SocketError``: `.closed` if the endpoint is closed; the error of the closure.
   public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     let socket = try openSocket("withFileDescriptor", claimPlaceNow())
-    sockets[connectedSocket ?? 0].registration.isLent()
+    core.main.registration.isLent()
     return try body(socket.number)
   }
 

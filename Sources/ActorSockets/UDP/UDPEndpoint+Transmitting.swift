@@ -4,9 +4,6 @@ internal import SocketSystem
 // Gives datagrams to the kernel, and interprets its answers.
 
 extension UDPEndpoint {
-  /// The number of attempts to send a datagram, of which all but the last may fail because of an error about an earlier datagram.
-  static var sendAttempts: Int { 4 }
-
   /// What became of a datagram.
   enum Transmission {
     case sent
@@ -17,28 +14,26 @@ extension UDPEndpoint {
 
   /// Calls sendto(2).
   func transmit(
-    _ bytes: Span<UInt8>, _ index: Int, _ destination: SocketAddress?, isReply: Bool
+    _ bytes: Span<UInt8>, _ route: DatagramCore.Route, isReply: Bool
   ) throws(SocketError) -> Transmission {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
-    var suspect: SystemError?
-    var attemptsLeft = Self.sendAttempts
+    var attempts = SendAttempts()
     while true {
-      guard let socket = sockets[index].socket else { throw SocketError(.closed, operation: "send") }
-      switch socket.send(bytes, to: destination) {
+      guard let socket = core.sockets[route.index].socket else { throw SocketError(.closed, operation: "send") }
+      switch socket.send(bytes, to: route.destination) {
       case .bytes:
-        if let suspect { reportStale(suspect) }
-        pause.reset()
+        if let suspect = attempts.suspect { reportStale(suspect) }
+        core.sent()
         counts.sent(1, bytes: bytes.count)
         return .sent
       case .wouldBlock: return .noRoom(isShortage: false)
       case .failed(let error):
         if error.isShortage { return .noRoom(isShortage: true) }
-        attemptsLeft -= 1
-        if attemptsLeft > 0, isOfEarlierDatagram(error, &suspect, isReply: isReply) {
-          if !isReply, let error = reportedError.take() { throw error.during("send") }
+        if isOfEarlierDatagram(error, &attempts, isReply: isReply) {
+          if !isReply, let error = core.reportedError.take() { throw error.during("send") }
           continue
         }
-        let address = destination?.unmapped ?? peer
+        let address = route.destination?.unmapped ?? core.peer?.address
         let reason = failure(error, address, bytes.count)
         if !isReply || error.isOfProgram(bytes.count, to: address) { throw reason }
         undelivered(reason)
@@ -47,55 +42,41 @@ extension UDPEndpoint {
     }
   }
 
-  /// Returns whether a call may have failed because of an error about an earlier datagram. If so, the caller repeats the call. The kernel
-  /// returns such an error from one call only, so a second failure is that of the datagram itself.
-  ///
-  /// Usually the error is also in the error queue. If the socket's receive buffer is full, the kernel cannot queue it, and returns it only
-  /// from the next call.
-  ///
-  /// - Parameters:
-  ///   - error: The error of the call.
-  ///   - suspect: The error of the previous attempt, if it had no entry in the error queue; set to `error` if this one has no entry.
-  ///   - isReply: Whether the datagram is a reply, which does not fail because of earlier ones, even if the endpoint has a peer.
-  /// - Returns: Whether to repeat the call.
-  private func isOfEarlierDatagram(_ error: SystemError, _ suspect: inout SystemError?, isReply: Bool) -> Bool {
-    if takeReportedErrors() > 0 { return true }
-    guard sockets[0].kind != .unix, peer == nil || isReply, Errno.reportedByICMP.contains(error.errno) else {
-      return false
+  /// Returns whether a call may have failed because of an error about an earlier datagram. If so, the caller repeats the call.
+  private func isOfEarlierDatagram(_ error: SystemError, _ attempts: inout SendAttempts, isReply: Bool) -> Bool {
+    let mayBeOfEarlier = !core.isUnix && (core.peer == nil || isReply)
+    switch attempts.failed(error, mayBeOfEarlier: mayBeOfEarlier, { takeReportedErrors() > 0 }) {
+    case .fail: return false
+    case .tryAgain: return true
+    case .reportAndTryAgain(let earlier):
+      reportStale(earlier)
+      return true
     }
-    if let suspect, suspect.errno != error.errno { reportStale(suspect) }
-    suspect = error
-    return true
   }
 
   /// Reports an error about an earlier datagram of which nothing else is known. Without a peer, its destination is not known.
   private func reportStale(_ error: SystemError) {
-    report(SocketError(error, operation: "send", address: peer), from: nil)
+    report(SocketError(error, operation: "send", address: core.peer?.address), from: nil)
   }
 
   /// There is no room for a datagram, which is the next of the queue or was sent without it.
   func noRoom(_ index: Int, for address: SocketAddress?, isShortage: Bool) {
     let now = registration.reactor.now
-    let isUnix = sockets[index].kind == .unix
-    if !isShortage, !isUnix, sockets.count == 1 || connectedSocket != nil {
-      // The socket's own buffer is full, which concerns all destinations.
-      mustWaitToSend = true
-      pauseEnd = pause.begin(at: now)
-    } else {
-      // An event announces room in the buffer of one of several sockets, and in the peer's if this socket is connected to it. No event
-      // announces room at another unix socket, or in an interface's queue. The events that come belong to the failed calls themselves.
-      sends.queue.full(address, at: now, isAnnounced: !isShortage && (!isUnix || connectedSocket != nil))
+    if case .destination(let isAnnounced) = core.noRoom(index, isShortage: isShortage, at: now) {
+      sends.queue.full(address, at: now, isAnnounced: isAnnounced)
     }
     armRetry()
   }
 
   /// Sets the deadline for the next attempt.
   func armRetry() {
-    let next = min(mustWaitToSend ? pauseEnd : .max, sends.queue.lines.nextRetry ?? .max)
-    if next == .max || retry != nil && retryTime <= next { return }
-    if let retry { registration.disarm(retry) }
-    retry = registration.arm(at: next, tag: DatagramDeadline.retry.rawValue)
-    retryTime = next
+    let next = min(core.nextRetry, sends.queue.lines.nextRetry ?? .max)
+    if next == .max { return }
+    if let retry {
+      if retry.time <= next { return }
+      registration.disarm(retry.key)
+    }
+    retry = registration.arm(at: next, tag: DatagramDeadline.retry.rawValue).map { ($0, next) }
   }
 
   /// A datagram is not delivered, without an error for its call.
@@ -106,8 +87,8 @@ extension UDPEndpoint {
 
   /// Whether a datagram that finds its destination without room is dropped: counts it.
   func dropsAtFull(_ address: SocketAddress?, isShortage: Bool) -> Bool {
-    guard configuration.fullDestination == .drop, isShortage || sockets[0].kind == .unix else { return false }
-    undelivered(.noRoom(address ?? peer))
+    guard configuration.fullDestination == .drop, isShortage || core.isUnix else { return false }
+    undelivered(.noRoom(address ?? core.peer?.address))
     return true
   }
 
@@ -144,17 +125,16 @@ extension UDPEndpoint {
       firstFailed(Unsendable(SocketError(.system, operation: "send", errno: Errno.noMemory)))
       return 1
     }
-    var suspect: SystemError?
-    var attemptsLeft = Self.sendAttempts
+    var attempts = SendAttempts()
     while true {
       do throws(Unsendable) {
         guard let gathered = try gather(into: batch) else { return 1 }
-        guard let socket = sockets[gathered.index].socket else {
+        guard let socket = core.sockets[gathered.index].socket else {
           throw Unsendable(lifecycle.failure?.during("send") ?? SocketError(.closed, operation: "send"))
         }
         do throws(SystemError) {
           let sent = try batch.send(on: socket)
-          if let suspect { reportStale(suspect) }
+          if let suspect = attempts.suspect { reportStale(suspect) }
           if sent == 0 { noRoom(for: gathered, isShortage: false) } else { noteSent(sent, of: batch, gathered) }
           return max(1, sent)
         } catch {
@@ -162,13 +142,12 @@ extension UDPEndpoint {
             noRoom(for: gathered, isShortage: true)
             return 1
           }
-          attemptsLeft -= 1
-          if attemptsLeft > 0, isOfEarlierDatagram(error, &suspect, isReply: gathered.first.isReply) {
-            if !gathered.first.isReply, let reported = reportedError.take() {
+          if isOfEarlierDatagram(error, &attempts, isReply: gathered.first.isReply) {
+            if !gathered.first.isReply, let reported = core.reportedError.take() {
               throw Unsendable(reported.during("send"))
             }
-          } else if lowerSegmentLimit(gathered.index, after: error) {
-            attemptsLeft = Self.sendAttempts
+          } else if core.lowerSegmentLimit(gathered.index, after: error, of: batch.firstSegmentSize) {
+            attempts.restart()
           } else {
             throw Unsendable(
               failure(error, gathered.first.address, gathered.first.count),
@@ -183,7 +162,7 @@ extension UDPEndpoint {
   }
 
   private func noteSent(_ sent: Int, of batch: DatagramBatch, _ gathered: Gathered) {
-    pause.reset()
+    core.sent()
     sends.queue.sent(sent)
     counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
     // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
@@ -243,51 +222,35 @@ extension UDPEndpoint {
       let isReply = isLenientReply(datagram)
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
-        let (index, destination) = try route(datagram.remoteAddress, isReply: isReply)
-        if let gathered, gathered.index != index { break }
-        let address = destination?.unmapped ?? peer
+        let route = try core.route(datagram.remoteAddress, isReply: isReply)
+        if let gathered, gathered.index != route.index { break }
+        let address = route.destination?.unmapped ?? core.peer?.address
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
-        let descriptors = try checked(datagram.descriptors, through: index)
+        let descriptors = try checked(datagram.descriptors, through: route.index)
         guard
           batch.add(
-            datagram.bytes.span, to: destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors,
-            segmentLimit: segmentLimits[index])
+            datagram.bytes.span, to: route.destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors,
+            segmentLimit: core.sockets[route.index].segmentLimit)
         else {
           if gathered != nil { break }
           // It does not fit even into an empty batch.
           throw failure(SystemError(call: "sendmmsg", errno: Errno.messageTooLong), address, datagram.bytes.count)
         }
-        if gathered == nil { gathered = Gathered(index: index, first: (address, datagram.bytes.count, isReply)) }
+        if gathered == nil { gathered = Gathered(index: route.index, first: (address, datagram.bytes.count, isReply)) }
         if let descriptors { gathered?.passed.append((batch.count - 1, descriptors)) }
       } catch {
         // Send the earlier datagrams first.
         if gathered != nil { break }
-        let flaw = isReply ? Self.flaw(ofSender: datagram.remoteAddress) : nil
+        let flaw = isReply ? DatagramCore.flaw(ofSender: datagram.remoteAddress) : nil
         throw Unsendable(flaw ?? error, isOfPeer: flaw != nil)
       }
     }
     return gathered
   }
 
-  /// Sends long datagrams one by one from now on, if the kernel refuses to divide the first message of the batch.
-  ///
-  /// The kernel refuses if the datagrams are longer than a packet of the path, because it divides a message, but no datagram. It also
-  /// refuses if the path cannot do it, for example because of IPsec.
-  ///
-  /// - Returns: Whether to try again.
-  private func lowerSegmentLimit(_ index: Int, after error: SystemError) -> Bool {
-    guard error.refusesSegments, let size = registration.reactor.datagramBatch()?.firstSegmentSize else { return false }
-    segmentLimits[index] = error.errno == Errno.inputOutput ? 0 : min(segmentLimits[index], size - 1)
-    return true
-  }
 }
 
 extension SystemError {
-  /// Whether this may be the answer to a message of several datagrams only. The kernel's version decides which of the first two it is.
-  fileprivate var refusesSegments: Bool {
-    [Errno.messageTooLong, Errno.invalidArgument, Errno.inputOutput].contains(errno)
-  }
-
   /// Whether a datagram of `count` bytes cannot be sent because of the program, and not because of its destination.
   fileprivate func isOfProgram(_ count: Int, to address: SocketAddress?) -> Bool {
     if errno == Errno.messageTooLong {

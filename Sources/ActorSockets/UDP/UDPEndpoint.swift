@@ -23,12 +23,8 @@ public import SocketSystem
 public actor UDPEndpoint: ReactorActor {
   // The state, which is only used on the reactor's thread:
   //
-  // - `sockets`: usually one; several if the endpoint was bound to several addresses. `rotation` says at which of them a datagram may
-  //   wait: an event arrived, and receiving has not drained the socket since.
-  // - `receives` and `sends`: the queues, which decide. `pumpReceives` and `pumpSends` carry out their steps.
-  // - `mustWaitToSend`: the buffer of the endpoint's own socket is full, so nothing can be sent. A destination without room concerns
-  //   only the queue.
-  // - `peer`: set after connect(2). Then the endpoint sends only to the peer, and gives out only datagrams from the peer.
+  // - `core`: the sockets, the connected peer, and whether sending must wait. It decides.
+  // - `receives` and `sends`: the queues, which decide, too. `pumpReceives` and `pumpSends` carry out their steps.
   // - `lifecycle`: whether the endpoint is closed, and why. Once it is closed, sends and receives have failed, and the
   //   descriptors are closed.
   //
@@ -42,9 +38,10 @@ public actor UDPEndpoint: ReactorActor {
   public nonisolated let executor: ReactorExecutor
   /// The addresses that it is bound to, with the port that the kernel chose in place of port 0: getsockname(2).
   public nonisolated let localAddresses: [SocketAddress]
+  /// The families of the addresses that its sockets send to.
+  nonisolated let families: [AddressFamily]
 
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
-  nonisolated let sockets: [BoundSocket]
   /// For deadlines, which exist longer than the sockets.
   nonisolated let registration: Registration
   let configuration: Configuration
@@ -55,46 +52,30 @@ public actor UDPEndpoint: ReactorActor {
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
+  var core: DatagramCore
+  #if !DEBUG && !ACTORSOCKETS_PLAIN
+    @safe @exclusivity(unchecked)
+  #endif
   var receives = Lane<ReceiveQueue<Operation>>()
-  /// Whether the kernel may join received datagrams: UDP_GRO.
-  var joinsReceived = false
-  var rotation: SocketRotation
-
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   var sends = Lane<SendQueue<Operation>>()
-  /// The sends that have no time to wait, by their numbers. They end when a pump stops and another share does not come at once.
-  var immediateSends: [UInt64] = []
-  /// The socket has no room. An event, or the end of the pause, says when that may have changed.
-  var mustWaitToSend = false
-  var pause = RetryPause(isAnnounced: true)
-  var pauseEnd: Int64 = 0
-  /// The deadline at which sending is tried again, and its time.
-  var retry: DeadlineKey?
-  var retryTime: Int64 = 0
-  /// For each socket, the longest datagram that the kernel may get together with others in one message, in bytes: UDP_SEGMENT.
-  var segmentLimits: [Int]
-  /// The names that are being looked up, by the number of their send.
-  var lookUps: [UInt64: AddressSearch] = [:]
-  /// For each name, the family whose address was used last. It goes first the next time.
-  var familiesThatWorked: [[UInt8]: AddressFamily] = [:]
+  /// The deadline at which sending is tried again.
+  var retry: (key: DeadlineKey, time: Int64)?
+  /// The names that are being looked up.
+  var searches = AddressSearches()
   /// Keeps the endpoint alive while enqueued sends are unfinished.
   private var keepAlive: UDPEndpoint?
 
-  var peer: SocketAddress?
-  var connectedSocket: Int?
-  /// An error that was reported about the peer, for the next call.
-  var reportedError: SocketError?
   var errorReports = ErrorReports()
 
   var lifecycle = EndpointLifecycle()
-  private var closeDeadline: DeadlineKey?
-  private var closedWaiters = Waiters<Void>()
+  /// The end of the time for the pending sends, and the calls that wait until the endpoint is closed.
+  private var closing: (deadline: DeadlineKey?, waiters: Waiters<Void>) = (nil, Waiters())
   var counts = Counts()
-  /// The observer that is told about dropped datagrams.
-  private let observer: (any ReactorObserver)?
-  private var droppedAndTold: UInt64 = 0
+  /// The observer that is told about dropped datagrams, and how many it has been told about.
+  private var told: (observer: (any ReactorObserver)?, dropped: UInt64)
 
   // MARK: Making one
 
@@ -149,19 +130,18 @@ public actor UDPEndpoint: ReactorActor {
   init(_ made: consuming DatagramSockets, _ configuration: Configuration, _ reactor: Reactor) {
     registration = Registration(on: reactor)
     executor = registration
-    sockets = made.sockets
+    core = DatagramCore(made.sockets, isOnDevice: configuration.device != nil)
     localAddresses = made.sockets.map(\.address)
-    segmentLimits = sockets.map { _ in 0 }
+    families = AddressFamily.allCases.filter { family in made.sockets.contains { $0.kind.serves(family) } }
     file = made.file
     // Closing must be able to release these closures, because they may hold a reference to the endpoint. So the configuration
     // is kept without them.
     self.configuration = configuration.withoutClosures
     receiveFilter = configuration.receiveFilter
     sendFilter = configuration.sendFilter
-    rotation = SocketRotation(count: sockets.count)
     sends.queue.detachesReplies = !configuration.throwsUndeliverableReplies
     sends.queue.replyLimit = configuration.sendBudget / Self.budgetsPerReplyLimit
-    observer = reactor.observer
+    told = (reactor.observer, 0)
     registration.submissions.set(configuration.sendBudget)
     let (label, address) = (configuration.label, made.sockets.first?.address)
     identity.withLock {
@@ -179,8 +159,8 @@ public actor UDPEndpoint: ReactorActor {
 
   deinit {
     file?.remove()
-    executor.reactor.submit { [sockets, registration, lookUps] in
-      for lookUp in lookUps.valuesInOrder { lookUp.cancel() }
+    executor.reactor.submit { [sockets = core.sockets, registration, searches] in
+      searches.cancelAll()
       for socket in sockets { socket.registration.leave() }
       registration.leave()
     }
@@ -190,7 +170,7 @@ public actor UDPEndpoint: ReactorActor {
     do throws(Registration.EnterError) {
       try registration.enter(self)
       useOffloads()
-      for socket in sockets where !lifecycle.isClosed { try socket.registration.enter(self) }
+      for socket in core.sockets where !lifecycle.isClosed { try socket.registration.enter(self) }
     } catch {
       switch error {
       case .reactorIsShutDown: reactorShutDown()
@@ -210,13 +190,9 @@ public actor UDPEndpoint: ReactorActor {
   /// Whether the endpoint is connected to a peer.
   public nonisolated var isConnected: Bool { remoteAddress != nil }
   /// Whether the endpoint sends and receives IPv4 datagrams.
-  public nonisolated var isIPv4: Bool {
-    remoteAddress?.isIPv4 ?? sockets.contains { $0.kind.serves(.ipv4) }
-  }
+  public nonisolated var isIPv4: Bool { remoteAddress?.isIPv4 ?? families.contains(.ipv4) }
   /// Whether the endpoint sends and receives IPv6 datagrams.
-  public nonisolated var isIPv6: Bool {
-    remoteAddress?.isIPv6 ?? sockets.contains { $0.kind.serves(.ipv6) }
-  }
+  public nonisolated var isIPv6: Bool { remoteAddress?.isIPv6 ?? families.contains(.ipv6) }
   /// Whether the endpoint is closed. It is still `false` while ``closeAfterPendingSends(within:)`` waits.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
@@ -248,17 +224,17 @@ public actor UDPEndpoint: ReactorActor {
     if lifecycle.isClosed { return }
     beginClosing(limit)
     if lifecycle.isClosed || Task.isCancelled { return }
-    let waiter = closedWaiters.add(place)
+    let waiter = closing.waiters.add(place)
     let id = waiter.id
     await wait(for: waiter.suspension) {
-      submit { $0.closedWaiters.remove(id)?.resume(.failure(CancellationError())) }
+      submit { $0.closing.waiters.remove(id)?.resume(.failure(CancellationError())) }
     }
   }
 
   private func beginClosing(_ limit: Duration) {
     if lifecycle.closeRequested() {
       failReceives(EndpointLifecycle.closed.during("receive"))
-      closeDeadline = registration.arm(
+      closing.deadline = registration.arm(
         at: instant(registration.reactor.now, plus: limit.clampedNanoseconds), tag: DatagramDeadline.close.rawValue)
     }
     recheckQueues()
@@ -281,32 +257,32 @@ public actor UDPEndpoint: ReactorActor {
     receiveFilter = nil
     sendFilter = nil
     file.take()?.remove()
-    for lookUp in lookUps.valuesInOrder { lookUp.cancel() }
-    lookUps = [:]
-    for socket in sockets { socket.registration.leave() }
+    searches.cancelAll()
+    searches = AddressSearches()
+    for socket in core.sockets { socket.registration.leave() }
     failReceives(error.during("receive"))
     counts.undelivered += UInt64(sends.queue.replies)
     for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
     errorReports.end(error)
-    for deadline in [retry.take(), closeDeadline.take()] { if let deadline { registration.disarm(deadline) } }
-    closedWaiters.resumeAll(.success(()))
+    for deadline in [retry.take()?.key, closing.deadline.take()] { if let deadline { registration.disarm(deadline) } }
+    closing.waiters.resumeAll(.success(()))
     recheckQueues()
     registration.leave()
   }
 
   /// The number of datagrams that the kernel has dropped.
   var dropped: UInt64 {
-    counts.droppedAtEnd ?? sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
+    counts.droppedAtEnd ?? core.sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
   }
 
   /// Tells the observer how many datagrams were dropped since the last call.
   func tellDropped() {
-    guard let observer else { return }
+    guard let observer = told.observer else { return }
     let dropped = dropped
-    if dropped > droppedAndTold {
-      observer.datagramsDropped(dropped - droppedAndTold, at: ObservedConnection(id, identity.withLock { $0 }))
+    if dropped > told.dropped {
+      observer.datagramsDropped(dropped - told.dropped, at: ObservedConnection(id, identity.withLock { $0 }))
     }
-    droppedAndTold = dropped
+    told.dropped = dropped
   }
 
   /// Gives an operation its outcome, once.
@@ -327,9 +303,9 @@ public actor UDPEndpoint: ReactorActor {
 extension UDPEndpoint: EventHandler {
   package func handle(_ readiness: Readiness) {
     if readiness.contains(.error) { takeReportedErrors() }
-    if readiness.contains(Readiness.readable.union(.error)) { rotation.mayAllBeReady() }
+    if readiness.contains(Readiness.readable.union(.error)) { core.rotation.mayAllBeReady() }
     if readiness.contains(.writable) {
-      mustWaitToSend = false
+      core.roomMayBe()
       sends.queue.lines.roomMayBe()
     }
     pumpSends()
@@ -342,12 +318,12 @@ extension UDPEndpoint: EventHandler {
     case .send(let id): expireSend(id)
     case .search(let id): searchIsDue(id)
     case .close:
-      closeDeadline = nil
+      closing.deadline = nil
       close()
     case .retry:
       retry = nil
       let now = registration.reactor.now
-      if pauseEnd <= now { mustWaitToSend = false }
+      core.retry(at: now)
       sends.queue.lines.retry(at: now)
       pumpSends()
     }

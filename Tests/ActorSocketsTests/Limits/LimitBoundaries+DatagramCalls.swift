@@ -92,7 +92,7 @@ extension UDPEndpoint {
   /// - Returns: The number of datagrams that the filter dropped.
   func dropsAtOnce() -> Int {
     let before = counts.filtered
-    rotation.mayAllBeReady()
+    core.rotation.mayAllBeReady()
     _ = fetch(upTo: Self.fetchSize)
     return Int(counts.filtered - before)
   }

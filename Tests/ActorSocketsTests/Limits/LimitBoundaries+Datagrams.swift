@@ -104,7 +104,7 @@ extension LimitBoundaries {
       let endpoint = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)), configuration: configuration)
       let port = try #require(endpoint.localAddresses[0].port)
       for name in names { try await endpoint.send([1], to: .host(name, port: port)) }
-      return await endpoint.familiesThatWorked.count == count
+      return await endpoint.searches.familiesThatWorked.count == count
     },
     .time("time for the pending sends, when an endpoint closes after them") {
       try await inSimulation { _ in

@@ -62,7 +62,7 @@ extension LimitChecks {
       return [.seconds(try SourceText.number(pattern, in: "ActorSockets/UDP"))]
     },
     LimitCheck("names for which an endpoint remembers the address family that it used") {
-      [.number(UDPEndpoint.rememberedNames)]
+      [.number(AddressSearches.rememberedNames)]
     },
     LimitCheck("time for the pending sends, when an endpoint closes after them") {
       let pattern = #"closeAfterPendingSends\(within limit: Duration = \.seconds\((\d+)\)\)"#

@@ -98,3 +98,7 @@ extension UDPEndpoint {
     return (operation.outcome != nil, !sends.queue.isEmpty)
   }
 }
+
+extension UDPEndpoint {
+  fileprivate var immediateSends: [UInt64] { sends.queue.immediate }
+}
