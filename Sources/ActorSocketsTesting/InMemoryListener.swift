@@ -60,6 +60,7 @@ public actor InMemoryListener: StreamListener {
   package private(set) var failure: SocketError?
   /// The state of `serve`.
   package var server = Server<InMemoryConnection>()
+  package var serveTask: ServeTask?
 
   /// Creates a listener. Clients can connect to it at once.
   ///
@@ -212,24 +213,22 @@ public actor InMemoryListener: StreamListener {
     end(Self.closed)
   }
 
-  /// Stops serving: accepts only the connections that already wait, and gives the handlers this long to end. Then `serve` returns.
-  ///
-  /// If the listener is drained before it is served, it is closed, and `serve` returns at once.
+  /// Stops serving: accepts only the connections that already wait, and gives the handlers this long to end: see
+  /// `StreamListener.drain(within:idleReads:)`.
   ///
   /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Parameters:
-  ///   - duration: How long the handlers may continue. If several drains are requested, the earliest end counts.
-  ///   - idleReads: Which idle reads end; `nil` for what `drain` of `serve` says. If several drains are requested, the one that ends
-  ///     most reads counts.
-  public func drain(within duration: Duration, idleReads: TCPListener.Drain.IdleReads? = nil) {
+  ///   - duration: How long the handlers may continue.
+  ///   - idleReads: Which idle reads end; `nil` for what `ServeOptions.drain` says.
+  public func drain(within duration: Duration, idleReads: Drain.IdleReads? = nil) {
     stopServing(within: duration, idleReads, claimPlaceNow())
   }
 
   /// Called by the methods of `StreamListener`.
-  public func _serve(
-    _ request: _ServeRequest<InMemoryConnection>
-  ) async throws -> TCPListener.ServeReport { try await serve(request) }
+  public func _serve(_ request: _ServeRequest<InMemoryConnection>) async throws -> ServeReport {
+    try await serve(request)
+  }
 
   private func end(_ error: SocketError) {
     if failure != nil { return }

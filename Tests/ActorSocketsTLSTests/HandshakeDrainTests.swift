@@ -27,7 +27,7 @@ import Testing
     }
 
     /// Begins a drain, and returns when the listener accepts no more.
-    func drain(_ serving: Task<TCPListener.ServeReport, any Error>) async {
+    func drain(_ serving: Task<ServeReport, any Error>) async {
       serving.cancel()
       await expectError(.closed) { _ = try await listener.accept() }
     }
@@ -40,7 +40,7 @@ import Testing
     try await within("the drain ends") {
       let scene = try Scene(version)
       let serving = Task {
-        try await scene.listener.serve(tls: scene.context, drain: .within(.seconds(100))) { connection in
+        try await scene.listener.serve(tls: scene.context, .init(drain: .within(.seconds(100)))) { connection in
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
       }
@@ -75,10 +75,9 @@ import Testing
       let scene = try Scene(version)
       let failures = Notes<String>()
       let serving = Task {
-        try await scene.listener.serve(tls: scene.context, drain: .within(.seconds(100))) { _, error in
-          failures.add("\(error)")
-        } handler: { _ in
-        }
+        var options = ServeOptions(drain: .within(.seconds(100)))
+        options.onFailure = { failures.add("\($0.error)") }
+        return try await scene.listener.serve(tls: scene.context, options) { _ in }
       }
       let client = try scene.client(version)
       if hasBegun {
@@ -109,9 +108,9 @@ import Testing
       let mayBegin = Gate()
       let failures = Notes<String>()
       let serving = Task {
-        try await scene.listener.serve(drain: .within(.seconds(100))) { _, error in
-          failures.add("\(error)")
-        } handler: { plain in
+        var options = ServeOptions(drain: .within(.seconds(100)))
+        options.onFailure = { failures.add("\($0.error)") }
+        return try await scene.listener.serve(options) { plain in
           await mayBegin.wait()
           try await plain.startTLS(scene.context, as: .server).handshake()
         }
@@ -141,7 +140,7 @@ import Testing
       let scene = try Scene(version)
       let waits = Gate()
       let serving = Task {
-        try await scene.listener.serve(drain: .within(.seconds(100))) { plain in
+        try await scene.listener.serve(.init(drain: .within(.seconds(100)))) { plain in
           let line = plain.enqueueRead(.line())
           var secure = isEnqueued ? plain.startTLS(scene.context, as: .server) : nil
           waits.open()

@@ -121,9 +121,9 @@ import Testing
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
       let serving = Task {
         if isServed {
-          try await listener.serve(tls: context, handshakeFailed: { _, _ in }, handler: { _ in })
+          try await listener.serve(tls: context, .init(onFailure: { _ in }), handler: { _ in })
         } else {
-          for try await _ in listener.connections(tls: context, handshakeFailed: { _, _ in }) {}
+          for try await _ in listener.connections(tls: context, onFailure: { _ in }) {}
         }
       }
       let count = 40

@@ -14,15 +14,16 @@ import Testing
   private struct Scene {
     let time = ManualTime()
     let listener: TCPListener
-    let serving: Task<TCPListener.ServeReport, any Error>
+    let serving: Task<ServeReport, any Error>
     let server: RawPeer
 
-    init(_ version: TLSVersion, _ idleReads: TCPListener.Drain.IdleReads = .endMessages) async throws {
+    init(_ version: TLSVersion, _ idleReads: Drain.IdleReads = .endMessages) async throws {
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
       self.listener = listener
       let context = try Contexts.server(version)
       serving = Task {
-        try await listener.serve(tls: context, drain: .within(.seconds(100), idleReads: idleReads)) { connection in
+        try await listener.serve(tls: context, .init(drain: .within(.seconds(100), idleReads: idleReads))) {
+          connection in
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
       }
@@ -74,7 +75,7 @@ import Testing
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
       let context = try Contexts.server()
       let serving = Task {
-        try await listener.serve(tls: context, limits: .init(connections: 1), drain: .within(.seconds(100))) {
+        try await listener.serve(tls: context, .init(limits: .init(connections: 1), drain: .within(.seconds(100)))) {
           try await $0.write(utf8: "answer\n")
         }
       }
@@ -195,13 +196,11 @@ import Testing
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
       let context = try Contexts.server()
       let serving = Task {
-        try await listener.serve(
-          tls: context,
-          handshakeFailed: { connection, error in
-            failures.add("handshake \(connection.remoteAddress != nil) \(error is TLSError)")
-          },
-          handlerFailed: { connection, error in failures.add("handler \(connection.remoteAddress != nil) \(error)") },
-          handler: { _ in throw Broken() })
+        let options = ServeOptions(onFailure: { failure in
+          let isEncrypted = failure.connection is TLSConnection && failure.connection.remoteAddress != nil
+          failures.add("\(isEncrypted) \(failure.isBeforeHandler) \(failure.error is TLSError)")
+        })
+        return try await listener.serve(tls: context, options) { _ in throw Broken() }
       }
       let plain = try RawSocket.connected(to: listener.localAddresses[0])
       try plain.send("GET / HTTP/1.0\r\n\r\n")
@@ -215,7 +214,7 @@ import Testing
       serving.cancel()
       let report = try await serving.value
       #expect(report.accepted == 2 && report.failedByPeer == 1 && report.failed == 1)
-      #expect(failures.all == ["handshake true true", "handler true Broken()"])
+      #expect(failures.all == ["true true true", "true false false"])
       #expect(observer.notes.all == ["handshake", "handler Broken()"])
     }
   }
@@ -247,11 +246,11 @@ import Testing
 
   /// Serves one client, whose handler fails, unless its handshake does.
   private static func failOnce(_ context: TLSContext, isSilent: Bool) async throws {
-    let ignore: @Sendable (TLSConnection, any Error) -> Void = { _, _ in }
+    let ignore: @Sendable (ServeFailure) -> Void = { _ in }
     let silence = isSilent ? ignore : nil
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     let serving = Task {
-      try await listener.serve(tls: context, handshakeFailed: silence, handlerFailed: silence) { _ in throw Broken() }
+      try await listener.serve(tls: context, .init(onFailure: silence)) { _ in throw Broken() }
     }
     let peer = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
     try? await peer.handshake()
@@ -269,14 +268,11 @@ import Testing
       var configuration = TCPListener.Configuration()
       configuration.proxyProtocol = try ProxyProtocol(.required, from: "127.0.0.0/8")
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), configuration: configuration)
-      let failures = Notes<(SocketAddress?, any Error)>()
+      let failures = Notes<ServeFailure>()
       let clients = Notes<SocketAddress?>()
       let context = try Contexts.server()
       let serving = Task {
-        try await listener.serve(
-          tls: context, handshakeFailed: { connection, error in failures.add((connection.localAddress, error)) },
-          handlerFailed: { _, error in Issue.record("a handler failed: \(error)") }
-        ) { connection in
+        try await listener.serve(tls: context, .init(onFailure: { failures.add($0) })) { connection in
           clients.add(connection.remoteAddress)
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
@@ -285,7 +281,7 @@ import Testing
       let wrong = try RawSocket.connected(to: address)
       try wrong.send("PROXY nonsense\r\n")
       try await eventually("the failure is told") { failures.all.count == 1 }
-      #expect((failures.all[0].1 as? SocketError)?.code == .invalidProxyHeader)
+      #expect((failures.all[0].error as? SocketError)?.code == .invalidProxyHeader && failures.all[0].isBeforeHandler)
       var client = TCPConnection.Configuration()
       let source = SocketAddress("192.0.2.1:5")
       client.proxyHeader = ProxyHeader(source: source, destination: address)

@@ -20,8 +20,7 @@ import Testing
   }
 
   /// A peer that sends nothing, after its handshake was begun.
-  private func silentPeer(_ address: SocketAddress, _ connections: TCPListener.TLSConnections) async throws -> RawSocket
-  {
+  private func silentPeer(_ address: SocketAddress, _ connections: TLSConnections) async throws -> RawSocket {
     let count = await connections.handshakes
     let peer = try RawSocket.connected(to: address)
     try await eventually("its handshake has begun") { await connections.handshakes == count + 1 }
@@ -84,7 +83,7 @@ import Testing
   @Test func `At the limit connections wait in the kernel until a handshake ends`() async throws {
     try await within("the client is served") {
       let (listener, address) = try bind()
-      let connections = listener.connections(tls: try Contexts.server(), handshakeLimit: 2) { _, _ in }
+      let connections = listener.connections(tls: try Contexts.server(), handshakeLimit: 2) { _ in }
       let accepting = Task { try await connections.next() }
       let silent = [try await silentPeer(address, connections), try await silentPeer(address, connections)]
       async let client = connect(address)
@@ -127,8 +126,8 @@ import Testing
     try await within("the client is served") {
       let (listener, address) = try bind()
       let failures = Notes<(Bool, TLSError.Code?)>()
-      let connections = listener.connections(tls: try Contexts.server()) { connection, error in
-        failures.add((connection.remoteAddress != nil, (error as? TLSError)?.code))
+      let connections = listener.connections(tls: try Contexts.server()) { failure in
+        failures.add((failure.connection.remoteAddress != nil, (failure.error as? TLSError)?.code))
       }
       let accepting = Task { try await connections.next() }
       let plain = try RawSocket.connected(to: address)
@@ -149,7 +148,7 @@ import Testing
     try await within("the peers see the end") {
       let (listener, address) = try bind()
       let failures = Notes<any Error>()
-      let connections = listener.connections(tls: try Contexts.server()) { failures.add($1) }
+      let connections = listener.connections(tls: try Contexts.server()) { failures.add($0.error) }
       let accepting = Task { try await connections.next() }
       let silent = [try await silentPeer(address, connections), try await silentPeer(address, connections)]
       accepting.cancel()
@@ -218,7 +217,7 @@ import Testing
     }
   }
 
-  private func deliversOrTimesOut(_ connections: TCPListener.TLSConnections) async throws -> Bool {
+  private func deliversOrTimesOut(_ connections: TLSConnections) async throws -> Bool {
     do {
       return try await connections.next() != nil
     } catch let error as SocketError where error.code == .timedOut {
@@ -262,7 +261,7 @@ import Testing
   {
     try await within("the loop ends") {
       let (listener, address) = try bind()
-      let connections = listener.connections(tls: try Contexts.server(), handshakeLimit: 1) { _, _ in }
+      let connections = listener.connections(tls: try Contexts.server(), handshakeLimit: 1) { _ in }
       let accepting = Task { try await connections.next() }
       let silent = try await silentPeer(address, connections)
       await listener.close()
@@ -277,7 +276,7 @@ import Testing
       let (silent, done) = (try RawSocket.connected(to: address), try RawSocket.connected(to: address))
       let client = try RawPeer(Contexts.client(), .client(serverName: "server.test"), on: done)
       do {
-        let connections = listener.connections(tls: try Contexts.server(), timeout: .zero) { _, _ in
+        let connections = listener.connections(tls: try Contexts.server(), timeout: .zero) { _ in
           Issue.record("a handshake that was given up did not fail")
         }
         try await eventually("both handshakes have begun") {

@@ -49,7 +49,7 @@ enum TLSLimitBoundaries {
       let context = try Contexts.server()
       return try await inSimulation { simulation in
         let listener = try await simulation.host("far").run { try TCPListener.bind(to: .port(443)) }
-        let connections = listener.connections(tls: context) { _, _ in }
+        let connections = listener.connections(tls: context) { _ in }
         let waiting = Task { try await connections.next() }
         var clients: [TCPConnection] = []
         for _ in 0..<count { clients.append(try await TCPConnection.connect(to: .host("far", port: 443))) }

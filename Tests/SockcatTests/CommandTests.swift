@@ -55,7 +55,7 @@ struct CommandTests {
     #expect(options.servesOne)
     #expect(try Command(parsing: ["listen", ":0"]) == .listen(options))
     options.mode = .http
-    options.place = .reactor
+    options.runsOnReactor = true
     options.maximumConnections = 7
     #expect(!options.servesOne)
     let words = ["listen", ":0", "--http", "--on", "reactor", "--max-connections", "7"]
@@ -75,7 +75,7 @@ struct CommandTests {
     options.mode = .forward(Forwarding(target: .host("a", port: 1)))
     #expect(try Command(parsing: ["proxy", "unix:@front", "a:1"]) == .listen(options))
     #expect(!options.servesOne)
-    options.place = .reactor
+    options.runsOnReactor = true
     options.maximumConnections = 3
     options.idleTimeout = .seconds(5)
     let connecting = ConnectingOptions(timeout: .seconds(2), tries: 3)

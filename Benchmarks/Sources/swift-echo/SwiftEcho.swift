@@ -38,22 +38,24 @@ struct SwiftEcho {
   }
 
   private static func serve(_ listener: TCPListener, _ options: Options, reactors: Int) async throws {
-    let limits = TCPListener.ServeLimits(connections: mostConnections)
+    let limits = ServeLimits(connections: mostConnections)
     if options.place == .isolated {
-      try await listener.serve(limits: limits, reactors: reactors) { (connection: isolated TCPConnection) in
+      try await listener.serve(.init(limits: limits, reactors: reactors)) { (connection: isolated TCPConnection) in
         try await answerInIsolation(connection)
       }
       return
     }
     try await listener.serve(
-      choosing: { connection in
-        if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
-        return switch options.place {
-        case .pool: WorkerPool.shared
-        case .swift: nil
-        case .reactor, .isolated: connection.executor.reactor
-        }
-      }, limits: limits, reactors: reactors
+      .init(
+        limits: limits,
+        on: .chosen { connection in
+          if options.reports { printError("accepted \(ObjectIdentifier(connection.executor.reactor))") }
+          return switch options.place {
+          case .pool: WorkerPool.shared
+          case .swift: nil
+          case .reactor, .isolated: connection.executor.reactor
+          }
+        }, reactors: reactors)
     ) { connection in
       switch options.mode {
       case .echo where options.isNested: try await greet(connection)

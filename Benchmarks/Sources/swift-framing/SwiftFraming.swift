@@ -24,13 +24,13 @@ struct SwiftFraming {
         swift-framing --mode lines|messages [--on reactor|pool] \
         [--form string|array|string-batch|array-batch|scoped|parsed] [PORT]
         """)
-    let places: [String: TCPListener.HandlerExecutor] = ["reactor": .reactor, "pool": .pool]
+    let places: [String: HandlerExecutor] = ["reactor": .reactor, "pool": .pool]
     let place = arguments.take("--on", or: .pool) { places[$0] }
     let mode = arguments.take("--mode", or: Mode.lines)
     let form = arguments.take("--form", or: Form.array)
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: arguments.port()))
     for address in listener.localAddresses { printError("listening on \(address)") }
-    try await listener.serve(on: place) { connection in
+    try await listener.serve(.init(on: place)) { connection in
       let tally =
         switch (mode, form) {
         case (.lines, .string): try await takeStrings(connection)

@@ -15,7 +15,7 @@ struct SwiftTLSEcho {
       printError("listening on \(address)")
     }
     let mode = options.mode
-    try await listener.serve(tls: context, on: options.place) { connection in
+    try await listener.serve(tls: context, .init(on: options.place)) { connection in
       switch mode {
       case .echo: try await echo(connection)
       case .sink: try await discard(connection)
@@ -56,7 +56,7 @@ struct Options {
   let key: String
   let mode: Mode
   /// Where the handlers run.
-  let place: TCPListener.HandlerExecutor
+  let place: HandlerExecutor
   /// 0 lets the kernel choose.
   let port: UInt16
 

@@ -200,13 +200,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
 
   /// Returns whether a peer can cause the error freely: the property ``isCausedByPeer`` of a `SocketError` or a `TLSError`.
   ///
-  /// Use it for errors of handlers, which may be of either type:
-  ///
-  /// ```swift
-  /// handlerFailed: { connection, error in
-  ///   if !SocketError.isCausedByPeer(error) { log("\(connection): \(error)") }
-  /// }
-  /// ```
+  /// Use it for errors of handlers, which may be of either type. ``ServeFailure/isCausedByPeer`` is the same for what a server reports.
   ///
   /// - Parameter error: An error of any type.
   /// - Returns: Whether a peer caused it; `false` for errors of other types, and for `CancellationError`.

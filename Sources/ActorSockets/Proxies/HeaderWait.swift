@@ -85,7 +85,7 @@ extension TCPListener {
       try await connection.waitUntilOpen()
     } catch {
       // Observers have heard of it, as of a handshake that failed.
-      throw HandlerError(error, isHandshake: true)
+      throw HandlerError(error, isBeforeHandler: true)
     }
     try await admit(connection)
   }
@@ -95,7 +95,8 @@ extension TCPListener {
     let hasRoom = server.peers.hasRoom(for: client)
     server.peers.enter(connection.id, from: client)
     if hasRoom { return }
-    throw SocketError(
+    let error = SocketError(
       .limitExceeded, operation: "serve", detail: "the client has too many connections", address: client)
+    throw HandlerError(error, isBeforeHandler: true, isObserved: false)
   }
 }

@@ -13,7 +13,7 @@ public struct ProxyProtocol: Sendable {
   /// Whether connections must begin with a header.
   public enum Policy: Hashable, Sendable {
     /// Connections must begin with a header. Others are aborted. Connections from other networks are reset when they are accepted, and
-    /// count as ``TCPListener/ServeReport/refused``.
+    /// count as ``ServeReport/refused``.
     case required
     /// Connections from a trusted network may begin with a header. All others are served as they are. If a client in a trusted network
     /// waits for the server to speak first, its connection is up only after ``ProxyProtocol/timeLimit``, because the server waits for

@@ -23,7 +23,7 @@ public import SocketSystem
 /// one thread does not block it. The main thread of a Swift program blocks no signals. A process that this program starts does not
 /// inherit the handler. A separate thread delivers the signals, so they arrive however busy the reactors are.
 ///
-/// To stop a server on a signal, use ``TCPListener/serve(on:limits:drain:reactors:stopOn:handlerFailed:handler:)``.
+/// To stop a server on a signal, use ``StreamListener/serve(_:handler:)``.
 public struct ProcessSignals: AsyncSequence, Sendable {
   /// The element of the sequence.
   public typealias Element = ProcessSignal

@@ -32,7 +32,7 @@ extension StreamCore {
   ///   - idleReads: Which idle reads end, now and from now on.
   ///   - grace: How long the peer has for its first byte, in milliseconds.
   ///   - isShared: Whether the stream is a layer that waits to begin. The stream beneath ends its grace.
-  package func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32, isShared: Bool = false) {
+  package func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool = false) {
     waiters?.draining.resumeAll(.success(()))
     options.idleReads = max(options.idleReads, idleReads)
     let isFirst = options.grace == .notDraining

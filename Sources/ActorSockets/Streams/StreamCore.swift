@@ -21,7 +21,7 @@ public final class _StreamCore {
     package var closesOnEndOfStream = false
     package var closesOnTimeout = false
     /// Which idle reads end, since the drain began.
-    var idleReads = TCPListener.Drain.IdleReads.wait
+    var idleReads = Drain.IdleReads.wait
     var grace = DrainGrace.notDraining
     /// How long the peer has for its first byte after the drain began. In 32 bits, which fit beside the others.
     var graceMilliseconds: UInt32 = 0

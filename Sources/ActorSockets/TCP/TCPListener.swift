@@ -55,11 +55,10 @@ public actor TCPListener: StreamListener {
   private let configuration: Configuration
   /// Whether connections may begin with a PROXY header.
   package nonisolated var awaitsHeaders: Bool { configuration.proxyProtocol != nil }
+  package nonisolated var sharesReactors: Bool { true }
   /// Whether accepted connections are TCP. Not every stream socket over IP is TCP.
   private let isTCP: Bool
-  /// The backlog may hold connections that arrived before the options were set and so did not inherit them.
-  private var hasOldBacklog: Bool
-  private var policy = AcceptPolicy()
+  private var policy: AcceptPolicy
   /// Connections may wait: an event arrived, and accept4(2) has not found the backlog empty since.
   private var rotation: SocketRotation
   private var retry: DeadlineKey?
@@ -69,6 +68,7 @@ public actor TCPListener: StreamListener {
   package private(set) var failure: SocketError?
   /// The state of `serve`.
   package var server = Server<TCPConnection>()
+  package var serveTask: ServeTask?
 
   // MARK: Creating
 
@@ -160,7 +160,7 @@ public actor TCPListener: StreamListener {
     registration = Registration(on: reactor)
     executor = registration
     self.configuration = configuration
-    hasOldBacklog = isAdopted
+    policy = AcceptPolicy(hasOldBacklog: isAdopted)
     self.isTCP = isTCP && addresses.first?.isUnix != true
     localAddresses = addresses
     unixSocket = file
@@ -236,7 +236,6 @@ public actor TCPListener: StreamListener {
     }
     // If more may be there, the round was broken off.
     if connection != nil || rotation.mayFind { return connection }
-    hasOldBacklog = false
     policy.backlogIsEmpty()
     if server.isDraining { close() }
     return nil
@@ -319,13 +318,13 @@ public actor TCPListener: StreamListener {
     }
     do throws(SocketError) {
       // The same options were set on the listening socket, so errors are not expected here.
-      if hasOldBacklog, isTCP { try? configuration.connection.setOptions(of: descriptor.socket) }
+      if policy.hasOldBacklog, isTCP { try? configuration.connection.setOptions(of: descriptor.socket) }
       try configuration.connection.prepare(handingOut: descriptor.socket)
     } catch {
       Self.refuse(descriptor)
       return nil
     }
-    let reactor = server.takeReactor() ?? executor.reactor
+    let reactor = serveTask?.takeReactor() ?? executor.reactor
     return TCPConnection(
       descriptor, remote: peer, isTCP: isTCP, isAccepted: true, configuration: configuration.connection,
       proxyProtocol: admission == .withHeader ? configuration.proxyProtocol : nil, reactor: reactor)

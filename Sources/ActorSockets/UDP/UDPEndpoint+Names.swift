@@ -33,6 +33,8 @@ struct AddressSearches: Sendable {
 
   var isEmpty: Bool { byID.isEmpty }
 
+  mutating func remove(_ id: UInt64) -> AddressSearch? { byID.removeValue(forKey: id) }
+
   func cancelAll() { for search in byID.valuesInOrder { search.cancel() } }
 
   mutating func worked(_ family: AddressFamily, for key: [UInt8]) {
@@ -130,7 +132,7 @@ extension UDPEndpoint {
   /// Ends the search for the address of an entry's name, if there is one.
   @discardableResult
   func endSearch(_ id: UInt64) -> AddressSearch? {
-    guard let search = searches[id].take() else { return nil }
+    guard let search = searches.remove(id) else { return nil }
     search.cancel()
     if let timer = search.timer { registration.disarm(timer) }
     return search

@@ -134,8 +134,9 @@ extension UDPEndpoint {
         }
         do throws(SystemError) {
           let sent = try batch.send(on: socket)
-          if let suspect = attempts.suspect { reportStale(suspect) }
           if sent == 0 { noRoom(for: gathered, isShortage: false) } else { noteSent(sent, of: batch, gathered) }
+          // Last, because a filter of the program may run then, and may close the endpoint.
+          if let suspect = attempts.suspect { reportStale(suspect) }
           return max(1, sent)
         } catch {
           if error.isShortage {

@@ -211,7 +211,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
     if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
   }
 
-  func beginDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32, isShared: Bool) {
+  func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool) {
     core?.beginDraining(idleReads, grace: grace, isShared: isShared)
   }
 

@@ -22,7 +22,8 @@ struct ListenOptions: Equatable {
   var once = false
   /// Whether the sending direction stays open when standard input has ended.
   var keepsSending = false
-  var place = TCPListener.HandlerExecutor.pool
+  /// Whether services run on the thread of the sockets.
+  var runsOnReactor = false
   /// The most connections at a time.
   var maximumConnections: Int?
   /// The most time to wait for the first connection.
@@ -89,7 +90,7 @@ extension ListenOptions: CommandOptions {
     Option(
       "--on", .choice(["pool", "reactor"]),
       "runs services on Swift's threads (pool, the default) or on the one thread of the sockets (reactor)"
-    ) { $0.place = try $1.handlerExecutor() },
+    ) { $0.runsOnReactor = try $1.isReactor() },
     Option(
       "--max-connections", .number, "serves at most N connections of a socket at a time; others wait"
     ) { $0.maximumConnections = try $1.count() },
@@ -148,10 +149,10 @@ extension ListenOptions: CommandOptions {
 }
 
 extension Words.Argument {
-  fileprivate func handlerExecutor() throws(Failure) -> TCPListener.HandlerExecutor {
+  fileprivate func isReactor() throws(Failure) -> Bool {
     switch text {
-    case "pool": return .pool
-    case "reactor": return .reactor
+    case "pool": return false
+    case "reactor": return true
     default: throw .usage("\(option) takes pool or reactor, not \(text.debugDescription)")
     }
   }

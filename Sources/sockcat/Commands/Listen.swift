@@ -72,7 +72,7 @@ struct Listen {
     } abort: {
       for listener in listeners { await listener.drain(within: .zero) }
     } _: {
-      try await withThrowingTaskGroup(of: TCPListener.ServeReport.self) { group in
+      try await withThrowingTaskGroup(of: ServeReport.self) { group in
         for listener in listeners { group.addTask { try await serveAll(of: listener, context, service) } }
         return try await group.reduce(into: []) { $0.append($1) }
       }
@@ -91,26 +91,19 @@ struct Listen {
 
   private func serveAll(
     of listener: TCPListener, _ context: TLSContext?, _ service: any Service
-  ) async throws -> TCPListener.ServeReport {
-    let limits =
-      options.maximumConnections.map { TCPListener.ServeLimits(connections: $0) } ?? TCPListener.ServeLimits()
+  ) async throws -> ServeReport {
     let (isVerbose, idleTimeout) = (options.isVerbose, options.idleTimeout)
+    let isEncrypted = context != nil
+    let serving = ServeOptions(
+      limits: ServeLimits(connections: options.maximumConnections), on: options.runsOnReactor ? .reactor : .pool,
+      onFailure: { if isVerbose, $0.isBeforeHandler { describeFailure($0, isEncrypted: isEncrypted) } })
     guard let context else {
-      return try await listener.serve(
-        on: options.place, limits: limits, handlerFailed: { if isVerbose { describeFailure($1) } }
-      ) {
+      return try await listener.serve(serving) {
         if isVerbose { StandardError.describe(client: $0.remoteAddress, "connected", through: $0.proxyAddress) }
         try await serveOneOfMany($0, service, idleTimeout)
       }
     }
-    return try await listener.serve(
-      tls: context, on: options.place, limits: limits,
-      handshakeFailed: { connection, error in
-        if !isVerbose { return }
-        let name = connection.remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
-        StandardError.write(line: "sockcat: \(name)\(Failure(error).message)")
-      }, handlerFailed: { if isVerbose { describeFailure($1) } }
-    ) {
+    return try await listener.serve(tls: context, serving) {
       if isVerbose {
         StandardError.describe(client: $0.remoteAddress, try await $0.session.summary, through: $0.proxyAddress)
       }
@@ -181,17 +174,20 @@ struct Listen {
   }
 
   private func onPlace(_ body: @escaping @Sendable () async throws -> Void) async throws {
-    switch options.place {
-    case .pool: try await body()
-    case .reactor: try await withTaskExecutorPreference(Reactor.shared) { try await body() }
-    }
+    if !options.runsOnReactor { return try await body() }
+    try await withTaskExecutorPreference(Reactor.shared) { try await body() }
   }
 }
 
-/// Prints why a connection was not served: its header of the PROXY protocol was missing or wrong. Services print other failures.
-private func describeFailure(_ failure: any Error) {
-  guard let error = failure as? SocketError, error.operation == "PROXY header" else { return }
-  StandardError.write(line: "sockcat: \(error.description)")
+/// Prints why a connection was not served: its handshake failed, or its header of the PROXY protocol was missing or wrong. Services print
+/// other failures.
+private func describeFailure(_ failure: ServeFailure, isEncrypted: Bool) {
+  if !isEncrypted {
+    guard let error = failure.error as? SocketError, error.operation == "PROXY header" else { return }
+    return StandardError.write(line: "sockcat: \(error.description)")
+  }
+  let name = failure.connection.remoteAddress.map { $0.isUnix ? "" : "\($0): " } ?? ""
+  StandardError.write(line: "sockcat: \(name)\(Failure(failure.error).message)")
 }
 
 /// Serves one of many connections. If it is idle for too long and has nothing to send, it is closed and not reset.

@@ -77,11 +77,11 @@ final class OurServer: Sendable {
   let port: UInt16
   let sessions: Notes<TLSSession>
   let failures: Notes<any Error>
-  private let task: Task<TCPListener.ServeReport, any Error>
+  private let task: Task<ServeReport, any Error>
 
   private init(
     _ port: UInt16, _ sessions: Notes<TLSSession>, _ failures: Notes<any Error>,
-    _ task: Task<TCPListener.ServeReport, any Error>
+    _ task: Task<ServeReport, any Error>
   ) {
     self.port = port
     self.sessions = sessions
@@ -96,9 +96,9 @@ final class OurServer: Sendable {
     let listener = try TCPListener.bind(to: .host("localhost", port: 0))
     let (sessions, failures) = (Notes<TLSSession>(), Notes<any Error>())
     let task = Task {
-      try await listener.serve(tls: context, drain: .within(.seconds(5))) { _, error in
-        failures.add(error)
-      } handler: { connection in
+      var options = ServeOptions(drain: .within(.seconds(5)))
+      options.onFailure = { if $0.isBeforeHandler { failures.add($0.error) } else { $0.printUnlessExpected() } }
+      return try await listener.serve(tls: context, options) { connection in
         sessions.add(try await connection.session)
         try await handler(connection)
       }
@@ -109,7 +109,7 @@ final class OurServer: Sendable {
   deinit { task.cancel() }
 
   @discardableResult
-  func stop() async throws -> TCPListener.ServeReport {
+  func stop() async throws -> ServeReport {
     task.cancel()
     return try await task.value
   }
@@ -126,7 +126,7 @@ func listens(_ endpoint: Endpoint) async throws {
   }
 }
 
-extension TCPListener.ServeReport {
+extension ServeReport {
   /// The connections whose handshake or handler failed, whatever the cause.
   var failures: Int { failed + failedByPeer }
 }

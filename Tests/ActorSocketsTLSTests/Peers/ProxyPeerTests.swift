@@ -161,7 +161,7 @@ extension Peers {
         let listener = try listener()
         let headers = Notes<(SocketAddress?, ProxyHeader?)>()
         let serving = Task {
-          try await listener.serve(handlerFailed: { _, _ in }) { connection in
+          try await listener.serve(.init(onFailure: { _ in })) { connection in
             headers.add((connection.remoteAddress, connection.proxyHeader))
             try await connection.echo()
           }
@@ -189,7 +189,7 @@ extension Peers {
         let clients = Notes<SocketAddress?>()
         let context = try files.server()
         let serving = Task {
-          try await listener.serve(tls: context, handshakeFailed: { _, _ in }, handlerFailed: { _, _ in }) {
+          try await listener.serve(tls: context, .init(onFailure: { _ in })) {
             connection in
             clients.add(connection.proxyHeader == nil ? nil : connection.remoteAddress)
             try await connection.echo()
@@ -217,7 +217,7 @@ extension Peers {
         let source = try SocketAddress(parsing: client)
         let clients = Notes<SocketAddress?>()
         let serving = Task {
-          try await listener.serve(handlerFailed: { _, _ in }) { connection in
+          try await listener.serve(.init(onFailure: { _ in })) { connection in
             clients.add(connection.remoteAddress)
             try await connection.echo()
           }

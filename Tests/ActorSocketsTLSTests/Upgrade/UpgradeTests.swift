@@ -215,7 +215,7 @@ import Testing
       let address = try #require(listener.localAddresses.first)
       let serverContext = try Contexts.server()
       let serving = Task {
-        try await listener.serve(tls: serverContext, reactors: 3) { try await $0.echo() }
+        try await listener.serve(tls: serverContext, .init(reactors: 3)) { try await $0.echo() }
       }
       let clientContext = try Contexts.client()
       try await withThrowingTaskGroup(of: Void.self) { group in

@@ -12,10 +12,14 @@ extension LimitBoundaries {
     .most("connections of `serve`") { count in
       // A host of a simulation has enough descriptors.
       try await inSimulation { _ in
-        var server = Server<InMemoryConnection>()
-        server.limits = TCPListener.ServeLimits()
-        server.closing = count - 1
-        return !server.isFull
+        var server = Server<Int>()
+        server.started(ServeLimits(), descriptors: .max)
+        for number in 1..<count {
+          _ = server.step()
+          _ = server.accepted(number, UInt64(number), from: nil)
+        }
+        if case .accept = server.step() { return true }
+        return false
       }
     },
     .most("connections of `serve`", position: 1) { DescriptorReserve(limit: 1_000).connections + $0 <= 1_000 },
@@ -54,7 +58,7 @@ extension LimitBoundaries {
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
       await listener.close()
       do {
-        try await listener.serve(reactors: count) { _ in }
+        try await listener.serve(.init(reactors: count)) { _ in }
         return true
       } catch let error as SocketError {
         return error.code != .invalidArgument
@@ -160,7 +164,7 @@ extension LimitBoundaries {
 
   /// A simulated server with a connection whose handler runs. Its client sends nothing.
   private struct Draining {
-    private let serving: Task<TCPListener.ServeReport, any Error>
+    private let serving: Task<ServeReport, any Error>
     private let client: TCPConnection
 
     init(
@@ -178,7 +182,7 @@ extension LimitBoundaries {
     }
 
     /// Drains the server as its defaults say, until its end.
-    func end() async throws -> TCPListener.ServeReport {
+    func end() async throws -> ServeReport {
       serving.cancel()
       return try await serving.value
     }

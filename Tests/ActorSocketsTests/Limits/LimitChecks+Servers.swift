@@ -11,13 +11,13 @@ extension LimitChecks {
 
   static let servers: [LimitCheck] = [
     LimitCheck("connections of `serve`") {
-      let options = "ActorSockets/TCP/TCPListener+ServeOptions.swift"
-      let most = try SourceText.number(#"connections \?\? min\(([\d_]+),"#, in: options)
+      let options = "ActorSockets/Serving/ServeOptions.swift"
+      let most = try SourceText.number(#"Connections \?\? min\(([\d_]+),"#, in: options)
       let reserve = DescriptorReserve(limit: 1_000_000)
       return [.number(most), .number(reserve.limit - reserve.connections)]
     },
     LimitCheck("connections of one peer") {
-      [TCPListener.ServeLimits().connectionsPerPeer.map { .number($0) } ?? "no limit"]
+      [ServeLimits().connectionsPerPeer.map { .number($0) } ?? "no limit"]
     },
     LimitCheck("connections that one listener accepts in one iteration of the loop, refused ones included") {
       [.number(AcceptPolicy.share)]
@@ -32,12 +32,10 @@ extension LimitChecks {
       [.number(try SourceText.number(#"mostFields = (\d+)"#, in: "ActorSockets/Proxies/ProxyHeader+Parsing.swift"))]
     },
     LimitCheck("time for the handlers to end, in a drain") {
-      let pattern = #"drain: (?:TCPListener\.)?Drain = \.within\(\.seconds\((\d+)\)\)"#
-      let places = try ["ActorSockets", "ActorSocketsTLS"].map { try SourceText.number(pattern, in: $0) }
-      return Set(places).map { .seconds($0) }
+      [.nanoseconds(Int(ServeOptions().drain.nanoseconds))]
     },
     LimitCheck("time for the first byte of a connection, in a drain") {
-      [.nanoseconds(Int(TCPListener.Drain.within(.seconds(30)).graceMilliseconds) * 1_000_000)]
+      [.nanoseconds(Int(Drain.within(.seconds(30)).graceMilliseconds) * 1_000_000)]
     },
     LimitCheck("bytes of a line on standard error about a handler that failed") {
       [.number(try SourceText.number(#"longestLine: Int \{ ([\d_]+) \}"#, in: "SocketSystem"))]
@@ -51,8 +49,8 @@ extension LimitChecks {
     },
     LimitCheck("reactors of `serve`") {
       [
-        .number(try SourceText.number(#"reactors: Int = (\d+)"#, in: "ActorSockets")),
-        .number(try SourceText.number(#"\(1\.\.\.(\d+)\)\.contains\(reactors\)"#, in: "ActorSockets/Listeners")),
+        .number(ServeOptions().reactors),
+        .number(try SourceText.number(#"\(1\.\.\.(\d+)\)\.contains\(options\.reactors\)"#, in: "ActorSockets/Serving")),
       ]
     },
     LimitCheck("connections in the kernel's backlog, at most `somaxconn`") { [.number(Int(listener.backlog))] },

@@ -23,7 +23,7 @@ import Testing
     let server = simulation.host("server")
     let listener = try await server.run { try TCPListener.bind(to: .port(80)) }
     async let serving = server.run {
-      try await listener.serve(limits: .init(connections: 5)) { connection in
+      try await listener.serve(.init(limits: .init(connections: 5))) { connection in
         for try await line in connection.lines { try await connection.write(utf8: line.uppercased() + "\n") }
       }
     }

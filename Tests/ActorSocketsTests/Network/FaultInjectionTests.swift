@@ -243,7 +243,7 @@ import Testing
       let injection = try FaultInjection()
       let listener = try TCPListener.bind(to: Self.anyPort, reactor: injection.reactor)
       let serving = Task {
-        try await listener.serve(reactors: 3) { connection in
+        try await listener.serve(.init(reactors: 3)) { connection in
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
       }

@@ -194,7 +194,7 @@ import Testing
       let path = "@handed \(UInt64.random(in: 0 ... .max))"
       let listener = try TCPListener.bind(to: .unix(path: path), reactor: injection.reactor)
       let serving = Task {
-        try await listener.serve(reactors: 2) { connection in
+        try await listener.serve(.init(reactors: 2)) { connection in
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
       }

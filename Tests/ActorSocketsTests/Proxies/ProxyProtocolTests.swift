@@ -16,13 +16,13 @@ import Testing
     let time = ManualTime()
     let clients = Notes<SocketAddress?>()
     let headers = Notes<ProxyHeader?>()
-    let failures = Notes<any Error>()
+    let failures = Notes<ServeFailure>()
     let listener: TCPListener
-    private let task: Task<TCPListener.ServeReport, any Error>
+    private let task: Task<ServeReport, any Error>
 
     init(
       _ policy: ProxyProtocol.Policy = .required, from network: String = "127.0.0.0/8",
-      limits: TCPListener.ServeLimits = .init(),
+      limits: ServeLimits = .init(),
       reactors: Int = 1, observer: (any ReactorObserver)? = nil,
       at endpoint: Endpoint = .address(.ipv4(.loopback, port: 0)),
       _ change: (inout TCPListener.Configuration) -> Void = { _ in }
@@ -34,9 +34,9 @@ import Testing
       let listener = try TCPListener.bind(to: endpoint, configuration: configuration, reactor: time.reactor)
       self.listener = listener
       task = Task { [clients, headers, failures] in
-        try await listener.serve(limits: limits, reactors: reactors) { _, error in
-          failures.add(error)
-        } handler: { connection in
+        var options = ServeOptions(limits: limits, reactors: reactors)
+        options.onFailure = { failures.add($0) }
+        return try await listener.serve(options) { connection in
           clients.add(connection.remoteAddress)
           headers.add(connection.proxyHeader)
           try await connection.write(utf8: "hello\n")
@@ -49,7 +49,7 @@ import Testing
 
     func connect() throws -> RawSocket { try RawSocket.connected(to: address) }
 
-    func stop() async throws -> TCPListener.ServeReport {
+    func stop() async throws -> ServeReport {
       task.cancel()
       return try await task.value
     }
@@ -57,7 +57,9 @@ import Testing
     /// Waits for a number of failures, and returns their codes.
     func codes(_ count: Int) async throws -> [SocketError.Code?] {
       try await eventually("\(count) connections have failed") { failures.all.count >= count }
-      return failures.all.map { ($0 as? SocketError)?.code }
+      // No handler of these tests fails.
+      #expect(!failures.all.contains { !$0.isBeforeHandler })
+      return failures.all.map { ($0.error as? SocketError)?.code }
     }
 
     deinit { task.cancel() }
@@ -144,7 +146,7 @@ import Testing
       let peer = try server.connect()
       try peer.send(text)
       #expect(try await server.codes(1) == [.invalidProxyHeader])
-      #expect((server.failures.all[0] as? SocketError)?.address == (try peer.address))
+      #expect((server.failures.all[0].error as? SocketError)?.address == (try peer.address))
       await #expect(throws: (any Error).self) { try await peer.receive(exactly: 1) }
       let report = try await server.stop()
       #expect(report.accepted == 1 && report.failedByPeer == 1 && report.failed == 0 && server.clients.all.isEmpty)

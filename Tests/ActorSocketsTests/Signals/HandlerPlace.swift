@@ -16,10 +16,12 @@ enum HandlerPlace: String, CaseIterable, Codable {
       let serving = Task {
         switch self {
         case .pool: try await listener.serve { _ in body() }
-        case .reactor: try await listener.serve(on: .reactor) { _ in body() }
+        case .reactor: try await listener.serve(.init(on: .reactor)) { _ in body() }
         case .isolated: try await listener.serve { (_: isolated TCPConnection) in body() }
         case .threadOfReactor:
-          try await listener.serve(on: .reactor) { _ in await Task.detached(priority: .background) { body() }.value }
+          try await listener.serve(.init(on: .reactor)) { _ in
+            await Task.detached(priority: .background) { body() }.value
+          }
         }
       }
       _ = try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd()

@@ -13,7 +13,7 @@ import Testing
   private struct Scene {
     let time = ManualTime()
     let listener: TCPListener
-    let serving: Task<TCPListener.ServeReport, any Error>
+    let serving: Task<ServeReport, any Error>
     let client: RawSocket
 
     init(
@@ -23,7 +23,7 @@ import Testing
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
       let isServed = Gate()
       serving = Task {
-        try await listener.serve(drain: .within(.seconds(100)), stopOn: signals) { connection in
+        try await listener.serve(.init(drain: .within(.seconds(100)), stopOn: signals)) { connection in
           isServed.open()
           try await handler(connection)
         }
@@ -112,7 +112,7 @@ import Testing
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
       let isServed = Gate()
       let serving = Task {
-        try await listener.serve(on: .reactor, stopOn: [.terminate, .interrupt]) { _ in
+        try await listener.serve(.init(on: .reactor, stopOn: [.terminate, .interrupt])) { _ in
           isServed.open()
           while true {}
         }
@@ -151,15 +151,15 @@ import Testing
     await #expect(processExitsWith: .success) {
       try await within("the server ends") {
         let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-        await expectError(.invalidArgument) { try await listener.serve(limits: .init(connections: 0)) { _ in } }
+        await expectError(.invalidArgument) { try await listener.serve(.init(limits: .init(connections: 0))) { _ in } }
         // Not without descriptors: each second, Swift's pool opens a file for each of its threads if jobs wait then, and ends the
         // process if it cannot.
         _ = try await Shortage.duringThreadShortage {
-          await #expect { try await listener.serve(stopOn: [.terminate]) { _ in } } throws: {
+          await #expect { try await listener.serve(.init(stopOn: [.terminate])) { _ in } } throws: {
             ($0 as? SocketError)?.code == .system
           }
         }
-        let serving = Task { try await listener.serve(stopOn: [.terminate]) { _ in } }
+        let serving = Task { try await listener.serve(.init(stopOn: [.terminate])) { _ in } }
         let client = try RawSocket.connected(to: listener.localAddresses[0])
         #expect(try await client.receiveToEnd() == [])
         client.close()
@@ -177,7 +177,7 @@ import Testing
           if signalFirst { kill(getpid(), SIGTERM) } else { scene.serving.cancel() }
           try await scene.expectDrain()
           if signalFirst { scene.serving.cancel() } else { kill(getpid(), SIGTERM) }
-          try await eventually("the first signal has come") { await scene.listener.server.stopSignalsSeen == 1 }
+          try await eventually("the first signal has come") { await scene.listener.stopSignalsSeen == 1 }
           kill(getpid(), SIGTERM)
           #expect(try await scene.serving.value.aborted == 1)
           #expect(handling(of: SIGTERM) == .default)
@@ -185,4 +185,8 @@ import Testing
       }
     }
   }
+}
+
+extension TCPListener {
+  fileprivate var stopSignalsSeen: Int? { serveTask?.signalsSeen }
 }

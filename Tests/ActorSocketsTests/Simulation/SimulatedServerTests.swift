@@ -8,8 +8,8 @@ import Testing
 
 /// Connections and servers in memory, in virtual time.
 @Suite struct SimulatedServerTests {
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
-  func `A server and its clients run in the order of the seed`(place: TCPListener.HandlerExecutor) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `A server and its clients run in the order of the seed`(place: HandlerExecutor) async throws {
     try await within("all seeds have run") {
       var hashes: Set<UInt64> = []
       for seed in 0..<40 as Range<UInt64> {
@@ -19,7 +19,7 @@ import Testing
           try await simulation.run {
             let listener = InMemoryListener()
             let server = Task {
-              try await listener.serve(on: place) { connection in
+              try await listener.serve(.init(on: place)) { connection in
                 for try await line in connection.lines {
                   try await Task.sleep(for: .milliseconds(5))
                   try await connection.write(utf8: "\(line)!\n")

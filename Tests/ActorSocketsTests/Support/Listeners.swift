@@ -37,14 +37,12 @@ extension StreamListener {
   /// Serves connections of any type, so that it can be called for any listener.
   @discardableResult
   func serveAny(
-    on place: TCPListener.HandlerExecutor = .pool, limits: TCPListener.ServeLimits = .init(),
-    drain: TCPListener.Drain = .within(.seconds(30)), stopOn signals: Set<ProcessSignal> = [],
-    handlerFailed: (@Sendable (any ByteStream, any Error) -> Void)? = nil,
+    on place: HandlerExecutor = .pool, limits: ServeLimits = .init(),
+    drain: Drain = .within(.seconds(30)), stopOn signals: Set<ProcessSignal> = [],
+    onFailure: (@Sendable (ServeFailure) -> Void)? = nil,
     handler: @escaping @concurrent @Sendable (any ByteStream) async throws -> Void
-  ) async throws -> TCPListener.ServeReport {
-    var failed: (@Sendable (Connection, any Error) -> Void)?
-    if let handlerFailed { failed = { handlerFailed($0, $1) } }
-    return try await serve(on: place, limits: limits, drain: drain, stopOn: signals, handlerFailed: failed) {
+  ) async throws -> ServeReport {
+    try await serve(.init(limits: limits, drain: drain, on: place, stopOn: signals, onFailure: onFailure)) {
       try await handler($0)
     }
   }

@@ -74,15 +74,15 @@ import Testing
     }
   }
 
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
-  func `A connection's byte is found before a flood in the backlog is accepted`(place: TCPListener.HandlerExecutor)
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `A connection's byte is found before a flood in the backlog is accepted`(place: HandlerExecutor)
     async throws
   {
     try await within("all are accepted") {
       let scene = try await Scene()
       let isServed = Gate()
       let serving = Task {
-        try await scene.listener.serve(on: place) { connection in
+        try await scene.listener.serve(.init(on: place)) { connection in
           isServed.open()
           _ = try await connection.read()
         }
@@ -102,7 +102,7 @@ import Testing
       let scene = try await Scene()
       let isServed = Gate()
       let serving = Task {
-        try await scene.listener.serve(limits: TCPListener.ServeLimits(connectionsPerPeer: 1)) { connection in
+        try await scene.listener.serve(.init(limits: ServeLimits(connectionsPerPeer: 1))) { connection in
           isServed.open()
           _ = try await connection.read()
         }
@@ -125,7 +125,7 @@ import Testing
       let scene = try await Scene()
       let isServed = Gate()
       let serving = Task {
-        try await scene.listener.serve(on: .reactor) { connection in
+        try await scene.listener.serve(.init(on: .reactor)) { connection in
           isServed.open()
           _ = try await connection.read()
         }

@@ -153,13 +153,13 @@ import Testing
   @Test func `The default limit of a server leaves room below the limit of the process`() async {
     await #expect(processExitsWith: .success) {
       setDescriptorLimit(200)
-      #expect(TCPListener.ServeLimits().connections == 136)
-      #expect(TCPListener.ServeLimits(connectionsPerPeer: 5).connections == 136)
+      #expect(ServeLimits().connections == 136)
+      #expect(ServeLimits(connectionsPerPeer: 5).connections == 136)
       setDescriptorLimit(64)
-      #expect(TCPListener.ServeLimits().connections == 32)
-      #expect(TCPListener.ServeLimits(connections: 10_000).connections == 10_000)
+      #expect(ServeLimits().connections == 32)
+      #expect(ServeLimits(connections: 10_000).connections == 10_000)
       setDescriptorLimit(12_000)
-      #expect(TCPListener.ServeLimits().connections == 10_000)
+      #expect(ServeLimits().connections == 10_000)
     }
   }
 

@@ -13,10 +13,10 @@ import Testing
   private struct Scene {
     let time = ManualTime()
     let listener: any StreamListener
-    let serving: Task<TCPListener.ServeReport, any Error>
+    let serving: Task<ServeReport, any Error>
     private let served = Notes<UInt64>()
 
-    init(_ kind: ListenerKind, drain: TCPListener.Drain = .within(.seconds(100)), connections: Int = 10) throws {
+    init(_ kind: ListenerKind, drain: Drain = .within(.seconds(100)), connections: Int = 10) throws {
       let listener = try kind.listener(on: time.reactor)
       self.listener = listener
       serving = Task { [served] in
@@ -44,7 +44,7 @@ import Testing
     /// The number of handlers that have begun.
     var handled: Int { served.all.count }
 
-    func report() async throws -> TCPListener.ServeReport { try await serving.value }
+    func report() async throws -> ServeReport { try await serving.value }
   }
 
   @Test(arguments: ListenerKind.allCases)
@@ -151,7 +151,7 @@ import Testing
           }
         }
       }
-      var last: Task<TCPListener.ServeReport, any Error>?
+      var last: Task<ServeReport, any Error>?
       for _ in 0..<30 {
         let listener = try TCPListener.adopt(fileDescriptor: dup(socket.number), reactor: Reactor())
         let serving = Task {

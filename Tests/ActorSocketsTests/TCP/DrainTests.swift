@@ -11,7 +11,7 @@ import Testing
   private struct Scene {
     let time = ManualTime()
     let listener: any StreamListener
-    let serving: Task<TCPListener.ServeReport, any Error>
+    let serving: Task<ServeReport, any Error>
     let served: Client
 
     init(_ kind: ListenerKind) async throws { try await self.init { try kind.listener(on: $0) } }
@@ -25,7 +25,7 @@ import Testing
       self.listener = listener
       let isServed = Gate()
       serving = Task {
-        try await listener.serveAny(limits: TCPListener.ServeLimits(connections: 1), drain: .within(.seconds(100))) {
+        try await listener.serveAny(limits: ServeLimits(connections: 1), drain: .within(.seconds(100))) {
           connection in
           isServed.open()
           let line = try await connection.read(until: .lf)

@@ -23,13 +23,13 @@ import Testing
     _ kind: ListenerKind, on reactor: Reactor = .shared, failures: Notes<String>? = nil,
     _ handler: @escaping @concurrent @Sendable (any ByteStream) async throws -> Void,
     client act: (Client) async throws -> Void
-  ) async throws -> TCPListener.ServeReport {
+  ) async throws -> ServeReport {
     let listener = try kind.listener(on: reactor)
     let hasEnded = Gate()
     let serving = Task {
-      try await listener.serveAny(handlerFailed: { connection, error in
-        let code = (error as? SocketError)?.code.description ?? "\(error)"
-        failures?.add("\(connection.remoteAddress != nil) \(code)")
+      try await listener.serveAny(onFailure: { failure in
+        let code = (failure.error as? SocketError)?.code.description ?? "\(failure.error)"
+        failures?.add("\(failure.connection.remoteAddress != nil) \(code)")
       }) { connection in
         defer { hasEnded.open() }
         try await handler(connection)
@@ -48,12 +48,11 @@ import Testing
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
       let (isTold, mayReturn) = (Gate(), Gate())
       let serving = Task {
-        try await listener.serve { _, _ in
+        let options = ServeOptions(onFailure: { _ in
           isTold.open()
           while !mayReturn.isOpen {}
-        } handler: { _ in
-          throw Broken()
-        }
+        })
+        return try await listener.serve(options) { _ in throw Broken() }
       }
       let client = try RawSocket.connected(to: listener.localAddresses[0])
       await isTold.wait()
@@ -148,7 +147,7 @@ import Testing
       let (reactor, observer) = (Reactor(), Observer())
       reactor.observer = observer
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-      let serving = Task { try await listener.serve(reactors: 3, handlerFailed: { _, _ in }) { _ in throw Broken() } }
+      let serving = Task { try await listener.serve(.init(reactors: 3, onFailure: { _ in })) { _ in throw Broken() } }
       for _ in 0..<6 {
         let client = try RawSocket.connected(to: listener.localAddresses[0])
         await #expect(throws: SystemError.self) { try await client.receive() }
@@ -168,7 +167,7 @@ import Testing
       let listener = try kind.listener(on: reactor)
       let isServed = Gate()
       let serving = Task {
-        try await listener.serveAny(drain: .immediately, handlerFailed: { failures.add("\($1)") }) { connection in
+        try await listener.serveAny(drain: .immediately, onFailure: { failures.add("\($0.error)") }) { connection in
           isServed.open()
           _ = try await connection.read()
         }

@@ -12,12 +12,12 @@ import Testing
   private struct Scene {
     let time = ManualTime()
     let listener: any StreamListener
-    let serving: Task<TCPListener.ServeReport, any Error>
+    let serving: Task<ServeReport, any Error>
     let isServed = Gate()
 
     init(
-      _ kind: ListenerKind, _ idleReads: TCPListener.Drain.IdleReads = .endMessages,
-      on place: TCPListener.HandlerExecutor = .pool,
+      _ kind: ListenerKind, _ idleReads: Drain.IdleReads = .endMessages,
+      on place: HandlerExecutor = .pool,
       _ handler: @escaping @concurrent @Sendable (any ByteStream) async throws -> Void
     ) throws {
       let listener = try kind.listener(on: time.reactor)
@@ -58,9 +58,9 @@ import Testing
     for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
   }
 
-  @Test(arguments: ListenerKind.allCases, [TCPListener.HandlerExecutor.pool, .reactor])
+  @Test(arguments: ListenerKind.allCases, [HandlerExecutor.pool, .reactor])
   func `A handler that waits for the next message returns, and the client sees a clean end`(
-    kind: ListenerKind, place: TCPListener.HandlerExecutor
+    kind: ListenerKind, place: HandlerExecutor
   ) async throws {
     try await within("the drain ends") {
       let scene = try Scene(kind, on: place) { try await Self.answerLines($0) }

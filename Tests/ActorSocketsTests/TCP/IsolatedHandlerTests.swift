@@ -22,7 +22,7 @@ import Testing
     #expect(connection.status.queuedReads == 0)
   }
 
-  private func serve<Listener: StreamListener>(_ listener: Listener) async throws -> TCPListener.ServeReport {
+  private func serve<Listener: StreamListener>(_ listener: Listener) async throws -> ServeReport {
     try await listener.serve { (connection: isolated Listener.Connection) in try await Self.echo(connection) }
   }
 
@@ -70,7 +70,7 @@ import Testing
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
       let reactors = Notes<ObjectIdentifier>()
       let serving = Task {
-        try await listener.serve(reactors: 3) { (connection: isolated TCPConnection) in
+        try await listener.serve(.init(reactors: 3)) { (connection: isolated TCPConnection) in
           reactors.add(ObjectIdentifier(connection.executor.reactor))
           try await Self.echo(connection)
         }
@@ -94,9 +94,9 @@ import Testing
       let outcomes = Notes<String>()
       let waits = Gate()
       let serving = Task {
-        try await listener.serve(
-          drain: .within(.zero, idleReads: .wait), handlerFailed: { failures.add("\(type(of: $1))") }
-        ) { (connection: isolated TCPConnection) in
+        let options = ServeOptions(
+          drain: .within(.zero, idleReads: .wait), onFailure: { failures.add("\(type(of: $0.error))") })
+        return try await listener.serve(options) { (connection: isolated TCPConnection) in
           if try await connection.read(exactly: 1) == [0] { throw Broken() }
           waits.open()
           defer { connection.preconditionIsolated() }

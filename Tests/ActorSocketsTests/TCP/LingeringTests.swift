@@ -43,14 +43,14 @@ import Testing
   private struct Scene {
     let time = ManualTime()
     let listener: TCPListener
-    let serving: Task<TCPListener.ServeReport, any Error>
+    let serving: Task<ServeReport, any Error>
 
     init(connections: Int, reactors: Int = 1) throws {
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
       self.listener = listener
       serving = Task {
         try await listener.serve(
-          limits: .init(connections: connections), drain: .within(.seconds(100)), reactors: reactors
+          .init(limits: .init(connections: connections), drain: .within(.seconds(100)), reactors: reactors)
         ) { try await $0.write(utf8: "answer\n") }
       }
     }
@@ -225,7 +225,7 @@ import Testing
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
       let handled = Notes<Int>()
       let serving = Task {
-        try await listener.serve(limits: .init(connections: 1)) { (connection: isolated TCPConnection) in
+        try await listener.serve(.init(limits: .init(connections: 1))) { (connection: isolated TCPConnection) in
           handled.add(1)
           // More than fits into the kernel's buffers. Closing sends the rest.
           _ = connection.enqueueWrite([UInt8](repeating: 7, count: 64 << 20))

@@ -1,3 +1,4 @@
+import ActorSocketsTesting
 import EpollReactor
 import Glibc
 import SocketSystem
@@ -31,11 +32,26 @@ import Testing
       try await within("it is served") {
         let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
         let error = try await Shortage.duringThreadShortage {
-          await #expect(throws: SocketError.self) { try await listener.serve(reactors: 4) { _ in } }
+          await #expect(throws: SocketError.self) { try await listener.serve(.init(reactors: 4)) { _ in } }
         }
         #expect(error?.code == .system && error?.operation == "start a reactor", "\(error as Any)")
-        let serving = Task { try await listener.serve(reactors: 4) { _ in } }
+        let serving = Task { try await listener.serve(.init(reactors: 4)) { _ in } }
         #expect(try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd() == [])
+        serving.cancel()
+        #expect(try await serving.value.accepted == 1)
+      }
+    }
+  }
+  @Test func `A server without sockets makes no reactors for its connections`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("it is served") {
+        let listener = InMemoryListener()
+        await PoolDescriptors.areOpen()
+        let before = openDescriptors()
+        let serving = Task { try await listener.serve(.init(reactors: 4)) { _ in } }
+        #expect(try await listener.connect().read() == nil)
+        // Swift's pool opens files for a moment.
+        try await eventually("no descriptor was opened") { openDescriptors() <= before }
         serving.cancel()
         #expect(try await serving.value.accepted == 1)
       }

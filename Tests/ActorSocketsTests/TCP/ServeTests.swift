@@ -19,7 +19,7 @@ import Testing
       let reactor = Reactor()
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
       let serving = Task(executorPreference: reactor) {
-        try await listener.serve(on: .pool, limits: TCPListener.ServeLimits(connections: 1)) { _ in }
+        try await listener.serve(.init(limits: ServeLimits(connections: 1), on: .pool)) { _ in }
       }
       for _ in 0..<300 {
         let client = try RawSocket.connected(to: listener.localAddresses[0])
@@ -31,12 +31,12 @@ import Testing
     }
   }
 
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
-  func `A thousand connections are served at once`(place: TCPListener.HandlerExecutor) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `A thousand connections are served at once`(place: HandlerExecutor) async throws {
     try await within("all are answered", seconds: 120) {
       let (listener, address) = try bind()
       let serving = Task {
-        try await listener.serve(on: place) { connection in
+        try await listener.serve(.init(on: place)) { connection in
           for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
       }
@@ -74,7 +74,7 @@ import Testing
       let listener = try kind.listener()
       let active = Locked((now: 0, most: 0))
       let serving = Task {
-        try await listener.serveAny(limits: TCPListener.ServeLimits(connections: 3)) { connection in
+        try await listener.serveAny(limits: ServeLimits(connections: 3)) { connection in
           active.withLock {
             $0.now += 1
             $0.most = max($0.most, $0.now)
@@ -97,9 +97,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ListenerKind.allCases, [TCPListener.HandlerExecutor.pool, .reactor])
+  @Test(arguments: ListenerKind.allCases, [HandlerExecutor.pool, .reactor])
   func `A handler that throws ends only its own connection`(
-    kind: ListenerKind, place: TCPListener.HandlerExecutor
+    kind: ListenerKind, place: HandlerExecutor
   ) async throws {
     try await within("all are answered") {
       let listener = try kind.listener()
@@ -156,9 +156,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ListenerKind.allCases, [TCPListener.HandlerExecutor.pool, .reactor])
+  @Test(arguments: ListenerKind.allCases, [HandlerExecutor.pool, .reactor])
   func `When the drain is over, handlers are cancelled and their connections aborted`(
-    kind: ListenerKind, place: TCPListener.HandlerExecutor
+    kind: ListenerKind, place: HandlerExecutor
   ) async throws {
     try await within("it drains") {
       let time = ManualTime()
@@ -231,9 +231,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor], [true, false])
+  @Test(arguments: [true, false], [true, false])
   func `Handlers run where they should, wherever serve was called`(
-    place: TCPListener.HandlerExecutor, fromReactor: Bool
+    onReactor: Bool, fromReactor: Bool
   ) async throws {
     try await within("all are answered") {
       for kind in ListenerKind.allCases {
@@ -241,7 +241,7 @@ import Testing
         let listener = try kind.listener(on: reactor)
         let preference: (any TaskExecutor)? = fromReactor ? reactor : nil
         let serving = Task(executorPreference: preference) {
-          try await listener.serveAny(on: place) { connection in
+          try await listener.serveAny(on: onReactor ? .reactor : .pool) { connection in
             for try await line in connection.lines {
               let isOnReactor = reactor.loop.isCurrent
               let isOnWorker = Worker.current != nil
@@ -254,7 +254,7 @@ import Testing
           let client = try await listener.client()
           for round in 0..<5 {
             try await client.send("\(round)\n")
-            let answer = "\(round) \(place == .reactor) \(place == .reactor) \(place == .pool)\n"
+            let answer = "\(round) \(onReactor) \(onReactor) \(!onReactor)\n"
             #expect(try await client.receive(exactly: answer.utf8.count) == Array(answer.utf8))
           }
           await client.close()
@@ -270,7 +270,7 @@ import Testing
     try await within("all calls return") {
       let listener = try kind.listener()
       await expectError(.invalidArgument) {
-        try await listener.serveAny(limits: TCPListener.ServeLimits(connections: 0)) { _ in }
+        try await listener.serveAny(limits: ServeLimits(connections: 0)) { _ in }
       }
       let isServed = Gate()
       let serving = Task { try await listener.serveAny { _ in isServed.open() } }
@@ -336,7 +336,7 @@ import Testing
         return try await listener.serveAny { _ in Issue.record("somebody was served") }
       }
       serving.cancel()
-      #expect(try await serving.value == TCPListener.ServeReport())
+      #expect(try await serving.value == ServeReport())
     }
   }
 }

@@ -25,7 +25,7 @@ import Testing
     try await within("all are answered") {
       let (listener, address) = try bind()
       let serving = Task {
-        try await listener.serve(limits: TCPListener.ServeLimits(connectionsPerPeer: 2)) { connection in
+        try await listener.serve(.init(limits: ServeLimits(connectionsPerPeer: 2))) { connection in
           for try await chunk in connection.chunks { try await connection.write(chunk) }
         }
       }
@@ -59,9 +59,11 @@ import Testing
 
   @Test func `Limits that make no sense are refused`() async throws {
     let (listener, _) = try bind()
-    await expectError(.invalidArgument) { try await listener.serve(limits: .init(connectionsPerPeer: 0)) { _ in } }
+    await expectError(.invalidArgument) {
+      try await listener.serve(.init(limits: .init(connectionsPerPeer: 0))) { _ in }
+    }
     for count in [0, -1, 257] {
-      await expectError(.invalidArgument) { try await listener.serve(reactors: count) { _ in } }
+      await expectError(.invalidArgument) { try await listener.serve(.init(reactors: count)) { _ in } }
     }
   }
 
@@ -69,9 +71,12 @@ import Testing
     try await within("all are answered") {
       let (listener, address) = try bind()
       let serving = Task {
-        try await listener.serve(choosing: { connection in
-          connection.remoteAddress?.description.hasPrefix("127.0.0.2:") == true ? connection.executor.reactor : nil
-        }) { connection in
+        try await listener.serve(
+          .init(
+            on: .chosen { connection in
+              connection.remoteAddress?.description.hasPrefix("127.0.0.2:") == true ? connection.executor.reactor : nil
+            })
+        ) { connection in
           try await connection.write(utf8: connection.executor.reactor.loop.isCurrent ? "reactor" : "pool")
         }
       }
@@ -87,13 +92,13 @@ import Testing
     }
   }
 
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
-  func `Several reactors share the connections evenly`(place: TCPListener.HandlerExecutor) async throws {
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
+  func `Several reactors share the connections evenly`(place: HandlerExecutor) async throws {
     try await within("all are answered") {
       let (listener, address) = try bind()
       let seen = Locked<[ObjectIdentifier: Int]>([:])
       let serving = Task {
-        try await listener.serve(on: place, limits: .init(connections: 50), reactors: 3) { connection in
+        try await listener.serve(.init(limits: .init(connections: 50), on: place, reactors: 3)) { connection in
           seen.withLock { $0[ObjectIdentifier(connection.executor.reactor), default: 0] += 1 }
           for try await chunk in connection.chunks { try await connection.write(chunk) }
         }
@@ -141,7 +146,7 @@ import Testing
         let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
         try await eventually("it listens") { (try? await listener.get(.reuseAddress)) != nil }
         let before = openDescriptors()
-        let serving = Task { try await listener.serve(reactors: 4) { _ in } }
+        let serving = Task { try await listener.serve(.init(reactors: 4)) { _ in } }
         for _ in 0..<8 { _ = try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd() }
         #expect(openDescriptors() >= before + 6)
         serving.cancel()
@@ -156,7 +161,7 @@ import Testing
       let (listener, address) = try bind(reactor)
       let first = Gate()
       let serving = Task {
-        try await listener.serve(limits: .init(connections: 9)) { connection in
+        try await listener.serve(.init(limits: .init(connections: 9))) { connection in
           first.open()
           let line = try await connection.read(until: .lf)
           // A connection that was accepted just before the drain began hears of the drain a moment later.
@@ -191,8 +196,8 @@ import Testing
   }
 
   /// One connection for each request, as fast as they come, while the server stops.
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor], [1, 2])
-  func `A drain under load loses no request that was accepted`(place: TCPListener.HandlerExecutor, reactors: Int)
+  @Test(arguments: [HandlerExecutor.pool, .reactor], [1, 2])
+  func `A drain under load loses no request that was accepted`(place: HandlerExecutor, reactors: Int)
     async throws
   {
     try await within("all is answered", seconds: 120) {
@@ -200,7 +205,7 @@ import Testing
         let (listener, address) = try bind()
         let served = Locked(0)
         let serving = Task {
-          try await listener.serve(on: place, reactors: reactors) { connection in
+          try await listener.serve(.init(on: place, reactors: reactors)) { connection in
             while let line = try await lineOrEnd(of: connection) {
               try await connection.write(line)
               served.withLock { $0 += 1 }

@@ -7,9 +7,9 @@ import Testing
 
 /// Peers that hold connections and send little or nothing ("slow loris"), on a server with a limit of connections.
 @Suite struct SlowPeersTests {
-  @Test(arguments: [TCPListener.HandlerExecutor.pool, .reactor])
+  @Test(arguments: [HandlerExecutor.pool, .reactor])
   func `Peers that are silent or drip bytes lose their places, and those that wait are served`(
-    place: TCPListener.HandlerExecutor
+    place: HandlerExecutor
   ) async throws {
     try await within("all are served") {
       let time = ManualTime()
@@ -20,7 +20,7 @@ import Testing
       let address = listener.localAddresses[0]
       let served = Notes<TCPConnection>()
       let serving = Task {
-        try await listener.serve(on: place, limits: TCPListener.ServeLimits(connections: 4)) { connection in
+        try await listener.serve(.init(limits: ServeLimits(connections: 4), on: place)) { connection in
           served.add(connection)
           // The whole request must come within 30 seconds.
           let line = try await connection.read(until: .lf, timeout: .within(.seconds(30)))

@@ -159,7 +159,7 @@ import Testing
         var scene = try Scene(sockets: sockets, on: time.reactor)
         let isServed = Gate()
         let serving = Task { [listener = scene.listener] in
-          try await listener.serve(limits: .init(connections: 1), drain: .within(.seconds(100))) { connection in
+          try await listener.serve(.init(limits: .init(connections: 1), drain: .within(.seconds(100)))) { connection in
             isServed.open()
             for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
           }
@@ -189,7 +189,7 @@ import Testing
       let scene = try Scene(sockets: 3, on: reactor)
       let mayEnd = Gate()
       let serving = Task {
-        try await scene.listener.serve(limits: .init(connections: 2, connectionsPerPeer: 1)) { connection in
+        try await scene.listener.serve(.init(limits: .init(connections: 2, connectionsPerPeer: 1))) { connection in
           try await connection.write(utf8: "welcome\n")
           if connection.remoteAddress?.with(port: 0) == .ipv4(.loopback, port: 0) { await mayEnd.wait() }
         }

@@ -220,7 +220,7 @@ import Testing
     try await within("all are answered") {
       let listener = listener()
       let serving = Task {
-        try await listener.serve(limits: .init(connectionsPerPeer: 2)) { connection in
+        try await listener.serve(.init(limits: .init(connectionsPerPeer: 2))) { connection in
           for try await chunk in connection.chunks { try await connection.write(chunk) }
         }
       }
@@ -320,7 +320,7 @@ import Testing
       let listener = listener(backlog: 2)
       let isServed = Gate()
       let serving = Task {
-        try await listener.serve(limits: .init(connections: 1)) { connection in
+        try await listener.serve(.init(limits: .init(connections: 1))) { connection in
           isServed.open()
           try await connection.write(try await connection.read(until: .lf))
         }

@@ -13,12 +13,14 @@ import Testing
   private static let named = SocketAddress.unix(UnixPath("@datagram-core") ?? .unnamed)
 
   /// The core of an endpoint with sockets that are bound to these addresses.
-  private static func core(_ addresses: [SocketAddress], mayBeDual: Bool = true) -> DatagramCore {
+  private static func core(
+    _ addresses: [SocketAddress], mayBeDual: Bool = true, isOnDevice: Bool = false
+  ) -> DatagramCore {
     DatagramCore(
       addresses.map {
         BoundSocket(
           registration: Registration(on: .shared), address: $0, kind: BoundSocket.Kind($0, mayBeDual: mayBeDual))
-      }, isOnDevice: false)
+      }, isOnDevice: isOnDevice)
   }
 
   // MARK: Routes
@@ -56,8 +58,30 @@ import Testing
     // A sender without a name is not the peer.
     #expect(throws: SocketError.self) { try core.route(nil, isReply: true) }
     #expect(core.main.address == Self.loopback6)
+    // An error about the old peer does not concern the new one.
+    core.reportedError = SocketError(.connectionRefused, operation: "send")
+    core.connected(1, to: .ipv6(.loopback, port: 9))
+    #expect(core.reportedError == nil)
     // Another peer is looked for as if there were no peer.
     #expect(try core.routeWithoutPeer(.ipv4(.loopback, port: 7)).index == 0)
+  }
+
+  @Test func `An address that needs an interface needs no scope if the sockets are on one, or if it is a group`() throws
+  {
+    let link = SocketAddress.ipv6(try #require(IPv6Address("fe80::1")), port: 7)
+    let group = SocketAddress.ipv6(try #require(IPv6Address("ff02::1")), port: 7)
+    for isOnDevice in [false, true] {
+      let core = Self.core([Self.all], isOnDevice: isOnDevice)
+      let code = Result { try core.route(link) }.error.flatMap { ($0 as? SocketError)?.code }
+      #expect(code == (isOnDevice ? nil : .scopeMissing))
+      #expect(try core.route(group).index == 0)
+    }
+  }
+
+  @Test func `Of several sockets without the scope of an address, the first serves`() throws {
+    let here = try [1, 2].map { SocketAddress.ipv6(try #require(IPv6Address("::1")), port: $0) }
+    let far = SocketAddress.ipv6(try #require(IPv6Address("2001:db8::9")), port: 7)
+    #expect(try Self.core(here).route(far).index == 0)
   }
 
   @Test(arguments: [
@@ -100,18 +124,34 @@ import Testing
     for _ in 0..<60 {
       now += Int64.random(in: 0...3_000_000, using: &random)
       switch Int.random(in: 0..<4, using: &random) {
-      case 0: _ = core.noRoom(0, isShortage: false, at: now)
+      case 0:
+        _ = core.noRoom(0, isShortage: false, at: now)
+        #expect(core.mustWaitToSend && core.nextRetry > now)
       case 1: core.roomMayBe()
       case 2: core.sent()
       default:
         let due = core.nextRetry <= now
         let waited = core.mustWaitToSend
         core.retry(at: now)
-        if due { #expect(!core.mustWaitToSend) } else { #expect(core.mustWaitToSend == waited) }
+        #expect(core.mustWaitToSend == (waited && !due))
       }
       #expect(core.mustWaitToSend == (core.nextRetry < .max))
       #expect(core.nextRetry == .max || core.nextRetry <= now + RetryPause.longest)
     }
+  }
+
+  @Test func `The pauses grow until something is sent`() {
+    var core = Self.core([Self.loopback])
+    func pause(at now: Int64) -> Int64 {
+      _ = core.noRoom(0, isShortage: false, at: now)
+      return core.nextRetry - now
+    }
+    let pauses = (0..<20).map { _ in pause(at: 0) }
+    #expect(pauses[0] <= RetryPause.firstAnnounced && pauses[4] > 4 * RetryPause.firstAnnounced)
+    #expect(pauses[19] == RetryPause.longest)
+    core.sent()
+    let first = pause(at: 0)
+    #expect(first == pauses[0])
   }
 
   // MARK: Messages of several datagrams
@@ -154,7 +194,20 @@ import Testing
     #expect(steps([Self.refused], mayBeOfEarlier: false) == ["fail"])
     #expect(steps([other, other, other, other], hasEntries: true) == ["again", "again", "again", "fail"])
     #expect(steps([Self.refused, Self.refused, Self.refused, Self.refused]) == ["again", "again", "again", "fail"])
+    // An error in the queue is always that of an earlier one.
+    #expect(steps([Self.refused], mayBeOfEarlier: false, hasEntries: true) == ["again"])
     #expect(steps([Self.refused, Self.unreachable]) == ["again", "report \(Errno.connectionRefused)"])
+  }
+
+  @Test func `A changed message has all attempts, and the error of the earlier datagram is not forgotten`() {
+    var attempts = SendAttempts()
+    func fail() -> Bool {
+      if case .fail = attempts.failed(Self.refused, mayBeOfEarlier: true, { false }) { true } else { false }
+    }
+    #expect((0..<3).map { _ in fail() } == [false, false, false])
+    attempts.restart()
+    #expect(attempts.suspect?.errno == Errno.connectionRefused)
+    #expect((0..<4).map { _ in fail() } == [false, false, false, true])
   }
 
   @Test func `The last attempt takes no report from the error queue`() {
@@ -168,5 +221,11 @@ import Testing
     }
     #expect(taken == SendAttempts.most - 1)
     #expect(attempts.suspect == nil)
+  }
+}
+
+extension Result {
+  fileprivate var error: Failure? {
+    if case .failure(let error) = self { error } else { nil }
   }
 }

@@ -182,9 +182,11 @@ import Testing
       for (number, duration) in zip(Self.numbers, Self.durations) {
         try await within("the server ends") {
           let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-          var limits = TCPListener.ServeLimits(connections: number)
+          var limits = ServeLimits(connections: number)
           limits.connectionsPerPeer = number
-          let serving = Task { [limits] in try await listener.serve(limits: limits, drain: .within(duration)) { _ in } }
+          let serving = Task { [limits] in
+            try await listener.serve(.init(limits: limits, drain: .within(duration))) { _ in }
+          }
           _ = try? RawSocket.connected(to: listener.localAddresses[0])
           serving.cancel()
           _ = try? await serving.value

@@ -19,9 +19,9 @@ actor ChatRoom {
 }
 
 /// Serves a chat until the listener drains.
-func serveChat(on listener: some StreamListener) async throws -> TCPListener.ServeReport {
+func serveChat(on listener: some StreamListener) async throws -> ServeReport {
   let room = ChatRoom()
-  return try await listener.serve(limits: .init(connectionsPerPeer: 2), stopOn: [.terminate]) { connection in
+  return try await listener.serve(.init(limits: .init(connectionsPerPeer: 2), stopOn: [.terminate])) { connection in
     await room.enter(connection)
     do {
       for try await line in connection.lines(maximumLength: 500) { await room.say(line, from: connection) }

@@ -10,7 +10,7 @@ func serveOnPool(_ listener: TCPListener) async throws {
 
 /// Answers lines. The handlers run on the thread of their sockets, so they must be short between their calls.
 func serveOnReactor(_ listener: TCPListener) async throws {
-  try await listener.serve(on: .reactor) { connection in
+  try await listener.serve(.init(on: .reactor)) { connection in
     for try await line in connection.lines { try await connection.write(utf8: line.uppercased() + "\n") }
   }
 }

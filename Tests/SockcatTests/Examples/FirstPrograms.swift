@@ -75,7 +75,8 @@ func fetch(_ process: ([UInt8]) -> Void) async throws {
 func serveWithLimits() async throws {
   let listener = try TCPListener.bind(to: .port(7777))
   print("listening on", listener.localAddresses)
-  let report = try await listener.serve(limits: .init(connections: 500), drain: .within(.seconds(10))) { connection in
+  let options = ServeOptions(limits: .init(connections: 500), drain: .within(.seconds(10)))
+  let report = try await listener.serve(options) { connection in
     for try await line in connection.lines {
       try await connection.write(utf8: line.uppercased() + "\n", timeout: .seconds(30))
     }

@@ -35,8 +35,8 @@ func serveNotes() async throws {
   let listener = try TCPListener.bind(to: .port(7777))
   print("listening on", listener.localAddresses)
 
-  let limits = TCPListener.ServeLimits(connections: 1_000, connectionsPerPeer: 100)
-  let report = try await listener.serve(limits: limits, stopOn: [.terminate, .interrupt]) { connection in
+  let limits = ServeLimits(connections: 1_000, connectionsPerPeer: 100)
+  let report = try await listener.serve(.init(limits: limits, stopOn: [.terminate, .interrupt])) { connection in
     try await answer(connection, from: notebook)
   }
   print("served", report.accepted, "connections")

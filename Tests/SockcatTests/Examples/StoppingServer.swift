@@ -2,17 +2,18 @@ import ActorSockets
 import ActorSocketsTLS
 
 /// Answers lines until SIGTERM or SIGINT comes, and then for as long as the drain lasts.
-func serveUntilSignalled(_ listener: TCPListener) async throws -> TCPListener.ServeReport {
-  try await listener.serve(drain: .within(.seconds(20)), stopOn: [.terminate, .interrupt]) { connection in
+func serveUntilSignalled(_ listener: TCPListener) async throws -> ServeReport {
+  try await listener.serve(.init(drain: .within(.seconds(20)), stopOn: [.terminate, .interrupt])) { connection in
     for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
   }
 }
 
 /// Serves plain and encrypted connections. SIGTERM drains both listeners. If one of them breaks, the other drains too.
 func serve(_ plain: TCPListener, _ encrypted: TCPListener, _ context: TLSContext) async throws {
+  let options = ServeOptions(stopOn: [.terminate])
   try await withThrowingTaskGroup { group in
-    group.addTask { _ = try await plain.serve(stopOn: [.terminate]) { try await answerLines($0) } }
-    group.addTask { _ = try await encrypted.serve(tls: context, stopOn: [.terminate]) { try await answerLines($0) } }
+    group.addTask { _ = try await plain.serve(options) { try await answerLines($0) } }
+    group.addTask { _ = try await encrypted.serve(tls: context, options) { try await answerLines($0) } }
     while try await group.next() != nil {}
   }
 }
@@ -36,16 +37,14 @@ func sendEvents(_ events: AsyncStream<String>, to connection: TCPConnection) asy
 /// Serves, and hands the errors of handlers to a logger of the program's own.
 func serve(
   _ listener: TCPListener, logging log: @escaping @Sendable (String) -> Void
-) async throws -> TCPListener.ServeReport {
-  try await listener.serve(
-    handlerFailed: { connection, error in
-      // A peer that disconnected or sent too much needs no log entry.
-      if !SocketError.isCausedByPeer(error) { log("\(connection): \(error)") }
-    },
-    handler: { connection in
-      let name = try await connection.read(until: .lf, maximumLength: 100)
-      try await connection.write(try greeting(for: name))
-    })
+) async throws -> ServeReport {
+  var options = ServeOptions()
+  // A peer that disconnected or sent too much needs no log entry.
+  options.onFailure = { failure in if !failure.isCausedByPeer { log("\(failure)") } }
+  return try await listener.serve(options) { connection in
+    let name = try await connection.read(until: .lf, maximumLength: 100)
+    try await connection.write(try greeting(for: name))
+  }
 }
 
 struct UnknownName: Error {}

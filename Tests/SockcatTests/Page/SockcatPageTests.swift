@@ -89,7 +89,7 @@ struct SockcatPageTests {
     let context = try TLSContext(TLSConfiguration(identity: identity))
     let listener = try await network.run { try TCPListener.bind(to: .address(Self.mailServer)) }
     return Task {
-      _ = try await listener.serve(handlerFailed: { _, _ in }) { connection in
+      _ = try await listener.serve(.init(onFailure: { _ in })) { connection in
         try await connection.write(utf8: "220 mail.example.org ready\r\n")
         _ = try await connection.read(until: .crlf)
         try await connection.write(utf8: "250-mail.example.org\r\n250 STARTTLS\r\n")

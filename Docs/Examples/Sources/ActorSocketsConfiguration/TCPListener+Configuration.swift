@@ -61,7 +61,7 @@ extension TCPListener.Configuration {
   }
 }
 
-extension TCPListener.ServeLimits {
+extension ServeLimits {
   /// Reads the limits of a server. A limit without a value has its default.
   ///
   /// | key | value | limit |
@@ -81,7 +81,7 @@ extension TCPListener.ServeLimits {
   }
 }
 
-extension TCPListener.Drain {
+extension Drain {
   /// Reads how a server drains.
   ///
   /// | key | value | default |

@@ -15,13 +15,13 @@ public import ServiceLifecycle
 /// are under way are finished, and `run()` returns when the last handler has ended or the time is over. *Cancellation* ends the drain at
 /// once: the handlers are cancelled, and their connections aborted. So `maximumGracefulShutdownDuration` of the group also limits the drain.
 ///
-/// The group takes over the signals. Leave `stopOn` of `serve` empty.
+/// The group takes over the signals. Leave `ServeOptions.stopSignals` empty.
 public struct ListenerService<Listener: StreamListener>: Service {
   private let listener: Listener
   private let drainTime: Duration
-  private let idleReads: TCPListener.Drain.IdleReads
-  private let ended: (@Sendable (TCPListener.ServeReport) -> Void)?
-  private let serve: @Sendable (Listener) async throws -> TCPListener.ServeReport
+  private let idleReads: Drain.IdleReads
+  private let ended: (@Sendable (ServeReport) -> Void)?
+  private let serve: @Sendable (Listener) async throws -> ServeReport
 
   /// Creates a service that calls a handler for each connection.
   ///
@@ -30,18 +30,18 @@ public struct ListenerService<Listener: StreamListener>: Service {
   ///   - drainTime: How long handlers may continue after the graceful shutdown has begun.
   ///   - idleReads: Which idle reads end then.
   ///   - limits: How many connections to handle at a time.
-  ///   - handlerFailed: Called with each error that a handler throws; `nil` to print those that no peer caused.
+  ///   - onFailure: Called with each error that a handler throws; `nil` to print those that no peer caused.
   ///   - ended: Called with the report when the service has ended without an error.
   ///   - handler: Serves one connection.
   public init(
-    _ listener: Listener, drainTime: Duration = .seconds(30), idleReads: TCPListener.Drain.IdleReads = .endMessages,
-    limits: TCPListener.ServeLimits = .init(),
-    handlerFailed: (@Sendable (Listener.Connection, any Error) -> Void)? = nil,
-    ended: (@Sendable (TCPListener.ServeReport) -> Void)? = nil,
+    _ listener: Listener, drainTime: Duration = .seconds(30), idleReads: Drain.IdleReads = .endMessages,
+    limits: ServeLimits = .init(),
+    onFailure: (@Sendable (ServeFailure) -> Void)? = nil,
+    ended: (@Sendable (ServeReport) -> Void)? = nil,
     handler: @escaping @concurrent @Sendable (Listener.Connection) async throws -> Void
   ) {
     self.init(serving: listener, drainTime: drainTime, idleReads: idleReads, ended: ended) { listener in
-      try await listener.serve(limits: limits, drain: .immediately, handlerFailed: handlerFailed, handler: handler)
+      try await listener.serve(.init(limits: limits, drain: .immediately, onFailure: onFailure), handler: handler)
     }
   }
 
@@ -49,7 +49,7 @@ public struct ListenerService<Listener: StreamListener>: Service {
   ///
   /// ```swift
   /// ListenerService(serving: listener) { listener in
-  ///   try await listener.serve(tls: context, drain: .immediately, reactors: 4) { try await answer($0) }
+  ///   try await listener.serve(tls: context, .init(drain: .immediately, reactors: 4)) { try await answer($0) }
   /// }
   /// ```
   ///
@@ -61,8 +61,8 @@ public struct ListenerService<Listener: StreamListener>: Service {
   ///   - serve: Calls `serve` of the listener. Its `drain` says what cancellation does: give it `.immediately`.
   public init(
     serving listener: Listener, drainTime: Duration = .seconds(30),
-    idleReads: TCPListener.Drain.IdleReads = .endMessages, ended: (@Sendable (TCPListener.ServeReport) -> Void)? = nil,
-    serve: @escaping @Sendable (Listener) async throws -> TCPListener.ServeReport
+    idleReads: Drain.IdleReads = .endMessages, ended: (@Sendable (ServeReport) -> Void)? = nil,
+    serve: @escaping @Sendable (Listener) async throws -> ServeReport
   ) {
     self.listener = listener
     self.drainTime = drainTime

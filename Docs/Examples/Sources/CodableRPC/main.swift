@@ -16,8 +16,9 @@ func serve(on place: Endpoint) async throws {
   for address in listener.localAddresses { print("listening on \(address)") }
   fflush(nil)
   let report = try await listener.serve(
-    limits: .init(connections: 1000), drain: .within(.seconds(30), idleReads: .endAll),
-    stopOn: [.terminate, .interrupt]
+    .init(
+      limits: .init(connections: 1000), drain: .within(.seconds(30), idleReads: .endAll),
+      stopOn: [.terminate, .interrupt])
   ) { [server] connection in
     try await server.serve(connection)
   }

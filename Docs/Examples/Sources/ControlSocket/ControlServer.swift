@@ -36,7 +36,7 @@ struct ControlServer: Sendable {
 
   /// Serves clients until the task is cancelled, or the next process has taken over.
   func serve() async throws {
-    try await listener.serve(limits: .init(connections: limits.connections), drain: .within(.seconds(1))) {
+    try await listener.serve(.init(limits: .init(connections: limits.connections), drain: .within(.seconds(1)))) {
       try await serve($0)
     }
   }

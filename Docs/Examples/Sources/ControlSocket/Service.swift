@@ -30,8 +30,8 @@ actor Service {
   // MARK: Serving
 
   /// Serves connections until ``drain(within:idleReads:)`` is called and the last connection has ended.
-  nonisolated func serve() async throws -> TCPListener.ServeReport {
-    try await listener.serve(limits: .init(connectionsPerPeer: 1000)) { connection in
+  nonisolated func serve() async throws -> ServeReport {
+    try await listener.serve(.init(limits: .init(connectionsPerPeer: 1000))) { connection in
       await self.begin(connection)
       do {
         try await self.answer(connection)
@@ -69,8 +69,8 @@ actor Service {
   ///
   /// - Parameters:
   ///   - duration: The time.
-  ///   - idleReads: Which reads end at once; see `TCPListener.Drain.IdleReads`.
-  func drain(within duration: Duration, idleReads: TCPListener.Drain.IdleReads = .endMessages) async {
+  ///   - idleReads: Which reads end at once; see `Drain.IdleReads`.
+  func drain(within duration: Duration, idleReads: Drain.IdleReads = .endMessages) async {
     state = .draining
     socket = nil
     await listener.drain(within: duration, idleReads: idleReads)

@@ -12,7 +12,7 @@ import Glibc
 /// Serves until `drain`, a handover or a signal has ended the service.
 func run(_ service: Service, controlPath: String, after predecessor: ControlClient? = nil) async throws {
   let signals = try ProcessSignals([.terminate, .interrupt])
-  let report = try await withThrowingTaskGroup(of: TCPListener.ServeReport?.self) { group in
+  let report = try await withThrowingTaskGroup(of: ServeReport?.self) { group in
     group.addTask { try await service.serve() }
     if let predecessor { await predecessor.takeOver() }
     let control = try ControlServer(for: service, at: controlPath)
@@ -37,7 +37,7 @@ func run(_ service: Service, controlPath: String, after predecessor: ControlClie
         return report
       }
     }
-    return TCPListener.ServeReport()
+    return ServeReport()
   }
   print("process \(getpid()) ends after \(report.accepted) connections, \(report.aborted) of them aborted")
 }

@@ -24,8 +24,9 @@ do {
     group.addTask { try await forwarder.serve(endpoint) }
     group.addTask {
       try await listener.serve(
-        limits: .init(connections: 1000, connectionsPerPeer: 100), drain: .within(.seconds(2)),
-        stopOn: [.terminate, .interrupt]
+        .init(
+          limits: .init(connections: 1000, connectionsPerPeer: 100), drain: .within(.seconds(2)),
+          stopOn: [.terminate, .interrupt])
       ) { try await forwarder.serve($0) }
       await endpoint.close()
     }

@@ -23,7 +23,7 @@ do {
   for address in listener.localAddresses { print("listening on \(address)") }
   fflush(nil)
   let report = try await listener.serve(
-    drain: .within(.seconds(30), idleReads: .endAll), stopOn: [.terminate, .interrupt]
+    .init(drain: .within(.seconds(30), idleReads: .endAll), stopOn: [.terminate, .interrupt])
   ) { [server] connection in
     try await server.serve(connection)
   }

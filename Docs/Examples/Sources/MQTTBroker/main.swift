@@ -16,7 +16,9 @@ do {
   for address in listener.localAddresses { print("listening on \(address)") }
   fflush(nil)
   let broker = MQTTBroker()
-  try await listener.serve(drain: .within(.seconds(5)), stopOn: [.terminate, .interrupt]) { try await broker.serve($0) }
+  try await listener.serve(.init(drain: .within(.seconds(5)), stopOn: [.terminate, .interrupt])) {
+    try await broker.serve($0)
+  }
 } catch {
   print(error)
   exit(1)

@@ -45,9 +45,9 @@ actor Replica {
 @discardableResult
 func serve(
   _ replica: Replica, on listener: TCPListener, stopOn signals: Set<ProcessSignal> = []
-) async throws -> TCPListener.ServeReport {
+) async throws -> ServeReport {
   try await listener.serve(
-    limits: .init(connections: 1000, connectionsPerPeer: 100), drain: .within(.seconds(5)), stopOn: signals
+    .init(limits: .init(connections: 1000, connectionsPerPeer: 100), drain: .within(.seconds(5)), stopOn: signals)
   ) { connection in
     for try await line in connection.lines(maximumLength: Entry.longestLine + 4, timeout: .seconds(600)) {
       guard let answer = try await replica.answer(line) else {

@@ -46,13 +46,15 @@ struct ProxyService: Sendable {
   }
 
   private func serve(_ listeners: [TCPListener]) async throws -> (accepted: Int, aborted: Int) {
-    try await withThrowingTaskGroup(of: TCPListener.ServeReport.self) { group in
+    try await withThrowingTaskGroup(of: ServeReport.self) { group in
       for listener in listeners {
         group.addTask {
           // Idle reads do not end, because the proxy itself decides about connections that wait: `ReverseProxy.waitForRequest`.
           try await listener.serve(
-            tls: context, limits: .init(connectionsPerPeer: 1000), drain: .within(.seconds(30), idleReads: .wait),
-            stopOn: [.terminate, .interrupt]
+            tls: context,
+            .init(
+              limits: .init(connectionsPerPeer: 1000), drain: .within(.seconds(30), idleReads: .wait),
+              stopOn: [.terminate, .interrupt])
           ) { client in
             try await proxy.serve(client, serverName: client.session.serverName ?? "")
           }

@@ -17,7 +17,7 @@ do {
   fflush(nil)
   let server = ChatServer(room: ChatRoom())
   try await listener.serve(
-    limits: .init(connectionsPerPeer: 100), drain: .within(.seconds(5)), stopOn: [.terminate, .interrupt]
+    .init(limits: .init(connectionsPerPeer: 100), drain: .within(.seconds(5)), stopOn: [.terminate, .interrupt])
   ) { try await server.serve($0) }
 } catch {
   print(error)

@@ -78,7 +78,7 @@ struct RunningServer: Sendable {
   let gated: GatedCalls
   /// The errors of handlers, as they happen.
   let failures: AsyncStream<any Error>
-  private let serving: Task<TCPListener.ServeReport, any Error>
+  private let serving: Task<ServeReport, any Error>
 
   init(on endpoint: Endpoint = .host("127.0.0.1", port: 0), _ change: (inout RPCLimits) -> Void = { _ in }) throws {
     let gated = GatedCalls()
@@ -99,14 +99,14 @@ struct RunningServer: Sendable {
     self.failures = failures
     serving = Task { [server, listener] in
       try await listener.serve(
-        drain: .within(.seconds(30), idleReads: .endAll), handlerFailed: { _, error in failed.yield(error) }
+        .init(drain: .within(.seconds(30), idleReads: .endAll), onFailure: { failed.yield($0.error) })
       ) { try await server.serve($0) }
     }
   }
 
   func client(_ change: (inout RPCClient.Configuration) -> Void = { _ in }) -> RPCClient { .patient(address, change) }
 
-  func stop() async throws -> TCPListener.ServeReport {
+  func stop() async throws -> ServeReport {
     await listener.drain(within: .seconds(30))
     return try await serving.value
   }

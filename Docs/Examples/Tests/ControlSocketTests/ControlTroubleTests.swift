@@ -204,7 +204,7 @@ import Testing
         let path = folder.file("control\(number)")
         let listener = try TCPListener.bind(to: .unix(path: path))
         let serving = Task {
-          try await listener.serve(drain: .immediately) {
+          try await listener.serve(.init(drain: .immediately)) {
             _ = try await $0.read(.line())
             try await answer($0)
             try await $0.finishWriting()

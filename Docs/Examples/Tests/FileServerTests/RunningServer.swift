@@ -13,7 +13,7 @@ struct RunningServer: Sendable {
   let folder: Folder
   let listener: TCPListener
   let address: SocketAddress
-  private let serving: Task<TCPListener.ServeReport, any Error>
+  private let serving: Task<ServeReport, any Error>
 
   init(site: String = "site", _ change: (inout FileServer) -> Void = { _ in }) throws {
     folder = try Folder()
@@ -28,7 +28,7 @@ struct RunningServer: Sendable {
     listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     address = listener.localAddresses[0]
     serving = Task { [server, listener] in
-      try await listener.serve(drain: .within(.seconds(30), idleReads: .endAll)) { try await server.serve($0) }
+      try await listener.serve(.init(drain: .within(.seconds(30), idleReads: .endAll))) { try await server.serve($0) }
     }
   }
 
@@ -59,7 +59,7 @@ struct RunningServer: Sendable {
     return String(decoding: answer, as: UTF8.self)
   }
 
-  func stop() async throws -> TCPListener.ServeReport {
+  func stop() async throws -> ServeReport {
     await listener.drain(within: .seconds(30))
     return try await serving.value
   }

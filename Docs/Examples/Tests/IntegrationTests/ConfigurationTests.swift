@@ -15,8 +15,8 @@ import Testing
     #expect(listener.backlog == defaults.backlog && listener.permissions == nil && listener.proxyProtocol == nil)
     #expect(listener.connection.liveness == defaults.connection.liveness && listener.connection.retry == nil)
     #expect(listener.connection.noDelay && listener.connection.source == nil)
-    #expect(try await TCPListener.ServeLimits(from: config) == TCPListener.ServeLimits())
-    #expect(try await TCPListener.Drain(from: config) == .within(.seconds(30)))
+    #expect(try await ServeLimits(from: config) == ServeLimits())
+    #expect(try await Drain(from: config) == .within(.seconds(30)))
   }
 
   @Test func `Every setting of a listener is read`() async throws {
@@ -34,9 +34,9 @@ import Testing
     let proxy = try #require(listener.proxyProtocol)
     #expect(proxy.policy == .required && proxy.timeLimit == .seconds(2.5) && proxy.maximumLength == 100)
     #expect(proxy.trustedNetworks.map(\.description) == ["10.0.0.0/8", "::1/128"])
-    let limits = try await TCPListener.ServeLimits(from: config, at: "server.limits")
-    #expect(limits == TCPListener.ServeLimits(connections: 99, connectionsPerPeer: 3))
-    let drain = try await TCPListener.Drain(from: config, at: "server.drain")
+    let limits = try await ServeLimits(from: config, at: "server.limits")
+    #expect(limits == ServeLimits(connections: 99, connectionsPerPeer: 3))
+    let drain = try await Drain(from: config, at: "server.drain")
     #expect(drain == .within(.milliseconds(250), idleReads: .endAll))
     #expect(try await Endpoint(from: config, at: "server.listen") == .host("127.0.0.1", port: 7777))
   }

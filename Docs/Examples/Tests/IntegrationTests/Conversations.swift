@@ -58,7 +58,7 @@ func encrypt(_ count: Int = 1, observedBy observer: any ReactorObserver, trustin
     let roots: [TLSTrustRoots] = isTrusted ? [.certificates([identity.certificate])] : [.system]
     let clientContext = try TLSContext(TLSConfiguration(trustRoots: roots, applicationProtocols: ["echo/1"]))
     let serving = Task {
-      try await listener.serve(tls: serverContext, handshakeFailed: { _, _ in }) { connection in
+      try await listener.serve(tls: serverContext, .init(onFailure: { _ in })) { connection in
         try await connection.write([1])
         _ = try await connection.read()
       }
@@ -109,7 +109,7 @@ func fail(with error: any Error, observedBy observer: any ReactorObserver) async
   try await within("the handler has failed") {
     let (reactor, listener) = try makeListener(observer)
     let serving = Task {
-      try await listener.serve(handlerFailed: { _, _ in }) { connection in
+      try await listener.serve(.init(onFailure: { _ in })) { connection in
         _ = try await connection.read()
         throw error
       }

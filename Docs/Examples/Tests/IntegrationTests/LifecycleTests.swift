@@ -14,13 +14,13 @@ import Testing
     let listener: TCPListener
     let isAsked = Gate()
     let mayAnswer = Gate()
-    let report = Mutex<TCPListener.ServeReport?>(nil)
+    let report = Mutex<ServeReport?>(nil)
 
     init() throws { listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor()) }
 
     func service(drainTime: Duration = .seconds(60)) -> ListenerService<TCPListener> {
       ListenerService(
-        listener, drainTime: drainTime, handlerFailed: { _, _ in },
+        listener, drainTime: drainTime, onFailure: { _ in },
         ended: { report in self.report.withLock { $0 = report } }
       ) { connection in
         for try await line in connection.lines {
@@ -65,7 +65,7 @@ import Testing
       #expect(try await busy.read(.line()) == "you said slow")
       #expect(try await busy.read() == nil)
       try await running.value
-      var expected = TCPListener.ServeReport()
+      var expected = ServeReport()
       (expected.accepted, expected.finished) = (2, 2)
       #expect(server.report.withLock { $0 } == expected)
     }

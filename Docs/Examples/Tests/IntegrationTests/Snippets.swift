@@ -50,10 +50,10 @@ enum Snippets {
     let listener = try TCPListener.bind(
       to: try await Endpoint(from: config, at: "server.listen"),
       configuration: try await TCPListener.Configuration(from: config, at: "server"))
-    try await listener.serve(
-      limits: try await TCPListener.ServeLimits(from: config, at: "server.limits"),
-      drain: try await TCPListener.Drain(from: config, at: "server.drain")
-    ) { connection in
+    let options = ServeOptions(
+      limits: try await ServeLimits(from: config, at: "server.limits"),
+      drain: try await Drain(from: config, at: "server.drain"))
+    try await listener.serve(options) { connection in
       for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
     }
   }

@@ -15,7 +15,7 @@ struct RunningBroker: Sendable {
   let address: SocketAddress
   let listener: TCPListener
   let broker: MQTTBroker
-  private let serving: Task<TCPListener.ServeReport, any Error>
+  private let serving: Task<ServeReport, any Error>
 
   init(
     limits: MQTTBroker.Limits = .init(), authorize: @escaping @Sendable (MQTTConnect) -> Bool = { _ in true }
@@ -48,7 +48,7 @@ struct RunningBroker: Sendable {
   /// Connects without a client library.
   func connect() async throws -> TCPConnection { try await TCPConnection.connect(to: .address(address)) }
 
-  func stop() async throws -> TCPListener.ServeReport {
+  func stop() async throws -> ServeReport {
     await listener.drain(within: .seconds(20))
     return try await serving.value
   }

@@ -26,7 +26,7 @@ final class TestOrigin: Sendable, CustomStringConvertible {
     listener = try TCPListener.bind(to: endpoint)
     address = listener.localAddresses[0]
     Task { [self] in
-      try await listener.serve(handlerFailed: { _, _ in }) { connection in
+      try await listener.serve(.init(onFailure: { _ in })) { connection in
         var isFirst = true
         while let bytes = try await connection.read(.message(until: "\r\n\r\n")) {
           let head = String(decoding: bytes, as: UTF8.self)

@@ -60,7 +60,7 @@ struct ScriptedServer: Sendable {
     identity = try TLSIdentity.selfSigned(for: [name])
     let context = try TLSContext(TLSConfiguration(identity: identity))
     serving = Task { [listener, commands] in
-      try await listener.serve(drain: .immediately) {
+      try await listener.serve(.init(drain: .immediately)) {
         try? await script(Client(stream: $0, commands: commands), context)
       }
     }

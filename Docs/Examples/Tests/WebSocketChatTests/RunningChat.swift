@@ -12,7 +12,7 @@ extension Tool {
 struct RunningChat: Sendable {
   let address: SocketAddress
   let listener: TCPListener
-  private let serving: Task<TCPListener.ServeReport, any Error>
+  private let serving: Task<ServeReport, any Error>
 
   init(
     silence: Duration = .seconds(30), request: Duration = .seconds(10), origins: [String] = []
@@ -42,7 +42,7 @@ struct RunningChat: Sendable {
     return connection
   }
 
-  func stop() async throws -> TCPListener.ServeReport {
+  func stop() async throws -> ServeReport {
     await listener.drain(within: .seconds(20))
     return try await serving.value
   }

@@ -1,14 +1,14 @@
 import ActorSocketsTLS
 
 /// A server that goes over to TLS when it is told to, and a client that tells it to.
-func encryptedRoundTrip(_ place: TCPListener.HandlerExecutor) async throws {
+func encryptedRoundTrip(_ place: HandlerExecutor) async throws {
   let identity = try TLSIdentity.selfSigned(for: ["release.test"])
   let serverContext = try TLSContext(TLSConfiguration(identity: identity, applicationProtocols: ["lines"]))
   let clientContext = try TLSContext(
     TLSConfiguration(trustRoots: [.certificates([identity.certificate])], applicationProtocols: ["lines"]))
   let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
   let server = Task {
-    try await listener.serve(on: place, drain: .within(.seconds(5))) { connection in
+    try await listener.serve(.init(drain: .within(.seconds(5)), on: place)) { connection in
       try expect(try await connection.read(.line()), "STARTTLS", "a command")
       // Bytes that a client sends before this answer would be plain text before TLS, and are refused.
       try await connection.write(utf8: "go ahead\n")

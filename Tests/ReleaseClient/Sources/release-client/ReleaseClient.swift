@@ -23,7 +23,7 @@ func expect<Value: Equatable>(_ value: Value, _ expected: Value, _ what: String)
 @main
 struct ReleaseClient {
   static func main() async throws {
-    for place in [TCPListener.HandlerExecutor.pool, .reactor] {
+    for place in [HandlerExecutor.pool, .reactor] {
       let report = try await roundTrip(place)
       try expect(report.finished, 1, "connections served")
       try await encryptedRoundTrip(place)
@@ -32,11 +32,11 @@ struct ReleaseClient {
   }
 
   /// A server of numbered lines, and a client that asks it in every way there is.
-  static func roundTrip(_ place: TCPListener.HandlerExecutor) async throws -> TCPListener.ServeReport {
+  static func roundTrip(_ place: HandlerExecutor) async throws -> ServeReport {
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     let counter = LineCounter()
     let server = Task {
-      try await listener.serve(on: place, drain: .within(.seconds(5))) { connection in
+      try await listener.serve(.init(drain: .within(.seconds(5)), on: place)) { connection in
         for try await line in connection.lines {
           let number = await counter.add(line)
           try await connection.write(utf8: "\(number) \(line)\r\n", timeout: .seconds(5))

@@ -9,19 +9,19 @@ internal import SocketSystem
 //   limit or when its connection is aborted.
 // - The tasks refer to the acceptor weakly. When the program drops it, `deinit` aborts what is not delivered, which ends the tasks.
 
-/// A layer above TCP that begins with a handshake, as the acceptor needs it.
+/// A layer above an accepted connection that begins with a handshake, as the acceptor needs it.
 package struct HandshakeLayer<Connection: ByteStream>: Sendable {
   /// Begins the handshake, and returns at once.
-  package let begin: @Sendable (TCPConnection) -> Connection
+  package let begin: @Sendable (any ByteStream) -> Connection
   /// Waits until the handshake is done. Throws why it failed.
   package let wait: @Sendable (Connection) async throws -> Void
   /// Tells the program of a handshake that failed; `nil` to print errors that no peer caused.
-  package let failed: (@Sendable (Connection, any Error) -> Void)?
+  package let failed: (@Sendable (ServeFailure) -> Void)?
 
   package init(
-    begin: @escaping @Sendable (TCPConnection) -> Connection,
+    begin: @escaping @Sendable (any ByteStream) -> Connection,
     wait: @escaping @Sendable (Connection) async throws -> Void,
-    failed: (@Sendable (Connection, any Error) -> Void)?
+    failed: (@Sendable (ServeFailure) -> Void)?
   ) {
     self.begin = begin
     self.wait = wait
@@ -32,7 +32,7 @@ package struct HandshakeLayer<Connection: ByteStream>: Sendable {
 /// Accepts connections of a listener, runs several handshakes at a time, and hands each connection out when its handshake is done.
 package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   package nonisolated let executor: ReactorExecutor
-  private nonisolated let listener: TCPListener
+  private nonisolated let listener: any StreamListener
   private nonisolated let layer: HandshakeLayer<Connection>
   private nonisolated let limit: Int
   /// For the deadlines of calls.
@@ -50,7 +50,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   ///   - listener: The listener.
   ///   - limit: The most handshakes at a time. If it is less than 1, `next` throws `.invalidArgument`.
   ///   - layer: The layer to begin on each connection.
-  package init(_ listener: TCPListener, limit: Int, _ layer: HandshakeLayer<Connection>) {
+  package init(_ listener: any StreamListener, limit: Int, _ layer: HandshakeLayer<Connection>) {
     self.listener = listener
     self.layer = layer
     self.limit = limit
@@ -139,7 +139,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   private func acceptIfDue() {
     guard accepting == nil, !waiters.isEmpty, queue.beginAccepting() else { return }
     accepting = Task { [weak self, listener] in
-      let result: Result<TCPConnection, any Error>
+      let result: Result<any ByteStream, any Error>
       do {
         result = .success(try await listener.accept())
       } catch {
@@ -165,7 +165,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     }
   }
 
-  private func acceptReturned(_ result: Result<TCPConnection, any Error>) {
+  private func acceptReturned(_ result: Result<any ByteStream, any Error>) {
     switch result {
     case .success(let connection): begin(connection)
     case .failure(let error as SocketError):
@@ -180,7 +180,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     }
   }
 
-  private func begin(_ plain: TCPConnection) {
+  private func begin(_ plain: any ByteStream) {
     let connection = layer.begin(plain)
     let id = plain.id
     queue.accepted(connection, id)
@@ -191,8 +191,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
       } catch {
         // Tells the program from here, so that its closure does not run on the reactor.
         guard await self?.failed(id) == true else { return }
-        let tell = layer.failed.map { tell in { @Sendable in tell(connection, error) } }
-        HandlerError(error, isHandshake: true, tellProgram: tell).report(plain, .standardError)
+        HandlerError(error, isBeforeHandler: true).report(connection, to: layer.failed)
       }
     }
   }

@@ -36,7 +36,10 @@ package struct AcceptPolicy {
   private var iteration = -1
   private var left = AcceptPolicy.share
 
-  package init() {}
+  /// The backlog may hold connections that arrived before the options were set and so did not inherit them.
+  private(set) var hasOldBacklog: Bool
+
+  package init(hasOldBacklog: Bool = false) { self.hasOldBacklog = hasOldBacklog }
 
   /// Takes one accept out of the share of an iteration.
   ///
@@ -56,7 +59,7 @@ package struct AcceptPolicy {
   mutating func accepted() { delay = Self.firstDelay }
 
   /// No more connections wait.
-  mutating func backlogIsEmpty() { asksForRoom = false }
+  mutating func backlogIsEmpty() { (asksForRoom, hasOldBacklog) = (false, false) }
 
   /// A connection was accepted with a descriptor of the reserve.
   mutating func reserveWasTouched() { asksForRoom = true }

@@ -16,6 +16,8 @@ where Connection: ServedConnection, DeadlineTag == ListenerDeadline {
   nonisolated var registration: Registration { get }
   /// The state of `serve`.
   var server: Server<Connection> { get set }
+  /// The call of `serve` that runs; `nil` if no call runs.
+  var serveTask: ServeTask? { get set }
   /// The calls of `accept` that wait.
   var waiters: Waiters<Connection> { get set }
   /// The times of the calls that wait, if they have one.
@@ -24,6 +26,8 @@ where Connection: ServedConnection, DeadlineTag == ListenerDeadline {
   var failure: SocketError? { get }
   /// Whether a connection can be served only when its header has arrived: the PROXY protocol.
   nonisolated var awaitsHeaders: Bool { get }
+  /// Whether it can hand connections to other reactors.
+  nonisolated var sharesReactors: Bool { get }
 
   /// Accepts one connection if one waits and the share of this iteration is not used up.
   ///
@@ -43,6 +47,7 @@ where Connection: ServedConnection, DeadlineTag == ListenerDeadline {
 
 extension ServingListener {
   package nonisolated var awaitsHeaders: Bool { false }
+  package nonisolated var sharesReactors: Bool { false }
   package nonisolated func headerArrives(on connection: Connection) async throws {}
 
   /// The error of a call that a closed listener refuses.
@@ -101,7 +106,7 @@ extension ServedConnection {
   /// - Parameters:
   ///   - idleReads: Which idle reads end.
   ///   - grace: How long the peer has for its first byte, in milliseconds.
-  nonisolated func setDraining(_ idleReads: TCPListener.Drain.IdleReads, grace: UInt32) {
+  nonisolated func setDraining(_ idleReads: Drain.IdleReads, grace: UInt32) {
     markDraining()
     submit { $0.core.beginDraining(idleReads, grace: grace) }
   }

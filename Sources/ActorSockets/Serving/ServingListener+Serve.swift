@@ -1,0 +1,259 @@
+// Serves the connections of a listener, whatever it listens on. `Server` decides.
+//
+// The methods are generic. The optimizer makes a copy of them for `TCPListener`, which is in this module, so a connection over TCP
+// costs what it would cost without the protocol.
+
+internal import EpollReactor
+internal import SocketSystem
+
+extension ServingListener {
+  /// Serves connections; see ``StreamListener/serve(_:handler:)``.
+  package func serve(_ request: ServeRequest<Connection>) async throws -> ServeReport {
+    _ = if let place = claimPlace() { place } else { await requeue() }
+    let options = request.options
+    try check(options)
+    if server.isDrainedEarly { return ServeReport() }
+    let reactors =
+      options.reactors > 1 && sharesReactors ? [executor.reactor] + (try newReactors(options.reactors - 1)) : []
+    serveTask = ServeTask(options, reactors, try takeOver(options.stopSignals))
+    server.started(options.limits, descriptors: DescriptorReserve.refresh().connections)
+    let executor = options.executor.choice()
+    // A separate task, so that cancelling the caller does not cancel the handlers.
+    let tree = Task { try await serveTree(executor, request.handler) }
+    return try await withTaskCancellationHandler {
+      try await tree.value
+    } onCancel: {
+      submit { if $0.server.isServing { $0.beginDrain(options.drain) } }
+    }
+  }
+
+  /// Stops serving; see ``StreamListener/drain(within:idleReads:)``.
+  package func stopServing(within duration: Duration, _ idleReads: Drain.IdleReads?, _ place: Place) {
+    let drain = serveTask?.options.drain ?? .immediately
+    beginDrain(drain.with(duration, idleReads: idleReads))
+  }
+
+  /// Returns new reactors, with the observer of the listener's own.
+  private func newReactors(_ count: Int) throws -> [Reactor] {
+    try (0..<count).map { _ in
+      let reactor = try Reactor.start()
+      reactor.observer = executor.reactor.observer
+      return reactor
+    }
+  }
+
+  private func check(_ options: ServeOptions) throws {
+    if server.isServing { throw SocketError.invalid("serve", "this listener is being served already") }
+    if options.limits.connections < 1 {
+      throw SocketError.invalid("serve", "\(options.limits.connections) connections are too few to serve anybody")
+    }
+    if let perPeer = options.limits.connectionsPerPeer, perPeer < 1 {
+      throw SocketError.invalid("serve", "\(perPeer) connections of each peer are too few to serve anybody")
+    }
+    if !(1...256).contains(options.reactors) {
+      throw SocketError.invalid(
+        "serve", "\(options.reactors) is not a valid number of reactors; the range is 1 to 256")
+    }
+  }
+
+  /// Takes over the signals that stop the server.
+  private func takeOver(_ signals: Set<ProcessSignal>) throws(SocketError) -> SignalSubscription? {
+    if signals.isEmpty { return nil }
+    do {
+      // It ends with the second signal, also if this reactor is blocked.
+      return try SignalHub.shared.subscribe(to: signals, endingAfter: 2) { [weak self] _ in
+        self?.submit { $0.stopSignalArrived() }
+      }
+    } catch {
+      throw SocketError(error, operation: "serve")
+    }
+  }
+
+  private func stopSignalArrived() {
+    if let drain = serveTask?.signalArrived() { beginDrain(drain) }
+  }
+
+  private func serveTree(
+    _ executor: @Sendable (any ByteStream) -> (any TaskExecutor)?,
+    _ handler: @escaping @concurrent @Sendable (Connection) async throws -> Void
+  ) async throws -> ServeReport {
+    defer { endServing() }
+    var failure: (any Error)?
+    await PoolDescriptors.areOpen()
+    // A throwing group, although no child throws, because a group that does not throw wraps each child in two more frames,
+    // which stay allocated while the child is idle.
+    try await withThrowingDiscardingTaskGroup { group in
+      do {
+        while let connection = try await nextToServe() {
+          if let place = executor(connection) {
+            group.addTask(executorPreference: place) { () async throws -> Void in await self.run(handler, connection) }
+          } else {
+            // This task has no preference that the child could inherit. Without one, each call of the handler takes 500 instructions
+            // less than with the preference `nil`.
+            group.addTask { () async throws -> Void in await self.run(handler, connection) }
+          }
+        }
+      } catch {
+        failure = error
+        if let drain = serveTask?.options.drain { beginDrain(drain) }
+      }
+      while server.hasConnections { await nextChange(claimPlaceNow()).suspend() }
+      group.cancelAll()
+      for connection in server.takeRemaining() { connection.submit { $0.abort() } }
+    }
+    if let failure { throw failure }
+    return server.report
+  }
+
+  /// Lets go of what only a server needs.
+  private func endServing() {
+    server.ended()
+    guard let task = serveTask.take() else { return }
+    task.end()
+    if let deadline = task.deadline { registration.disarm(deadline) }
+  }
+
+  /// Returns the next connection once there is room for it; `nil` when the server stops.
+  private func nextToServe() async throws -> Connection? {
+    while true {
+      switch server.step() {
+      case .stop:
+        close()
+        return nil
+      case .wait(let lingering):
+        if let (connection, since) = lingering { shortenLinger(of: connection, since: since) }
+        await nextChange(claimPlaceNow()).suspend()
+      case .accept:
+        do {
+          return enlist(try await acceptNext(nil, claimPlaceNow()))
+        } catch {
+          server.acceptFailed()
+          if let error = error as? SocketError, error.code == .closed, server.isDraining { return nil }
+          throw error
+        }
+      }
+    }
+  }
+
+  /// Records an accepted connection.
+  private func enlist(_ connection: Connection) -> Connection {
+    // Behind a balancer, the peer is known when the header has arrived.
+    let peer = awaitsHeaders ? nil : connection.remoteAddress
+    if let idleReads = server.accepted(connection, connection.id, from: peer), let task = serveTask {
+      connection.setDraining(idleReads, grace: task.options.drain.graceMilliseconds)
+    }
+    return connection
+  }
+
+  /// Inlined, because each frame adds to the memory of an idle connection.
+  @inline(__always)
+  private nonisolated func run(
+    _ handler: @concurrent @Sendable (Connection) async throws -> Void, _ connection: Connection
+  ) async {
+    do {
+      if awaitsHeaders { try await headerArrives(on: connection) }
+      connection.markHandlerTask(true)
+      defer { connection.markHandlerTask(false) }
+      try await handler(connection)
+      submit { $0.handlerEnded(connection, .finished) }
+    } catch {
+      await handlerThrew(error, connection)
+    }
+    await connection.close(servedBy: self)
+    submit { $0.closed(connection) }
+  }
+
+  /// A handler has thrown an error. Not inlined, because the frame of `run` is part of every idle connection.
+  @inline(never)
+  private nonisolated func handlerThrew(_ error: any Error, _ connection: Connection) async {
+    let failure = error as? HandlerError ?? HandlerError(error)
+    // Count the error before calling the program's closure: otherwise, if the drain ends meanwhile, the connection would count as aborted.
+    let options = await counted(failure, connection)
+    connection.submit { $0.handlerFailed(options == nil ? nil : failure) }
+    if let options { failure.report(connection, to: options.onFailure) }
+  }
+
+  /// Counts the error of a handler, and returns who is to hear of it; `nil` if the connection was aborted because the drain is over.
+  private func counted(_ failure: HandlerError, _ connection: Connection) -> ServeOptions? {
+    handlerEnded(connection, failure.isCausedByPeer ? .failedByPeer : .failed) ? serveTask?.options : nil
+  }
+
+  /// A handler has ended.
+  ///
+  /// - Returns: Whether it is counted now. A connection that was aborted was already counted.
+  @discardableResult
+  private func handlerEnded(_ connection: Connection, _ end: Server<Connection>.HandlerEnd) -> Bool {
+    defer { wakeServer() }
+    return server.handlerEnded(connection.id, end)
+  }
+
+  /// The task of a handler is done. Its connection is closed, or still closes in the background because the drain is over.
+  private func closed(_ connection: Connection) {
+    server.closed(connection.id)
+    wakeServer()
+  }
+
+  /// A connection that closes has sent everything, and waits for its peer to finish.
+  func lingers(_ connection: Connection) {
+    server.lingers(connection, connection.id, since: executor.reactor.now)
+    if server.isDraining { shortenLinger(of: connection) }
+    closeLingering(ifMoreThan: LingeringConnections<Connection>.most)
+    wakeServer()
+  }
+
+  private func shortenLinger(of connection: Connection) {
+    let end = instant(executor.reactor.now, plus: LingeringConnections<Connection>.drainLimit)
+    connection.submit { $0.endLinger(by: end) }
+  }
+
+  /// Ends a connection's wait for its peer as soon as it has had the least time. Then the next connection can have its descriptor.
+  private func shortenLinger(of connection: Connection, since: Int64) {
+    connection.submit { $0.endLinger(by: instant(since, plus: LingeringConnections<Connection>.leastLimit)) }
+  }
+
+  /// Closes connections that wait for their peers, those that have waited longest first, until at most `limit` are left.
+  func closeLingering(ifMoreThan limit: Int) {
+    while let connection = server.takeLingering(ifMoreThan: limit) {
+      connection.submit { $0.endLinger(by: 0) }
+    }
+  }
+
+  /// Begins to wait for the next change. Check the condition just before, in the same job, because the runtime may suspend a
+  /// task at any `await`.
+  private func nextChange(_ place: Place) -> Suspension {
+    let waiter = Suspension(place)
+    serveTask?.waiter = waiter
+    return waiter
+  }
+
+  private func wakeServer() { serveTask?.waiter.take()?.resume() }
+
+  /// Starts the drain. From here on, only connections that already wait are accepted. Their peers consider them established,
+  /// and closing the listener would reset them.
+  private func beginDrain(_ drain: Drain) {
+    let end = server.drained(drain, at: executor.reactor.now, waiting: waitingConnections)
+    guard let options = serveTask?.options else { return close() }
+    for connection in server.active.valuesInOrder {
+      connection.setDraining(server.idleReads ?? .wait, grace: options.drain.graceMilliseconds)
+    }
+    for connection in server.lingering.all { shortenLinger(of: connection) }
+    if let deadline = serveTask?.deadline.take() { registration.disarm(deadline) }
+    serveTask?.deadline = end.flatMap { registration.arm(at: $0, tag: ListenerDeadline.drain.rawValue) }
+    if serveTask?.deadline == nil { server.drainIsOver() }
+    if server.hasBacklog { connectionsMayWait() } else { close() }
+    wakeServer()
+  }
+
+  package func drainDeadlineReached() {
+    serveTask?.deadline = nil
+    server.drainIsOver()
+    close()
+    wakeServer()
+  }
+
+  /// The listener was closed by this program, or broke.
+  package func listeningEnded() {
+    server.listeningEnded()
+    wakeServer()
+  }
+}

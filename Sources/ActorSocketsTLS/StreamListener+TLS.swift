@@ -1,0 +1,70 @@
+public import ActorSockets
+internal import EpollReactor
+
+extension StreamListener {
+  /// Accepts and serves encrypted connections, each in a task of its own.
+  ///
+  /// It serves like ``ActorSockets/StreamListener/serve(_:handler:)``, the method for plain connections. The
+  /// handshake runs in the connection's task, so a slow one delays no other connection. It counts towards the
+  /// limit on connections, and ``TLSConfiguration/handshakeTimeout`` limits its time. The handler is called after the
+  /// handshake. A connection whose handshake fails counts in `failedByPeer` or `failed`, as
+  /// ``TLSError/isCausedByPeer`` says, and its peer gets the alert.
+  ///
+  /// *Signals*, *Cancellation* and *Ordering* are those of the plain method.
+  ///
+  /// - Parameters:
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - options: The limits, the drain, the signals, and the other settings. `onFailure` is called with handshakes that
+  ///     failed, too.
+  ///   - handler: Serves one connection.
+  /// - Returns: A report of the served connections.
+  /// - Throws: The errors of the plain method.
+  @discardableResult
+  public func serve(
+    tls context: TLSContext, _ options: ServeOptions = .init(),
+    handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
+  ) async throws -> ServeReport {
+    try await serve(options) { plain in
+      let connection = plain.startTLS(context, as: .server)
+      do {
+        try await connection.handshake()
+      } catch {
+        throw HandlerError(error, of: connection, isBeforeHandler: true)
+      }
+      connection.markHandlerTask(true)
+      defer { connection.markHandlerTask(false) }
+      do {
+        try await handler(connection)
+      } catch {
+        // Abort before the last reference is dropped: dropping would close the stream in order, as if it were complete.
+        connection.submit { $0.abort() }
+        throw HandlerError(error, of: connection)
+      }
+    }
+  }
+
+  /// Serves encrypted connections like ``serve(tls:_:handler:)``, and runs each handler in the isolation of its
+  /// connection, on the reactor's thread.
+  ///
+  /// The handler's calls on its connection change neither thread nor isolation. A handler that blocks stalls every socket
+  /// of the reactor.
+  ///
+  /// *Cancellation* and *Ordering* are those of ``serve(tls:_:handler:)``.
+  ///
+  /// - Parameters:
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - options: The limits, the drain, the signals, and the other settings. Its `executor` is not used.
+  ///   - handler: Serves one connection.
+  /// - Returns: A report of the served connections.
+  /// - Throws: The errors of ``serve(tls:_:handler:)``.
+  @discardableResult
+  @_disfavoredOverload
+  public func serve(
+    tls context: TLSContext, _ options: ServeOptions = .init(),
+    isolatedHandler handler: @escaping @Sendable (isolated TLSConnection) async throws -> Void
+  ) async throws -> ServeReport {
+    var options = options
+    options.executor = .chosen { _ in nil }
+    return try await serve(tls: context, options) { try await $0.run(isolated: handler) }
+  }
+}

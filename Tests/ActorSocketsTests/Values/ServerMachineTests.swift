@@ -1,0 +1,199 @@
+import SocketSystem
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+/// The state of `serve`, without listeners, connections or clocks.
+@Suite struct ServerMachineTests {
+  private static func server(_ limits: ServeLimits = ServeLimits(connections: 2), descriptors: Int = .max) -> Server<
+    Int
+  > {
+    var server = Server<Int>()
+    server.started(limits, descriptors: descriptors)
+    return server
+  }
+
+  private static let peer = SocketAddress.ipv4(IPv4Address(192, 0, 2, 1), port: 9)
+
+  /// The next step, as a word.
+  private func step(_ server: inout Server<Int>) -> String {
+    switch server.step() {
+    case .accept: "accept"
+    case .wait(let lingering): lingering.map { "wait for \($0.connection)" } ?? "wait"
+    case .stop: "stop"
+    }
+  }
+
+  /// Accepts a connection with this number.
+  private func accept(_ server: inout Server<Int>, _ number: Int) {
+    #expect(step(&server) == "accept")
+    _ = server.accepted(number, UInt64(number), from: Self.peer)
+  }
+
+  // MARK: Drains
+
+  @Test func `A listener that is drained before it is served is not served`() {
+    var server = Server<Int>()
+    let end = server.drained(.within(.seconds(1)), at: 0) { [1] }
+    #expect(end == nil && server.isDrainedEarly && !server.isServing && !server.isDraining)
+    server.drainIsOver()
+    #expect(server.isDrainedEarly)
+  }
+
+  @Test func `A drain accepts what waited when it began, and nothing more`() {
+    var server = Self.server(ServeLimits(connections: 10))
+    accept(&server, 1)
+    let end = server.drained(.within(.nanoseconds(50)), at: 100) { [1, 0, 2] }
+    #expect(end == 150 && server.isDraining && server.hasBacklog)
+    #expect((0..<4).map { server.mayTakeConnection(of: $0) } == [true, false, true, false])
+    accept(&server, 2)
+    server.tookConnection(of: 0)
+    server.refusedConnection(of: 2)
+    #expect((0..<3).map { server.mayTakeConnection(of: $0) } == [false, false, true])
+    server.tookConnection(of: 2)
+    #expect(step(&server) == "stop" && server.hasConnections)
+    #expect(server.report.accepted == 2 && server.report.refused == 1)
+  }
+
+  @Test func `Of several drains the earliest end counts, and the one that ends most idle reads`() {
+    var server = Self.server()
+    let first = server.drained(.within(.nanoseconds(50), idleReads: .wait), at: 0) { [3] }
+    let longer = server.drained(.within(.nanoseconds(90), idleReads: .endAll), at: 0) { [9] }
+    #expect(first == 50 && longer == 50 && server.idleReads == .endAll)
+    let shorter = server.drained(.within(.nanoseconds(20), idleReads: .endMessages), at: 10) { [9] }
+    #expect(shorter == 30 && server.idleReads == .endAll)
+    // The backlog is that of the first one.
+    for _ in 0..<3 { server.tookConnection(of: 0) }
+    #expect(!server.hasBacklog)
+    let last = server.drained(.immediately, at: 11) { [9] }
+    #expect(last == nil && server.isDraining && !server.mayTakeConnection(of: 0))
+    let none = server.drained(.within(.nanoseconds(50)), at: 12) { [9] }
+    #expect(none == nil && step(&server) == "stop" && server.idleReads == .endAll)
+  }
+
+  @Test(arguments: [true, false])
+  func `Nothing more is accepted once the listener is closed or the drain is over`(isClosed: Bool) {
+    var server = Self.server()
+    accept(&server, 1)
+    _ = server.drained(.within(.seconds(1)), at: 0) { [5] }
+    if isClosed { server.listeningEnded() } else { server.drainIsOver() }
+    #expect(!server.mayTakeConnection(of: 0) && step(&server) == "stop")
+    // A drain that is over waits for no handler.
+    #expect(server.hasConnections == isClosed)
+    #expect(server.takeRemaining() == [1] && server.report.aborted == 1)
+    let isCounted = server.handlerEnded(1, .finished)
+    #expect(!isCounted && server.report.finished == 0)
+  }
+
+  // MARK: Limits
+
+  @Test func `A connection counts from its acceptance on, until it only waits for its peer`() {
+    var server = Self.server()
+    accept(&server, 1)
+    #expect(step(&server) == "accept")
+    #expect(step(&server) == "wait")
+    server.acceptFailed()
+    accept(&server, 2)
+    #expect(step(&server) == "wait")
+    let isCounted = server.handlerEnded(1, .finished)
+    #expect(isCounted && step(&server) == "wait", "it is closing")
+    server.lingers(1, 1, since: 7)
+    accept(&server, 3)
+    server.closed(1)
+    #expect(server.lingering.count == 0 && server.closing == 0)
+  }
+
+  @Test func `The next connection waits for the descriptor of the one that has waited longest for its peer`() {
+    var server = Self.server(ServeLimits(connections: 10), descriptors: 2)
+    for number in [1, 2] {
+      accept(&server, number)
+      _ = server.handlerEnded(UInt64(number), .finished)
+      server.lingers(number, UInt64(number), since: 0)
+    }
+    #expect(step(&server) == "wait for 1")
+    #expect(server.takeLingering(ifMoreThan: 1) == 1)
+    #expect(step(&server) == "wait for 2", "the first one has its descriptor until it is closed")
+    server.closed(1)
+    #expect(step(&server) == "accept")
+  }
+
+  // MARK: The model
+
+  @Test(arguments: 1...300 as ClosedRange<UInt64>)
+  func `Each connection is counted once, and the limits hold, whatever comes in which order`(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    let most = Int.random(in: 1...4, using: &random)
+    var server = Self.server(ServeLimits(connections: most), descriptors: Int.random(in: 2...6, using: &random))
+    var (running, closing, lingering): ([Int], [Int], [Int]) = ([], [], [])
+    var (next, isAccepting, mayBeAccepted) = (1, false, Int.max)
+    // Those that waited for their peers, and are closed because their descriptors are needed.
+    var evicted: Set<Int> = []
+    for now in 0..<120 as Range<Int64> {
+      switch Int.random(in: 0..<12, using: &random) {
+      case 0...3 where !isAccepting:
+        guard case .accept = server.step() else { continue }
+        isAccepting = true
+        #expect(running.count + closing.count < most && mayBeAccepted > 0)
+      case 0...3:
+        isAccepting = false
+        if !server.mayTakeConnection(of: 0) || Bool.random(using: &random) {
+          server.acceptFailed()
+          continue
+        }
+        server.tookConnection(of: 0)
+        _ = server.accepted(next, UInt64(next), from: Self.peer)
+        running.append(next)
+        (next, mayBeAccepted) = (next + 1, mayBeAccepted - 1)
+      case 4...6:
+        guard let connection = running.randomElement(using: &random) else { continue }
+        running.removeAll { $0 == connection }
+        let end = [Server<Int>.HandlerEnd.finished, .failed, .failedByPeer].randomElement(using: &random) ?? .failed
+        let isCounted = server.handlerEnded(UInt64(connection), end)
+        #expect(isCounted)
+        closing.append(connection)
+      case 7:
+        guard let connection = closing.popLast() else { continue }
+        server.lingers(connection, UInt64(connection), since: now)
+        lingering.append(connection)
+      case 8:
+        guard let connection = (closing + lingering).randomElement(using: &random) else { continue }
+        server.closed(UInt64(connection))
+        closing.removeAll { $0 == connection }
+        lingering.removeAll { $0 == connection }
+      case 9:
+        let limit = Int.random(in: 0...2, using: &random)
+        guard let connection = server.takeLingering(ifMoreThan: limit) else { continue }
+        #expect(connection == lingering.first && lingering.count > limit)
+        lingering.removeFirst()
+        closing.append(connection)
+        evicted.insert(connection)
+      case 10 where now > 60:
+        let waiting = Int.random(in: 0...3, using: &random)
+        let drain = Drain.within(.nanoseconds(Int64.random(in: 0...90, using: &random)))
+        let wasDraining = server.isDraining
+        let end = server.drained(drain, at: now) { [waiting] }
+        if !wasDraining { mayBeAccepted = waiting }
+        if end == nil { mayBeAccepted = 0 }
+      case 11 where now > 60:
+        server.listeningEnded()
+        if server.isDraining { mayBeAccepted = 0 }
+      default: break
+      }
+      let report = server.report
+      #expect(server.active.count == running.count && server.closing == closing.count)
+      #expect(server.lingering.count == lingering.count)
+      #expect(report.accepted == report.finished + report.failed + report.failedByPeer + running.count)
+      #expect(running.count + closing.count(where: { !evicted.contains($0) }) <= most)
+    }
+    let remaining = server.takeRemaining()
+    #expect(remaining.sorted() == running.sorted() && server.report.aborted == running.count)
+    for connection in running { _ = server.handlerEnded(UInt64(connection), .finished) }
+    for connection in running + closing + lingering { server.closed(UInt64(connection)) }
+    let report = server.report
+    #expect(report.accepted == report.finished + report.failed + report.failedByPeer + report.aborted)
+    #expect(!server.hasConnections && server.peers.peers == 0)
+    server.ended()
+    #expect(!server.isServing)
+  }
+}
