@@ -49,7 +49,8 @@ let package = Package(
       swiftSettings: strict),
     // A target of its own, because only tests can link Swift Testing.
     .target(name: "ActorSocketsTestTraits", dependencies: ["ActorSocketsTesting"], swiftSettings: strict),
-    .executableTarget(name: "sockcat", dependencies: ["ActorSockets", "ActorSocketsTLS"], swiftSettings: strict),
+    .executableTarget(
+      name: "sockcat", dependencies: ["ActorSockets", "ActorSocketsTLS"], packageAccess: false, swiftSettings: strict),
     .target(
       name: "TestSupport", dependencies: ["EpollReactor", "SocketSystem"], path: "Tests/TestSupport",
       swiftSettings: strict),

@@ -79,8 +79,9 @@ extension TLSConnection {
 }
 
 extension Endpoint {
-  /// The name or address that a server's certificate must be for; empty if the endpoint does not contain one.
-  package var serverName: String {
+  /// The name or address that a server's certificate must be for, as ``TLSRole/client(serverName:)`` takes it; empty if the endpoint does not
+  /// contain one.
+  public var serverName: String {
     switch self {
     case .host(let name, _): Self.nameForPeers(name)
     case .address(.ipv4(let address, _)): "\(address)"

@@ -72,7 +72,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
 
 extension Endpoint {
   /// Whether the endpoint is a unix socket.
-  package var isUnix: Bool {
+  public var isUnix: Bool {
     switch self {
     case .unix, .address(.unix): true
     case .host, .address: false

@@ -16,7 +16,7 @@ enum ProxyURL {
   /// - Returns: The proxy.
   /// - Throws: `Failure` with the status `usage`.
   static func proxy(
-    _ text: String, password: () -> String? = { CurrentProcess.variable(passwordVariable) }
+    _ text: String, password: () -> String? = { variable(passwordVariable) }
   ) throws(Failure) -> Proxy {
     guard let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://") else { throw malformed }
     let authority = text[colon...].dropFirst(3)

@@ -15,7 +15,7 @@ struct Connect {
 
   private func run(_ capture: PacketCapture?) async throws {
     let start = ContinuousClock.now
-    let join = try Join(keepsSending: options.keepsSending)
+    let join = Join(keepsSending: options.keepsSending)
     let context = try options.tls.makeContext(handshakeTimeout: options.connecting.timeout)
     var configuration = TCPConnection.Configuration()
     configuration.addressPreference = options.addressPreference

@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTLS
+import Synchronization
 
 /// `sockcat listen` and `sockcat proxy`, which both listen.
 struct Listen {
@@ -51,7 +52,7 @@ struct Listen {
 
   private func makeService() throws -> any Service {
     switch options.mode {
-    case .join: try Join(keepsSending: options.keepsSending)
+    case .join: Join(keepsSending: options.keepsSending)
     case .echo: Echo()
     case .discard: Discard()
     case .http: HTTPService()
@@ -114,20 +115,19 @@ struct Listen {
   // MARK: One connection
 
   /// The connection that a second signal aborts.
-  private struct Current {
-    var connection: TCPConnection?
-    var isAborted = false
+  private final class Current: Sendable {
+    let state = Mutex<(connection: TCPConnection?, isAborted: Bool)>((nil, false))
   }
 
   private func serveOne(
     of listener: TCPListener, _ context: TLSContext?, _ service: any Service, _ signals: StopSignals
   ) async throws {
-    let current = Locked(Current())
+    let current = Current()
     try await signals.during {
       await listener.close()
       await service.drain()
     } abort: {
-      let connection = current.withLock { current in
+      let connection = current.state.withLock { current in
         current.isAborted = true
         return current.connection
       }
@@ -135,7 +135,7 @@ struct Listen {
     } _: {
       do {
         guard let connection = try await first(of: listener) else { return }
-        current.withLock { $0.connection = connection }
+        current.state.withLock { $0.connection = connection }
         await listener.close()
         try await onPlace { [options] in
           // `accept` does not wait for the header of the PROXY protocol.
@@ -150,7 +150,9 @@ struct Listen {
           try await serve(secure, by: service, idleTimeout: options.idleTimeout)
         }
       } catch {
-        if current.withLock({ $0.isAborted }) { throw Failure(.inputOutput, "the connection was aborted unfinished") }
+        if current.state.withLock({ $0.isAborted }) {
+          throw Failure(.inputOutput, "the connection was aborted unfinished")
+        }
         throw error
       }
     }

@@ -11,7 +11,7 @@ struct UDPListen {
 
   func run() async throws {
     let signals = try StopSignals()
-    let output = try StandardOutput()
+    let output = StandardOutput()
     let endpoint = try UDPEndpoint.bind(to: options.endpoint, configuration: configuration)
     for group in options.groups { try await endpoint.join(group, on: options.interface) }
     for address in endpoint.localAddresses { StandardError.write(line: "listening on \(address)") }

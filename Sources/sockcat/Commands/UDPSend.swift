@@ -5,7 +5,7 @@ struct UDPSend {
   let options: UDPSendOptions
 
   func run() async throws {
-    let input = try StandardInput()
+    let input = StandardInput()
     do {
       let sender = try await DatagramSender(options)
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -77,7 +77,7 @@ private struct DatagramSender {
 
   /// Prints datagrams until the endpoint is closed.
   func printAnswers() async throws {
-    let output = try StandardOutput()
+    let output = StandardOutput()
     do {
       while true {
         try await output.write(try await endpoint.receive(upTo: UDPListen.batch).flatMap(\.line))

@@ -1,22 +1,13 @@
-import ActorSockets
 import Dispatch
+import Synchronization
 
 /// A thread for calls that block, so that neither the reactor nor Swift's thread pool has to wait for them.
 ///
 /// It makes one call at a time, in the order in which they were submitted.
 final class BlockingThread: Sendable {
-  private let calls = Locked<[@Sendable () -> Void]>([])
-  private let count = DispatchSemaphore(value: 0)
+  private let queue: DispatchQueue
 
-  /// Starts the thread, which lives as long as the process.
-  init(name: String) throws {
-    try startThread(name: name) { [calls, count] in
-      while true {
-        count.wait()
-        calls.withLock { $0.removeFirst() }()
-      }
-    }
-  }
+  init(name: String) { queue = DispatchQueue(label: name) }
 
   /// Submits a call to the thread.
   ///
@@ -24,8 +15,7 @@ final class BlockingThread: Sendable {
   /// - Returns: The future result of the call.
   func start<Value: Sendable>(_ call: @escaping @Sendable () throws -> Value) -> Future<Value> {
     let future = Future<Value>()
-    calls.withLock { $0.append { future.complete(with: Result(catching: call)) } }
-    count.signal()
+    queue.async { future.complete(with: Result(catching: call)) }
     return future
   }
 }
@@ -37,7 +27,7 @@ final class Future<Value: Sendable>: Sendable {
     var waiter: CheckedContinuation<Value, any Error>?
   }
 
-  private let state = Locked(State())
+  private let state = Mutex(State())
 
   func complete(with result: Result<Value, any Error>) {
     let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in

@@ -4,7 +4,7 @@ import ActorSockets
 struct Demo {
   private let output: StandardOutput
 
-  init() throws { output = try StandardOutput() }
+  init() { output = StandardOutput() }
 
   func run() async throws {
     try await title("A chat: a line server, three clients")

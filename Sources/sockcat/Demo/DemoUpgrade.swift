@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTLS
+import Synchronization
 
 extension Demo {
   /// Runs a connection that begins in plain text and continues encrypted, and shows what an eavesdropper sees of it.
@@ -76,7 +77,7 @@ extension Demo {
 
 /// An eavesdropper between client and server. It forwards all bytes and keeps a copy.
 private final class Eavesdropper: Sendable {
-  private let copies = Locked<[(who: String, bytes: [UInt8])]>([])
+  private let copies = Mutex<[(who: String, bytes: [UInt8])]>([])
 
   func pass(_ client: TCPConnection, to endpoint: Endpoint) async throws {
     let server = try await TCPConnection.connect(to: endpoint)

@@ -1,9 +1,9 @@
-import ActorSockets
 import Glibc
+import Synchronization
 
 /// The Date field of a response, for example `Sun, 06 Nov 1994 08:49:37 GMT`: RFC 9110, section 5.6.7.
 enum HTTPDate {
-  private static let last = Locked((second: -1, text: ""))
+  private static let last = Mutex((second: -1, text: ""))
 
   /// The current date. The text is made once a second.
   static var now: String {

@@ -1,4 +1,5 @@
 import ActorSockets
+import Synchronization
 
 /// A small web server. It has the same page for every path.
 final class HTTPService: Service {
@@ -11,7 +12,7 @@ final class HTTPService: Service {
     var idle: [UInt64: any ByteStream] = [:]
   }
 
-  private let state = Locked(State())
+  private let state = Mutex(State())
 
   func serve(_ connection: some ByteStream) async throws {
     while let reply = try await reply(to: connection) {

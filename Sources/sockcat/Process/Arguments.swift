@@ -24,6 +24,12 @@ enum Arguments {
     if let word = String(validating: bytes, as: UTF8.self) { return word }
     let shown = String(decoding: bytes, as: UTF8.self)
     throw .usage(
-      "the argument \(AddressError.quote(shown)) is not UTF-8, which the names of files and sockets must be here")
+      "the argument \(shown.quoted) is not UTF-8, which the names of files and sockets must be here")
   }
+}
+
+/// Returns the value of a variable of the environment: getenv(3); `nil` if it is not set.
+func variable(_ name: String) -> String? {
+  // SAFETY: no thread of this program changes the environment.
+  unsafe getenv(name).map { unsafe String(cString: $0) }
 }

@@ -1,5 +1,6 @@
 import ActorSockets
 import Glibc
+import Synchronization
 
 // The descriptors 0, 1 and 2 are shared with the process that started the program, and so is their blocking mode. So
 // they are never made nonblocking. Standard input and standard output each have a thread of their own. Back-pressure
@@ -24,9 +25,9 @@ final class StandardInput: Sendable {
   }
 
   private let thread: BlockingThread
-  private let state = Locked(State())
+  private let state = Mutex(State())
 
-  init() throws { thread = try BlockingThread(name: "standard input") }
+  init() { thread = BlockingThread(name: "standard input") }
 
   /// Whether the input is a terminal, where a person types.
   var isTerminal: Bool { isatty(STDIN_FILENO) == 1 }
@@ -59,7 +60,7 @@ final class StandardInput: Sendable {
 final class StandardOutput: Sendable {
   private let thread: BlockingThread
 
-  init() throws { thread = try BlockingThread(name: "standard output") }
+  init() { thread = BlockingThread(name: "standard output") }
 
   /// Writes all bytes: write(2).
   ///
@@ -119,5 +120,7 @@ private func wait(for events: Int32, of descriptor: Int32) throws {
 
 /// Throws unless the call was only interrupted.
 private func check(_ error: Int32, _ what: String) throws {
-  if error != EINTR { throw Failure(.inputOutput, "\(what): \(SystemError.message(error))") }
+  if error == EINTR { return }
+  // SAFETY: strerror(3) of glibc returns a text of this thread, or a constant.
+  throw Failure(.inputOutput, "\(what): \(unsafe String(cString: strerror(error)))")
 }

@@ -10,11 +10,10 @@ struct Join: Service {
 
   /// - Parameter keepsSending: Whether the sending direction stays open when the input has ended, until the peer has
   ///   finished, too.
-  /// - Throws: `Failure` if a thread for the input or the output cannot be made.
-  init(keepsSending: Bool) throws {
+  init(keepsSending: Bool) {
     self.keepsSending = keepsSending
-    input = try StandardInput()
-    output = try StandardOutput()
+    input = StandardInput()
+    output = StandardOutput()
   }
 
   /// Moves bytes in both directions until both have ended. If a person types the input, it stops when the peer's

@@ -91,7 +91,7 @@ enum StartTLS: String, CaseIterable {
   }
 
   private func refused(_ line: ArraySlice<UInt8>) -> Failure {
-    let text = AddressError.quote(String(decoding: line, as: UTF8.self))
+    let text = String(decoding: line, as: UTF8.self).quoted
     return Failure(.inputOutput, "the server refuses to begin TLS: \(text)")
   }
 }
