@@ -170,11 +170,11 @@ extension TLSConnection: CustomStringConvertible {}
 extension TLSConnection: EventHandler {
   package func handle(_ readiness: Readiness) { transport.runRescheduled() }
 
-  package func deadlineReached(_ deadline: ConnectionDeadline<HandshakeDeadline>) {
-    switch deadline {
-    case .own(.handshake): transport.deadlineReached()
-    case .own(.connect): transport.connectTimedOut()
-    case .stream(let deadline): core.deadlineReached(deadline)
+  package func deadlineReached(_ tag: DeadlineTag) {
+    switch tag.kind {
+    case .handshake: transport.deadlineReached()
+    case .connect: transport.connectTimedOut()
+    default: core.deadlineReached(tag)
     }
   }
 

@@ -18,7 +18,7 @@ internal import Synchronization
 /// connection. On Linux, the peer of a unix socket sees a clean end instead.
 public actor InMemoryConnection: ByteStream {
   /// The settings of a connection.
-  public struct Configuration: Sendable {
+  public struct Configuration: StreamConfiguration {
     /// The most bytes that may wait to be read at each end, at least 1. The default is 64 KiB.
     public var capacity = 65_536
     /// The most time that ``ByteStream/close()`` may take to send the written bytes. After that, the connection is
@@ -27,29 +27,29 @@ public actor InMemoryConnection: ByteStream {
     /// The most bytes that may wait to be sent. Beyond that, ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. A
     /// write counts as at least 256 bytes. The default is 1 MiB.
     public var writeBudget = 1 << 20
-    /// Whether an enqueued write beyond the budget aborts the stream, as `WriteOverflowAction.abort` of a TCP connection.
-    public var abortsSlowPeer = false
+    /// The effect of an enqueued write that would exceed the write budget. The write fails by default.
+    public var onWriteOverflow = WriteOverflowAction.fail
     /// Whether the connection closes itself when the peer has finished and all of its bytes were read. The default is
     /// off.
     public var closesOnEndOfStream = false
-    /// Whether the connection is closed when an operation times out. The default is off.
-    public var closesOnTimeout = false
-    /// The most time without a byte in either direction, after which the connection is ended. The default is `nil`,
-    /// which means no limit.
-    public var idleTimeout: Duration?
+    /// The effect of an operation's timeout on the connection. It stays open by default.
+    public var onTimeout = TimeoutAction.keepOpen
+    /// How the connection detects that its peer is gone: by its silence. Off by default.
+    public var liveness = Liveness()
 
     /// Creates the default settings.
     public init() {}
+  }
 
-    fileprivate var options: StreamCore.Options {
-      var options = StreamCore.Options()
-      options.writeBudget = writeBudget
-      options.abortsSlowPeer = abortsSlowPeer
-      options.closeTimeout = closeTimeout
-      options.closesOnEndOfStream = closesOnEndOfStream
-      options.closesOnTimeout = closesOnTimeout
-      return options
-    }
+  /// How a connection in memory detects that its peer is gone: that part of `TCPConnection.Liveness` which needs no socket.
+  public struct Liveness: Hashable, Sendable {
+    /// The most time without a byte in either direction, after which the connection is ended; `nil`, the default, for no limit.
+    public var idleTimeout: Duration?
+
+    /// Creates liveness settings.
+    ///
+    /// - Parameter idleTimeout: The most time without a byte; `nil` for no limit.
+    public init(idleTimeout: Duration? = nil) { self.idleTimeout = idleTimeout }
   }
 
   /// A number that is unique among the connections of this process, for logs.
@@ -142,7 +142,7 @@ public actor InMemoryConnection: ByteStream {
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
     _core = StreamCore(
       transport: transport, registration: registration, options: configuration.options,
-      idleTimeout: configuration.idleTimeout)
+      idleTimeout: configuration.liveness.idleTimeout)
   }
 
   deinit {
@@ -242,7 +242,7 @@ extension InMemoryConnection: CustomStringConvertible {}
 
 extension InMemoryConnection: EventHandler {
   package func handle(_ readiness: Readiness) { core.transportIsReady() }
-  package func deadlineReached(_ deadline: StreamDeadline) { core.deadlineReached(deadline) }
+  package func deadlineReached(_ tag: DeadlineTag) { core.deadlineReached(tag) }
   package func reactorShutDown() { core.reactorShutDown() }
 }
 

@@ -56,7 +56,7 @@ public actor InMemoryListener: StreamListener {
   /// The calls of `accept` that wait.
   package var waiters = Waiters<InMemoryConnection>()
   /// The times of the calls that wait, if they have one.
-  package var timers: [ListenerDeadline: Operation] = [:]
+  package var timers: [DeadlineTag: CallTimer] = [:]
   package private(set) var failure: SocketError?
   /// The state of `serve`.
   package var server = Server<InMemoryConnection>()
@@ -117,7 +117,7 @@ public actor InMemoryListener: StreamListener {
     let waiter = connecting.add(place)
     let id = waiter.id
     sources[id] = source
-    if let timeout { startTimer(timeout, for: .connect(id)) }
+    if let timeout { startTimer(timeout, for: DeadlineTag(.connect, id)) }
     defer { connectingEnded(id) }
     await wait(for: waiter.suspension) {
       submit { $0.connecting.remove(id)?.resume(.failure(CancellationError())) }
@@ -127,7 +127,7 @@ public actor InMemoryListener: StreamListener {
 
   private func connectingEnded(_ id: UInt64) {
     sources[id] = nil
-    stopTimer(for: .connect(id))
+    stopTimer(for: DeadlineTag(.connect, id))
   }
 
   /// The error of a call that connects to a listener that has ended.
@@ -241,7 +241,7 @@ public actor InMemoryListener: StreamListener {
   }
 
   private func connectTimedOut(_ id: UInt64) {
-    guard connecting.contains(id), let error = timeoutError(of: .connect(id), "connect") else { return }
+    guard connecting.contains(id), let error = timeoutError(of: DeadlineTag(.connect, id), "connect") else { return }
     connecting.remove(id)?.resume(.failure(error))
   }
 }
@@ -249,13 +249,12 @@ public actor InMemoryListener: StreamListener {
 extension InMemoryListener: ServingListener {
   package func handle(_ readiness: Readiness) { connectionsMayWait() }
 
-  package func deadlineReached(_ deadline: ListenerDeadline) {
-    switch deadline {
-    case .accept(let id): acceptTimedOut(id)
-    case .connect(let id): connectTimedOut(id)
+  package func deadlineReached(_ tag: DeadlineTag) {
+    switch tag.kind {
+    case .accept: acceptTimedOut(tag.id)
+    case .connect: connectTimedOut(tag.id)
     case .drain: drainDeadlineReached()
-    // Connections in memory need no descriptors, so there is never a shortage.
-    case .retry: break
+    default: tag.isUnexpected(by: Self.self)
     }
   }
 

@@ -48,7 +48,7 @@ actor ManualDeadlines: EventHandler {
     if time <= registration.reactor.now { return }
     let sleep = sleeps.add(place)
     let id = sleep.id
-    keys[id] = registration.arm(at: time, tag: id)
+    keys[id] = registration.arm(at: time, tag: DeadlineTag(kind: 0, id: id))
     assert(keys[id] != nil, "a manual clock cannot wake a sleep")
     await wait(for: sleep.suspension) { submit { $0.cancelSleep(id) } }
     try sleep.result()
@@ -98,16 +98,11 @@ actor ManualDeadlines: EventHandler {
 
   // MARK: Called by the reactor
 
-  /// The number of a sleep.
-  struct DeadlineTag: RawRepresentable {
-    let rawValue: UInt64
-  }
-
   func handle(_ readiness: Readiness) {}
 
   func deadlineReached(_ tag: DeadlineTag) {
-    keys[tag.rawValue] = nil
-    sleeps.remove(tag.rawValue)?.resume(.success(()))
+    keys[tag.id] = nil
+    sleeps.remove(tag.id)?.resume(.success(()))
   }
 
   /// Time goes on without sockets.

@@ -8,8 +8,7 @@ package typealias DeadlineKey = DeadlineHeap<Deadline>.Key
 package struct Deadline {
   let place: Int
   let serial: UInt64
-  /// The purpose of the deadline: a raw value of the handler's `DeadlineTag`.
-  let tag: UInt64
+  let tag: DeadlineTag
   /// The number of shares that the socket had received when the deadline was put off for the first time; `nil` until then.
   var sharesBefore: Int?
 

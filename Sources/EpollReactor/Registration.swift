@@ -205,9 +205,9 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   ///
   /// - Parameters:
   ///   - time: When it comes, in nanoseconds on the reactor's clock; see `Reactor.now`.
-  ///   - tag: What the handler hears then, a raw value of its `DeadlineTag`.
+  ///   - tag: What the handler hears then.
   /// - Returns: The key to disarm it; `nil` if the registration is not in the table. Then the deadline does not come.
-  package func arm(at time: Int64, tag: UInt64) -> DeadlineKey? {
+  package func arm(at time: Int64, tag: DeadlineTag) -> DeadlineKey? {
     eventLoop.assertCurrent()
     guard let slot else { return nil }
     return eventLoop.deadlines.insert(at: time, Deadline(place: slot, serial: serial, tag: tag))
@@ -247,8 +247,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   }
 
   /// Tells the handler that a deadline has come.
-  func dispatch(deadline tag: UInt64) {
-    handler?.assumeIsolated { $0.deadlineReached(number: tag) }
+  func dispatch(deadline tag: DeadlineTag) {
+    handler?.assumeIsolated { $0.deadlineReached(tag) }
   }
 
   /// The identity of the handler; `nil` if it is gone.

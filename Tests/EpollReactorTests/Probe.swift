@@ -40,36 +40,31 @@ actor Probe: EventHandler {
     reaction?(self, readiness)
   }
 
-  /// Any number but the highest.
-  struct DeadlineTag: RawRepresentable {
-    let rawValue: UInt64
-    init?(rawValue: UInt64) {
-      if rawValue == .max { return nil }
-      self.rawValue = rawValue
-    }
-  }
-
-  func deadlineReached(_ tag: DeadlineTag) { deadlines.add(tag.rawValue) }
+  func deadlineReached(_ tag: DeadlineTag) { deadlines.add(tag.id) }
   func reactorShutDown() { shutdowns.add(true) }
 }
 
 extension Probe {
-  func arm(at time: Int64, tag: UInt64) { _ = registration.arm(at: time, tag: tag) }
+  func arm(at time: Int64, tag: UInt64) { _ = registration.arm(at: time, tag: DeadlineTag(kind: 0, id: tag)) }
   func askThrice() { for _ in 0..<3 { reschedule() } }
   func leave() { registration.leave() }
   func hand(to other: Probe) { registration.hand(to: other) }
 
   func armAndDisarm(_ count: Int) {
     for tag in 0..<UInt64(count) {
-      if let key = registration.arm(at: Int64(tag) + 1000, tag: tag) { registration.disarm(key) }
+      if let key = registration.arm(at: Int64(tag) + 1000, tag: DeadlineTag(kind: 0, id: tag)) {
+        registration.disarm(key)
+      }
     }
-    let keys = (0..<UInt64(10_000)).compactMap { registration.arm(at: Int64($0 % 97) + 1000, tag: $0) }
+    let keys = (0..<UInt64(10_000)).compactMap {
+      registration.arm(at: Int64($0 % 97) + 1000, tag: DeadlineTag(kind: 0, id: $0))
+    }
     for key in keys.reversed() { registration.disarm(key) }
   }
 
   func armMany(_ count: Int) {
     // Pairs of one time: the one armed first comes first.
-    for tag in 0..<UInt64(count) { _ = registration.arm(at: Int64(tag / 2) + 1000, tag: tag) }
+    for tag in 0..<UInt64(count) { _ = registration.arm(at: Int64(tag / 2) + 1000, tag: DeadlineTag(kind: 0, id: tag)) }
   }
 
   var armedDeadlines: (count: Int, capacity: Int) {

@@ -120,18 +120,6 @@ import Testing
     #expect(await probe.armedDeadlines.count == 0)
   }
 
-  @Test func `A deadline that its handler does not know stops the program, and the message names the handler`() async {
-    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      let reactor = Reactor()
-      let probe = Probe(reactor)
-      try await probe.enter()
-      await probe.arm(at: reactor.now, tag: .max)
-      try await eventually("the program has stopped") { false }
-    }
-    let said = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
-    #expect(said.contains("Probe armed a deadline"), "\(said)")
-  }
-
   @Test func `A deadline does not reach a handler that takes over the registration later`() async throws {
     let time = ManualTime()
     let (first, second) = (Probe(time.reactor), Probe(time.reactor))

@@ -23,7 +23,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     /// A maximum length or a budget was exceeded. Bytes that had arrived stay buffered.
     public static let limitExceeded = Code("limitExceeded")
     /// The peer did not read fast enough, so the connection was aborted: see
-    /// ``TCPConnection/Configuration/WriteOverflowAction/abort``.
+    /// ``WriteOverflowAction/abort``.
     public static let peerTooSlow = Code("peerTooSlow")
     /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed no bytes.
     public static let precedingReadFailed = Code("precedingReadFailed")

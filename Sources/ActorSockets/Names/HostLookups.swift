@@ -113,19 +113,15 @@ actor HostLookups: ReactorActor {
     // A reactor that is shut down has no deadlines. The look-ups that wait then begin when others end.
     guard (try? registration.enter(self)) != nil else { return }
     isTimed = true
-    _ = registration.arm(at: time, tag: LookUpDeadline.next.rawValue)
+    _ = registration.arm(at: time, tag: DeadlineTag(.lookUp))
   }
-}
-
-/// The tag of the deadline at which look-ups that wait may begin.
-enum LookUpDeadline: UInt64, Sendable {
-  case next
 }
 
 extension HostLookups: EventHandler {
   func handle(_ readiness: Readiness) {}
 
-  func deadlineReached(_ deadline: LookUpDeadline) {
+  func deadlineReached(_ tag: DeadlineTag) {
+    if tag.kind != .lookUp { tag.isUnexpected(by: Self.self) }
     reactorShutDown()
     proceed()
   }

@@ -37,7 +37,7 @@ extension TCPConnection {
   func awaitHeader(_ wait: HeaderWait) {
     wait.deadline = registration.arm(
       at: instant(registration.reactor.now, plus: wait.settings.timeLimit.clampedNanoseconds),
-      tag: ConnectDeadline.header.tag)
+      tag: DeadlineTag(.header))
     receiveHeader(wait, after: .none)
   }
 

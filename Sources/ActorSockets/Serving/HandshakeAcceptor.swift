@@ -40,7 +40,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   private var queue: HandshakeQueue<Connection>
   private var waiters = Waiters<Connection?>()
   /// The times of the calls that wait, by their numbers, if they have one.
-  private var timers: [UInt64: Operation] = [:]
+  private var timers: [UInt64: CallTimer] = [:]
   /// The task that accepts for the calls that wait.
   private var accepting: Task<Void, Never>?
 
@@ -224,10 +224,10 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   }
 
   private func startTimer(_ timeout: Timeout, for id: UInt64) {
-    let timer = Operation(.call, timeout: timeout, progress: nil, start: registration.reactor.now)
+    let timer = CallTimer(timeout, start: registration.reactor.now)
     timers[id] = timer
-    timer.armAtCall(registration, CallDeadline(rawValue: id))
-    if timer.begin(registration, CallDeadline(rawValue: id)) || timer.isPastDeadline(registration) {
+    timer.armAtCall(registration, DeadlineTag(.accept, id))
+    if timer.begin(registration, DeadlineTag(.accept, id)) || timer.isPastDeadline(registration) {
       timerExpired(for: id)
     }
   }
@@ -237,7 +237,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   }
 
   private func timerExpired(for id: UInt64) {
-    guard let timer = timers[id], timer.extend(registration, CallDeadline(rawValue: id), done: 0) == false else {
+    guard let timer = timers[id], timer.extend(registration, DeadlineTag(.accept, id), done: 0) == false else {
       return
     }
     let address = listener.localAddresses.first
@@ -247,16 +247,13 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   // MARK: Events
 
   package func handle(_ readiness: Readiness) {}
-  package func deadlineReached(_ deadline: CallDeadline) { timerExpired(for: deadline.rawValue) }
+  package func deadlineReached(_ tag: DeadlineTag) {
+    if tag.kind != .accept { tag.isUnexpected(by: Self.self) }
+    timerExpired(for: tag.id)
+  }
 
   package func reactorShutDown() {
     queue.listenerEnded(SocketError(.reactorShutDown, operation: "accept"))
     settle()
   }
-}
-
-/// The tag of a deadline that belongs to a call: the number of the call.
-package struct CallDeadline: RawRepresentable, Sendable {
-  package let rawValue: UInt64
-  package init(rawValue: UInt64) { self.rawValue = rawValue }
 }

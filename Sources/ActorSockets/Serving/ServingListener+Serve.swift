@@ -238,7 +238,7 @@ extension ServingListener {
     }
     for connection in server.lingering.all { shortenLinger(of: connection) }
     if let deadline = serveTask?.deadline.take() { registration.disarm(deadline) }
-    serveTask?.deadline = end.flatMap { registration.arm(at: $0, tag: ListenerDeadline.drain.rawValue) }
+    serveTask?.deadline = end.flatMap { registration.arm(at: $0, tag: DeadlineTag(.drain)) }
     if serveTask?.deadline == nil { server.drainIsOver() }
     if server.hasBacklog { connectionsMayWait() } else { close() }
     wakeServer()

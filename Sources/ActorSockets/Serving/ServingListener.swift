@@ -12,7 +12,7 @@ package import SocketSystem
 
 /// A listener whose connections are served by the code in this module.
 package protocol ServingListener: StreamListener, EventHandler
-where Connection: ServedConnection, DeadlineTag == ListenerDeadline {
+where Connection: ServedConnection {
   nonisolated var registration: Registration { get }
   /// The state of `serve`.
   var server: Server<Connection> { get set }
@@ -21,7 +21,7 @@ where Connection: ServedConnection, DeadlineTag == ListenerDeadline {
   /// The calls of `accept` that wait.
   var waiters: Waiters<Connection> { get set }
   /// The times of the calls that wait, if they have one.
-  var timers: [ListenerDeadline: Operation] { get set }
+  var timers: [DeadlineTag: CallTimer] { get set }
   /// Why the listener is closed; `nil` while it listens.
   var failure: SocketError? { get }
   /// Whether a connection can be served only when its header has arrived: the PROXY protocol.
@@ -69,8 +69,8 @@ extension ServingListener {
     if let failure { throw failure }
     let waiter = waiters.add(place, at: registration.tickTime)
     let id = waiter.id
-    if let timeout { startTimer(timeout, for: .accept(id)) }
-    defer { stopTimer(for: .accept(id)) }
+    if let timeout { startTimer(timeout, for: DeadlineTag(.accept, id)) }
+    defer { stopTimer(for: DeadlineTag(.accept, id)) }
     await wait(for: waiter.suspension) {
       submit { $0.waiters.remove(id)?.resume(.failure(CancellationError())) }
     }

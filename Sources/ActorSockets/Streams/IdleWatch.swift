@@ -59,7 +59,7 @@ final class IdleWatch {
 
   private var end: Int64 { instant(activity?.last ?? registration.reactor.now, plus: limit.clampedNanoseconds) }
 
-  private func arm() { deadline = registration.arm(at: end, tag: StreamDeadline.idle.rawValue) }
+  private func arm() { deadline = registration.arm(at: end, tag: DeadlineTag(.idle)) }
 }
 
 extension StreamCore {

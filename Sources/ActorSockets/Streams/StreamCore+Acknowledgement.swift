@@ -47,7 +47,7 @@ extension StreamCore {
 
   private func askAgain(_ wait: AcknowledgementWait) {
     wait.deadline = registration.arm(
-      at: instant(registration.reactor.now, plus: wait.queue.nextPause()), tag: StreamDeadline.acknowledgement.rawValue
+      at: instant(registration.reactor.now, plus: wait.queue.nextPause()), tag: DeadlineTag(.acknowledgement)
     )
   }
 

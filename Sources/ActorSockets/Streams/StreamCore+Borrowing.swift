@@ -137,6 +137,6 @@ extension StreamCore {
   /// Ends the borrow. A closure that waits for more bytes borrows again when they have arrived.
   private func waitFurther(_ id: UInt64, seen: Int) {
     _ = reads.queue.endBorrow(id, consumed: 0, waitingForMoreThan: seen)
-    reads.queue.tag(of: id)?.armAgain(registration, StreamDeadline.read(id))
+    reads.queue.tag(of: id)?.armAgain(registration, DeadlineTag(.read, id))
   }
 }

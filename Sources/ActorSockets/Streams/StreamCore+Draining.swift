@@ -67,7 +67,7 @@ extension StreamCore {
     if options.graceMilliseconds == 0 { return graceIsOver() }
     let end = instant(registration.reactor.now, plus: Int64(options.graceMilliseconds) * 1_000_000)
     // If the stream has left its reactor by then, nothing happens.
-    _ = registration.arm(at: end, tag: StreamDeadline.grace.rawValue)
+    _ = registration.arm(at: end, tag: DeadlineTag(.grace))
   }
 
   /// The time of the grace is over.

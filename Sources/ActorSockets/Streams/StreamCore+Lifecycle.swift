@@ -154,10 +154,10 @@ extension StreamCore {
   }
 
   /// Arms the deadline of the life cycle, and disarms the previous one.
-  private func arm(_ tag: StreamDeadline) {
+  private func arm(_ kind: DeadlineKind) {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     deadline = registration.arm(
-      at: instant(registration.reactor.now, plus: options.closeTimeout.clampedNanoseconds), tag: tag.rawValue)
+      at: instant(registration.reactor.now, plus: options.closeTimeout.clampedNanoseconds), tag: DeadlineTag(kind))
   }
 
   /// The time that the peer has to take the last bytes of a layer that failed.

@@ -107,7 +107,7 @@ extension StreamCore {
   func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = reads.queue.admit(kind, isEnqueued: operation.isEnqueued, operation)
-    operation.armAtCall(registration, StreamDeadline.read(id))
+    operation.armAtCall(registration, DeadlineTag(.read, id))
     pumpReads()
     return id
   }
@@ -164,7 +164,7 @@ extension StreamCore {
   func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = writes.queue.admit(content, alreadySent: sent, operation)
-    operation.armAtCall(registration, StreamDeadline.write(id))
+    operation.armAtCall(registration, DeadlineTag(.write, id))
     pumpWrites()
     return id
   }

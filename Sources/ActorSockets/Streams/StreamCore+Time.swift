@@ -6,18 +6,18 @@ internal import EpollReactor
 extension StreamCore {
   func begin(read: Operation, _ id: UInt64) {
     reads.hasProgress = read.progress != nil
-    reads.isImmediate = start(read, .read(id))
+    reads.isImmediate = start(read, DeadlineTag(.read, id))
     // Bytes may be in the kernel although epoll has not reported them yet. Then the read is not idle, and its deadline not missed.
     if reads.queue.isDraining || read.isPastDeadline(registration) { transport.forceAttempt() }
   }
 
   func begin(write: Operation?, _ id: UInt64) {
     writes.hasProgress = write?.progress != nil
-    writes.isImmediate = write.map { start($0, .write(id)) } ?? false
+    writes.isImmediate = write.map { start($0, DeadlineTag(.write, id)) } ?? false
   }
 
   /// Starts the time of an operation. Returns whether its timeout is zero.
-  private func start(_ operation: Operation, _ tag: StreamDeadline) -> Bool {
+  private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
     let isImmediate = operation.begin(registration, tag)
     if isImmediate { transport.forceAttempt() }
     return isImmediate
@@ -55,13 +55,13 @@ extension StreamCore {
   }
 
   /// Handles a deadline that has come.
-  package func deadlineReached(_ deadline: StreamDeadline) {
-    switch deadline {
-    case .read(let id):
-      expireRead(id)
+  package func deadlineReached(_ tag: DeadlineTag) {
+    switch tag.kind {
+    case .read:
+      expireRead(tag.id)
       pumpReads()
-    case .write(let id):
-      expireWrite(id)
+    case .write:
+      expireWrite(tag.id)
       pumpWrites()
     case .close:
       self.deadline = nil
@@ -75,12 +75,13 @@ extension StreamCore {
       checkAcknowledgements()
     case .grace:
       graceIsOver()
+    default: tag.isUnexpected(by: Self.self)
     }
   }
 
   private func expireRead(_ id: UInt64) {
     let done = reads.queue.first?.id == id ? reads.queue.buffer.count : 0
-    if let read = reads.queue.tag(of: id), read.extend(registration, StreamDeadline.read(id), done: done) { return }
+    if let read = reads.queue.tag(of: id), read.extend(registration, DeadlineTag(.read, id), done: done) { return }
     guard let entry = reads.queue.remove(id) else { return }
     timeOut(entry.tag, "read", done)
   }
@@ -88,13 +89,13 @@ extension StreamCore {
   private func expireWrite(_ id: UInt64) {
     if let flush = acknowledgementWait?.queue.tag(of: id) { return expire(flush: flush, id) }
     let done = writes.queue.first?.id == id ? writes.queue.first?.sent ?? 0 : 0
-    if let write = writes.queue.tag(of: id), write.extend(registration, StreamDeadline.write(id), done: done) { return }
+    if let write = writes.queue.tag(of: id), write.extend(registration, DeadlineTag(.write, id), done: done) { return }
     guard let (write, sent) = writes.queue.remove(id) else { return }
     timeOut(write, "write", sent)
   }
 
   private func expire(flush: Operation, _ id: UInt64) {
-    if flush.extend(registration, StreamDeadline.write(id), done: 0) { return }
+    if flush.extend(registration, DeadlineTag(.write, id), done: 0) { return }
     guard let flush = removeFlush(id) else { return }
     timeOut(flush, "flush", 0)
   }

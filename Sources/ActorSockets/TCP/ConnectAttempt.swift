@@ -1,24 +1,6 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The tags of the deadlines of a connection's socket, most of which exist only while connecting.
-package enum ConnectDeadline: UInt64, Sendable {
-  /// The whole of connecting has timed out.
-  case connect
-  /// The plan's next step is due.
-  case nextAttempt
-  /// One try has timed out.
-  case tryLimit
-  /// The next try is due.
-  case nextTry
-  /// The header of an accepted connection has not arrived in time.
-  case header
-  /// A full unix socket is tried once more.
-  case probe
-
-  var tag: UInt64 { ConnectionDeadline.own(self).rawValue }
-}
-
 /// The state that a connection has only while it is connecting.
 final class ConnectAttempt {
   let endpoint: Endpoint
@@ -58,7 +40,7 @@ final class ConnectAttempt {
   deinit { registration.disarmAnywhere(deadline, nextTry) }
 
   /// Arms the deadline for connecting as a whole.
-  func armDeadline() { deadline = registration.arm(at: expiry, tag: ConnectDeadline.connect.tag) }
+  func armDeadline() { deadline = registration.arm(at: expiry, tag: DeadlineTag(.connect)) }
 
   /// Connecting as a whole has no time left at `now`. Asks the timeout's closure for more.
   ///
@@ -221,6 +203,6 @@ actor ConnectingSocket: EventHandler {
     connection?.assumeIsolated { $0.handle(readiness, of: self) }
   }
 
-  func deadlineReached(_ deadline: NoDeadline) {}
+  func deadlineReached(_ tag: DeadlineTag) { tag.isUnexpected(by: Self.self) }
   func reactorShutDown() { registration.leave() }
 }

@@ -170,7 +170,7 @@ final class SocketTransport: StreamTransport {
   private func probeLater() {
     if isProbing || !isUnix { return }
     let end = instant(registration.reactor.now, plus: 1_000_000_000)
-    isProbing = registration.arm(at: end, tag: ConnectDeadline.probe.tag) != nil
+    isProbing = registration.arm(at: end, tag: DeadlineTag(.probe)) != nil
   }
 
   func probeIsDue() {
@@ -250,12 +250,6 @@ extension Registration {
   }
 }
 
-/// The tag of a lingering close's deadline.
-enum LingerDeadline: UInt64, Sendable {
-  /// The peer has not finished in time.
-  case limit
-}
-
 /// Closes a socket without destroying the bytes that were sent on it.
 ///
 /// close(2) of a TCP socket with unread input makes the kernel send RST, and a peer that receives RST may lose bytes that it
@@ -296,7 +290,7 @@ actor LingeringClose: EventHandler {
 
   private func arm(until end: Int64) {
     self.end = end
-    deadline = registration.arm(at: end, tag: LingerDeadline.limit.rawValue)
+    deadline = registration.arm(at: end, tag: DeadlineTag(.linger))
   }
 
   /// Ends the wait at this instant, unless it ends earlier: at once if the instant has passed.
@@ -310,7 +304,10 @@ actor LingeringClose: EventHandler {
     // The peer's acknowledgement makes the socket writable, which does not matter here.
     if readiness.rawValue != Readiness.writable.rawValue { discard() }
   }
-  func deadlineReached(_ deadline: LingerDeadline) { finish() }
+  func deadlineReached(_ tag: DeadlineTag) {
+    if tag.kind != .linger { tag.isUnexpected(by: Self.self) }
+    finish()
+  }
   func reactorShutDown() { finish() }
 
   private func discard() {

@@ -21,7 +21,7 @@ extension TCPConnection {
     let attemptDelay = configuration.attemptDelay.clampedNanoseconds
     if let retries = attempt.retries {
       let end = instant(registration.reactor.now, plus: retries.tryTimeout.clampedNanoseconds)
-      current.deadline = registration.arm(at: end, tag: ConnectDeadline.tryLimit.tag)
+      current.deadline = registration.arm(at: end, tag: DeadlineTag(.tryLimit))
     }
     do throws(SocketError) {
       current.preambles = try configuration.preambles(to: attempt.endpoint)
@@ -71,7 +71,7 @@ extension TCPConnection {
         begin(next, in: search, attempt.configuration)
       case .wait(let time):
         if let timer = search.timer.take() { registration.disarm(timer) }
-        search.timer = time.flatMap { registration.arm(at: $0, tag: ConnectDeadline.nextAttempt.tag) }
+        search.timer = time.flatMap { registration.arm(at: $0, tag: DeadlineTag(.nextAttempt)) }
         return
       case .fail(let error):
         return fail(error)
@@ -247,7 +247,7 @@ extension TCPConnection {
     }
     attempt.endTry()
     let time = instant(registration.reactor.now, plus: delay)
-    attempt.nextTry = registration.arm(at: time, tag: ConnectDeadline.nextTry.tag)
+    attempt.nextTry = registration.arm(at: time, tag: DeadlineTag(.nextTry))
     core.observation?.willRetry(error, after: .nanoseconds(delay))
   }
 

@@ -14,17 +14,17 @@ extension TCPConnection: EventHandler {
     if readiness.contains(.ended) { core.peerFinished() }
   }
 
-  package func deadlineReached(_ deadline: ConnectionDeadline<ConnectDeadline>) {
-    switch deadline {
-    case .own(.connect): connectTimedOut()
-    case .own(.nextAttempt): planDeadlineReached()
-    case .own(.tryLimit): tryTimedOut()
-    case .own(.nextTry): nextTryIsDue()
-    case .own(.header): headerTimedOut()
-    case .own(.probe):
+  package func deadlineReached(_ tag: DeadlineTag) {
+    switch tag.kind {
+    case .connect: connectTimedOut()
+    case .nextAttempt: planDeadlineReached()
+    case .tryLimit: tryTimedOut()
+    case .nextTry: nextTryIsDue()
+    case .header: headerTimedOut()
+    case .probe:
       transport.probeIsDue()
       core.transportIsReady()
-    case .stream(let deadline): core.deadlineReached(deadline)
+    default: core.deadlineReached(tag)
     }
   }
 

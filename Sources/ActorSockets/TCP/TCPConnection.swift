@@ -14,27 +14,7 @@ internal import Synchronization
 /// an enqueued operation keep the connection alive.
 public actor TCPConnection: ByteStream {
   /// The settings of a connection.
-  public struct Configuration: Sendable {
-    /// The effect of an operation's timeout on the connection.
-    public enum TimeoutAction: Hashable, Sendable {
-      /// The operation fails. The connection stays usable, and no byte is lost.
-      case keepOpen
-      /// The operation fails, and the connection closes as by ``ByteStream/close()``. Its report says
-      /// ``CloseReport/Reason-swift.enum/timedOut``.
-      case close
-    }
-
-    /// The effect of an enqueued write that would exceed the write budget.
-    public enum WriteOverflowAction: Hashable, Sendable {
-      /// The write fails with `.limitExceeded`, and the connection stays usable. The program must check the handle, because the message
-      /// was not queued.
-      case fail
-      /// The connection is aborted. Its operations throw `.peerTooSlow`, and its report says
-      /// ``CloseReport/Reason-swift.enum/peerTooSlow``. A connection that is not up yet is aborted, too. So the peer never receives
-      /// later messages after one was dropped.
-      case abort
-    }
-
+  public struct Configuration: StreamConfiguration {
     /// How long connecting may take in total, including the look-up of the name and the attempts to all addresses. 30 seconds
     /// by default.
     public var connectTimeout: Duration = .seconds(30)
@@ -103,16 +83,6 @@ public actor TCPConnection: ByteStream {
 
     /// Whether code of the program gets the descriptor of each new socket, and may duplicate it.
     var lendsDescriptors: Bool { prepare != nil }
-
-    var options: StreamCore.Options {
-      var options = StreamCore.Options()
-      options.writeBudget = writeBudget
-      options.abortsSlowPeer = onWriteOverflow == .abort
-      options.closeTimeout = closeTimeout
-      options.closesOnEndOfStream = closesOnEndOfStream
-      options.closesOnTimeout = onTimeout == .close
-      return options
-    }
   }
 
   /// A number that no other connection of this process has, for logs.

@@ -64,7 +64,7 @@ public actor TCPListener: StreamListener {
   private var retry: DeadlineKey?
   package var waiters = Waiters<TCPConnection>()
   /// The times of the calls that wait, if they have one.
-  package var timers: [ListenerDeadline: Operation] = [:]
+  package var timers: [DeadlineTag: CallTimer] = [:]
   package private(set) var failure: SocketError?
   /// The state of `serve`.
   package var server = Server<TCPConnection>()
@@ -352,7 +352,7 @@ public actor TCPListener: StreamListener {
     closeLingering(ifMoreThan: 0)
     for socket in sockets { socket.awaitClosedDescriptor() }
     if retry != nil { return }
-    retry = registration.arm(at: instant(registration.reactor.now, plus: delay), tag: ListenerDeadline.retry.rawValue)
+    retry = registration.arm(at: instant(registration.reactor.now, plus: delay), tag: DeadlineTag(.retry))
   }
 
   private func end(_ error: SocketError) {
@@ -378,15 +378,14 @@ extension Registration {
 extension TCPListener: ServingListener {
   package func handle(_ readiness: Readiness) { connectionsMayWait() }
 
-  package func deadlineReached(_ deadline: ListenerDeadline) {
-    switch deadline {
-    case .accept(let id): acceptTimedOut(id)
-    // Only a listener in memory is connected to by calls.
-    case .connect: break
+  package func deadlineReached(_ tag: DeadlineTag) {
+    switch tag.kind {
+    case .accept: acceptTimedOut(tag.id)
     case .drain: drainDeadlineReached()
     case .retry:
       retry = nil
       serveWaiters()
+    default: tag.isUnexpected(by: Self.self)
     }
   }
 

@@ -104,7 +104,7 @@ extension UDPEndpoint {
         searches[id]?.plan.failed(attempt, obstacle, at: registration.reactor.now)
       case .wait(let time):
         if let timer = searches[id]?.timer.take() { registration.disarm(timer) }
-        searches[id]?.timer = time.flatMap { registration.arm(at: $0, tag: DatagramDeadline.search(id).rawValue) }
+        searches[id]?.timer = time.flatMap { registration.arm(at: $0, tag: DeadlineTag(.search, id)) }
         return
       case .fail(let error):
         endSearch(id)

@@ -22,8 +22,8 @@ extension UDPEndpoint {
   /// later datagrams to other destinations may be sent first.
   private func admit(_ content: SendQueue<Operation>.Content, _ operation: Operation, isBatch: Bool = false) {
     operation.id = sends.queue.admit(content, isBatch: isBatch, expiry: expiry(of: content, operation), operation)
-    operation.armAtCall(registration, DatagramDeadline.send(operation.id))
-    _ = operation.begin(registration, DatagramDeadline.send(operation.id))
+    operation.armAtCall(registration, DeadlineTag(.send, operation.id))
+    _ = operation.begin(registration, DeadlineTag(.send, operation.id))
   }
 
   /// Returns when the replies of an entry expire if they wait in lines, in nanoseconds on the reactor's clock: 0 if they must not wait,
@@ -83,7 +83,7 @@ extension UDPEndpoint {
 
   func expireSend(_ id: UInt64) {
     guard let operation = sends.queue.tag(of: id) else { return }
-    if operation.extend(registration, DatagramDeadline.send(id), done: 0) { return }
+    if operation.extend(registration, DeadlineTag(.send, id), done: 0) { return }
     endSearch(id)
     let destination = sends.queue.destination(of: id) ?? core.peer?.address
     guard let (_, sent) = sends.queue.remove(id) else { return }

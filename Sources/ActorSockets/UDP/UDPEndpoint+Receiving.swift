@@ -116,7 +116,7 @@ extension UDPEndpoint {
       .call, timeout: timeout, progress: nil, start: timeout?.start == .call ? registration.reactor.now : 0)
     operation.reportsErrors = reportsErrors
     operation.id = receives.queue.admit(upTo: limit, operation)
-    operation.armAtCall(registration, DatagramDeadline.receive(operation.id))
+    operation.armAtCall(registration, DeadlineTag(.receive, operation.id))
     pumpReceives()
     // An error may have been reported before any call wanted it, possibly by the receive just now.
     tellReceivers()
@@ -157,7 +157,7 @@ extension UDPEndpoint {
       operation.deadline = nil
       return
     }
-    if operation.extend(registration, DatagramDeadline.receive(id), done: 0) { return }
+    if operation.extend(registration, DeadlineTag(.receive, id), done: 0) { return }
     // The timeout's closure may have closed the endpoint.
     guard receives.queue.remove(id) != nil else { return }
     finish(
@@ -195,7 +195,7 @@ extension UDPEndpoint {
       case .idle:
         if !expireImmediateReceive() { return }
       case .begin(let id, let operation):
-        receives.isImmediate = operation.begin(registration, DatagramDeadline.receive(id))
+        receives.isImmediate = operation.begin(registration, DeadlineTag(.receive, id))
         // A datagram may wait that epoll has not reported yet.
         if receives.isImmediate || operation.isPastDeadline(registration) { core.rotation.mayAllBeReady() }
       case .fetch:

@@ -76,7 +76,7 @@ extension UDPEndpoint {
       if retry.time <= next { return }
       registration.disarm(retry.key)
     }
-    retry = registration.arm(at: next, tag: DatagramDeadline.retry.rawValue).map { ($0, next) }
+    retry = registration.arm(at: next, tag: DeadlineTag(.retry)).map { ($0, next) }
   }
 
   /// A datagram is not delivered, without an error for its call.

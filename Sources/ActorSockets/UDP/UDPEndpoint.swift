@@ -235,7 +235,7 @@ public actor UDPEndpoint: ReactorActor {
     if lifecycle.closeRequested() {
       failReceives(EndpointLifecycle.closed.during("receive"))
       closing.deadline = registration.arm(
-        at: instant(registration.reactor.now, plus: limit.clampedNanoseconds), tag: DatagramDeadline.close.rawValue)
+        at: instant(registration.reactor.now, plus: limit.clampedNanoseconds), tag: DeadlineTag(.close))
     }
     recheckQueues()
   }
@@ -312,11 +312,11 @@ extension UDPEndpoint: EventHandler {
     pumpReceives()
   }
 
-  package func deadlineReached(_ deadline: DatagramDeadline) {
-    switch deadline {
-    case .receive(let id): expireReceive(id)
-    case .send(let id): expireSend(id)
-    case .search(let id): searchIsDue(id)
+  package func deadlineReached(_ tag: DeadlineTag) {
+    switch tag.kind {
+    case .receive: expireReceive(tag.id)
+    case .send: expireSend(tag.id)
+    case .search: searchIsDue(tag.id)
     case .close:
       closing.deadline = nil
       close()
@@ -326,6 +326,7 @@ extension UDPEndpoint: EventHandler {
       core.retry(at: now)
       sends.queue.lines.retry(at: now)
       pumpSends()
+    default: tag.isUnexpected(by: Self.self)
     }
   }
 

@@ -4,13 +4,6 @@ internal import SocketSystem
 
 // How the transport drives the handshake, and how a closure of the program may have the last word. See `TLSTransport`.
 
-/// The tags of an encrypted connection's own deadlines, beside those of its stream.
-package enum HandshakeDeadline: UInt64, Sendable {
-  case handshake
-  /// The time for connecting as a whole has passed.
-  case connect
-}
-
 extension TLSTransport {
   /// Begins the handshake.
   ///
@@ -29,7 +22,7 @@ extension TLSTransport {
     let limit = setup.context.configuration.handshakeTimeout
     handshake.deadline = registration.arm(
       at: instant(registration.reactor.now, plus: limit.clampedNanoseconds),
-      tag: ConnectionDeadline.own(HandshakeDeadline.handshake).rawValue)
+      tag: DeadlineTag(.handshake))
     if !bytes.isEmpty {
       if setup.earlyBytes == .refused {
         let count = bytes.count == 1 ? "1 byte" : "\(bytes.count) bytes"
@@ -216,7 +209,7 @@ extension TLSTransport {
   }
 
   private func arm(_ limit: ConnectLimit, at time: Int64) {
-    limit.deadline = registration.arm(at: time, tag: ConnectionDeadline.own(HandshakeDeadline.connect).rawValue)
+    limit.deadline = registration.arm(at: time, tag: DeadlineTag(.connect))
   }
 
   /// The time for connecting as a whole has passed. Asks the timeout's closure for more, or resets the connection.

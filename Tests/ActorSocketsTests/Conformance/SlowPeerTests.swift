@@ -30,7 +30,7 @@ import Testing
     try await within("the connection is aborted") {
       let pair = try await transport.pair {
         $0.writeBudget = 1_000
-        $0.abortsSlowPeer = true
+        $0.onWriteOverflow = .abort
         $0.isNarrow = true
       }
       let reading = pair.client.enqueueRead(.line())
@@ -74,7 +74,7 @@ import Testing
     try await within("everything arrives") {
       let pair = try await transport.pair {
         $0.writeBudget = 300_000
-        $0.abortsSlowPeer = true
+        $0.onWriteOverflow = .abort
       }
       // More than one share, in one iteration, and less than the transport takes.
       let reading = Task { try await pair.server.read(exactly: 100 * 1_000) }
@@ -88,7 +88,7 @@ import Testing
     try await within("everything arrives") {
       var configuration = InMemoryConnection.Configuration()
       configuration.writeBudget = 300_000
-      configuration.abortsSlowPeer = true
+      configuration.onWriteOverflow = .abort
       configuration.capacity = 1 << 22
       let reactor = Reactor()
       let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
@@ -109,7 +109,7 @@ import Testing
     try await within("the connection is aborted") {
       let pair = try await Transport.tls.pair {
         $0.writeBudget = 1_000
-        $0.abortsSlowPeer = true
+        $0.onWriteOverflow = .abort
         $0.isNarrow = true
       }
       let carrier = try #require((pair.client as? TLSConnection)?.carrier)

@@ -59,7 +59,7 @@ import Testing
     try await within("it is aborted") {
       let pair = try await transport.pair {
         $0.writeBudget = Self.budget
-        $0.abortsSlowPeer = true
+        $0.onWriteOverflow = .abort
       }
       let client = pair.client
       let reading = client.enqueueRead(.line())

@@ -293,7 +293,7 @@ import Testing
   func `A connection may close when an operation times out`(transport: Transport) async throws {
     try await within("it closes") {
       let time = ManualTime()
-      let pair = try await transport.pair(on: time.reactor) { $0.closesOnTimeout = true }
+      let pair = try await transport.pair(on: time.reactor) { $0.onTimeout = .close }
       let reading = Task.immediate { _ = try await pair.server.read(upTo: 9, timeout: .seconds(1)) }
       let behind = Task.immediate { _ = try await pair.server.read() }
       await time.advance(by: .seconds(1))
@@ -312,7 +312,7 @@ import Testing
     try await within("it closes") {
       let pair = try await transport.pair {
         $0.isNarrow = true
-        $0.closesOnTimeout = true
+        $0.onTimeout = .close
       }
       let stream = pair.server
       await expectError(.timedOut) {
@@ -342,7 +342,7 @@ import Testing
       let time = ManualTime()
       let pair = try await Transport.inMemory.pair(on: time.reactor) {
         $0.isNarrow = true
-        $0.closesOnTimeout = true
+        $0.onTimeout = .close
       }
       let write = pair.server.enqueueWrite(pattern(tooMuch), timeout: .after(.seconds(1)))
       let closing = Task.immediate { await pair.server.close() }
@@ -357,7 +357,7 @@ import Testing
   @Test(arguments: Transport.allCases)
   func `A read without time closes a connection that closes on timeouts`(transport: Transport) async throws {
     try await within("it closes") {
-      let pair = try await transport.pair { $0.closesOnTimeout = true }
+      let pair = try await transport.pair { $0.onTimeout = .close }
       await expectError(.timedOut) { _ = try await pair.server.read(upTo: 9, timeout: .zero) }
       #expect(try await pair.client.read() == nil)
       await pair.client.close()
@@ -368,7 +368,7 @@ import Testing
   @Test(arguments: Transport.allCases)
   func `A read without time that closes the connection fails those behind it`(transport: Transport) async throws {
     try await within("all calls return") {
-      let pair = try await transport.pair { $0.closesOnTimeout = true }
+      let pair = try await transport.pair { $0.onTimeout = .close }
       let first = Task.immediate { try await pair.server.read(exactly: 1) }
       let zero = Task.immediate { _ = try await pair.server.read(exactly: 1, timeout: .zero) }
       let behind = (0..<3).map { _ in Task.immediate { _ = try await pair.server.read(exactly: 1) } }

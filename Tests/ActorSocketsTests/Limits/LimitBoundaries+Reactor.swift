@@ -114,12 +114,7 @@ private actor Greedy: EventHandler {
   func begin() throws {
     try registration.enter(self)
     registration.reschedule()
-    _ = registration.arm(at: registration.reactor.now, tag: 1)
-  }
-
-  /// The purpose of the only deadline.
-  struct DeadlineTag: RawRepresentable {
-    let rawValue: UInt64
+    _ = registration.arm(at: registration.reactor.now, tag: DeadlineTag(kind: 0))
   }
 
   func handle(_ readiness: Readiness) {

@@ -69,7 +69,7 @@ import Testing
       let ending = Ending.allCases.randomElement(using: &random) ?? .bothClose
       let pair = try await transport.pair(on: time.reactor) {
         $0.isNarrow = true
-        $0.closesOnTimeout = Int.random(in: 0..<4, using: &random) == 0
+        $0.onTimeout = Int.random(in: 0..<4, using: &random) == 0 ? .close : .keepOpen
         $0.closesOnEndOfStream = Int.random(in: 0..<4, using: &random) == 0
       }
       var calls: [Task<Void, Never>] = [pair.client, pair.server].flatMap { stream in

@@ -60,7 +60,7 @@ actor ScriptedStream: ByteStream, EventHandler {
   deinit { registration.reactor.submit { [registration] in registration.leave() } }
 
   func handle(_ readiness: Readiness) { core.transportIsReady() }
-  func deadlineReached(_ deadline: StreamDeadline) { core.deadlineReached(deadline) }
+  func deadlineReached(_ tag: DeadlineTag) { core.deadlineReached(tag) }
   func reactorShutDown() { core.reactorShutDown() }
 
   var steps: Int { transport.steps }

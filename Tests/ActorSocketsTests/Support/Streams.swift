@@ -69,12 +69,12 @@ enum TestContexts {
 }
 
 /// What a pair does differently: what the configurations of all transports have in common.
-struct PairOptions: Sendable {
+struct PairOptions: StreamConfiguration {
   var writeBudget = 1 << 20
-  var abortsSlowPeer = false
+  var onWriteOverflow = WriteOverflowAction.fail
   var closeTimeout: Duration = .seconds(30)
   var closesOnEndOfStream = false
-  var closesOnTimeout = false
+  var onTimeout = TimeoutAction.keepOpen
   var idleTimeout: Duration?
   var capture: PacketCapture?
   /// Room for few bytes on the way, so that `tooMuch` bytes do not fit by far.
@@ -118,12 +118,8 @@ extension Transport {
       return try await Transport.inMemory.pair(on: reactor, change).encrypted(.v12)
     case .inMemory:
       var configuration = InMemoryConnection.Configuration()
-      configuration.writeBudget = options.writeBudget
-      configuration.abortsSlowPeer = options.abortsSlowPeer
-      configuration.closeTimeout = options.closeTimeout
-      configuration.closesOnEndOfStream = options.closesOnEndOfStream
-      configuration.closesOnTimeout = options.closesOnTimeout
-      configuration.idleTimeout = options.idleTimeout
+      configuration.take(options)
+      configuration.liveness.idleTimeout = options.idleTimeout
       if options.isNarrow { configuration.capacity = 8192 }
       let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
       return Pair(client: client, server: server)
@@ -158,14 +154,21 @@ private func listener(
   return (listener, listener.localAddresses[0])
 }
 
+extension StreamConfiguration {
+  /// Takes over the settings that all streams have.
+  fileprivate mutating func take(_ options: PairOptions) {
+    writeBudget = options.writeBudget
+    onWriteOverflow = options.onWriteOverflow
+    closeTimeout = options.closeTimeout
+    closesOnEndOfStream = options.closesOnEndOfStream
+    onTimeout = options.onTimeout
+  }
+}
+
 extension TCPConnection.Configuration {
   init(_ options: PairOptions) {
     self.init()
-    writeBudget = options.writeBudget
-    onWriteOverflow = options.abortsSlowPeer ? .abort : .fail
-    closeTimeout = options.closeTimeout
-    closesOnEndOfStream = options.closesOnEndOfStream
-    onTimeout = options.closesOnTimeout ? .close : .keepOpen
+    take(options)
     liveness.idleTimeout = options.idleTimeout
     capture = options.capture
   }

@@ -138,7 +138,7 @@ import Testing
         var configuration = InMemoryConnection.Configuration()
         configuration.writeBudget = number
         configuration.closeTimeout = duration
-        configuration.idleTimeout = duration
+        configuration.liveness.idleTimeout = duration
         try await within("the conversation ends") {
           let (client, server) = InMemoryConnection.pair(configuration: configuration)
           try? await client.enqueueWrite([1]).value

@@ -1,0 +1,87 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// The time of a call: when its timeout starts, and when it expires.
+//
+//   called ──armAtCall──▶ waits ──begin──▶ runs ──(done)──▶ disarmed
+//                           │                │
+//                           └──── expires ───┴──▶ extend ──▶ more time, or timed out
+//
+// Invariants:
+// - At most one deadline is armed. Whoever finishes the call disarms it.
+// - A timeout starts once: at the call (a clock's time and `.within`), or when the call begins (`.after`).
+
+/// The time of a call that may wait.
+package class CallTimer {
+  var deadline: DeadlineKey?
+  let timeout: Timeout?
+  /// When the call was made. Once it begins with a timeout that starts then: when it began.
+  var start: Int64
+  /// When the timeout expires; `.max` while there is no deadline. A borrow that continues to wait keeps it.
+  private var expiry = Int64.max
+
+  init(_ timeout: Timeout?, start: Int64) {
+    self.timeout = timeout
+    self.start = start
+  }
+
+  /// Arms the deadline of a timeout that does not start with the call.
+  func armAtCall(_ registration: Registration, _ tag: DeadlineTag) {
+    guard let timeout, timeout.start != .operation else { return }
+    arm(registration, tag, at: timeout.end(startingAt: start))
+  }
+
+  /// Whether the time is over. A call with no time at all is tried once.
+  func isPastDeadline(_ registration: Registration) -> Bool {
+    if expiry == .max || timeout?.hasNoTime == true { return false }
+    return expiry <= registration.reactor.now
+  }
+
+  /// Returns the error of a call whose time is over.
+  ///
+  /// - Parameters:
+  ///   - name: The name of the call.
+  ///   - now: The time.
+  ///   - peer: The address of the peer, if it is known, or of the listener.
+  ///   - done: The number of bytes that were transferred.
+  /// - Returns: The error.
+  func timedOut(_ name: String, at now: Int64, peer: SocketAddress?, done: Int) -> SocketError {
+    let time = timeout?.extend == nil ? timeout?.nanoseconds ?? 0 : now - start
+    let detail =
+      timeout?.start == .clock ? "the deadline has passed" : "timed out after \(Duration.nanoseconds(time).brief)"
+    return SocketError(.timedOut, operation: name, detail: detail, address: peer, bytesTransferred: done)
+  }
+
+  private func arm(_ registration: Registration, _ tag: DeadlineTag, at time: Int64) {
+    expiry = time
+    deadline = registration.arm(at: time, tag: tag)
+  }
+
+  /// Arms the deadline again for a call that has borrowed and goes on waiting. Its time is the one that it had.
+  func armAgain(_ registration: Registration, _ tag: DeadlineTag) {
+    if expiry != .max { arm(registration, tag, at: expiry) }
+  }
+
+  /// The call begins. Starts a timeout that starts with the call.
+  ///
+  /// - Returns: Whether the timeout is zero.
+  func begin(_ registration: Registration, _ tag: DeadlineTag) -> Bool {
+    guard let timeout, timeout.start == .operation else { return false }
+    start = registration.reactor.now
+    if timeout.isImmediate { return true }
+    arm(registration, tag, at: instant(start, plus: timeout.nanoseconds))
+    return false
+  }
+
+  /// The timeout has expired. Asks the timeout's closure for more time and arms the deadline for it.
+  ///
+  /// - Returns: Whether the closure gave more time.
+  func extend(_ registration: Registration, _ tag: DeadlineTag, done: Int) -> Bool {
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+    guard let extend = timeout?.extend else { return false }
+    let now = registration.reactor.now
+    guard let more = extend(.nanoseconds(now - start), done), more > .zero else { return false }
+    arm(registration, tag, at: instant(now, plus: more.clampedNanoseconds))
+    return true
+  }
+}

@@ -1,0 +1,62 @@
+package import EpollReactor
+
+/// The kinds of deadlines, of all handlers of this package's libraries. A handler that gets a kind which it never arms stops the program.
+package enum DeadlineKind: UInt8, Sendable {
+  // Streams. A read or a write has the number of the operation.
+  case read
+  case write
+  /// The time for closing a stream or an endpoint.
+  case close
+  /// The time that the peer has to take the last bytes.
+  case tail
+  case idle
+  /// It is time to ask again which bytes the peer has.
+  case acknowledgement
+  /// The time that a new connection has for its first byte, in a drain.
+  case grace
+
+  // Connecting.
+  /// The time for connecting as a whole. A call that connects to a listener in memory has a number.
+  case connect
+  /// The plan's next step is due.
+  case nextAttempt
+  /// The time of one try.
+  case tryLimit
+  /// The next try is due.
+  case nextTry
+  /// The time for the header of an accepted connection.
+  case header
+  /// A full unix socket is tried once more.
+  case probe
+  /// The time for a TLS handshake.
+  case handshake
+  /// The time that the peer has to finish, after this side has.
+  case linger
+
+  // Listeners and endpoints. The calls have numbers.
+  /// A call that waits for a connection.
+  case accept
+  case drain
+  /// It is time to try again after a shortage whose end no event announces.
+  case retry
+  case receive
+  case send
+  /// The search for an address may go on without the answer that it waits for.
+  case search
+  /// The next look-up is due.
+  case lookUp
+}
+
+extension DeadlineTag {
+  @inline(__always)
+  package init(_ kind: DeadlineKind, _ id: UInt64 = 0) { self.init(kind: kind.rawValue, id: id) }
+
+  /// The kind; `nil` if no kind has this number.
+  package var kind: DeadlineKind? { DeadlineKind(rawValue: number) }
+
+  /// Stops the program, because a handler got a deadline that it never arms.
+  package func isUnexpected(by handler: Any.Type) -> Never {
+    // Not a failed precondition: that says nothing in optimised programs.
+    fatalError("\(handler) got a deadline that it never arms: \(kind.map { "\($0)" } ?? "\(number)"), \(id)")
+  }
+}
