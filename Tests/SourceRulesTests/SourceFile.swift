@@ -106,7 +106,7 @@ extension SourceFile {
   /// What users build into their programs.
   static let libraries = sources.filter { $0.target != "sockcat" }
 
-  private static let root =
+  static let root =
     URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
   /// The suites in Tests/Tools/pure-suites.txt.

@@ -40,7 +40,7 @@ extension Exceptions {
     TextAllowance(path: "Sources/sockcat/Commands/Listen.swift", reason: "the library's names of operations"),
     TextAllowance(
       path: "Sources/sockcat/HTTP/HTTPRequest.swift", reason: "the methods are those of spans, which have bytes"),
-    TextAllowance(path: "Sources/ActorSockets/Errors/", reason: "the library's names of operations and system calls"),
+    TextAllowance(path: "Sources/ActorSockets/Values/", reason: "the library's names of operations and system calls"),
     TextAllowance(
       path: "Sources/ActorSockets/UDP/UDPEndpoint+Multicast.swift", reason: "the library's names of operations"),
     TextAllowance(

@@ -9,8 +9,8 @@ package final class Operation: CallTimer {
     case call
     /// The handle of an `enqueue…` method.
     case handle(@Sendable (Result<OperationOutcome, any Error>) -> Void)
-    /// The upgrade that owns this entry.
-    case upgrade(Upgrade)
+    /// An upgrade of the stream, which waits for its place in the queue.
+    case upgrade((Result<OperationOutcome, any Error>) -> Void)
   }
 
   // Those that every read uses come first, after those of the timer: see `StreamCore`.
@@ -60,8 +60,8 @@ package final class Operation: CallTimer {
     case .handle(let resolve):
       resolve(outcome)
       return true
-    case .upgrade(let upgrade):
-      upgrade.reached(outcome)
+    case .upgrade(let reached):
+      reached(outcome)
       return true
     }
   }

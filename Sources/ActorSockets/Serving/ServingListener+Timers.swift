@@ -39,3 +39,12 @@ extension ServingListener {
     return timer.timedOut(operation, at: registration.reactor.now, peer: localAddresses.first, done: 0)
   }
 }
+
+extension EventHandler where Self: ServingListener {
+  /// The calls of `accept` that wait.
+  package var waitingOperations: String? {
+    guard let first = waiters.first else { return nil }
+    let age = Duration.nanoseconds(executor.reactor.now - first.since)
+    return "a listener at \(localAddresses.map(\.description).joined(separator: ", ")): accept, for \(age)"
+  }
+}

@@ -78,8 +78,8 @@ extension StreamCore {
     if let error = writeRefusal { return layer.carrierEnded(error.during("startTLS"), .error(error)) }
     let upgrade = Upgrade(layer)
     self.upgrade = upgrade
-    _ = admit(.borrow(moreThan: -1), Operation(.upgrade(upgrade), timeout: nil, progress: nil, start: 0))
-    _ = admit(.pieces([]), alreadySent: 0, Operation(.upgrade(upgrade), timeout: nil, progress: nil, start: 0))
+    _ = admit(.borrow(moreThan: -1), Operation(.upgrade(upgrade.reached), timeout: nil, progress: nil, start: 0))
+    _ = admit(.pieces([]), alreadySent: 0, Operation(.upgrade(upgrade.reached), timeout: nil, progress: nil, start: 0))
   }
 
   /// The layer that this stream carries, or `nil`.

@@ -8,12 +8,6 @@ public import SocketSystem
 // only if its configuration asks for one; other connections receive without asking for descriptors, and the kernel closes those
 // that arrive.
 
-/// A descriptor that is being sent through a socket. It is closed when the last reference is dropped.
-package final class PassedDescriptor: Sendable {
-  let descriptor: OwnedDescriptor
-  init(_ descriptor: consuming OwnedDescriptor) { self.descriptor = descriptor }
-}
-
 extension TCPConnection {
   /// Writes bytes, and passes a descriptor to the peer with the first byte: sendmsg(2) with SCM_RIGHTS, unix(7).
   ///
@@ -85,12 +79,5 @@ extension StreamCore {
       Errno.notSupported, Errno.notImplemented, Errno.tooManyReferences, Errno.noMemory, Errno.noBuffers,
       Errno.badDescriptor,
     ].contains(errno)
-  }
-}
-
-extension SocketError {
-  /// A program in a simulation wants to pass a file of Linux, such as a pipe.
-  static func passesOnlySimulated(_ operation: String) -> SocketError {
-    .invalid(operation, "a simulated socket can only pass other sockets of its simulation")
   }
 }
