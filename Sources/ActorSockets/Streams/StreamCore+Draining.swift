@@ -34,6 +34,8 @@ extension StreamCore {
   ///   - isShared: Whether the stream is a layer that waits to begin. The stream beneath ends its grace.
   package func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool = false) {
     waiters?.draining.resumeAll(.success(()))
+    // Nothing is read any more. The registration may already belong to what closes the descriptor.
+    if lifecycle.phase.rank >= StreamLifecycle.Phase.lingering.rank { return }
     options.idleReads = max(options.idleReads, idleReads)
     let isFirst = options.grace == .notDraining
     if isFirst {

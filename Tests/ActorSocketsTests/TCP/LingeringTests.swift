@@ -70,6 +70,35 @@ import Testing
     }
   }
 
+  @Test func `The grace of a drain ends no connection that its handler closes`() async throws {
+    try await within("it is closed in time") {
+      let (time, isClosing, isClosed) = (ManualTime(), Gate(), Gate())
+      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+      let drain = Drain.within(.seconds(100), newConnectionGrace: .milliseconds(200))
+      let serving = Task {
+        try await listener.serve(.init(drain: drain)) {
+          try await $0.write(utf8: "answer\n")
+          isClosing.open()
+          await $0.close()
+          isClosed.open()
+        }
+      }
+      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      #expect(try await client.receiveToEnd() == Array("answer\n".utf8))
+      await isClosing.wait()
+      serving.cancel()
+      try await eventually("the server drains") { await listener.server.isDraining }
+      try await time.reactor.sleeps()
+      await time.advance(by: .milliseconds(200))
+      try await time.reactor.sleeps()
+      #expect(!isClosed.isOpen, "the client has not finished")
+      await time.advance(by: .milliseconds(1800))
+      await isClosed.wait()
+      client.close()
+      #expect(try await serving.value.finished == 1)
+    }
+  }
+
   @Test func `Clients that do not close hold up no others of a server at its limit, nor its drain`() async throws {
     try await within("all are answered") {
       let scene = try Scene(connections: 2)
