@@ -73,6 +73,8 @@ import Testing
       #expect(reused.all.count == 1 && numbers.contains(reused.all[0]))
       #expect(third.events.all == [Readiness.writable.rawValue])
       #expect(first.events.all.count + second.events.all.count == 3)
+      // Until here: their ends would be events, too.
+      for far in [firstFar, secondFar] { far.close() }
       for far in [firstFar, secondFar] + kept.all { far.close() }
     }
   }

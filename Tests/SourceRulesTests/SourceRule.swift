@@ -20,10 +20,19 @@ struct Allowance: Sendable {
 
 extension SourceRule {
   /// Certain words occur in a file as often as a list says, and otherwise not at all.
-  static func words(_ words: [String], allowed: [Allowance] = [], because reason: String) -> SourceRule {
+  ///
+  /// - Parameters:
+  ///   - words: The words.
+  ///   - marks: Parts of the code of functions in which the words do no harm.
+  ///   - allowed: The list.
+  ///   - reason: The message, after the words.
+  /// - Returns: The rule.
+  static func words(
+    _ words: [String], exceptWith marks: [String] = [], allowed: [Allowance] = [], because reason: String
+  ) -> SourceRule {
     SourceRule { file in
       words.flatMap { words -> [Violation] in
-        let found = file.lines.indices.filter { file.lines[$0].has(words) }
+        let found = file.lines.indices.filter { file.lines[$0].has(words) && !file.function(around: $0, has: marks) }
         let allowance = allowed.first { $0.path == file.path && $0.words == words }
         let count = allowance?.count ?? 0
         if found.count == count { return [] }
@@ -173,6 +182,11 @@ extension SourceFile {
       return line.indentation == level && (isFirst ? opens == 0 && line.code.contains("{") : opens < 0)
     }
     return index...(end ?? index)
+  }
+
+  /// Whether the code of the outermost function around a line has one of these texts.
+  fileprivate func function(around index: Int, has marks: [String]) -> Bool {
+    !marks.isEmpty && lines[function(around: index)].contains { line in marks.contains(where: line.code.contains) }
   }
 
   /// The lines of the outermost function around a line, with the comments right above it; of a line outside of functions

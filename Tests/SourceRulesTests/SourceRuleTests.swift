@@ -128,4 +128,21 @@ import Testing
   private func lines(_ rule: SourceRule, _ lines: [String]) -> [Int] {
     rule.violations(SourceFile(path: "A.swift", text: lines.joined(separator: "\n") + "\n")).map(\.line)
   }
+
+  @Test func `Words do no harm in a function whose code has a mark, and only there`() {
+    let file = SourceFile(
+      path: "Tests/A.swift",
+      text: """
+        @Test(.simulated)
+        func a() {
+          sleep(1)
+        }
+        func b() {
+          // .simulated
+          sleep(1)
+        }
+        """)
+    let rule = SourceRule.words(["sleep("], exceptWith: [".simulated"], because: "hopes")
+    #expect(rule.violations(file).map(\.line) == [7])
+  }
 }

@@ -72,7 +72,8 @@ import Testing
       }
       for task in waiting { await expectError(.timedOut) { try await task.value } }
       let seconds = (ContinuousClock.now - start) / .seconds(1)
-      #expect(Double(machine.reactor.metrics.polls - polls) < 100 * seconds, "in \(seconds) s")
+      // Each try costs two polls: its deadline, and the event of the refusal. With a hot loop there would be thousands.
+      #expect(Double(machine.reactor.metrics.polls - polls) < 200 * seconds, "in \(seconds) s")
       #expect(await machine.client.metrics.pendingSends == 0)
     }
   }
