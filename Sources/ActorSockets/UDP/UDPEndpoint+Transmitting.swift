@@ -33,7 +33,7 @@ extension UDPEndpoint {
           if !isReply, let error = core.reportedError.take() { throw error.during("send") }
           continue
         }
-        let address = route.destination?.unmapped ?? core.peer?.address
+        let address = receiver(on: route)
         let reason = failure(error, address, bytes.count)
         if !isReply || error.isOfProgram(bytes.count, to: address) { throw reason }
         undelivered(reason)
@@ -201,6 +201,11 @@ extension UDPEndpoint {
     datagram.isReply && !configuration.throwsUndeliverableReplies
   }
 
+  /// Returns where a datagram goes; `nil` for a peer without a name.
+  private func receiver(on route: DatagramCore.Route) -> SocketAddress? {
+    route.destination?.unmapped ?? core.peer?.address
+  }
+
   /// The datagrams in a batch, which one socket sends.
   private struct Gathered {
     /// The index of the socket.
@@ -225,19 +230,22 @@ extension UDPEndpoint {
         try checkSize(datagram.bytes.count)
         let route = try core.route(datagram.remoteAddress, isReply: isReply)
         if let gathered, gathered.index != route.index { break }
-        let address = route.destination?.unmapped ?? core.peer?.address
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
         let descriptors = try checked(datagram.descriptors, through: route.index)
         guard
           batch.add(
-            datagram.bytes.span, to: route.destination, metadata, isIPv6: address?.isIPv6 == true, passing: descriptors,
+            datagram.bytes.span, to: route.destination, metadata,
+            isIPv6: metadata != nil && receiver(on: route)?.isIPv6 == true, passing: descriptors,
             segmentLimit: core.sockets[route.index].segmentLimit)
         else {
           if gathered != nil { break }
           // It does not fit even into an empty batch.
-          throw failure(SystemError(call: "sendmmsg", errno: Errno.messageTooLong), address, datagram.bytes.count)
+          throw failure(
+            SystemError(call: "sendmmsg", errno: Errno.messageTooLong), receiver(on: route), datagram.bytes.count)
         }
-        if gathered == nil { gathered = Gathered(index: route.index, first: (address, datagram.bytes.count, isReply)) }
+        if gathered == nil {
+          gathered = Gathered(index: route.index, first: (receiver(on: route), datagram.bytes.count, isReply))
+        }
         if let descriptors { gathered?.passed.append((batch.count - 1, descriptors)) }
       } catch {
         // Send the earlier datagrams first.
