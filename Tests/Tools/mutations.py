@@ -109,6 +109,8 @@ def mutate(sources, listed):
                 and not re.search(r"^(?:\w+ )?import SocketSystem$", text, re.M):
             sources.files[file] = ("internal import SocketSystem\n\n" + text).encode()
     sources.files["Sources/SocketSystem/Mutation.swift"] = SWIFT.encode()
+    # Only the copy of sockcat needs more than the public interface: the switch.
+    sources.replace("Package.swift", "packageAccess: false, ", "")
     header, code = "Sources/CLinux/include/CLinux.h", "Sources/CLinux/CLinux.c"
     text = sources.text(header)
     end = text.rindex("#endif")

@@ -81,12 +81,13 @@ extension StreamListener {
   /// not affected. Errors that no peer caused are printed in one line on standard error, unless ``ServeOptions/onFailure`` is given, or the
   /// reactor was shut down.
   ///
-  /// *Signals*: while the server runs, the signals of ``ServeOptions/stopSignals`` have no other effect. They are counted together. The first one that
-  /// arrives begins the drain. The second one ends the drain at once, as ``Drain/immediately`` does, and restores the previous handling
-  /// of the signals. So a third one has the effect that it had before `serve`: by default it ends the process, even if handlers do not
-  /// react to cancellation. In the first process of a container, where the kernel ignores such signals, the library ends the process with
-  /// the status 128 + the number of the signal. The previous handling is also restored when `serve` returns. Several servers may name the
-  /// same signal: all of them stop, and the handling is restored after the last of them.
+  /// *Signals*: while the server runs, the signals of ``ServeOptions/stopSignals`` have no other effect. They are counted together.
+  /// The first one that arrives begins the drain. The second one ends the drain at once, as ``Drain/immediately`` does, and
+  /// restores the previous handling of the signals. So a third one has the effect that it had before `serve`: by default it ends
+  /// the process, even if handlers do not react to cancellation. In the first process of a container, where the kernel ignores such
+  /// signals, the library ends the process with the status 128 + the number of the signal. The previous handling is also restored
+  /// when `serve` returns. Several servers may name the same signal: all of them stop, and the handling is restored after the last
+  /// of them.
   ///
   /// *Cancellation* begins the drain. ``ByteStream/isDraining`` becomes true, and the handlers continue, shielded from the
   /// cancellation. If no byte has arrived from a peer, it has 5 seconds to send the first one: see
