@@ -43,6 +43,7 @@ import Testing
       let bad = try await Self.client(listener)
       try await bad.write([0])
       await #expect(throws: (any Error).self) { try await bad.read(exactly: 1) }
+      try await eventually("the program is told") { failures.all.count == 1 }
       let plain = try await listener.connect()
       try await plain.write(utf8: "GET / HTTP/1.0\r\n\r\n")
       try await eventually("both are told") { failures.all.count == 2 }
