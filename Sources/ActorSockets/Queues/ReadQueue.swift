@@ -106,8 +106,8 @@ struct ReadQueue<Tag> {
     case open
     /// As `open`, until a first read of a line or message is idle (`endIfIdle`).
     case draining
-    /// As `draining`, and reads of bytes that have no form are idle too. A case of its own, because a second payload would make each
-    /// look at the phase dearer.
+    /// As `draining`, and reads of bytes that are neither lines nor messages are idle too. A case of its own, because a second
+    /// payload would make each look at the phase dearer.
     case drainingAll
     /// They all fail with this error.
     case refusing(SocketError)

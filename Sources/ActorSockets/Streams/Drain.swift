@@ -16,7 +16,7 @@ public struct Drain: Hashable, Sendable {
   public enum IdleReads: Int, Hashable, Sendable, Comparable {
     /// No read ends. All go on waiting, until the drain is over.
     case wait
-    /// Reads of lines and messages end. Reads of bytes that have no form go on waiting, because the framework cannot
+    /// Reads of lines and messages end. Reads of other bytes go on waiting, because the framework cannot
     /// distinguish a pause of an upload from its end: ``ByteStream/read(upTo:timeout:)``, ``ByteStream/chunks`` and
     /// ``ByteStream/withBytes(upTo:timeout:_:)``.
     case endMessages

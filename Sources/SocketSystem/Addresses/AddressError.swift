@@ -55,7 +55,10 @@ public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
   ///
   /// This makes a peer's text safe to show in a terminal or a log file. Line breaks, control sequences and
   /// right-to-left marks would deceive the reader there.
-  package static func quote(_ text: String) -> String {
+  ///
+  /// - Parameter text: The text, of any length.
+  /// - Returns: The text in quotation marks. Other characters than printable ASCII are escaped as in Swift.
+  public static func quote(_ text: String) -> String {
     let limit = 100
     var shown = ""
     var length = 0

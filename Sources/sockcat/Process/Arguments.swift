@@ -24,7 +24,7 @@ enum Arguments {
     if let word = String(validating: bytes, as: UTF8.self) { return word }
     let shown = String(decoding: bytes, as: UTF8.self)
     throw .usage(
-      "the argument \(shown.quoted) is not UTF-8, which the names of files and sockets must be here")
+      "the argument \(AddressError.quote(shown)) is not UTF-8, which the names of files and sockets must be here")
   }
 }
 

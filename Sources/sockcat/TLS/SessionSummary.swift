@@ -5,9 +5,9 @@ extension TLSSession {
   /// The negotiated parameters in one line for people: version, cipher, ALPN, the peer's subject, and whether it was
   /// verified.
   var summary: String {
-    var parts = ["\(version)", cipherSuite, applicationProtocol.map { "ALPN \($0.quoted)" } ?? "no ALPN"]
+    var parts = ["\(version)", cipherSuite, applicationProtocol.map { "ALPN \(AddressError.quote($0))" } ?? "no ALPN"]
     if isResumed { parts.append("resumed") }
-    parts.append(peerCertificate.map { "peer \($0.subject.quoted)" } ?? "peer without a certificate")
+    parts.append(peerCertificate.map { "peer \(AddressError.quote($0.subject))" } ?? "peer without a certificate")
     switch verdict {
     case .trusted: parts.append("verified")
     case .untrusted(let error): parts.append("NOT verified: \(error.code)")

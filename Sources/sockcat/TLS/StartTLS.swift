@@ -91,7 +91,7 @@ enum StartTLS: String, CaseIterable {
   }
 
   private func refused(_ line: ArraySlice<UInt8>) -> Failure {
-    let text = String(decoding: line, as: UTF8.self).quoted
+    let text = AddressError.quote(String(decoding: line, as: UTF8.self))
     return Failure(.inputOutput, "the server refuses to begin TLS: \(text)")
   }
 }
