@@ -177,7 +177,7 @@ public actor InMemoryListener: StreamListener {
 
   package func acceptNow() -> InMemoryConnection? {
     while server.mayTakeConnection(of: 0), !backlog.isEmpty {
-      if !policy.takeShare(of: registration.tick) {
+      if !policy.takeBudget(of: registration.tick) {
         registration.reschedule()
         return nil
       }

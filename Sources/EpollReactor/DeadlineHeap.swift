@@ -88,7 +88,7 @@ package struct DeadlineHeap<Payload> {
     guard let first = heap.first else { return }
     slots[first.slot].payload = payload
     nextSerial += 1
-    place(Element(time: time, serial: nextSerial, slot: first.slot), at: 0)
+    put(Element(time: time, serial: nextSerial, slot: first.slot), at: 0)
     siftDown(0)
   }
 
@@ -98,7 +98,7 @@ package struct DeadlineHeap<Payload> {
     freeSlots.append(slot)
     let last = heap.removeLast()
     if position < heap.count {
-      place(last, at: position)
+      put(last, at: position)
       siftUp(position)
       siftDown(position)
     }
@@ -110,7 +110,7 @@ package struct DeadlineHeap<Payload> {
     return payload
   }
 
-  private mutating func place(_ element: Element, at position: Int) {
+  private mutating func put(_ element: Element, at position: Int) {
     heap[position] = element
     slots[element.slot].position = position
   }
@@ -121,10 +121,10 @@ package struct DeadlineHeap<Payload> {
     while position > 0 {
       let parent = (position - 1) / 2
       if heap[parent].comesBefore(element) { break }
-      place(heap[parent], at: position)
+      put(heap[parent], at: position)
       position = parent
     }
-    place(element, at: position)
+    put(element, at: position)
     assertOrder(at: position)
   }
 
@@ -136,10 +136,10 @@ package struct DeadlineHeap<Payload> {
       if child >= heap.count { break }
       if child + 1 < heap.count, heap[child + 1].comesBefore(heap[child]) { child += 1 }
       if element.comesBefore(heap[child]) { break }
-      place(heap[child], at: position)
+      put(heap[child], at: position)
       position = child
     }
-    place(element, at: position)
+    put(element, at: position)
     assertOrder(at: position)
   }
 

@@ -4,7 +4,7 @@ package import SocketSystem
 ///
 /// Every method is called on the reactor's thread, isolated to the actor, outside of any task.
 package protocol EventHandler: ReactorActor {
-  /// The descriptor's readiness changed. An empty set is the share that `Registration.reschedule()` asked for, or the notice of
+  /// The descriptor's readiness changed. An empty set is the turn that `Registration.reschedule()` asked for, or the notice of
   /// `Registration.awaitClosedDescriptor()`.
   func handle(_ readiness: Readiness)
   /// A deadline armed with this tag has come; it is disarmed.

@@ -45,7 +45,7 @@ extension EventLoop {
     let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
     let end = overflow ? .max : sum
     carryOutWhatIsReady()
-    for _ in 0..<Deadline.mostShares where !waitingSockets.isEmpty {
+    for _ in 0..<Deadline.maxTurns where !waitingSockets.isEmpty {
       renewBudgets()
       giveTurns(from: 0, until: .max)
     }

@@ -67,7 +67,7 @@ extension Reactor {
 }
 
 extension Registration {
-  /// The number of the loop's iteration. A socket has its share once in each.
+  /// The number of the loop's iteration. A socket has its budget once in each.
   package var tick: Int { reactor.loop.iteration.number }
 
   /// When the iteration began, on the reactor's clock. It does not read the clock.

@@ -59,9 +59,9 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   public final func enqueue(_ job: consuming ExecutorJob) {
     #if ACTORSOCKETS_PLAIN
       let job = UnownedJob(job)
-      if !reactor.loop.takesReturn(job, self) { queue(.socket(job, self, reactor.loop.presumedPreference)) }
+      if !reactor.loop.takesReturn(job, self) { queue(.socket(job, self, reactor.loop.expectedPreference)) }
     #else
-      queue(.socket(UnownedJob(job), self, reactor.loop.presumedPreference))
+      queue(.socket(UnownedJob(job), self, reactor.loop.expectedPreference))
     #endif
   }
 

@@ -35,7 +35,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// The place in the reactor's table, `nil` outside of the table.
   private var slot: Int?
   private let isInTable = Atomic<Bool>(false)
-  /// The socket has asked for another share.
+  /// The socket has asked for another turn.
   package private(set) var isRescheduled = false
   /// The socket has asked to hear when a descriptor is closed.
   private var awaitsClosedDescriptor = false
@@ -43,8 +43,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   // Its deadlines.
   /// A number that no other registration of the reactor has. It is renewed when another actor takes over.
   var serial: UInt64 = 0
-  /// The shares that the loop has given to the socket.
-  private(set) var shares = 0
+  /// The turns that the loop has given to the socket.
+  private(set) var turns = 0
 
   private var eventLoop: EventLoop { reactor.loop }
 
@@ -171,10 +171,10 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
 
   // MARK: Events
 
-  /// Asks for another share, after the sockets that asked before: the handler hears `handle(.none)`. An edge-triggered event would
+  /// Asks for another turn, after the sockets that asked before: the handler hears `handle(.none)`. An edge-triggered event would
   /// not come again.
   ///
-  /// - Returns: Whether the share will come. It does not if the registration is not in the table.
+  /// - Returns: Whether the turn will come. It does not if the registration is not in the table.
   @discardableResult
   package func reschedule() -> Bool {
     eventLoop.assertCurrent()
@@ -193,7 +193,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     eventLoop.waitingSockets.awaitClosedDescriptor(self)
   }
 
-  /// Gives another share, because a descriptor was closed.
+  /// Gives another turn, because a descriptor was closed.
   func descriptorWasClosed() {
     awaitsClosedDescriptor = false
     reschedule()
@@ -210,7 +210,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   package func arm(at time: Int64, tag: DeadlineTag) -> DeadlineKey? {
     eventLoop.assertCurrent()
     guard let slot else { return nil }
-    return eventLoop.deadlines.insert(at: time, Deadline(place: slot, serial: serial, tag: tag))
+    return eventLoop.deadlines.insert(at: time, Deadline(slot: slot, serial: serial, tag: tag))
   }
 
   /// Disarms a deadline. It does nothing if the deadline has come or was disarmed before.
@@ -221,28 +221,28 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
 
   // MARK: Called by the loop
 
-  /// Tells the handler of an event, or gives it a share.
+  /// Tells the handler of an event, or gives it a turn.
   func dispatch(_ readiness: Readiness) {
     eventLoop.assertCurrent()
     if let handler { deliver(readiness, to: handler) }
   }
 
-  /// Finds out whether a deadline that is due must wait. It must while its socket waits for another share, because the rest of its
-  /// work arrived before the deadline. `advance` gives shares itself, and does not ask.
+  /// Finds out whether a deadline that is due must wait. It must while its socket waits for another turn, because the rest of its
+  /// work arrived before the deadline. `advance` gives turns itself, and does not ask.
   ///
   /// - Parameter deadline: The deadline, which notes when it was put off for the first time.
-  /// - Returns: Whether it must; not if the socket has had `Deadline.mostShares` since then.
+  /// - Returns: Whether it must; not if the socket has had `Deadline.maxTurns` since then.
   func putsOff(_ deadline: inout Deadline) -> Bool {
     if !isRescheduled { return false }
-    let first = deadline.sharesBefore ?? shares
-    deadline.sharesBefore = first
-    return shares &- first < Deadline.mostShares
+    let first = deadline.turnsBefore ?? turns
+    deadline.turnsBefore = first
+    return turns &- first < Deadline.maxTurns
   }
 
   /// Gives the turn that the socket asked for.
   func takeTurn() {
     isRescheduled = false
-    shares &+= 1
+    turns &+= 1
     dispatch(.none)
   }
 

@@ -20,7 +20,7 @@
 //     job. Relied on by: `KeptJob.preference`, `EventLoop.run`; it is the reason for `TaskPreference`.
 //  4. `unownedTaskExecutor` of the current task is the task executor that the task prefers. Relied on by: `TaskPreference.current`.
 //  5. While the runtime calls `enqueue` for a hop, no task is current. So `enqueue` cannot read what the task prefers. This is the
-//     reason for `EventLoop.presumedPreference`.
+//     reason for `EventLoop.expectedPreference`.
 //  6. A method that is isolated to an actor can be called as a plain function on the actor's thread. Relied on by:
 //     `deliver(_:to:)`, `callWithoutHop`.
 //  7. The handle of a task is the same in all jobs of the task, and differs from the handle of every other task that lives. Relied
@@ -74,7 +74,7 @@ internal import SocketSystem
   /// hops here.
   @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
     let loop = executor.reactor.loop
-    let kept = KeptJob(job: UnownedJob(job), preference: preference ?? loop.presumedPreference)
+    let kept = KeptJob(job: UnownedJob(job), preference: preference ?? loop.expectedPreference)
     if loop.isCurrent { keep(kept) } else { executor.reactor.submit { self.keep(kept) } }
   }
 
@@ -189,7 +189,7 @@ extension EventLoop {
   ///
   /// A call that suspends could read its preference, too, because it runs in its task. That takes 610 more instructions for an echo
   /// on the reactor (of 7,900), and 1,270 for one on the pool (of 12,400), so it is presumed there.
-  var presumedPreference: TaskPreference {
+  var expectedPreference: TaskPreference {
     if isCurrent { return running.preference }
     if Worker.current != nil { return .workers }
     return Self.current?.running.preference == .workers ? .workers : .other

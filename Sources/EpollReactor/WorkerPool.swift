@@ -76,8 +76,8 @@ public final class WorkerPool: TaskExecutor {
   package let mostWorkers = max(2, usableProcessors())
 
   /// The number of jobs, and of nanoseconds, after which a worker gives its thread back.
-  private static let share = 64
-  private static let shareOfTime: Int64 = 1_000_000
+  private static let budget = 64
+  private static let timeBudget: Int64 = 1_000_000
   /// The capacity that the array of jobs keeps after a burst.
   private static let keptCapacity = 16_384
 
@@ -137,19 +137,19 @@ public final class WorkerPool: TaskExecutor {
     }
   }
 
-  /// Runs jobs until no job is left, or until this worker has used up its share.
+  /// Runs jobs until no job is left, or until this worker has used up its budget.
   ///
   /// - Parameter wasWoken: Whether this worker is the one on its way.
-  /// - Returns: Whether the share was used up.
+  /// - Returns: Whether the budget was used up.
   private func runJobs(_ wasWoken: Bool) -> Bool {
     let worker = Worker()
-    Worker.place.object = worker
+    Worker.threadLocal.object = worker
     defer {
-      Worker.place.object = nil
+      Worker.threadLocal.object = nil
       worker.wakeReactors()
     }
     let start = continuousNanoseconds()
-    for number in 0..<Self.share {
+    for number in 0..<Self.budget {
       let job = change { state in
         if wasWoken, number == 0 { state.isOnItsWay = false }
         return state.popFirst()
@@ -157,7 +157,7 @@ public final class WorkerPool: TaskExecutor {
       guard let job else { return false }
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
       unsafe job.runSynchronously(on: asUnownedTaskExecutor())
-      if continuousNanoseconds() - start > Self.shareOfTime { break }
+      if continuousNanoseconds() - start > Self.timeBudget { break }
     }
     return true
   }
@@ -176,9 +176,9 @@ public final class WorkerPool: TaskExecutor {
 
 /// The signals that a worker owes to reactors, for the thread that it runs on.
 package final class Worker {
-  fileprivate static let place = ThreadLocal<Worker>(.worker)
+  fileprivate static let threadLocal = ThreadLocal<Worker>(.worker)
   /// The worker that runs on the calling thread.
-  package static var current: Worker? { place.object }
+  package static var current: Worker? { threadLocal.object }
 
   private var queues: [JobQueue] = []
   private var calls = 0

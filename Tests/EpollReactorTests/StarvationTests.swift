@@ -100,10 +100,10 @@ import Testing
     try await eventually("all have run") { ran.withLock { $0 } == 20 }
   }
 
-  @Test func `Sockets that always ask for another share do not keep deadlines waiting`() async throws {
+  @Test func `Sockets that always ask for another turn do not keep deadlines waiting`() async throws {
     try await within("the deadline has come") {
       let reactor = Reactor()
-      let shares = Notes<Int>()
+      let turns = Notes<Int>()
       let late = Probe(reactor)
       try await late.enter()
       var greedy: [Probe] = []
@@ -113,9 +113,9 @@ import Testing
         await probe.react { probe, _ in
           spin(for: 200_000)
           if !late.deadlines.all.isEmpty { return }
-          shares.add(number)
-          if shares.all.count == 60 { late.assumeIsolated { $0.arm(at: reactor.now, tag: 1) } }
-          if shares.all.count < 10_000 { probe.reschedule() }
+          turns.add(number)
+          if turns.all.count == 60 { late.assumeIsolated { $0.arm(at: reactor.now, tag: 1) } }
+          if turns.all.count < 10_000 { probe.reschedule() }
         }
         greedy.append(probe)
       }
@@ -124,10 +124,10 @@ import Testing
       reactor.submit { for probe in asking { probe.assumeIsolated { $0.reschedule() } } }
       try await eventually("the deadline has come") { !late.deadlines.all.isEmpty }
       // The rest of the round would be 8 ms.
-      let count = shares.all.count
-      #expect(count < 85, "\(count - 60) shares were given before the deadline was looked at")
+      let count = turns.all.count
+      #expect(count < 85, "\(count - 60) turns were given before the deadline was looked at")
       // Those that are left come before those that have just asked: each has one turn in a round.
-      #expect(shares.all.prefix(60).elementsEqual(Array(0..<50) + Array(0..<10)))
+      #expect(turns.all.prefix(60).elementsEqual(Array(0..<50) + Array(0..<10)))
     }
   }
 

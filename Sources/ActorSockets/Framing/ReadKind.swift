@@ -37,7 +37,7 @@ package enum ReadOutcome: Sendable {
 }
 
 extension ReadOutcome {
-  /// The operations that the read uses up of a connection's share.
+  /// The operations that the read uses up of a connection's budget.
   var cost: Int {
     switch self {
     case .messages(let messages): Self.cost(ofBatch: messages.count)
@@ -46,7 +46,7 @@ extension ReadOutcome {
     }
   }
 
-  /// The operations that a batch uses up of a connection's share. A line of a batch costs a sixteenth of a line that has its own read.
+  /// The operations that a batch uses up of a connection's budget. A line of a batch costs a sixteenth of a line that has its own read.
   static func cost(ofBatch count: Int) -> Int { (count + 15) / 16 }
 }
 

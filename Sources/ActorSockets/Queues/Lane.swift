@@ -5,16 +5,16 @@
 //
 // Invariants:
 // - A pump runs once at a time. If a closure of the user's, called by the pump, admits an operation, that pump carries it out.
-// - In one iteration of the loop a direction of a stream carries out one share, and receives of datagrams drop one; sends of datagrams
-//   have one for each pump. A lane that has used its share up asks for another one, behind the others. Reads and writes that only fail
-//   use nothing of a share.
+// - In one iteration of the loop a direction of a stream has one budget, and so have the receives of datagrams; sends of datagrams
+//   have one for each pump. A lane that has used its budget up asks for another one, behind the others. Reads and writes that only fail
+//   use nothing of a budget.
 // - `isImmediate` and `hasProgress` are those of the first operation. Sends of datagrams use neither, because they need not be the first
 //   to be sent.
 
 /// A queue that a lane can carry out.
 protocol LaneQueue {
   /// What a lane with such a queue may do in one iteration of the loop.
-  static var share: Share { get }
+  static var budget: Budget { get }
   /// Whether everything that waits fails.
   var isRefusing: Bool { get }
   /// The number of the first operation.
@@ -23,7 +23,7 @@ protocol LaneQueue {
 }
 
 /// What a lane may still do in one iteration of the loop.
-struct Share {
+struct Budget {
   private var tick: UInt32 = 0
   private var operationsLeft: Int32
   private var bytesLeft: Int32
@@ -39,8 +39,8 @@ struct Share {
   var operations: Int { Int(operationsLeft) }
   var bytes: Int { Int(bytesLeft) }
 
-  /// The share of one direction of a stream.
-  static var stream: Share { Share(operations: 64, bytes: 262_144) }
+  /// The budget of one direction of a stream.
+  static var stream: Budget { Budget(operations: 64, bytes: 262_144) }
 
   var isSpent: Bool { operationsLeft <= 0 || bytesLeft <= 0 }
 
@@ -49,7 +49,7 @@ struct Share {
 
   /// Gives all of `full` again if another iteration of the loop has begun.
   @inline(__always)
-  mutating func renew(_ tick: Int, _ full: Share) {
+  mutating func renew(_ tick: Int, _ full: Budget) {
     let tick = UInt32(truncatingIfNeeded: tick)
     if tick == self.tick { return }
     self = full
@@ -59,7 +59,7 @@ struct Share {
 
 /// A queue of operations, and how far they are carried out.
 struct Lane<Queue: LaneQueue> {
-  var share = Queue.share
+  var budget = Queue.budget
   private(set) var isPumping = false
   /// The first operation has no time to wait: it takes only what can be done at once.
   var isImmediate = false
@@ -75,16 +75,16 @@ struct Lane<Queue: LaneQueue> {
   mutating func beginPump(_ tick: Int) -> Bool {
     if isPumping { return false }
     isPumping = true
-    renewShare(in: tick)
+    renewBudget(in: tick)
     return true
   }
 
-  /// Gives the lane a whole share if an iteration of the loop has begun since it got the last one.
+  /// Gives the lane a whole budget if an iteration of the loop has begun since it got the last one.
   @inline(__always)
-  mutating func renewShare(in tick: Int) { share.renew(tick, Queue.share) }
+  mutating func renewBudget(in tick: Int) { budget.renew(tick, Queue.budget) }
 
-  /// Gives the lane a whole share.
-  mutating func renewShare() { share = Queue.share }
+  /// Gives the lane a whole budget.
+  mutating func renewBudget() { budget = Queue.budget }
 
   @inline(__always)
   mutating func endPump() {
@@ -92,15 +92,15 @@ struct Lane<Queue: LaneQueue> {
     isPumping = false
   }
 
-  /// Finds out whether the pump must stop, because the share is used up.
+  /// Finds out whether the pump must stop, because the budget is used up.
   ///
-  /// - Parameter reschedule: Asks for another share, and returns whether it will come.
-  /// - Returns: Whether it must. Then another share comes.
+  /// - Parameter reschedule: Asks for another budget, and returns whether it will come.
+  /// - Returns: Whether it must. Then another budget comes.
   mutating func mustWait(_ reschedule: () -> Bool) -> Bool {
-    guard share.isSpent, !queue.isRefusing, queue.firstID != nil else { return false }
+    guard budget.isSpent, !queue.isRefusing, queue.firstID != nil else { return false }
     if reschedule() { return true }
-    // A socket that has left the reactor gets no other share.
-    share = Queue.share
+    // A socket that has left the reactor gets no other budget.
+    budget = Queue.budget
     return false
   }
 

@@ -366,6 +366,6 @@ extension ReadQueue {
 extension ReadQueue.Entry: Identified {}
 
 extension ReadQueue: LaneQueue {
-  static var share: Share { .stream }
+  static var budget: Budget { .stream }
   var firstID: UInt64? { first?.id }
 }

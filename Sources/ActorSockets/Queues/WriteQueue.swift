@@ -86,7 +86,7 @@ struct WriteQueue<Tag> {
   /// The half-close was carried out.
   private(set) var isFinished = false
   /// The bytes that the transport had taken and not sent when the queue was refused.
-  private var heldBack = 0
+  private var unsentCiphertext = 0
   private(set) var queuedBytes = 0
   /// The part of `queuedBytes` that is in files, not in memory.
   private(set) var queuedFileBytes = 0
@@ -147,11 +147,11 @@ struct WriteQueue<Tag> {
   ///
   /// - Parameters:
   ///   - error: The error that they fail with.
-  ///   - heldBack: The number of bytes that the transport took and will never send. A write with such bytes has not succeeded.
-  mutating func refuse(_ error: SocketError, heldBack: Int = 0) {
+  ///   - unsentCiphertext: The number of bytes that the transport took and will never send. A write with such bytes has not succeeded.
+  mutating func refuse(_ error: SocketError, unsentCiphertext: Int = 0) {
     if refusal != nil { return }
     refusal = error
-    self.heldBack = heldBack
+    self.unsentCiphertext = unsentCiphertext
   }
 
   /// The kernel took this many of the bytes that `unsent` returned.
@@ -220,7 +220,7 @@ struct WriteQueue<Tag> {
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
     // A write that the kernel has taken completely has succeeded, even if the stream broke before the entry left the queue.
-    if var refusal, first.total == 0 || first.sent < first.total || heldBack > 0 {
+    if var refusal, first.total == 0 || first.sent < first.total || unsentCiphertext > 0 {
       refusal.bytesTransferred = first.sent
       return .finish(leave().tag, .failure(refusal))
     }
@@ -313,6 +313,6 @@ struct WriteQueue<Tag> {
 extension WriteQueue.Entry: Identified {}
 
 extension WriteQueue: LaneQueue {
-  static var share: Share { .stream }
+  static var budget: Budget { .stream }
   var firstID: UInt64? { first?.id }
 }

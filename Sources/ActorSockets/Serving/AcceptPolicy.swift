@@ -12,7 +12,7 @@ internal import SocketSystem
 // waiting connections stay in the backlog. The listener stops checking when the backlog is empty. So a shortage costs one
 // connection, however long it lasts.
 //
-// In each iteration of the loop a listener accepts a limited share of the waiting connections, so that a flood of connections
+// In each iteration of the loop a listener accepts a limited number of the waiting connections, so that a flood of connections
 // does not hold up other sockets.
 
 package struct AcceptPolicy {
@@ -28,27 +28,27 @@ package struct AcceptPolicy {
   static let firstDelay: Int64 = 10_000_000
   static let longestDelay: Int64 = 1_000_000_000
   /// The most calls of accept4(2) in one iteration of the loop.
-  static let share = 32
+  static let budget = 32
 
   private var delay = AcceptPolicy.firstDelay
   /// Whether the listener checks before each accept that a descriptor is free below the reserve.
   private(set) var asksForRoom = false
   private var iteration = -1
-  private var left = AcceptPolicy.share
+  private var left = AcceptPolicy.budget
 
   /// The backlog may hold connections that arrived before the options were set and so did not inherit them.
   private(set) var hasOldBacklog: Bool
 
   package init(hasOldBacklog: Bool = false) { self.hasOldBacklog = hasOldBacklog }
 
-  /// Takes one accept out of the share of an iteration.
+  /// Takes one accept out of the budget of an iteration.
   ///
   /// - Parameter iteration: The number of the loop's iteration.
-  /// - Returns: `false` if the share is used up; then other connections wait for the next iteration.
-  package mutating func takeShare(of iteration: Int) -> Bool {
+  /// - Returns: `false` if the budget is used up; then other connections wait for the next iteration.
+  package mutating func takeBudget(of iteration: Int) -> Bool {
     if iteration != self.iteration {
       self.iteration = iteration
-      left = Self.share
+      left = Self.budget
     }
     if left == 0 { return false }
     left -= 1

@@ -120,7 +120,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   }
 
   /// Hands out what is there to the calls that wait, and goes on accepting for the others.
-  private func settle() {
+  private func serveWaiters() {
     while !waiters.isEmpty {
       do {
         guard let delivery = try nextNow() else { break }
@@ -148,7 +148,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
       self?.submit {
         $0.accepting = nil
         $0.acceptReturned(result)
-        $0.settle()
+        $0.serveWaiters()
       }
     }
   }
@@ -198,12 +198,12 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
 
   private func succeeded(_ id: UInt64) {
     queue.succeeded(id)
-    settle()
+    serveWaiters()
   }
 
   /// - Returns: Whether the handshake failed by itself, and not because this acceptor aborted it.
   private func failed(_ id: UInt64) -> Bool {
-    defer { settle() }
+    defer { serveWaiters() }
     return queue.failed(id)
   }
 
@@ -213,7 +213,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   private func end(_ id: UInt64, with error: any Error) {
     guard let waiter = waiters.remove(id) else { return }
     waiter.resume(.failure(error))
-    if error is CancellationError { callEnded() } else { settle() }
+    if error is CancellationError { callEnded() } else { serveWaiters() }
   }
 
   /// The task of a call was cancelled. If no other call waits, the handshakes that run end, too.
@@ -254,6 +254,6 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
 
   package func reactorShutDown() {
     queue.listenerEnded(SocketError(.reactorShutDown, operation: "accept"))
-    settle()
+    serveWaiters()
   }
 }

@@ -85,8 +85,10 @@ extension ServingListener {
     try await withThrowingDiscardingTaskGroup { group in
       do {
         while let connection = try await nextToServe() {
-          if let place = executor(connection) {
-            group.addTask(executorPreference: place) { () async throws -> Void in await self.run(handler, connection) }
+          if let preferred = executor(connection) {
+            group.addTask(executorPreference: preferred) { () async throws -> Void in
+              await self.run(handler, connection)
+            }
           } else {
             // This task has no preference that the child could inherit. Without one, each call of the handler takes 500 instructions
             // less than with the preference `nil`.

@@ -13,7 +13,7 @@ extension ServingListener {
     if isImmediate || timer.isPastDeadline(registration) { connectionsMayWait() }
   }
 
-  /// Ends the calls that must not wait. Connections may wait behind this iteration's share, and then these calls stay for the next one.
+  /// Ends the calls that must not wait. Connections may wait behind this iteration's budget, and then these calls stay for the next one.
   package func expireImmediateCalls() {
     if timers.isEmpty || registration.isRescheduled { return }
     let immediate = timers.filter { $0.value.timeout?.isImmediate == true }

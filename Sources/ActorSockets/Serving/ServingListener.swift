@@ -2,7 +2,7 @@
 // connection. A kind of listener adds where connections come from: `acceptNow` and `waitingConnections`.
 //
 // Invariants:
-// - While a call waits, no connection does that may be accepted now, except behind this iteration's share: `serveWaiters` runs
+// - While a call waits, no connection does that may be accepted now, except behind this iteration's budget: `serveWaiters` runs
 //   whenever a connection may have come.
 // - Each call of `accept` has one outcome: a connection, or an error.
 // - After `failure` is set, no connection is accepted, and no call waits.
@@ -29,7 +29,7 @@ where Connection: ServedConnection {
   /// Whether it can hand connections to other reactors.
   nonisolated var sharesReactors: Bool { get }
 
-  /// Accepts one connection if one waits and the share of this iteration is not used up.
+  /// Accepts one connection if one waits and the budget of this iteration is not used up.
   ///
   /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile. It closes the
   /// listener if a drain has nothing more to accept.

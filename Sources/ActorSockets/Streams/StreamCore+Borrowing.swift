@@ -49,14 +49,14 @@ extension StreamCore {
 
   /// Begins the borrow of a call. If bytes are there and no earlier read waits, the call borrows at once.
   private func beginBorrow(_ timeout: Timeout?, _ place: Place) -> Operation {
-    reads.share.renew(registration.tick, ReadQueue<Operation>.share)
+    reads.budget.renew(registration.tick, ReadQueue<Operation>.budget)
     reads.queue.reclaimLookahead()
     guard timeout == nil, reads.queue.isFree, !reads.queue.buffer.isEmpty || transport.isReadable,
-      !reads.share.isSpent
+      !reads.budget.isSpent
     else {
       return begin(ReadKind.borrow(moreThan: 0), timeout, nil, place)
     }
-    reads.share.use(operations: 1)
+    reads.budget.use(operations: 1)
     let operation = admitReusable(.borrow(moreThan: 0)).operation
     operation.entry = reads.queue.lend()
     hasBegunPlainly()
@@ -91,7 +91,7 @@ extension StreamCore {
         return end
       case .bytes(let count):
         moved(received: count)
-        reads.share.use(bytes: count)
+        reads.budget.use(bytes: count)
       }
     }
     if let error = outcome.thrown { return .failed(error, used: hadBytes ? outcome.used : 0) }

@@ -56,8 +56,8 @@ extension StreamCore {
   private func checkBudget(for count: Int) throws {
     if !exceedsBudget(count) { return }
     if options.abortsSlowPeer {
-      // The peer is slow only if the transport takes no more, not if this iteration's share is used up.
-      writes.renewShare()
+      // The peer is slow only if the transport takes no more, not if this iteration's budget is used up.
+      writes.renewBudget()
       pumpWrites()
       if !exceedsBudget(count) { return }
     }

@@ -4,8 +4,8 @@ internal import SocketSystem
 extension StreamCore {
   /// Sends a part of a file. Returns `false` if nothing can be sent now.
   func send(_ file: FileSource, from offset: Int, count: Int) -> Bool {
-    // At most one share at a time, because reading the file may block.
-    switch transport.send(file: file, from: offset, count: min(count, writes.share.bytes)) {
+    // At most one budget at a time, because reading the file may block.
+    switch transport.send(file: file, from: offset, count: min(count, writes.budget.bytes)) {
     case .transfer(let result): return note(sent: result)
     case .unreadable(let error): fileFailed(error)
     }

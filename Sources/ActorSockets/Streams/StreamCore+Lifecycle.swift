@@ -123,7 +123,7 @@ extension StreamCore {
     if !actions.isDisjoint(with: [.tellOfPeerEnd, .report]) { owner?._peerHasFinished() }
     if actions.contains(.tellOfPeerEnd) { waiters?.peerFinished.resumeAll(.success(())) }
     if actions.contains(.refuseWrites) {
-      writes.queue.refuse(lifecycle.writeError.during("write"), heldBack: transport.unsentCiphertext)
+      writes.queue.refuse(lifecycle.writeError.during("write"), unsentCiphertext: transport.unsentCiphertext)
     }
     if actions.contains(.report) { tellOfReport() }
     if actions.contains(.failFlushes) { failFlushes(lifecycle.writeError) }

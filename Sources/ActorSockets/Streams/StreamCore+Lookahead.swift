@@ -13,12 +13,12 @@ extension StreamCore {
   @inline(never)
   func lookAhead(_ kind: ReadKind, _ executor: ReactorExecutor) -> (elements: ReadOutcome, Lookahead)? {
     if !mayLookAhead { return nil }
-    reads.share.renew(registration.tick, ReadQueue<Operation>.share)
-    guard !reads.share.isSpent, let most = reads.queue.mayLookAhead(),
-      let ahead = ahead(kind, atMost: min(most, reads.share.operations))
+    reads.budget.renew(registration.tick, ReadQueue<Operation>.budget)
+    guard !reads.budget.isSpent, let most = reads.queue.mayLookAhead(),
+      let ahead = ahead(kind, atMost: min(most, reads.budget.operations))
     else { return nil }
     // Each element costs as much as the read that it saves, because a loop on the reactor runs its body for each.
-    reads.share.use(operations: ahead.ends.count)
+    reads.budget.use(operations: ahead.ends.count)
     let lookahead = Lookahead(ends: ahead.ends, executor)
     reads.queue.lookahead = lookahead
     return (ahead.frames, lookahead)

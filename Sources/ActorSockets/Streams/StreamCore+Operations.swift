@@ -57,9 +57,9 @@ extension StreamCore {
   func sendAtOnce(_ bytes: Span<UInt8>, _ timeout: Timeout?, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try CurrentTask.checkCancellation()
     writeLeavesElements()
-    writes.share.renew(registration.tick, WriteQueue<Operation>.share)
+    writes.budget.renew(registration.tick, WriteQueue<Operation>.budget)
     guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
-      !writes.share.isSpent, timeout?.hasPassed(at: registration.reactor.now) != true
+      !writes.budget.isSpent, timeout?.hasPassed(at: registration.reactor.now) != true
     else {
       try checkWritable()
       return (0, false)
@@ -75,8 +75,8 @@ extension StreamCore {
       throw (lifecycle.breakage ?? failure).thrown
     }
     moved(sent: count)
-    writes.share.use(operations: 1)
-    writes.share.use(bytes: count)
+    writes.budget.use(operations: 1)
+    writes.budget.use(bytes: count)
     return (count, count == bytes.count && transport.unsentCiphertext == 0)
   }
 

@@ -15,7 +15,7 @@ extension StreamCore {
       recheckQueues()
     }
     while true {
-      if reads.share.isSpent, reads.mustWait({ registration.reschedule() }) { return }
+      if reads.budget.isSpent, reads.mustWait({ registration.reschedule() }) { return }
       switch reads.queue.step() {
       case .idle:
         return
@@ -24,7 +24,7 @@ extension StreamCore {
       case .finish(let entry, let result):
         switch result {
         case .success(let outcome):
-          reads.share.use(operations: outcome.cost)
+          reads.budget.use(operations: outcome.cost)
           finish(entry, outcome)
         case .failure(let error): finish(entry.tag, .failure(error))
         }
@@ -44,9 +44,9 @@ extension StreamCore {
   private func parse(_ entry: ReadQueue<Operation>.Entry, _ parser: ErasedParser, _ isBatch: Bool) {
     let outcome = outcome(of: parser, isBatch, entry.parserState)
     if case .batch(_, let ends) = outcome {
-      reads.share.use(operations: ReadOutcome.cost(ofBatch: ends.count))
+      reads.budget.use(operations: ReadOutcome.cost(ofBatch: ends.count))
     } else {
-      reads.share.use(operations: 1)
+      reads.budget.use(operations: 1)
     }
     switch reads.queue.endParse(entry, outcome) {
     case .success(let outcome): finish(entry, outcome)
@@ -83,8 +83,8 @@ extension StreamCore {
     }
     // Not `note(received:)`: it would report these bytes as progress of the next read.
     moved(received: count)
-    reads.share.use(operations: 1)
-    reads.share.use(bytes: count)
+    reads.budget.use(operations: 1)
+    reads.budget.use(bytes: count)
     finish(entry, .bytes(arrived.take(count)))
     return true
   }
@@ -106,7 +106,7 @@ extension StreamCore {
       receivedEnd()
     case .bytes(let count):
       moved(received: count)
-      reads.share.use(bytes: count)
+      reads.budget.use(bytes: count)
       if reads.hasProgress { reportReadProgress() }
     case .wouldBlock:
       return false
@@ -125,7 +125,7 @@ extension StreamCore {
       recheckQueues()
     }
     while true {
-      if writes.share.isSpent, writes.mustWait({ registration.reschedule() }) { return }
+      if writes.budget.isSpent, writes.mustWait({ registration.reschedule() }) { return }
       // A write completes only after the transport has sent what it took.
       if transport.unsentCiphertext > 0, writes.queue.isUnderWay, !expireImmediateWrite() { return }
       switch writes.queue.step() {
@@ -137,7 +137,7 @@ extension StreamCore {
         guard let tag else { continue }
         switch result {
         case .success:
-          writes.share.use(operations: 1)
+          writes.budget.use(operations: 1)
           finish(tag, .success(.written))
         case .failure(let error): finish(tag, .failure(error))
         }
@@ -176,7 +176,7 @@ extension StreamCore {
     switch result {
     case .bytes(let count):
       moved(sent: count)
-      writes.share.use(bytes: count)
+      writes.budget.use(bytes: count)
       writes.queue.sent(count)
       if lifecycle.hasTail { carryOut(lifecycle.tailMoved()) }
       if writes.hasProgress { reportWriteProgress() }

@@ -199,7 +199,7 @@ struct StreamLifecycle {
     return closeRequested(traffic).union(.endReads)
   }
 
-  /// A queue may be empty now. Do not call this while a pump runs: closing now would cancel the share that the pump may still need.
+  /// A queue may be empty now. Do not call this while a pump runs: closing now would cancel the turn that the pump may still need.
   ///
   /// - Parameters:
   ///   - reads: Whether no read waits.

@@ -224,7 +224,7 @@ public actor TCPListener: StreamListener {
     end(Self.closed)
   }
 
-  /// Accepts one connection if one waits, a descriptor is free for it, and the share of this iteration is not used up.
+  /// Accepts one connection if one waits, a descriptor is free for it, and the budget of this iteration is not used up.
   ///
   /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile.
   package func acceptNow() -> TCPConnection? {
@@ -246,7 +246,7 @@ public actor TCPListener: StreamListener {
     guard rotation.mayFind(at: index), server.mayTakeConnection(of: index), let socket = sockets[index].socket else {
       return .empty
     }
-    if !policy.takeShare(of: registration.tick) {
+    if !policy.takeBudget(of: registration.tick) {
       registration.reschedule()
       return .stop
     }

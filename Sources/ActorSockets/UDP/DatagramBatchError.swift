@@ -14,11 +14,11 @@ public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
   /// The datagrams that could not be sent, in order; at least one.
   public let failures: [Failure]
 
-  /// Returns this error with indices of the array that the caller passed. `places` maps the indices of the filtered array to
+  /// Returns this error with indices of the array that the caller passed. `indices` maps the indices of the filtered array to
   /// those; it is empty if there is no filter.
-  func renumbered(_ places: [Int]) -> DatagramBatchError {
-    if places.isEmpty { return self }
-    let renumbered = failures.map { Failure(index: places[$0.index], error: $0.error) }
+  func renumbered(_ indices: [Int]) -> DatagramBatchError {
+    if indices.isEmpty { return self }
+    let renumbered = failures.map { Failure(index: indices[$0.index], error: $0.error) }
     return DatagramBatchError(sent: sent, failures: renumbered)
   }
 

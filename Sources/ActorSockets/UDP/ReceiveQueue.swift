@@ -177,7 +177,7 @@ struct ReceiveQueue<Tag> {
 
 extension ReceiveQueue: LaneQueue {
   /// The datagrams that may be dropped before other sockets of the reactor run. Those that are received use nothing of it.
-  static var share: Share { Share(operations: 256) }
+  static var budget: Budget { Budget(operations: 256) }
   /// An endpoint that ends takes all operations out of its queues at once.
   var isRefusing: Bool { false }
 }

@@ -66,7 +66,7 @@ struct SendQueue<Tag> {
   var peer: SocketAddress?
 
   /// The limit for the replies to one destination is `replyLimit` divided by this.
-  static var replyShares: Int { 2 }
+  static var replyLineFraction: Int { 2 }
 
   var isEmpty: Bool { entries.isEmpty && aside.isEmpty && done.isEmpty && replies == 0 }
   /// The number of entries and replies that wait.
@@ -145,9 +145,9 @@ struct SendQueue<Tag> {
     } else {
       return nil
     }
-    for place in entry.parked {
-      guard let index = lines[place.destination]?.waiting.index(of: place.id),
-        let removed = lines[place.destination]?.waiting.remove(at: index)
+    for parked in entry.parked {
+      guard let index = lines[parked.destination]?.waiting.index(of: parked.id),
+        let removed = lines[parked.destination]?.waiting.remove(at: index)
       else { continue }
       queuedBytes -= removed.datagram.bytes.count
     }
@@ -241,7 +241,7 @@ struct SendQueue<Tag> {
   private mutating func chargeReply(_ datagram: Datagram, _ destination: SocketAddress?) -> Bool {
     let charge = SendLine.charge(datagram)
     let ofLine = charge + (lines[destination]?.replyCharge ?? 0)
-    if replyCharge + charge > replyLimit || ofLine > replyLimit / Self.replyShares { return false }
+    if replyCharge + charge > replyLimit || ofLine > replyLimit / Self.replyLineFraction { return false }
     replies += 1
     replyCharge += charge
     lines[destination]?.replyCharge += charge
@@ -346,8 +346,8 @@ struct SendQueue<Tag> {
       queuedBytes -= datagram.bytes.count
       // In place, also below: with a copy of the entry, each failure would copy the earlier ones.
       entries.change(index) {
-        let place = $0.passed
-        note(&$0, (place, datagram))
+        let index = $0.passed
+        note(&$0, (index, datagram))
         $0.passed += 1
         $0.isUnderWay = true
       }
@@ -387,7 +387,7 @@ struct SendQueue<Tag> {
 }
 
 extension SendQueue: LaneQueue {
-  static var share: Share { Share(operations: 512) }
+  static var budget: Budget { Budget(operations: 512) }
   /// An endpoint that ends takes all operations out of its queues at once.
   var isRefusing: Bool { false }
 }

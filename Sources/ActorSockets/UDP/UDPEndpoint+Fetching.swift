@@ -4,7 +4,7 @@ internal import SocketSystem
 // Fetches datagrams from the kernel, and decides what happens to each.
 
 extension UDPEndpoint {
-  /// Fetches a batch of at most 32 messages; empty if nothing is available, or if this share is used up. A message is one datagram,
+  /// Fetches a batch of at most 32 messages; empty if nothing is available, or if this budget is used up. A message is one datagram,
   /// unless the kernel joins datagrams.
   func fetch(upTo limit: Int) -> [Datagram] {
     receiveBatches(upTo: limit) { batch, count in
@@ -22,13 +22,13 @@ extension UDPEndpoint {
   /// - Parameters:
   ///   - limit: The largest number of messages in a batch, of which 32 is the most.
   ///   - take: Takes the datagrams of a batch out; `nil` if no datagram was for the caller.
-  /// - Returns: The result of `take`; `nil` if nothing is available, or if this share is used up.
+  /// - Returns: The result of `take`; `nil` if nothing is available, or if this budget is used up.
   /// - Throws: The error of `take`.
   @inline(__always)
   func receiveBatches<Taken>(
     upTo limit: Int, _ take: (_ batch: DatagramBatch, _ count: Int) throws -> Taken?
   ) rethrows -> Taken? {
-    receives.renewShare(in: registration.tick)
+    receives.renewBudget(in: registration.tick)
     return try core.rotation.round().first { index in
       // A filter or a closure of the program may have closed the endpoint.
       guard refusal == nil, core.rotation.mayFind(at: index),
@@ -37,8 +37,8 @@ extension UDPEndpoint {
       core.rotation.yielded(index)
       if let taken = try registration.reactor.whileBatchIsRead({ try take(batch, count) }) { return .found(taken) }
       // A flood of dropped datagrams must not hold up other sockets.
-      receives.share.use(operations: count)
-      if !receives.share.isSpent { return .again }
+      receives.budget.use(operations: count)
+      if !receives.budget.isSpent { return .again }
       registration.reschedule()
       return .stop
     }

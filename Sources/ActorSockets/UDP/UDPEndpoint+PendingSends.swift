@@ -109,7 +109,7 @@ extension UDPEndpoint {
     if !sends.beginPump(registration.tick) { return }
     let hasMore = carryOutSends()
     sends.endPump()
-    // What has no time to wait may still be sent with the next share.
+    // What has no time to wait may still be sent with the next budget.
     if !hasMore { for id in sends.queue.takeImmediate() { expireSend(id) } }
     armRetry()
     recheckQueues()
@@ -117,22 +117,22 @@ extension UDPEndpoint {
 
   /// Carries out the steps of the queue.
   ///
-  /// - Returns: Whether it stopped because the share is used up, so that another one comes.
+  /// - Returns: Whether it stopped because the budget is used up, so that another one comes.
   private func carryOutSends() -> Bool {
-    // Each pump has a share. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
+    // Each pump has a budget. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
     // has cannot be taken back.
-    sends.renewShare()
+    sends.renewBudget()
     while true {
       switch sends.queue.step() {
       case .idle: return false
       case .send where expireOverdueSend(): continue
       case .send:
-        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
+        if sends.budget.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
         if core.mustWaitToSend { return false }
-        sends.share.use(operations: sendQueued())
+        sends.budget.use(operations: sendQueued())
       case .park:
-        if sends.share.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
-        sends.share.use(operations: parkQueued())
+        if sends.budget.isSpent, sends.mustWait({ registration.reschedule() }) { return true }
+        sends.budget.use(operations: parkQueued())
       case .connect(let addresses): sends.queue.connected(connectNow(to: addresses))
       case .finish(let operation, let result): finish(operation, result.map { .written })
       }
@@ -141,9 +141,9 @@ extension UDPEndpoint {
 
   /// Lets the next datagrams wait for room at their destinations.
   ///
-  /// - Returns: The part of the share that it uses: the number of datagrams that wait or were dropped.
+  /// - Returns: The part of the budget that it uses: the number of datagrams that wait or were dropped.
   private func parkQueued() -> Int {
-    let (count, dropped) = sends.queue.park(atMost: sends.share.operations)
+    let (count, dropped) = sends.queue.park(atMost: sends.budget.operations)
     if let dropped { undelivered(.noRoom(dropped.remoteAddress)) }
     return count
   }

@@ -120,7 +120,7 @@ extension UDPEndpoint {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try CurrentTask.checkCancellation()
     try checkSendable(isReply: !datagrams.isEmpty && datagrams.allSatisfy { isLenientReply($0) })
-    let (kept, places) = try filtered(datagrams)
+    let (kept, indices) = try filtered(datagrams)
     let operation = admitSend(.datagrams(kept), timeout, isBatch: true)
     pumpSends(startingWith: operation)
     prepareToSuspend(operation, place)
@@ -128,7 +128,7 @@ extension UDPEndpoint {
       try await finish(operation)
     } catch let error as DatagramBatchError {
       // Report the failures by their indices in the caller's array.
-      throw error.renumbered(places)
+      throw error.renumbered(indices)
     }
   }
 
@@ -317,14 +317,14 @@ extension UDPEndpoint {
   }
 
   /// Returns the datagrams that the filter passes, and their indices in the argument; no indices if there is no filter.
-  private func filtered(_ datagrams: [Datagram]) throws(SocketError) -> ([Datagram], places: [Int]) {
+  private func filtered(_ datagrams: [Datagram]) throws(SocketError) -> ([Datagram], indices: [Int]) {
     if sendFilter == nil { return (datagrams, []) }
-    var (kept, places): ([Datagram], [Int]) = ([], [])
-    for (place, datagram) in datagrams.enumerated() {
+    var (kept, indices): ([Datagram], [Int]) = ([], [])
+    for (index, datagram) in datagrams.enumerated() {
       guard let datagram = try filtered(datagram) else { continue }
       kept.append(datagram)
-      places.append(place)
+      indices.append(index)
     }
-    return (kept, places)
+    return (kept, indices)
   }
 }

@@ -119,7 +119,7 @@ extension UDPEndpoint {
 
   /// Sends the first datagrams of the queue that use the same socket, with one system call.
   ///
-  /// - Returns: The part of the share that it uses: the number of datagrams that were sent or have failed, at least 1.
+  /// - Returns: The part of the budget that it uses: the number of datagrams that were sent or have failed, at least 1.
   func sendQueued() -> Int {
     guard let batch = registration.reactor.datagramBatch() else {
       firstFailed(Unsendable(SocketError(.system, operation: "send", errno: Errno.noMemory)))
@@ -167,7 +167,7 @@ extension UDPEndpoint {
     sends.queue.sent(sent)
     counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
     // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
-    for (place, descriptors) in gathered.passed where place < sent { descriptors.closeAll() }
+    for (index, descriptors) in gathered.passed where index < sent { descriptors.closeAll() }
   }
 
   private func noRoom(for gathered: Gathered, isShortage: Bool) {
@@ -213,7 +213,7 @@ extension UDPEndpoint {
     /// The peer and the number of bytes of the first datagram, and whether it is a reply that fails no call.
     let first: (address: SocketAddress?, count: Int, isReply: Bool)
     /// The descriptors that go with a datagram, and its place in the batch.
-    var passed: [(place: Int, descriptors: DescriptorBundle)] = []
+    var passed: [(index: Int, descriptors: DescriptorBundle)] = []
   }
 
   /// Puts the first datagrams of the queue that use the same socket into a batch.
@@ -223,7 +223,7 @@ extension UDPEndpoint {
   private func gather(into batch: DatagramBatch) throws(Unsendable) -> Gathered? {
     batch.clear()
     var gathered: Gathered?
-    let most = min(DatagramBatch.capacity, sends.share.operations)
+    let most = min(DatagramBatch.capacity, sends.budget.operations)
     for datagram in sends.queue.unsent(atMost: most, where: { !isOverdue($0) }) {
       let isReply = isLenientReply(datagram)
       do throws(SocketError) {

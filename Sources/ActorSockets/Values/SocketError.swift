@@ -182,7 +182,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   /// ``Code/layerFailed``.
   public var underlyingError: (any Error)? { box.contents.underlying }
 
-  /// Whether any peer can cause the error at will. A server need not report such errors. These are the causes:
+  /// Whether any peer can cause the error whenever it wants to. A server need not report such errors. These are the causes:
   ///
   /// - The peer reset the connection, or ended it within a message.
   /// - The peer did not answer in time, or did not read fast enough.
@@ -216,8 +216,8 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
 
   /// A description in one sentence that a person can act on.
   public var description: String {
-    let place = address.map { $0.isUnix ? AddressError.quote("\($0)") : "\($0)" }
-    let what = operation + (place.map { "\(preposition) \($0)" } ?? "")
+    let peer = address.map { $0.isUnix ? AddressError.quote("\($0)") : "\($0)" }
+    let what = operation + (peer.map { "\(preposition) \($0)" } ?? "")
     let kernel = errno == 0 ? "" : " (\(SystemError.message(errno)))"
     let bytes = "\(bytesTransferred) byte\(bytesTransferred == 1 ? "" : "s")"
     let done =

@@ -77,14 +77,14 @@ func selectProtocol(
   // SAFETY: as above; what is chosen points into what was offered, which OpenSSL copies when this returns.
   guard let state = unsafe TLSHandshakeState.of(ssl) else { return SSL_TLSEXT_ERR_ALERT_FATAL }
   let bytes = unsafe UnsafeBufferPointer(start: offered, count: Int(length))
-  let places = unsafe ApplicationProtocols.names(in: bytes.span)
+  let ranges = unsafe ApplicationProtocols.names(in: bytes.span)
   for name in state.context.protocols.names {
-    guard let place = places.first(where: { unsafe bytes[$0].elementsEqual(name) }) else { continue }
-    unsafe chosen?.pointee = unsafe offered.map { unsafe $0 + place.lowerBound }
-    unsafe chosenLength?.pointee = UInt8(place.count)
+    guard let range = ranges.first(where: { unsafe bytes[$0].elementsEqual(name) }) else { continue }
+    unsafe chosen?.pointee = unsafe offered.map { unsafe $0 + range.lowerBound }
+    unsafe chosenLength?.pointee = UInt8(range.count)
     return SSL_TLSEXT_ERR_OK
   }
-  let names = places.prefix(8).map { unsafe AddressError.quote(String(decoding: bytes[$0], as: UTF8.self)) }
+  let names = ranges.prefix(8).map { unsafe AddressError.quote(String(decoding: bytes[$0], as: UTF8.self)) }
   state.failure = TLSError(
     .noApplicationProtocol,
     detail:

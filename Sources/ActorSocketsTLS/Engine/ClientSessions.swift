@@ -129,5 +129,5 @@ private struct Store {
     return Entry(age: nextAge)
   }
 
-  private func isCurrent(_ place: (name: ServerName, age: Int)) -> Bool { entries[place.name]?.age == place.age }
+  private func isCurrent(_ key: (name: ServerName, age: Int)) -> Bool { entries[key.name]?.age == key.age }
 }

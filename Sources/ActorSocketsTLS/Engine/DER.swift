@@ -15,9 +15,9 @@ enum DER {
     OpenSSLErrors.clear()
     // SAFETY: the bytes live during the call, which moves its copy of the pointer within them.
     return unsafe bytes.withUnsafeBufferPointer { buffer in
-      var place = buffer.baseAddress
-      let object = unsafe decode(&place, buffer.count)
-      return unsafe (object, place == buffer.baseAddress.map { unsafe $0 + buffer.count })
+      var position = buffer.baseAddress
+      let object = unsafe decode(&position, buffer.count)
+      return unsafe (object, position == buffer.baseAddress.map { unsafe $0 + buffer.count })
     }
   }
 }

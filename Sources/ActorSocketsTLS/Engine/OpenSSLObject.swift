@@ -63,7 +63,7 @@ func written(by body: (OpaquePointer) -> Void) -> [UInt8] {
 
 /// Returns the bytes that one of OpenSSL's `i2d` functions produces.
 ///
-/// - Parameter encode: Calls the function, with the place where the bytes go, or with `nil` to get their number.
+/// - Parameter encode: Calls the function, with the position where the bytes go, or with `nil` to get their number.
 /// - Returns: The bytes; empty if the function fails.
 func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8] {
   // SAFETY: the function writes the number of bytes that it returned, into memory of that size, and moves our copy of
@@ -71,7 +71,7 @@ func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> 
   let count = Int(encode(nil))
   guard count > 0 else { return [] }
   return unsafe [UInt8](unsafeUninitializedCapacity: count) { memory, initialized in
-    var place = memory.baseAddress
-    initialized = max(0, Int(unsafe encode(&place)))
+    var position = memory.baseAddress
+    initialized = max(0, Int(unsafe encode(&position)))
   }
 }

@@ -13,7 +13,7 @@ enum SystemRoots {
       return error
     }
     return TLSError(
-      .noTrustRoots, detail: "the system has no trust roots in \(places); install the package ca-certificates")
+      .noTrustRoots, detail: "the system has no trust roots in \(paths); install the package ca-certificates")
   }
 
   /// Returns whether the system has at least one root.
@@ -31,22 +31,22 @@ enum SystemRoots {
     return false
   }
 
-  /// All places, as text for an error.
-  private static var places: String {
+  /// All paths, as text for an error.
+  private static var paths: String {
     (directories + [file]).map(AddressError.quote).joined(separator: " and ")
   }
 
   private static var file: String {
     // SAFETY (here and below): OpenSSL's texts are static.
-    unsafe place(X509_get_default_cert_file_env(), X509_get_default_cert_file())
+    unsafe path(X509_get_default_cert_file_env(), X509_get_default_cert_file())
   }
 
   private static var directories: [String] {
     // SAFETY: as above.
-    unsafe place(X509_get_default_cert_dir_env(), X509_get_default_cert_dir()).parts(at: ":").filter { !$0.isEmpty }
+    unsafe path(X509_get_default_cert_dir_env(), X509_get_default_cert_dir()).parts(at: ":").filter { !$0.isEmpty }
   }
 
-  private static func place(_ variable: UnsafePointer<CChar>?, _ standard: UnsafePointer<CChar>?) -> String {
+  private static func path(_ variable: UnsafePointer<CChar>?, _ standard: UnsafePointer<CChar>?) -> String {
     // SAFETY: OpenSSL's texts are static.
     let named = unsafe variable.flatMap { unsafe CurrentProcess.variable(String(cString: $0)) }
     return unsafe named ?? standard.map { unsafe String(cString: $0) } ?? ""

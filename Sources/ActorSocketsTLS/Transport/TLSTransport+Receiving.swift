@@ -12,7 +12,7 @@ extension TLSTransport {
   /// The most ciphertext that one step of reading ahead receives: a record.
   static let recordSize = 17_408
   /// After this much ciphertext without any plaintext, the transport lets other sockets run first.
-  private static let share = 262_144
+  private static let budget = 262_144
 
   // MARK: State
 
@@ -122,7 +122,7 @@ extension TLSTransport {
   /// - Returns: The number of bytes, or why nothing was received.
   private func receive(atMost limit: Int, into buffer: inout ByteQueue) -> Transfer {
     let before = buffer.count
-    var share = Self.share
+    var budget = Self.budget
     while true {
       if let ending = receiving.ending { return transfer(for: ending) }
       guard let carrier else { return .wouldBlock }
@@ -134,7 +134,7 @@ extension TLSTransport {
         let result = carrier.receive(atMost: limit) { decrypt($0, into: &buffer) }
         switch result {
         case .bytes(0): endInput(&buffer)
-        case .bytes(let count): share -= count
+        case .bytes(let count): budget -= count
         case .wouldBlock: return .wouldBlock
         case .failed(let error): return .failed(error)
         }
@@ -142,7 +142,7 @@ extension TLSTransport {
       if buffer.count > before { return .bytes(buffer.count - before) }
       // The engine has to send something first: nothing more is received until the carrier takes it.
       let isBlocked = hasCiphertext && engine?.hasOutput == true
-      if isBlocked || share <= 0 && registration.reschedule() {
+      if isBlocked || budget <= 0 && registration.reschedule() {
         receiving.pause()
         return .wouldBlock
       }

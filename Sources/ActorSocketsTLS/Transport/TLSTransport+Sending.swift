@@ -4,7 +4,7 @@ internal import SocketSystem
 // How plaintext leaves through the engine and the carrier. See `TLSTransport`, and `TLSSendState` for its decisions.
 
 extension TLSTransport {
-  /// The most plaintext that one call encrypts. It is less than a socket's share, so that the write behind it begins in
+  /// The most plaintext that one call encrypts. It is less than a socket's budget, so that the write behind it begins in
   /// the same run.
   private static let longestSend = 65_536
   /// Pieces are gathered up to this size, a full record.

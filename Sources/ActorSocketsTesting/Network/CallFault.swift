@@ -73,7 +73,7 @@ public struct CallFault: Hashable, Sendable {
   /// - Parameters:
   ///   - call: The call.
   ///   - error: The error that it reports.
-  ///   - probability: The share of the calls that fail, 0 to 1.
+  ///   - probability: The fraction of the calls that fail, 0 to 1.
   /// - Returns: The fault.
   public static func fail(_ call: Call, with error: ErrorNumber, probability: Double) -> CallFault {
     CallFault(kind: .fail(call, error), probability: probability)
@@ -81,7 +81,7 @@ public struct CallFault: Hashable, Sendable {
 
   /// Lets a receive return only a part of the bytes that have arrived, as if the others arrived just after it.
   ///
-  /// - Parameter probability: The share of the receives that are cut short, 0 to 1.
+  /// - Parameter probability: The fraction of the receives that are cut short, 0 to 1.
   /// - Returns: The fault.
   public static func shortReads(probability: Double) -> CallFault {
     CallFault(kind: .shortReads, probability: probability)
@@ -89,7 +89,7 @@ public struct CallFault: Hashable, Sendable {
 
   /// Lets a send take only a part of the bytes for which there is room, as if the room for the others came just after it.
   ///
-  /// - Parameter probability: The share of the sends that are cut short, 0 to 1.
+  /// - Parameter probability: The fraction of the sends that are cut short, 0 to 1.
   /// - Returns: The fault.
   public static func shortWrites(probability: Double) -> CallFault {
     CallFault(kind: .shortWrites, probability: probability)
@@ -97,7 +97,7 @@ public struct CallFault: Hashable, Sendable {
 
   /// Lets a poll for events also report a socket as readable and writable that is neither: epoll(7) allows that.
   ///
-  /// - Parameter probability: The share of the polls with such an event, 0 to 1.
+  /// - Parameter probability: The fraction of the polls with such an event, 0 to 1.
   /// - Returns: The fault.
   public static func spuriousReadiness(probability: Double) -> CallFault {
     CallFault(kind: .spuriousReadiness, probability: probability)

@@ -77,10 +77,10 @@ struct LinkState {
 }
 
 extension NetworkLink {
-  /// The share of datagrams of a size that are not lost: each needs all its fragments.
+  /// The fraction of datagrams of a size that are not lost: each needs all its fragments.
   func survival(of size: Int) -> Double {
     let fragments = 1 + max(0, size - 1) / max(1, mtu - 20)
-    return (0..<fragments).reduce(1) { share, _ in share * (1 - loss) }
+    return (0..<fragments).reduce(1) { fraction, _ in fraction * (1 - loss) }
   }
 }
 

@@ -24,11 +24,11 @@ public struct NetworkLink: Hashable, Sendable {
   public var latency: Latency
   /// The bits per second that the link carries; `nil`, the default, for no limit. Packets that come faster wait in a queue.
   public var bandwidth: Int?
-  /// The share of packets that are lost, 0 to 1.
+  /// The fraction of packets that are lost, 0 to 1.
   public var loss: Double
-  /// The share of datagrams that arrive twice, 0 to 1.
+  /// The fraction of datagrams that arrive twice, 0 to 1.
   public var duplication: Double
-  /// The share of datagrams that arrive late, 0 to 1: two to six times the latency, and at least a millisecond more than it. With latencies
+  /// The fraction of datagrams that arrive late, 0 to 1: two to six times the latency, and at least a millisecond more than it. With latencies
   /// that vary, others overtake each other, too.
   public var reordering: Double
   /// The largest packet in bytes, 576 to 65,535; 1,500 by default. Streams divide their bytes accordingly. A longer
@@ -64,9 +64,9 @@ public struct NetworkLink: Hashable, Sendable {
   /// - Parameters:
   ///   - latency: How long a packet travels.
   ///   - bandwidth: The bits per second; `nil` for no limit.
-  ///   - loss: The share of packets that are lost, 0 to 1.
-  ///   - duplication: The share of datagrams that arrive twice, 0 to 1.
-  ///   - reordering: The share of datagrams that arrive late, 0 to 1.
+  ///   - loss: The fraction of packets that are lost, 0 to 1.
+  ///   - duplication: The fraction of datagrams that arrive twice, 0 to 1.
+  ///   - reordering: The fraction of datagrams that arrive late, 0 to 1.
   ///   - mtu: The largest packet in bytes, 576 to 65,535.
   public init(
     latency: Latency = .fixed(.milliseconds(1)), bandwidth: Int? = nil, loss: Double = 0, duplication: Double = 0,

@@ -64,7 +64,7 @@ extension SimulatedKernel {
   // MARK: Passing
 
   /// Whether more sockets may be in flight. As in Linux, one message can exceed the limit.
-  func mayPass(_ sockets: [SimulatedSocket]) -> Bool {
+  func isWithinPassingLimit(_ sockets: [SimulatedSocket]) -> Bool {
     sockets.isEmpty || passing.inFlight.count <= limits.descriptors
   }
 

@@ -25,7 +25,7 @@ extension SimulatedNetwork: SimulatedSystem {
 
   /// The socket of a descriptor, and its kernel.
   private func find(_ number: Int32) -> (kernel: SimulatedKernel, socket: SimulatedSocket)? {
-    locate(number).flatMap { place in place.kernel.socket(at: place.local).map { (place.kernel, $0) } }
+    locate(number).flatMap { found in found.kernel.socket(at: found.local).map { (found.kernel, $0) } }
   }
 
   /// Makes a call on a socket, unless a fault hits it.
@@ -107,9 +107,9 @@ extension SimulatedNetwork: SimulatedSystem {
     var sockets: [SimulatedSocket] = []
     for number in numbers {
       if !owns(number) { return ([], -Int(Errno.notImplemented)) }
-      guard let place = locate(number), place.kernel === kernel else { return ([], -Int(Errno.badDescriptor)) }
-      if kernel.epoll(at: place.local) != nil { return ([], -Int(Errno.notImplemented)) }
-      guard let socket = kernel.socket(at: place.local) else { return ([], -Int(Errno.badDescriptor)) }
+      guard let found = locate(number), found.kernel === kernel else { return ([], -Int(Errno.badDescriptor)) }
+      if kernel.epoll(at: found.local) != nil { return ([], -Int(Errno.notImplemented)) }
+      guard let socket = kernel.socket(at: found.local) else { return ([], -Int(Errno.badDescriptor)) }
       sockets.append(socket)
     }
     return (sockets, 0)
@@ -238,15 +238,15 @@ extension SimulatedNetwork: SimulatedSystem {
   fileprivate func watch(_ number: Int32, with epoll: Int32, token: UInt64, interest: Readiness, isNew: Bool) -> Int32 {
     // Nothing would wait for the events of a real descriptor.
     if !owns(number) { return -Errno.notPermitted }
-    guard let (kernel, local) = locate(number), let place = locate(epoll), place.kernel === kernel else {
+    guard let (kernel, local) = locate(number), let found = locate(epoll), found.kernel === kernel else {
       return -Errno.badDescriptor
     }
-    return kernel.watch(local, with: place.local, token: token, interest: interest, isNew: isNew)
+    return kernel.watch(local, with: found.local, token: token, interest: interest, isNew: isNew)
   }
 
   fileprivate func stopWatching(_ number: Int32, with epoll: Int32) {
-    if let (kernel, local) = locate(number), let place = locate(epoll) {
-      kernel.stopWatching(local, with: place.local)
+    if let (kernel, local) = locate(number), let found = locate(epoll) {
+      kernel.stopWatching(local, with: found.local)
     }
   }
 

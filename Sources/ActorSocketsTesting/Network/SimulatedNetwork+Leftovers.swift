@@ -37,14 +37,14 @@ extension SimulatedSocket {
   /// - Parameter state: The clause about a socket that is still open, for example "is not closed".
   /// - Returns: The line.
   fileprivate func leftover(_ state: String) -> String {
-    let place = local.map { "\($0)" } ?? "no address"
-    if isListening { return "the listener on \(place) \(state)" }
-    if self is UDPSocket { return "the UDP socket on \(place) \(state)\(unread)" }
-    if self is UnixSocket { return "the unix socket with \(place) \(state)\(unread)" }
+    let address = local.map { "\($0)" } ?? "no address"
+    if isListening { return "the listener on \(address) \(state)" }
+    if self is UDPSocket { return "the UDP socket on \(address) \(state)\(unread)" }
+    if self is UnixSocket { return "the unix socket with \(address) \(state)\(unread)" }
     guard let connection = self as? TCPSocket, let remote = remote else {
       return "a socket without a connection \(state)"
     }
-    let name = "the connection from \(place) to \(remote)"
+    let name = "the connection from \(address) to \(remote)"
     if isOpen { return "\(name) \(state)\(unread)" }
     if connection.machine.isOrphan {
       return "\(name) is closed, but its peer has not acknowledged that or not closed its end"

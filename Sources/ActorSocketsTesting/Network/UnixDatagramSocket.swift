@@ -131,7 +131,7 @@ final class UnixDatagramSocket: UnixSocket {
     if bytes.count > sendBuffer - 32 { return -Int(Errno.messageTooLong) }
     let error = errorOfSending()
     if error != 0 { return -Int(error) }
-    if !kernel.mayPass(passed) {
+    if !kernel.isWithinPassingLimit(passed) {
       wakeIfWritable()
       return -Int(Errno.tooManyReferences)
     }

@@ -153,7 +153,7 @@ final class UnixStreamSocket: UnixSocket {
     var sent = 0
     while sent < asked {
       var error = errorOfSending()
-      if error == 0, sent == 0, !kernel.mayPass(passed) {
+      if error == 0, sent == 0, !kernel.isWithinPassingLimit(passed) {
         error = Errno.tooManyReferences
         wakeIfWritable()
       }

@@ -30,12 +30,12 @@ public struct Chaos: Hashable, Sendable {
   public var interval: ClosedRange<Duration>
   /// How long a fault lasts. It is repaired after the longer time at the latest.
   public var duration: ClosedRange<Duration>
-  /// How likely each fault is, as a share of the sum of all weights. A fault without a weight does not happen.
+  /// How likely each fault is, as a fraction of the sum of all weights. A fault without a weight does not happen.
   public var weights: [Fault: Double]
   /// The longest time that a packet takes while a link has the fault `.latency`; half of it at least.
   public var latency: Duration
-  /// The share of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
-  public var share: Double
+  /// The fraction of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
+  public var fraction: Double
 
   /// Creates chaos. By default it has all faults except crashes, which only a program that stores its state survives.
   ///
@@ -44,17 +44,17 @@ public struct Chaos: Hashable, Sendable {
   ///   - duration: How long a fault lasts, from zero on.
   ///   - weights: How likely each fault is.
   ///   - latency: The longest time that a packet takes while a link has the fault `.latency`.
-  ///   - share: The share of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
+  ///   - fraction: The fraction of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
   public init(
     interval: ClosedRange<Duration> = .milliseconds(50)...(.seconds(1)),
     duration: ClosedRange<Duration> = .milliseconds(10)...(.seconds(2)),
-    weights: [Fault: Double] = Chaos.withoutCrashes, latency: Duration = .milliseconds(500), share: Double = 0.3
+    weights: [Fault: Double] = Chaos.withoutCrashes, latency: Duration = .milliseconds(500), fraction: Double = 0.3
   ) {
     self.interval = interval
     self.duration = duration
     self.weights = weights
     self.latency = latency
-    self.share = share
+    self.fraction = fraction
   }
 
   /// All faults but crashes, each equally likely.

@@ -98,12 +98,12 @@ private actor ChaosMaker {
       !faults.contains { $0.fault == fault } && chaos.weights[fault] ?? 0 > 0
     }
     // The same number of draws each time, so that runs with other weights have most in common.
-    var place = thread.streams.chaos.fraction() * possible.reduce(0) { $0 + (chaos.weights[$1] ?? 0) }
+    var position = thread.streams.chaos.fraction() * possible.reduce(0) { $0 + (chaos.weights[$1] ?? 0) }
     let time = draw(chaos.duration, on: thread)
     var random = SplitMix(seed: thread.streams.chaos.next())
     let fault = possible.first { fault in
-      place -= chaos.weights[fault] ?? 0
-      return place < 0
+      position -= chaos.weights[fault] ?? 0
+      return position < 0
     }
     guard let fault = fault ?? possible.last, let begun = begin(fault, on: thread, &random) else { return }
     thread.note("chaos: \(fault) \(begun.text)")
@@ -126,10 +126,11 @@ private actor ChaosMaker {
     case .latency:
       let most = min(chaos.latency, .seconds(86_400))
       return disturb(on: thread, &random, { $0.latency = .uniform(most / 2, most) }, { $0.latency = nil })
-    case .loss: return disturb(on: thread, &random, { $0.loss = self.chaos.share }, { $0.loss = 0 })
+    case .loss: return disturb(on: thread, &random, { $0.loss = self.chaos.fraction }, { $0.loss = 0 })
     case .duplication:
-      return disturb(on: thread, &random, { $0.duplication = self.chaos.share }, { $0.duplication = 0 })
-    case .reordering: return disturb(on: thread, &random, { $0.reordering = self.chaos.share }, { $0.reordering = 0 })
+      return disturb(on: thread, &random, { $0.duplication = self.chaos.fraction }, { $0.duplication = 0 })
+    case .reordering:
+      return disturb(on: thread, &random, { $0.reordering = self.chaos.fraction }, { $0.reordering = 0 })
     case .partition: return disturb(on: thread, &random, { $0.isCut = true }, { $0.isCut = false })
     case .smallMTU: return disturb(on: thread, &random, { $0.mtu = 576 }, { $0.mtu = nil })
     }

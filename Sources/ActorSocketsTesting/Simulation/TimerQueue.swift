@@ -5,7 +5,7 @@ struct TimerQueue<Payload> {
   typealias Key = DeadlineNumbers.Key
 
   private var deadlines = DeadlineNumbers()
-  /// Each armed deadline has the place of its number here.
+  /// Each armed deadline has the slot of its number here.
   private var payloads: [Payload?] = []
   private var free: [Int] = []
 
@@ -16,25 +16,25 @@ struct TimerQueue<Payload> {
 
   /// Adds a payload, and returns its key.
   mutating func insert(at time: Int64, _ payload: Payload) -> Key {
-    let place: Int
+    let slot: Int
     if let free = free.popLast() {
-      place = free
-      payloads[place] = payload
+      slot = free
+      payloads[slot] = payload
     } else {
-      place = payloads.count
+      slot = payloads.count
       payloads.append(payload)
     }
-    return deadlines.insert(at: time, place)
+    return deadlines.insert(at: time, slot)
   }
 
   /// Removes something. It does nothing if that has happened, or was removed before.
-  mutating func remove(_ key: Key) { if let place = deadlines.remove(key) { _ = take(place) } }
+  mutating func remove(_ key: Key) { if let slot = deadlines.remove(key) { _ = take(slot) } }
 
   /// Takes the earliest thing if its time has come.
   mutating func popDue(at now: Int64) -> Payload? { deadlines.popDue(at: now).flatMap { take($0) } }
 
-  private mutating func take(_ place: Int) -> Payload? {
-    free.append(place)
-    return payloads[place].take()
+  private mutating func take(_ slot: Int) -> Payload? {
+    free.append(slot)
+    return payloads[slot].take()
   }
 }

@@ -156,7 +156,7 @@ import Glibc
   }
 
   /// Returns where the bytes of a received datagram are.
-  private func place(_ index: Int) -> Range<Int> {
+  private func region(_ index: Int) -> Range<Int> {
     if !joined.isEmpty { return joined[index].bytes }
     return index * stride..<index * stride + length(index)
   }
@@ -226,14 +226,14 @@ import Glibc
   /// Lends the bytes of a received datagram.
   package func withBytes<Result>(_ index: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     // SAFETY: as above; the closure cannot keep the span.
-    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[place(index)])
+    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[region(index)])
     return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
   }
 
   /// Copies the first bytes of a received datagram, at most `limit`.
   package func bytes(_ index: Int, atMost limit: Int) -> [UInt8] {
     // SAFETY: as above.
-    unsafe Array(UnsafeRawBufferPointer(rebasing: memory[place(index).prefix(limit)]))
+    unsafe Array(UnsafeRawBufferPointer(rebasing: memory[region(index).prefix(limit)]))
   }
 
   // MARK: Sending
@@ -266,8 +266,8 @@ import Glibc
   ) -> Bool {
     if count == Self.capacity || bytes.count > Self.room - used { return false }
     // SAFETY: there is room for the bytes; the headers point to them until the next batch, and copy the rest.
-    let place = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[used..<used + bytes.count])
-    unsafe bytes.withUnsafeBytes { bytes in unsafe place.copyMemory(from: bytes) }
+    let region = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[used..<used + bytes.count])
+    unsafe bytes.withUnsafeBytes { bytes in unsafe region.copyMemory(from: bytes) }
     count += 1
     used += bytes.count
     ends.append(used)
@@ -277,9 +277,9 @@ import Glibc
       messages[messages.count - 1] = count
     } else {
       if let kernel = metadata?.kernelForm(isIPv6: isIPv6) {
-        unsafe withUnsafePointer(to: kernel) { unsafe addMessage(place, to: address, $0, descriptors) }
+        unsafe withUnsafePointer(to: kernel) { unsafe addMessage(region, to: address, $0, descriptors) }
       } else {
-        unsafe addMessage(place, to: address, nil, descriptors)
+        unsafe addMessage(region, to: address, nil, descriptors)
       }
       messages.append(count)
       // A datagram with descriptors goes through a unix socket, which divides nothing.

@@ -137,7 +137,7 @@ struct Listen {
         guard let connection = try await first(of: listener) else { return }
         current.state.withLock { $0.connection = connection }
         await listener.close()
-        try await onPlace { [options] in
+        try await onHandlerExecutor { [options] in
           // `accept` does not wait for the header of the PROXY protocol.
           if options.balancers != nil { try await connection.waitUntilOpen() }
           guard let context else {
@@ -175,7 +175,7 @@ struct Listen {
     }
   }
 
-  private func onPlace(_ body: @escaping @Sendable () async throws -> Void) async throws {
+  private func onHandlerExecutor(_ body: @escaping @Sendable () async throws -> Void) async throws {
     if !options.runsOnReactor { return try await body() }
     try await withTaskExecutorPreference(Reactor.shared) { try await body() }
   }

@@ -4,7 +4,7 @@ import EpollReactor
 import TestSupport
 import Testing
 
-// A stream does a limited share of its work in one iteration of the reactor. Here several times that many operations wait.
+// A stream does a limited part of its work in one iteration of the reactor. Here several times that many operations wait.
 // Once the stream has left the reactor, no later iteration serves the rest.
 
 @Suite(.conformance) struct CrowdTests {

@@ -335,7 +335,7 @@ import Testing
     }
   }
 
-  @Test func `Looking ahead has a share, as reads have`() async throws {
+  @Test func `Looking ahead has a budget, as reads have`() async throws {
     try await within("they are read") {
       let scene = try await Scene(.inMemory)
       let costs = await scene.server.lookAheadCosts()
@@ -348,18 +348,18 @@ extension ByteStream {
   /// Has the next loop look ahead at this number of elements.
   fileprivate func assumeLookahead(of limit: Int) { core.reads.queue.lookaheadLimit = LookaheadLimit(limit) }
 
-  /// Looks ahead with a whole share, with a share of one operation, and with a share that is used up.
+  /// Looks ahead with a whole budget, with a budget of one operation, and with a budget that is used up.
   ///
-  /// - Returns: How many operations of the share each look has used; `nil` if it found nothing.
+  /// - Returns: How many operations of the budget each look has used; `nil` if it found nothing.
   fileprivate func lookAheadCosts() -> [Int?] {
     [0, 63, 64].map { used in
       core.reads.queue.reclaimLookahead()
       core.reads.queue.lookaheadLimit = LookaheadLimit(64)
-      core.reads.renewShare()
-      core.reads.share.renew(core.registration.tick, ReadQueue<Operation>.share)
-      core.reads.share.use(operations: used)
-      let before = core.reads.share.operations
-      return core.lookAhead(.line(.lf, maximumLength: 9), executor).map { _ in before - core.reads.share.operations }
+      core.reads.renewBudget()
+      core.reads.budget.renew(core.registration.tick, ReadQueue<Operation>.budget)
+      core.reads.budget.use(operations: used)
+      let before = core.reads.budget.operations
+      return core.lookAhead(.line(.lf, maximumLength: 9), executor).map { _ in before - core.reads.budget.operations }
     }
   }
 

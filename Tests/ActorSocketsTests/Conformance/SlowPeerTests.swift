@@ -76,7 +76,7 @@ import Testing
         $0.writeBudget = 300_000
         $0.onWriteOverflow = .abort
       }
-      // More than one share, in one iteration, and less than the transport takes.
+      // More than one budget, in one iteration, and less than the transport takes.
       let reading = Task { try await pair.server.read(exactly: 100 * 1_000) }
       let handles = (0..<100).map { pair.client.enqueueWrite(pattern(1_000, from: $0 * 1_000)) }
       for handle in handles { try await handle.value }
@@ -84,7 +84,7 @@ import Testing
     }
   }
 
-  @Test(.inRealTime) func `Writes that are enqueued behind a share do not make a peer slow`() async throws {
+  @Test(.inRealTime) func `Writes that are enqueued behind a budget do not make a peer slow`() async throws {
     try await within("everything arrives") {
       var configuration = InMemoryConnection.Configuration()
       configuration.writeBudget = 300_000
@@ -92,7 +92,7 @@ import Testing
       configuration.capacity = 1 << 22
       let reactor = Reactor()
       let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
-      // 256 KiB are the share of an iteration. Both calls are made in one, and the other end has room for all.
+      // 256 KiB are the budget of an iteration. Both calls are made in one, and the other end has room for all.
       let (writing, handle) = await reactor.whileBlocked {
         (
           Task.immediate { try await client.write(pattern(600_000)) },

@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import ActorSockets
 
-// How many datagrams one system call, or one share, has.
+// How many datagrams one system call, or one budget, has.
 
 extension LimitBoundaries {
   private static let sent = "datagrams sent with one system call; their bytes"

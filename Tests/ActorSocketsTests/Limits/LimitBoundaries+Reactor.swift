@@ -7,7 +7,7 @@ import TestSupport
 @testable import EpollReactor
 
 extension LimitBoundaries {
-  private static let share = "a socket's share of an iteration, for each direction"
+  private static let budget = "a socket's budget of an iteration, for each direction"
   private static let handover = "jobs that a reactor hands to the workers together; time for which it collects them"
 
   static let reactor: [LimitBoundary] = [
@@ -35,18 +35,18 @@ extension LimitBoundaries {
       await connection.abort()
       return received == count
     },
-    .most(share) { count in
-      var share = Share.stream
-      share.use(operations: count - 1)
-      return !share.isSpent
+    .most(budget) { count in
+      var budget = Budget.stream
+      budget.use(operations: count - 1)
+      return !budget.isSpent
     },
-    .most(share, position: 1) { count in
-      var share = Share.stream
-      share.use(bytes: count - 1)
-      return !share.isSpent
+    .most(budget, position: 1) { count in
+      var budget = Budget.stream
+      budget.use(bytes: count - 1)
+      return !budget.isSpent
     },
-    .most("shares that a socket gets before its deadline fires") { count in
-      let greedy = Greedy(Reactor(), shares: count)
+    .most("turns that a socket gets before its deadline fires") { count in
+      let greedy = Greedy(Reactor(), turns: count)
       try await greedy.begin()
       try await eventually("the deadline has come") { !greedy.sharesBeforeDeadline.all.isEmpty }
       return greedy.sharesBeforeDeadline.all == [count]
@@ -95,7 +95,7 @@ extension LimitBoundaries {
   ]
 }
 
-/// An actor that asks for a number of shares, with a deadline that is due from the beginning.
+/// An actor that asks for a number of turns, with a deadline that is due from the beginning.
 private actor Greedy: EventHandler {
   nonisolated let executor: ReactorExecutor
   nonisolated let sharesBeforeDeadline = Notes<Int>()
@@ -103,10 +103,10 @@ private actor Greedy: EventHandler {
   private let wanted: Int
   private var given = 0
 
-  init(_ reactor: Reactor, shares: Int) {
+  init(_ reactor: Reactor, turns: Int) {
     registration = Registration(on: reactor)
     executor = registration
-    wanted = shares
+    wanted = turns
   }
 
   deinit { registration.reactor.submit { [registration] in registration.leave() } }

@@ -25,7 +25,7 @@ extension LimitBoundaries {
     .most("connections of `serve`", position: 1) { DescriptorReserve(limit: 1_000).connections + $0 <= 1_000 },
     .most("connections that one listener accepts in one iteration of the loop, refused ones included") { count in
       var policy = AcceptPolicy()
-      return (0..<count).allSatisfy { _ in policy.takeShare(of: 1) }
+      return (0..<count).allSatisfy { _ in policy.takeBudget(of: 1) }
     },
     .most("descriptors that accepting and connecting leave free") { count in
       DescriptorReserve(limit: 1_000).contains(Int32(1_000 - count))

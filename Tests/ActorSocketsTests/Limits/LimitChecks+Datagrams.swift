@@ -35,9 +35,9 @@ extension LimitChecks {
     LimitCheck("datagrams that the kernel gets as one message; their bytes") {
       [.number(SegmentRun.mostDatagrams), .number(SegmentRun.mostBytes)]
     },
-    LimitCheck("datagrams sent before other sockets run") { [.number(SendQueue<Int>.share.operations)] },
+    LimitCheck("datagrams sent before other sockets run") { [.number(SendQueue<Int>.budget.operations)] },
     LimitCheck("datagrams that a filter drops before other sockets run, without the fetch that reaches this number") {
-      [.number(ReceiveQueue<Int>.share.operations)]
+      [.number(ReceiveQueue<Int>.budget.operations)]
     },
     LimitCheck(
       "pause before sending is tried again, if there is no room; the first if an event announces room; the longest"
@@ -53,7 +53,7 @@ extension LimitChecks {
     ) {
       [
         .number(UDPEndpoint.budgetsPerReplyLimit),
-        .number(UDPEndpoint.budgetsPerReplyLimit * SendQueue<Int>.replyShares),
+        .number(UDPEndpoint.budgetsPerReplyLimit * SendQueue<Int>.replyLineFraction),
       ]
     },
     LimitCheck("reported errors that wait to be read") { [.number(ErrorReports.limit)] },

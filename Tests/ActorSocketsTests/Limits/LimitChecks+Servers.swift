@@ -20,7 +20,7 @@ extension LimitChecks {
       [ServeLimits().connectionsPerPeer.map { .number($0) } ?? "no limit"]
     },
     LimitCheck("connections that one listener accepts in one iteration of the loop, refused ones included") {
-      [.number(AcceptPolicy.share)]
+      [.number(AcceptPolicy.budget)]
     },
     LimitCheck("descriptors that accepting and connecting leave free") { [.number(DescriptorReserve.largest)] },
     LimitCheck("connections of a server that are closing and only wait for their peers, beside those of the limit") {
@@ -89,10 +89,10 @@ extension LimitChecks {
     },
     LimitCheck("events fetched with one `epoll_wait`") { [.number(EventBuffer.capacity)] },
     LimitCheck("scratch memory: bytes of one receive") { [.number(LoopMemory.scratchSize)] },
-    LimitCheck("a socket's share of an iteration, for each direction") {
-      [.number(Share.stream.operations), .number(Share.stream.bytes)]
+    LimitCheck("a socket's budget of an iteration, for each direction") {
+      [.number(Budget.stream.operations), .number(Budget.stream.bytes)]
     },
-    LimitCheck("shares that a socket gets before its deadline fires") { [.number(Deadline.mostShares)] },
+    LimitCheck("turns that a socket gets before its deadline fires") { [.number(Deadline.maxTurns)] },
     LimitCheck("pieces of one gathered send; bytes after which no further write is added") {
       let file = "ActorSockets/Streams/StreamCore+Pumps.swift"
       return [
@@ -102,9 +102,9 @@ extension LimitChecks {
     },
     LimitCheck("bytes of one `sendfile`; of one piece of a file without a socket") {
       let file = "ActorSockets/Streams/StreamTransport.swift"
-      // The kernel gets as much as the share of an iteration.
+      // The kernel gets as much as the budget of an iteration.
       return [
-        .number(Share.stream.bytes), .number(try SourceText.number(#"atMost: min\(count, ([\d_]+)\)"#, in: file)),
+        .number(Budget.stream.bytes), .number(try SourceText.number(#"atMost: min\(count, ([\d_]+)\)"#, in: file)),
       ]
     },
     LimitCheck("jobs that a reactor hands to the workers together; time for which it collects them") {
@@ -118,8 +118,8 @@ extension LimitChecks {
     },
     LimitCheck("jobs that a worker runs before it gives its thread back; time") {
       [
-        .number(try SourceText.number(#"static let share = (\d+)"#, in: workers)),
-        .nanoseconds(try SourceText.number(#"shareOfTime: Int64 = ([\d_]+)"#, in: workers)),
+        .number(try SourceText.number(#"static let budget = (\d+)"#, in: workers)),
+        .nanoseconds(try SourceText.number(#"timeBudget: Int64 = ([\d_]+)"#, in: workers)),
       ]
     },
     LimitCheck("iteration from which an observer hears of the lag") { [.time(SilentObserver().lagThreshold)] },

@@ -27,7 +27,7 @@ import Testing
     }
   }
 
-  @Test func `A datagram that fails does not make a share of sends larger`() async throws {
+  @Test func `A datagram that fails does not make a budget of sends larger`() async throws {
     try await within("the batch is over") {
       let receiver = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))
       let sender = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))
@@ -37,7 +37,7 @@ import Testing
         [Datagram](repeating: Datagram([1], to: target), count: 62) + [tooLong]
         + [Datagram](repeating: Datagram([1], to: target), count: 1_000)
       let sent = await sender.sendsFirst(of: batch)
-      #expect(sent <= UInt64(SendQueue<Int>.share.operations), "\(sent) were sent before other sockets run")
+      #expect(sent <= UInt64(SendQueue<Int>.budget.operations), "\(sent) were sent before other sockets run")
       try await eventually("the rest is sent") { await sender.metrics.pendingSends == 0 }
       withExtendedLifetime(receiver) {}
     }

@@ -31,7 +31,7 @@ extension LimitBoundaries {
       "The kernel joins the datagrams, and no message of UDP can have more bytes."),
     .init(
       "bytes of one `sendfile`; of one piece of a file without a socket", position: 0,
-      "The kernel takes only as many bytes as its buffers have room for; the boundary of a share tries the number."),
+      "The kernel takes only as many bytes as its buffers have room for; the boundary of a budget tries the number."),
     .init(
       "time to discard input before a TCP socket is closed; while a server drains; if descriptors are short",
       position: 2,
@@ -51,6 +51,6 @@ extension LimitBoundaries {
       "The loop measures real time; StarvationTests counts how much runs before something else does."),
     .init(
       "jobs that a worker runs before it gives its thread back; time",
-      "A worker also stops after a time that it measures; WorkerPoolTests and LimitShareTests see that others run."),
+      "A worker also stops after a time that it measures; WorkerPoolTests and LimitBudgetTests see that others run."),
   ]
 }

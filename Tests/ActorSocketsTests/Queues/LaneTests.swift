@@ -5,7 +5,7 @@ import Testing
 /// What all lanes have in common.
 @Suite struct LaneTests {
   private struct Numbers: LaneQueue {
-    static var share: Share { Share(operations: 2, bytes: 100) }
+    static var budget: Budget { Budget(operations: 2, bytes: 100) }
     var isRefusing = false
     var waiting: [UInt64] = []
     var firstID: UInt64? { waiting.first }
@@ -24,28 +24,28 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `A share lasts for one iteration, in operations and in bytes`(bytes: Bool) {
+  func `A budget lasts for one iteration, in operations and in bytes`(bytes: Bool) {
     var lane = Lane<Numbers>()
     func pump(_ tick: Int) {
       _ = lane.beginPump(tick)
       lane.endPump()
     }
     pump(1)
-    if bytes { lane.share.use(bytes: 99) } else { lane.share.use(operations: 1) }
-    #expect(!lane.share.isSpent)
-    if bytes { lane.share.use(bytes: 1) } else { lane.share.use(operations: 1) }
-    #expect(lane.share.isSpent)
+    if bytes { lane.budget.use(bytes: 99) } else { lane.budget.use(operations: 1) }
+    #expect(!lane.budget.isSpent)
+    if bytes { lane.budget.use(bytes: 1) } else { lane.budget.use(operations: 1) }
+    #expect(lane.budget.isSpent)
     // The second pump of an iteration has what the first one left.
     pump(1)
-    #expect(lane.share.isSpent)
+    #expect(lane.budget.isSpent)
     pump(2)
-    #expect(!lane.share.isSpent)
+    #expect(!lane.budget.isSpent)
   }
 
-  @Test func `A lane whose share is used up waits for another one, if that will come and something waits`() {
+  @Test func `A lane whose budget is used up waits for another one, if that will come and something waits`() {
     var lane = Lane<Numbers>()
     lane.queue.waiting = [1]
-    lane.share.use(operations: 2)
+    lane.budget.use(operations: 2)
     var asked = 0
     func mustWait(ifAnotherComes comes: Bool) -> Bool {
       lane.mustWait {
@@ -54,11 +54,11 @@ import Testing
       }
     }
     #expect(mustWait(ifAnotherComes: true))
-    #expect(asked == 1 && lane.share.isSpent)
+    #expect(asked == 1 && lane.budget.isSpent)
     #expect(!mustWait(ifAnotherComes: false))
-    #expect(asked == 2 && !lane.share.isSpent)
-    // Failures use nothing of a share, and an empty queue needs no share.
-    lane.share.use(operations: 2)
+    #expect(asked == 2 && !lane.budget.isSpent)
+    // Failures use nothing of a budget, and an empty queue needs no budget.
+    lane.budget.use(operations: 2)
     lane.queue.isRefusing = true
     #expect(!mustWait(ifAnotherComes: true))
     lane.queue.isRefusing = false

@@ -175,7 +175,7 @@ extension TCPConnection.Configuration {
 }
 
 extension TCPConnection {
-  /// Makes the kernel's buffers small: they have less room than the share of a connection in a turn, so what is sent without
+  /// Makes the kernel's buffers small: they have less room than the budget of a connection in a turn, so what is sent without
   /// anybody reading is sent at once.
   func narrow() throws {
     try withFileDescriptor { number in

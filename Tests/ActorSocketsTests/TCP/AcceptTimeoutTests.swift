@@ -68,12 +68,13 @@ import Testing
     }
   }
 
-  @Test func `Without time, all connections that wait are accepted, more than the share of one iteration`() async throws
+  @Test func `Without time, all connections that wait are accepted, more than the budget of one iteration`()
+    async throws
   {
     try await within("all are accepted") {
       let time = ManualTime()
       let (listener, _) = try bind(time)
-      // 32 are the share of an iteration. All these calls are made in one.
+      // 32 are the budget of an iteration. All these calls are made in one.
       let (clients, accepting) = try await time.reactor.whileBlocked {
         let clients = try (0..<40).map { _ in try RawSocket.connected(to: listener.localAddresses[0]) }
         return (clients, (0..<40).map { _ in Task.immediate { try await listener.accept(timeout: .zero) } })

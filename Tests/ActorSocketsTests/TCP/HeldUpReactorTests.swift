@@ -33,7 +33,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `Reads whose bytes came before their deadlines get them, also those beyond a share`(byHand: Bool) async throws {
+  func `Reads whose bytes came before their deadlines get them, also those beyond a budget`(byHand: Bool) async throws {
     try await within("the reads are over") {
       let time = ManualTime()
       let reactor = byHand ? time.reactor : Reactor()

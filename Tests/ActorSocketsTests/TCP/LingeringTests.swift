@@ -276,7 +276,7 @@ import Testing
     }
   }
 
-  // MARK: A share
+  // MARK: A budget
 
   /// In a simulation, because the kernel's own buffers are not large enough for it.
   @Test func `A close that discards much input leaves the others their turn`() async throws {

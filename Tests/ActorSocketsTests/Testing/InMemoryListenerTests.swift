@@ -283,7 +283,7 @@ import Testing
     }
   }
 
-  @Test func `More connections than the share of one iteration are all served`() async throws {
+  @Test func `More connections than the budget of one iteration are all served`() async throws {
     try await within("all are served") {
       let listener = listener()
       var clients: [InMemoryConnection] = []
@@ -304,7 +304,7 @@ import Testing
       await time.advance(by: .seconds(5))
       let error = await expectError(.timedOut) { _ = try await accepting.value }
       #expect("\(error)" == "accept on 127.0.0.1:7: timed out after 5 s")
-      // 32 are the share of an iteration.
+      // 32 are the budget of an iteration.
       for _ in 0..<40 { _ = try await listener.connect() }
       let calls = await time.reactor.whileBlocked {
         (0..<40).map { _ in Task.immediate { try await listener.accept(timeout: .zero) } }

@@ -19,7 +19,7 @@ import Testing
       var seen: [UInt8] = []
       let count = try await server.withDatagrams { bytes, _ in seen += [bytes[0]] }
       #expect(count == 1 && seen == [7])
-      // More than one share of them was dropped.
+      // More than one budget of them was dropped.
       #expect(await server.metrics.datagramsReceived > 256)
     }
   }

@@ -46,11 +46,11 @@ import Testing
     #expect(!verdicts.contains(.skip))
   }
 
-  @Test func `Each iteration has its own share of accepts`() {
+  @Test func `Each iteration has its own budget of accepts`() {
     var policy = AcceptPolicy()
     for iteration in [0, 1, 7, Int.max, Int.min] {
-      let taken = (0..<AcceptPolicy.share + 3).map { _ in policy.takeShare(of: iteration) }
-      #expect(taken.filter(\.self).count == AcceptPolicy.share && taken.suffix(3) == [false, false, false])
+      let taken = (0..<AcceptPolicy.budget + 3).map { _ in policy.takeBudget(of: iteration) }
+      #expect(taken.filter(\.self).count == AcceptPolicy.budget && taken.suffix(3) == [false, false, false])
     }
   }
 

@@ -5,8 +5,8 @@ import Testing
 @testable import ActorSockets
 @testable import EpollReactor
 
-/// A flood of connections takes only a share of each iteration of the loop. The tests count accepts, and measure no time.
-@Suite struct AcceptShareTests {
+/// A flood of connections takes only a part of each iteration of the loop. The tests count accepts, and measure no time.
+@Suite struct AcceptBudgetTests {
   /// Notes the iteration of the loop at each accept.
   private final class Accepts: Sendable {
     private let iterations = Notes<Int>()
@@ -56,7 +56,7 @@ import Testing
     /// Fills the backlog and sends the byte, before the reactor sees either.
     func flood(_ then: () -> Void = {}) async throws -> [RawSocket] {
       try await reactor.whileBlocked {
-        let clients = try (0..<AcceptShareTests.flood).map { _ in try RawSocket.connected(to: address) }
+        let clients = try (0..<AcceptBudgetTests.flood).map { _ in try RawSocket.connected(to: address) }
         try peer.send([1])
         then()
         return clients
@@ -66,11 +66,11 @@ import Testing
     func expectShares(of accepted: Int) async throws {
       // The first connection is accepted before the flood. One look finds the byte and the flood, and at most two other events: a
       // wake-up, and that the first connection is writable. On a slow machine each event takes an iteration, so the byte is found after
-      // three shares.
+      // three budgets.
       let before = try await answering.value
-      #expect(before <= 1 + 3 * AcceptPolicy.share, "\(before) connections were accepted before the byte was found")
+      #expect(before <= 1 + 3 * AcceptPolicy.budget, "\(before) connections were accepted before the byte was found")
       try await eventually("all are accepted") { accepts.count == accepted }
-      #expect(accepts.mostAtOnce <= AcceptPolicy.share)
+      #expect(accepts.mostAtOnce <= AcceptPolicy.budget)
     }
   }
 
@@ -112,7 +112,7 @@ import Testing
       let before = scene.reactor.metrics.polls
       let clients = try await scene.flood()
       for client in clients { await #expect(throws: SystemError.self) { try await client.receive() } }
-      #expect(scene.reactor.metrics.polls - before >= Self.flood / AcceptPolicy.share)
+      #expect(scene.reactor.metrics.polls - before >= Self.flood / AcceptPolicy.budget)
       first.close()
       serving.cancel()
       #expect(try await serving.value.refused == Self.flood)

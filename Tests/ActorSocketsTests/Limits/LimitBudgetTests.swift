@@ -5,12 +5,12 @@ import Testing
 @testable import ActorSockets
 @testable import EpollReactor
 
-/// The shares of the page with the limits: others are answered while a socket, or a worker, has more to do than its share.
+/// The budgets of the page with the limits: others are answered while a socket, or a worker, has more to do than its budget.
 ///
-/// Shares that have such a test elsewhere: accepting (`AcceptShareTests`), filters (`FilterShareTests`), the input of a connection that
+/// Budgets that have such a test elsewhere: accepting (`AcceptBudgetTests`), filters (`FilterBudgetTests`), the input of a connection that
 /// closes (`LingeringTests`), reads and writes of streams (`FairnessTests`, `HeldUpReactorTests`), the working time of an iteration
 /// (`StarvationTests`).
-@Suite struct LimitShareTests {
+@Suite struct LimitBudgetTests {
   @Test func `Others are answered while an endpoint sends many datagrams`() async throws {
     try await within("both are done") {
       let reactor = Reactor()
@@ -27,11 +27,11 @@ import Testing
         to: .address(.ipv4(.loopback, port: 0)), configuration: configuration, reactor: reactor)
       let served = Task.immediate { try await other.receive() }
       let question = try RawSocket(owning: OwnedDescriptor.datagramSocket(family: SocketKind.ipv4).release())
-      let share = SendQueue<Int>.share.operations
-      let batch = Array(repeating: Datagram([1], to: receiver.localAddresses[0]), count: 20 * share)
+      let budget = SendQueue<Int>.budget.operations
+      let batch = Array(repeating: Datagram([1], to: receiver.localAddresses[0]), count: 20 * budget)
       let target = other.localAddresses[0]
       sender.submit { sender in
-        // The first share is sent here, and the question arrives behind it.
+        // The first budget is sent here, and the question arrives behind it.
         sender.beginSending(batch)
         let bytes: [UInt8] = [2]
         _ = BorrowedDescriptor(question.number).send(bytes.span, to: target)
@@ -39,9 +39,10 @@ import Testing
       #expect(try await served.value.bytes == [2])
       try await eventually("the batch is sent") { await sender.metrics.pendingSends == 0 }
       let before = try #require(sentBefore.all.first)
-      // One share for each iteration. An iteration that has used its time leaves events to the next ones.
-      #expect((UInt64(share)...UInt64(5 * share)).contains(before), "\(before) were sent before the other was answered")
-      #expect(await sender.metrics.datagramsSent == UInt64(20 * share))
+      // One budget for each iteration. An iteration that has used its time leaves events to the next ones.
+      #expect(
+        (UInt64(budget)...UInt64(5 * budget)).contains(before), "\(before) were sent before the other was answered")
+      #expect(await sender.metrics.datagramsSent == UInt64(20 * budget))
     }
   }
 

@@ -3,10 +3,10 @@ import Testing
 
 @testable import ActorSockets
 
-/// The rest that a pump of sends leaves when its share is used up.
-@Suite(.conformance) struct SendShareTests {
+/// The rest that a pump of sends leaves when its budget is used up.
+@Suite(.conformance) struct SendBudgetTests {
   @Test(arguments: [511, 512, 513])
-  func `A batch that the kernel has taken is over at once, also one of exactly a share`(count: Int) async throws {
+  func `A batch that the kernel has taken is over at once, also one of exactly a budget`(count: Int) async throws {
     try await within("the batch is sent") {
       let receiver = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
       let sender = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(.inRealTime, arguments: [511, 512, 513, 2000])
-  func `A batch without time to wait is sent whole if there is room, however many shares it needs`(
+  func `A batch without time to wait is sent whole if there is room, however many budgets it needs`(
     count: Int
   ) async throws {
     try await within("all return") {
@@ -30,7 +30,7 @@ import Testing
       let sender = try DatagramTransport.ipv4.bind()
       let datagram = Datagram([1], to: receiver.localAddresses[0])
       try await sender.send(Array(repeating: datagram, count: count), timeout: .zero)
-      // Also behind one that is longer than a share.
+      // Also behind one that is longer than a budget.
       let batch = Task.immediate { try await sender.send(Array(repeating: datagram, count: count)) }
       try await sender.enqueueSend(datagram, timeout: .zero).value
       try await sender.send([datagram], timeout: .zero)
@@ -42,7 +42,7 @@ import Testing
     }
   }
 
-  @Test func `A batch without time to wait ends at a destination without room, after any number of shares`()
+  @Test func `A batch without time to wait ends at a destination without room, after any number of budgets`()
     async throws
   {
     try await within("all return") {
@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test(arguments: [512, 513, 5000], [true, false])
-  func `A batch to a destination without room has a share, too`(count: Int, isReplies: Bool) async throws {
+  func `A batch to a destination without room has a budget, too`(count: Int, isReplies: Bool) async throws {
     try await within("all return") {
       let (sender, deaf) = (try DatagramTransport.unix.bind(), try DatagramTransport.unix.bind())
       try await deaf.send([1], to: sender.localAddresses[0])

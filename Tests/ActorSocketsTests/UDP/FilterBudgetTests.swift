@@ -4,8 +4,8 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// What filters drop has a share, as all other work.
-@Suite struct FilterShareTests {
+/// What filters drop has a budget, as all other work.
+@Suite struct FilterBudgetTests {
   @Test func `While a filter drops a flood, others are answered`() async throws {
     try await within("both are served") {
       let reactor = Reactor()
@@ -37,7 +37,7 @@ import Testing
       let sender = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0), reactor: Reactor())
       try await sender.send([1], to: holder.localAddresses[0])
       await held.wait()
-      // No more than the buffer has room for, and more than two shares: one at the event, and another one in the same iteration.
+      // No more than the buffer has room for, and more than two budgets: one at the event, and another one in the same iteration.
       for _ in 0..<2000 { try await sender.send([2], to: flooded.localAddresses[0]) }
       try await sender.send([3], to: other.localAddresses[0])
       release.signal()
