@@ -23,7 +23,7 @@ struct SocketOptions {
   mutating func set(_ option: RawOption, to value: [UInt8]) -> Int32 {
     guard value.count >= 4 || option.isText else { return -Errno.invalidArgument }
     let number = value.count >= 4 ? Int32(kernelBytes: value) : 0
-    if option.isTimeToLive, number == -1 {
+    if option.isHopLimit, number == -1 {
       kept[option] = nil
       return 0
     }
@@ -68,7 +68,7 @@ struct SocketOptions {
     case .multicastHopLimit(isIPv4: true), .multicastHopLimit(isIPv4: false), .multicastLoopback(isIPv4: true),
       .multicastLoopback(isIPv4: false), .multicastAll(isIPv4: true), .multicastAll(isIPv4: false):
       return Int32(1).kernelBytes
-    default: return Int32(option.isTimeToLive ? 64 : 0).kernelBytes
+    default: return Int32(option.isHopLimit ? 64 : 0).kernelBytes
     }
   }
 

@@ -37,8 +37,8 @@ extension BorrowedDescriptor {
     let index = Int32(bitPattern: interface).kernelBytes
     // This is a struct ip_mreqn. Only its index is used here.
     let request = [UInt8](repeating: 0, count: 8) + index
-    if ipv4 { try set(RawOption(level: Int32(IPPROTO_IP), name: IP_MULTICAST_IF), to: request) }
-    if ipv6 { try set(RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_MULTICAST_IF), to: index) }
+    if ipv4 { try set(.multicastInterface(isIPv4: true), to: request) }
+    if ipv6 { try set(.multicastInterface(isIPv4: false), to: index) }
   }
 
   /// Returns the number of datagrams that the kernel has dropped because the receive buffer was full: SO_MEMINFO.
@@ -46,8 +46,7 @@ extension BorrowedDescriptor {
   package func droppedDatagrams() -> UInt32 {
     // SK_MEMINFO_DROPS is the ninth integer.
     let offset = 8 * MemoryLayout<UInt32>.size
-    let option = RawOption(level: SOL_SOCKET, name: SO_MEMINFO)
-    guard let values = try? get(option, atMost: offset + MemoryLayout<UInt32>.size), values.count > offset else {
+    guard let values = try? get(.memoryInfo, atMost: offset + MemoryLayout<UInt32>.size), values.count > offset else {
       return 0
     }
     return UInt32(bitPattern: Int32(kernelBytes: Array(values[offset...])))

@@ -1,43 +1,10 @@
 import Glibc
 
-/// A socket option as the kernel names it: setsockopt(2), getsockopt(2). The options listed here have one C `int` as
-/// their value, and cost nothing but the system call. Users of the library have `SocketOption`.
+/// A socket option as the kernel names it: setsockopt(2), getsockopt(2). Users of the library have
+/// `SocketOption`, which converts the value.
 package struct RawOption: Hashable, Sendable {
   package let level: Int32
   package let name: Int32
-
-  /// SO_REUSEADDR: bind although connections of an earlier listener are in TIME_WAIT.
-  package static var reuseAddress: RawOption { RawOption(level: SOL_SOCKET, name: SO_REUSEADDR) }
-  /// SO_REUSEPORT: several sockets listen on the same port.
-  package static var reusePort: RawOption { RawOption(level: SOL_SOCKET, name: SO_REUSEPORT) }
-  /// SO_ERROR: the pending error, which reading clears.
-  package static var pendingError: RawOption { RawOption(level: SOL_SOCKET, name: SO_ERROR) }
-  /// SO_TYPE: SOCK_STREAM and so on.
-  package static var type: RawOption { RawOption(level: SOL_SOCKET, name: SO_TYPE) }
-  /// SO_PROTOCOL: IPPROTO_TCP and so on.
-  package static var `protocol`: RawOption { RawOption(level: SOL_SOCKET, name: SO_PROTOCOL) }
-  /// SO_DOMAIN: AF_INET and so on.
-  package static var domain: RawOption { RawOption(level: SOL_SOCKET, name: SO_DOMAIN) }
-  /// SO_PEERCRED: the process at the other end of a unix socket. Its value is a struct ucred.
-  package static var peerCredentials: RawOption { RawOption(level: SOL_SOCKET, name: SO_PEERCRED) }
-  /// SO_ACCEPTCONN: whether the socket listens.
-  package static var isListening: RawOption { RawOption(level: SOL_SOCKET, name: SO_ACCEPTCONN) }
-  /// SO_SNDBUF: the bytes the kernel keeps for sending; it doubles what is set.
-  package static var sendBuffer: RawOption { RawOption(level: SOL_SOCKET, name: SO_SNDBUF) }
-  /// SO_RCVBUF: the bytes the kernel keeps for receiving; it doubles what is set.
-  package static var receiveBuffer: RawOption { RawOption(level: SOL_SOCKET, name: SO_RCVBUF) }
-  /// TCP_NODELAY: send small segments at once.
-  package static var noDelay: RawOption { RawOption(level: Int32(IPPROTO_TCP), name: TCP_NODELAY) }
-  /// IP_BIND_ADDRESS_NO_PORT: bind(2) chooses no port; connect(2) chooses a free one.
-  package static var bindAddressNoPort: RawOption { RawOption(level: Int32(IPPROTO_IP), name: 24) }
-  /// IPV6_V6ONLY: an IPv6 socket does not serve IPv4.
-  package static var ipv6Only: RawOption { RawOption(level: Int32(IPPROTO_IPV6), name: IPV6_V6ONLY) }
-  /// SO_LINGER: what close(2) does with unsent bytes. Its value is a struct linger.
-  package static var linger: RawOption { RawOption(level: SOL_SOCKET, name: SO_LINGER) }
-  /// UDP_SEGMENT: the length of the datagrams that the kernel divides a message into. Linux 4.18 and later.
-  package static var segmentSize: RawOption { RawOption(level: Int32(IPPROTO_UDP), name: 103) }
-  /// UDP_GRO: the kernel joins datagrams of one length and sender into a message. Linux 5.0 and later.
-  package static var joinsReceived: RawOption { RawOption(level: Int32(IPPROTO_UDP), name: 104) }
 }
 
 extension RawOption {
@@ -81,7 +48,7 @@ extension BorrowedDescriptor {
 
   /// Restricts the socket to the interface with this name: SO_BINDTODEVICE.
   package func bind(toDevice name: String) throws(SystemError) {
-    try set(RawOption(level: SOL_SOCKET, name: SO_BINDTODEVICE), to: Array(name.utf8))
+    try set(.device, to: Array(name.utf8))
   }
 
   /// Makes close(2) send RST and discard unsent bytes: SO_LINGER with a time of zero.

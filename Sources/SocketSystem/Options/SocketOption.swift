@@ -73,11 +73,8 @@ enum KernelOption: Sendable {
   case single(RawOption)
   case perFamily(ipv4: RawOption, ipv6: RawOption)
 
-  static func socket(_ name: Int32) -> KernelOption { .single(RawOption(level: SOL_SOCKET, name: name)) }
-  static func tcp(_ name: Int32) -> KernelOption { .single(RawOption(level: Int32(IPPROTO_TCP), name: name)) }
-  static func ip(_ ipv4: Int32, _ ipv6: Int32) -> KernelOption {
-    .perFamily(
-      ipv4: RawOption(level: Int32(IPPROTO_IP), name: ipv4), ipv6: RawOption(level: Int32(IPPROTO_IPV6), name: ipv6))
+  static func perFamily(_ option: (_ isIPv4: Bool) -> RawOption) -> KernelOption {
+    .perFamily(ipv4: option(true), ipv6: option(false))
   }
 
   /// Returns the options to set: every option that affects a packet of the socket.
