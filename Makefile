@@ -119,9 +119,10 @@ check: setup ## All that has to be right besides the tests
 nightly: test check nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts simulate mutations installation snippets examples benchmarks quiet ## All tests and checks in their long form, which takes hours
 	@echo "nightly: everything is right"
 
-lint: ## The format of every Swift file, and whether each mutation still finds its place in the sources
+lint: ## The format of every Swift file, whether each mutation still finds its place in the sources, and the sums of Docs/Reliability.md
 	swift format lint --strict --recursive --parallel $(SWIFT_FILES)
 	python3 Tests/Tools/mutations.py --list > /dev/null
+	Tests/Tools/reliability.py --check
 
 docs: docs-setup ## The documentation, as a site in Docs/Site
 	Tests/Tools/docs.sh Docs/Site
@@ -223,8 +224,9 @@ bench-setup:
 counter-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(COUNTER_NEEDS)
 
-format: ## Formats every Swift file in place
+format: ## Formats every Swift file in place, and writes the sums of Docs/Reliability.md
 	swift format --in-place --recursive --parallel $(SWIFT_FILES)
+	Tests/Tools/reliability.py
 
 clean: ## Removes everything that was built
 	rm -rf .build Benchmarks/.build Docs/Examples/.build Tests/ReleaseClient/.build Docs/Site
