@@ -23,23 +23,9 @@ extension StreamCore {
     return isImmediate
   }
 
-  /// Times the first read out if it must not wait.
-  ///
-  /// - Returns: Whether it timed out. Then the reads behind it may begin.
-  func expireImmediateRead() -> Bool {
-    guard let id = reads.takeImmediate() else { return false }
-    expireRead(id)
-    return true
-  }
-
-  /// Times the first write out if it must not wait.
-  ///
-  /// - Returns: Whether it timed out. Then the writes behind it may begin.
-  func expireImmediateWrite() -> Bool {
-    guard let id = writes.takeImmediate() else { return false }
-    expireWrite(id)
-    return true
-  }
+  /// Times the first operation out if it must not wait. Returns whether it did; then the operations after it may begin.
+  func expireImmediateRead() -> Bool { reads.takeImmediate().map(expireRead) != nil }
+  func expireImmediateWrite() -> Bool { writes.takeImmediate().map(expireWrite) != nil }
 
   /// Times the first write out if its deadline has passed and no byte of it was sent. Deadlines come after the events of an
   /// iteration, so it would be sent otherwise.

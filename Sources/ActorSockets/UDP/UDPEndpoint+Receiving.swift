@@ -215,12 +215,5 @@ extension UDPEndpoint {
     }
   }
 
-  /// Ends the first receive if it has no time to wait.
-  ///
-  /// - Returns: Whether it did. Then later receives may begin.
-  private func expireImmediateReceive() -> Bool {
-    guard let id = receives.takeImmediate() else { return false }
-    expireReceive(id)
-    return true
-  }
+  private func expireImmediateReceive() -> Bool { receives.takeImmediate().map(expireReceive) != nil }
 }
