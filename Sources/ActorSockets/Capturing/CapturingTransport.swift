@@ -12,7 +12,7 @@ package import SocketSystem
 // - The one of the socket records the end of the connection, because no other one knows whether it was reset. No bytes follow it.
 
 /// Records a stream in a capture.
-package final class CapturingTransport: StreamTransport {
+package final class CapturingTransport: StreamTransport, StreamRecording {
   /// How the peer ended the connection.
   private enum PeerEnd {
     case finished, reset
@@ -54,15 +54,9 @@ package final class CapturingTransport: StreamTransport {
 
   // MARK: Recording
 
-  package func streamIsUp() {
-    if socket != nil { recorder.begin() }
-    base.streamIsUp()
-  }
+  package func streamIsUp() { if socket != nil { recorder.begin() } }
 
-  package func beginCarrying() {
-    isCarrying = true
-    base.beginCarrying()
-  }
+  package func beginCarrying() { isCarrying = true }
 
   package func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer {
     let result = base.receive(into: &buffer, wanted: wanted)
@@ -138,15 +132,7 @@ package final class CapturingTransport: StreamTransport {
     base.abort()
   }
 
-  package func giveUp() {
-    end(resetting: true)
-    base.giveUp()
-  }
-
-  package func streamBroke(_ error: SocketError) {
-    if error.code == .connectionReset { peerEnd = .reset }
-    base.streamBroke(error)
-  }
+  package func streamBroke(_ error: SocketError) { if error.code == .connectionReset { peerEnd = .reset } }
 
   /// Records the end of the connection.
   private func end(resetting: Bool = false) {
@@ -164,16 +150,11 @@ package final class CapturingTransport: StreamTransport {
   package var openingOperation: String { base.openingOperation }
   package var isReadable: Bool { base.isReadable }
   package func forceAttempt() { base.forceAttempt() }
-  package var failure: SocketError? { base.failure }
-  package var unsentCiphertext: Int { base.unsentCiphertext }
   package var unacknowledgedBytes: Int { base.unacknowledgedBytes }
   package var isAtEnd: Bool { base.isAtEnd }
-  package var hasPartialInput: Bool { base.hasPartialInput }
   package var tcpInfo: TCPInfo? { base.tcpInfo }
   package func expectNoMore() { base.expectNoMore() }
-  package var hasFoundEnd: Bool { base.hasFoundEnd }
-  package func expireNow() { base.expireNow() }
-  package func readUntilEnd() { base.readUntilEnd() }
-  package var isLettingGo: Bool { base.isLettingGo }
   package func discard() { base.discard() }
+  package var encryption: (any EncryptingTransport)? { base.encryption }
+  package var recording: (any StreamRecording)? { self }
 }

@@ -18,7 +18,7 @@ extension ByteStream {
     if core.lifecycle.peerHasFinished { return }
     if core.lifecycle.report != nil { throw core.endError.during("peerFinishedWriting").thrown }
     let waiter = try waiter(in: \.peerFinished, place)
-    core.transport.readUntilEnd()
+    core.transport.encryption?.readUntilEnd()
     try await wait(for: waiter, in: \.peerFinished)
   }
 

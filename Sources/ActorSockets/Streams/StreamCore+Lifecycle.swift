@@ -58,7 +58,7 @@ extension StreamCore {
   }
 
   /// Whether the stream has ended and its descriptor is closed.
-  var isReleased: Bool { lifecycle.isReleased && !transport.isLettingGo }
+  var isReleased: Bool { lifecycle.isReleased && transport.encryption?.isLettingGo != true }
 
   /// The error that operations throw after the end.
   package var endError: SocketError { lifecycle.endError }
@@ -112,18 +112,20 @@ extension StreamCore {
     let layer = actions.contains(.release) ? upgrade.take()?.layer : nil
     if actions.contains(.announce) {
       observation?.isUp()
-      transport.streamIsUp()
+      transport.recording?.streamIsUp()
     }
     if actions.contains(.startIdleWatch) { idleWatch?.start() }
     if actions.contains(.stopIdleWatch) { idleWatch?.stop() }
     carryOutTimed(actions)
     if actions.contains(.reset) { transport.abort() }
-    if actions.contains(.giveUp) { transport.giveUp() }
+    if actions.contains(.giveUp) {
+      if let encryption = transport.encryption { encryption.giveUp() } else { transport.abort() }
+    }
     if actions.contains(.openQueues) { openQueues() }
     if !actions.isDisjoint(with: [.tellOfPeerEnd, .report]) { owner?._peerHasFinished() }
     if actions.contains(.tellOfPeerEnd) { waiters?.peerFinished.resumeAll(.success(())) }
     if actions.contains(.refuseWrites) {
-      writes.queue.refuse(lifecycle.writeError.during("write"), unsentCiphertext: transport.unsentCiphertext)
+      writes.queue.refuse(lifecycle.writeError.during("write"), unsentCiphertext: unsentCiphertext)
     }
     if actions.contains(.report) { tellOfReport() }
     if actions.contains(.failFlushes) { failFlushes(lifecycle.writeError) }
@@ -137,7 +139,7 @@ extension StreamCore {
     if actions.contains(.linger) { linger() }
     if actions.contains(.release) { release() }
     if actions.contains(.notifyReleased) { notifyReleased() }
-    if actions.contains(.expireNow) { transport.expireNow() }
+    if actions.contains(.expireNow) { transport.encryption?.expireNow() }
     if let layer { layer.carrierEnded(endError, lifecycle.endReason) }
   }
 

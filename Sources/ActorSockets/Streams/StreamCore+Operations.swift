@@ -77,7 +77,7 @@ extension StreamCore {
     moved(sent: count)
     writes.budget.use(operations: 1)
     writes.budget.use(bytes: count)
-    return (count, count == bytes.count && transport.unsentCiphertext == 0)
+    return (count, count == bytes.count && unsentCiphertext == 0)
   }
 
   /// Notes that a write does not touch the bytes that a loop looks ahead at. So a loop that answers need not read again.

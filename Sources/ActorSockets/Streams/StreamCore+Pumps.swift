@@ -95,7 +95,7 @@ extension StreamCore {
   /// - Returns: Whether it has ended.
   @inline(never)
   private func endIfIdle() -> Bool {
-    if !reads.queue.isDraining || transport.hasPartialInput { return false }
+    if !reads.queue.isDraining || transport.encryption?.hasPartialInput == true { return false }
     if awaitsFirstByte { return false }
     return reads.queue.endIfIdle()
   }
@@ -127,7 +127,7 @@ extension StreamCore {
     while true {
       if writes.budget.isSpent, writes.mustWait({ registration.reschedule() }) { return }
       // A write completes only after the transport has sent what it took.
-      if transport.unsentCiphertext > 0, writes.queue.isUnderWay, !expireImmediateWrite() { return }
+      if unsentCiphertext > 0, writes.queue.isUnderWay, !expireImmediateWrite() { return }
       switch writes.queue.step() {
       case .idle:
         return

@@ -99,7 +99,7 @@ extension StreamCore {
       // The program's next bytes were meant to be encrypted, so the plain stream must not continue.
       beginClose()
     } else if upgrade.begins() {
-      transport.beginCarrying()
+      transport.recording?.beginCarrying()
       passGrace(to: upgrade.layer)
       upgrade.layer.begin()
     }

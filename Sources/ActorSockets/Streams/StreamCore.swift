@@ -80,6 +80,8 @@ public final class _StreamCore {
     return made
   }
 
+  /// The bytes of ciphertext that are not sent yet: 0 if the transport does not encrypt.
+  var unsentCiphertext: Int { transport.encryption?.unsentCiphertext ?? 0 }
   /// Whether one of the pumps runs.
   var isPumping: Bool { reads.isPumping || writes.isPumping }
   package var state: StreamState { lifecycle.state }
@@ -145,8 +147,9 @@ public final class _StreamCore {
   package func transportIsGone() { carryOut(lifecycle.transportGone(currentTraffic)) }
 
   func broke(_ error: SocketError) {
-    transport.streamBroke(error)
-    carryOut(lifecycle.broke(error, endWasFound: transport.hasFoundEnd, currentTraffic))
+    transport.recording?.streamBroke(error)
+    let endWasFound = transport.encryption?.hasFoundEnd == true
+    carryOut(lifecycle.broke(error, endWasFound: endWasFound, currentTraffic))
   }
 
   /// No more bytes will arrive, because the connection broke. The descriptor has no use now.
@@ -167,7 +170,7 @@ public final class _StreamCore {
 
   /// Returns the error of a failed transfer.
   func failure(_ error: SystemError, _ operation: String) -> SocketError {
-    transport.failure?.during(operation) ?? SocketError(error, operation: operation)
+    transport.encryption?.failure?.during(operation) ?? SocketError(error, operation: operation)
   }
 }
 

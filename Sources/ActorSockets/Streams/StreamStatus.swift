@@ -67,7 +67,7 @@ extension StreamCore {
   }
 
   /// The number of bytes that were written and not sent. If only ciphertext is left, its number.
-  var unsentBytes: Int { writes.queue.queuedBytes > 0 ? writes.queue.queuedBytes : transport.unsentCiphertext }
+  var unsentBytes: Int { writes.queue.queuedBytes > 0 ? writes.queue.queuedBytes : unsentCiphertext }
 
   /// The contents of the queues.
   var status: StreamStatus {

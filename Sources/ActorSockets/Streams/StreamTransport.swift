@@ -6,12 +6,6 @@ package import SocketSystem
 /// All methods are synchronous and called on the reactor's thread. They never block: a transfer that cannot be done now returns
 /// `.wouldBlock`, and the transport calls `StreamCore.transportIsReady()` when it is worth trying again.
 package protocol StreamTransport: AnyObject {
-  /// The stream is up. Called once, before anything is moved.
-  func streamIsUp()
-  /// The stream carries a layer's bytes from now on.
-  func beginCarrying()
-  /// The connection broke. The error may come from an event, without any failed transfer.
-  func streamBroke(_ error: SocketError)
   /// Whether bytes, the end or an error may wait. If not, there is no need to call `receive`.
   var isReadable: Bool { get }
   /// Makes the next transfer be tried although no event announced it, because the operation has no time to wait for an event.
@@ -42,19 +36,12 @@ package protocol StreamTransport: AnyObject {
   func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer
   /// What errors call the operation that brings the stream up.
   var openingOperation: String { get }
-  /// The error of the last failed transfer, if an errno cannot express it.
-  var failure: SocketError? { get }
-  /// The number of bytes, in the form in which they are sent, that the transport has taken and not sent. A write is done only
-  /// when they are sent.
-  var unsentCiphertext: Int { get }
   /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
   /// The number of sent bytes that the peer's side has not acknowledged. An end of stream that was sent counts as one byte.
   var unacknowledgedBytes: Int { get }
   /// Whether nothing is left to receive except the end of the stream or an error.
   var isAtEnd: Bool { get }
-  /// Whether bytes have arrived that no receive can return yet: a part of an encrypted record.
-  var hasPartialInput: Bool { get }
   /// The state of the TCP connection; `nil` if the transport does not use TCP.
   var tcpInfo: TCPInfo? { get }
   /// Releases everything after the sent bytes are safe.
@@ -66,36 +53,51 @@ package protocol StreamTransport: AnyObject {
   func expectNoMore()
   /// Releases everything now; the peer sees a reset.
   func abort()
+  /// The stream has ended permanently. Drops received data that no call can take any more.
+  func discard()
+  /// The transport as one that encrypts; `nil` if it does not.
+  var encryption: (any EncryptingTransport)? { get }
+  /// The capture that records the stream; `nil` without one.
+  var recording: (any StreamRecording)? { get }
+}
+
+/// What a transport also has if it encrypts the stream and sends the ciphertext through another stream, its carrier.
+package protocol EncryptingTransport: AnyObject {
+  /// The error of the last failed transfer, if an errno cannot express it.
+  var failure: SocketError? { get }
+  /// The number of bytes of ciphertext that the transport has produced and not sent. A write is done only when they are sent.
+  var unsentCiphertext: Int { get }
+  /// Whether bytes have arrived that no receive can return yet: a part of a record.
+  var hasPartialInput: Bool { get }
   /// Whether the received bytes themselves said that no more follow. If so, a later reset does not fail reads.
   var hasFoundEnd: Bool { get }
-  /// The user has aborted the stream. If the transport is still closing, it must finish soon.
+  /// The user has aborted the stream. If the carrier is still closing, it must finish soon.
   func expireNow()
-  /// An operation waits for the peer's end without reading. If no event announces the end, the transport looks for it.
+  /// An operation waits for the peer's end without reading. No event announces the end, so the transport looks for it.
   func readUntilEnd()
   /// Releases everything now, for a stream that was never open.
   func giveUp()
-  /// Whether the descriptor is still open after the transport was told to release everything at once. If so, the transport
-  /// calls `StreamCore.transportIsGone()` when the descriptor is closed.
+  /// Whether the carrier is still open after the transport was told to release everything at once. If so, the transport
+  /// calls `StreamCore.transportIsGone()` when the carrier is closed.
   var isLettingGo: Bool { get }
-  /// The stream has ended permanently. Drops received data that no call can take any more.
-  func discard()
+}
+
+/// Records what happens to a stream besides the transfers.
+package protocol StreamRecording: AnyObject {
+  /// The stream is up. Called once, before anything is moved.
+  func streamIsUp()
+  /// The stream carries a layer's bytes from now on.
+  func beginCarrying()
+  /// The connection broke. The error may come from an event, without any failed transfer.
+  func streamBroke(_ error: SocketError)
 }
 
 extension StreamTransport {
   package var openingOperation: String { "connect" }
-  package func streamIsUp() {}
-  package func beginCarrying() {}
-  package func streamBroke(_ error: SocketError) {}
   package var tcpInfo: TCPInfo? { nil }
-  package var failure: SocketError? { nil }
-  package var unsentCiphertext: Int { 0 }
-  package var hasFoundEnd: Bool { false }
-  package var hasPartialInput: Bool { false }
-  package func expireNow() {}
-  package func readUntilEnd() {}
   package func expectNoMore() {}
-  package func giveUp() { abort() }
-  package var isLettingGo: Bool { false }
+  package var encryption: (any EncryptingTransport)? { nil }
+  package var recording: (any StreamRecording)? { nil }
 
   /// Sent bytes are in the peer's buffer at once.
   package var unacknowledgedBytes: Int { 0 }

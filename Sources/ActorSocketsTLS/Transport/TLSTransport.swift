@@ -41,7 +41,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 /// The engine and its carrier, as the queues of a `TLSConnection` see them.
-final class TLSTransport: StreamTransport, StreamLayer {
+final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
   enum Phase {
     case waiting
     case handshaking
@@ -132,6 +132,7 @@ final class TLSTransport: StreamTransport, StreamLayer {
   var core: StreamCore? { connection?.boundCore.value }
   var tcpInfo: TCPInfo? { carrier?.tcpInfo }
   var openingOperation: String { "handshake" }
+  var encryption: (any EncryptingTransport)? { self }
 
   /// Sets the carrier. Must be called before anything else.
   func setCarrier(_ carrier: StreamCore) { self.carrier = carrier }
