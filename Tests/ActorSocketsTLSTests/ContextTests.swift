@@ -161,6 +161,9 @@ import Testing
     try folder.write("large.pem", [UInt8](repeating: 0, count: 32 << 20 + 1))
     let large = try error { $0.trustRoots = [.file(folder("large.pem"))] }
     #expect(large?.detail == "\"\(folder("large.pem"))\" has more than 32 MiB")
+    // This file has no length, and far more bytes.
+    let endless = try error { $0.trustRoots = [.file("/proc/self/pagemap")] }
+    #expect(endless?.detail == "\"/proc/self/pagemap\" has more than 32 MiB")
   }
 
   @Test func `PKCS 12 in an encryption that OpenSSL has given up says so`() throws {

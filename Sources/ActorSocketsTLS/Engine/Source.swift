@@ -60,12 +60,13 @@ enum Source {
     guard let size = try file.fileSize() else { throw SystemError(call: "", errno: 0) }
     guard size <= limit else { throw SystemError(call: "", errno: Errno.messageTooLong) }
     var contents: [UInt8] = []
-    while contents.count < limit {
+    // The file may have become longer, and those in /proc say that they are empty.
+    while contents.count <= limit {
       let piece = try file.read(from: contents.count, atMost: 65536)
-      if piece.isEmpty { break }
+      if piece.isEmpty { return contents }
       contents += piece
     }
-    return contents
+    throw SystemError(call: "", errno: Errno.messageTooLong)
   }
 
   /// Makes the error of a directory that cannot be read.
