@@ -28,7 +28,7 @@ public struct ServeFailure: Sendable, CustomStringConvertible {
 
   /// A description for logs. It contains the description of the error, which may have several lines.
   public var description: String {
-    "\(connection): \(isBeforeHandler ? "the handshake" : "the handler") failed: \(error)"
+    "\(connection): \(isBeforeHandler ? "failed before the handler ran" : "the handler failed"): \(error)"
   }
 
   /// Prints the failure in one line on standard error, unless a peer caused it, or the shutdown of the reactor. A line is dropped if 100
