@@ -60,26 +60,29 @@ extension SocketAddress {
   /// - Parameters:
   ///   - source: The source address, which may name the interface.
   ///   - isOnDevice: Whether the socket is bound to an interface, which also determines it.
+  ///   - operation: What the error calls the operation.
   /// - Returns: The address.
   /// - Throws: `.scopeMissing` if the address needs an interface and nothing determines it.
-  func scoped(by source: SocketAddress?, isOnDevice: Bool) throws(SocketError) -> SocketAddress {
+  func scoped(
+    by source: SocketAddress?, isOnDevice: Bool, for operation: String
+  ) throws(SocketError) -> SocketAddress {
     guard isLinkLocal, case .ipv6(var address, let port) = self, address.scopeID == 0 else { return self }
     if let source, source.scopeID != 0 {
       address.scopeID = source.scopeID
       return .ipv6(address, port: port)
     }
     if isOnDevice { return self }
-    throw SocketError(.scopeMissing, operation: "connect", address: self)
+    throw SocketError(.scopeMissing, operation: operation, address: self)
   }
 }
 
 extension AddressPreference {
   /// Returns the addresses that may be tried, in the order of preference.
-  func sorted(_ addresses: [SocketAddress]) throws(SocketError) -> [SocketAddress] {
+  func sorted(_ addresses: [SocketAddress], for operation: String) throws(SocketError) -> [SocketAddress] {
     // Unix sockets are not affected by the preference.
     let allowed = addresses.filter { address in address.addressFamily.map(families.contains) ?? true }
     if allowed.isEmpty, let first = addresses.first {
-      throw .invalid("connect", "\(first) is no address of the only family that may be tried, \(families[0])")
+      throw .invalid(operation, "\(first) is no address of the only family that may be tried, \(families[0])")
     }
     guard !isOpen, let preferred = families.first else { return allowed }
     return allowed.filter { $0.addressFamily == preferred } + allowed.filter { $0.addressFamily != preferred }

@@ -30,7 +30,7 @@ extension TCPConnection {
       if let source = configuration.source { current.sources = try SourceAddresses(source) }
       switch target {
       case .addresses(let addresses):
-        let sorted = try configuration.addressPreference.sorted(addresses)
+        let sorted = try configuration.addressPreference.sorted(addresses, for: "connect")
         current.plan = HappyEyeballs(trying: sorted, attemptDelay: attemptDelay)
       case .name(let name, let port):
         current.plan = HappyEyeballs(awaiting: configuration.addressPreference, attemptDelay: attemptDelay)
@@ -84,7 +84,7 @@ extension TCPConnection {
       // A resolver may return an IPv4-mapped address.
       let address = next.address.unmapped
       let source = try search.sources?.source(for: address)
-      let destination = try address.scoped(by: source, isOnDevice: configuration.device != nil)
+      let destination = try address.scoped(by: source, isOnDevice: configuration.device != nil, for: "connect")
       let descriptor = try makeSocket(for: destination, from: source, configuration)
       do throws(SocketError) {
         try configuration.prepare(connecting: descriptor.socket, to: destination)

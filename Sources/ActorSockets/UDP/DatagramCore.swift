@@ -114,7 +114,7 @@ struct DatagramCore: ~Copyable {
         address: address)
     }
     let local: SocketAddress? = sockets[found].address
-    let scoped = try address.scoped(by: local, isOnDevice: isOnDevice || address.isMulticast)
+    let scoped = try address.scoped(by: local, isOnDevice: isOnDevice || address.isMulticast, for: "send")
     guard sockets[found].kind == .dual, case .ipv4(let ipv4, let port) = scoped else {
       return Route(index: found, destination: scoped)
     }

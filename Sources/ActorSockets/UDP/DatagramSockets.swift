@@ -90,6 +90,6 @@ extension Endpoint {
     if case .host("", let port) = self, preference == .ipv4Only { return [.ipv4(.any, port: port)] }
     let addresses = try listenAddresses("bind")
     if case .host("", _) = self { return addresses }
-    return try preference.sorted(addresses)
+    return try preference.sorted(addresses, for: "bind")
   }
 }

@@ -49,7 +49,7 @@ extension UDPEndpoint {
   func target(_ endpoint: Endpoint, _ operation: String) throws(SocketError) -> Endpoint.Target {
     let target = try endpoint.connectTarget(operation)
     guard case .addresses(let addresses) = target else { return target }
-    return .addresses(try configuration.addressPreference.sorted(addresses))
+    return .addresses(try configuration.addressPreference.sorted(addresses, for: operation))
   }
 
   /// Returns the first address to which a datagram can be sent. If there is no such address, returns one whose error says why.

@@ -72,8 +72,8 @@ import Testing
     let group = SocketAddress.ipv6(try #require(IPv6Address("ff02::1")), port: 7)
     for isOnDevice in [false, true] {
       let core = Self.core([Self.all], isOnDevice: isOnDevice)
-      let code = Result { try core.route(link) }.error.flatMap { ($0 as? SocketError)?.code }
-      #expect(code == (isOnDevice ? nil : .scopeMissing))
+      let error = Result { try core.route(link) }.error as? SocketError
+      #expect(error?.code == (isOnDevice ? nil : .scopeMissing) && error?.operation == (isOnDevice ? nil : "send"))
       #expect(try core.route(group).index == 0)
     }
   }

@@ -45,27 +45,27 @@ import Testing
 
   @Test func `A link-local address takes the scope of the source, or a device, or is refused`() throws {
     let bare = Self.parse("fe80::7")
-    #expect(try bare.scoped(by: Self.parse("fe80::1/2"), isOnDevice: false) == Self.parse("fe80::7/2"))
-    #expect(try bare.scoped(by: nil, isOnDevice: true) == bare)
-    #expect(try Self.parse("fe80::7/5").scoped(by: nil, isOnDevice: false) == Self.parse("fe80::7/5"))
+    #expect(try bare.scoped(by: Self.parse("fe80::1/2"), isOnDevice: false, for: "send") == Self.parse("fe80::7/2"))
+    #expect(try bare.scoped(by: nil, isOnDevice: true, for: "send") == bare)
+    #expect(try Self.parse("fe80::7/5").scoped(by: nil, isOnDevice: false, for: "send") == Self.parse("fe80::7/5"))
     for address in ["2001:db8::7", "169.254.1.1", "127.0.0.1"] {
-      #expect(try Self.parse(address).scoped(by: nil, isOnDevice: false) == Self.parse(address))
+      #expect(try Self.parse(address).scoped(by: nil, isOnDevice: false, for: "send") == Self.parse(address))
     }
-    let error = #expect(throws: SocketError.self) { try bare.scoped(by: nil, isOnDevice: false) }
-    #expect(error?.code == .scopeMissing && error?.address == bare)
+    let error = #expect(throws: SocketError.self) { try bare.scoped(by: nil, isOnDevice: false, for: "send") }
+    #expect(error?.code == .scopeMissing && error?.address == bare && error?.operation == "send")
   }
 
   @Test func `Given addresses are filtered and sorted as preferred`() throws {
     let both = [Self.parse("::1"), Self.parse("127.0.0.1"), Self.parse("::2")]
     let (four, six) = ([both[1]], [both[0], both[2]])
-    #expect(try AddressPreference.any.sorted(both) == both)
-    #expect(try AddressPreference.preferIPv4.sorted(both) == four + six)
-    #expect(try AddressPreference.preferIPv6.sorted(four + six) == six + four)
-    #expect(try AddressPreference.ipv4Only.sorted(both) == four)
-    #expect(try AddressPreference.ipv6Only.sorted(both) == six)
+    #expect(try AddressPreference.any.sorted(both, for: "bind") == both)
+    #expect(try AddressPreference.preferIPv4.sorted(both, for: "bind") == four + six)
+    #expect(try AddressPreference.preferIPv6.sorted(four + six, for: "bind") == six + four)
+    #expect(try AddressPreference.ipv4Only.sorted(both, for: "bind") == four)
+    #expect(try AddressPreference.ipv6Only.sorted(both, for: "bind") == six)
     let path = try SocketAddress.unix(UnixPath(parsing: "@x"))
-    #expect(try AddressPreference.ipv4Only.sorted([path]) == [path])
-    let error = #expect(throws: SocketError.self) { try AddressPreference.ipv4Only.sorted(six) }
-    #expect(error?.code == .invalidArgument)
+    #expect(try AddressPreference.ipv4Only.sorted([path], for: "bind") == [path])
+    let error = #expect(throws: SocketError.self) { try AddressPreference.ipv4Only.sorted(six, for: "bind") }
+    #expect(error?.code == .invalidArgument && error?.operation == "bind")
   }
 }
