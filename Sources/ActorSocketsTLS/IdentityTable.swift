@@ -19,9 +19,6 @@ struct IdentityTable: Sendable {
 
   var isEmpty: Bool { fallback == nil && exact.isEmpty && wildcards.isEmpty }
 
-  /// All identities.
-  var all: [TLSIdentity] { Array(exact.values) + Array(wildcards.values) + (fallback.map { [$0] } ?? []) }
-
   /// The identity for a name: the exact entry, or a wildcard in place of the first label, or the fallback.
   func identity(for name: String?) -> TLSIdentity? {
     guard let name = name?.hostNameBytes else { return fallback }

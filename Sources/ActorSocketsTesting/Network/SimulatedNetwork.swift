@@ -118,11 +118,11 @@ final class SimulatedNetwork {
       host: host, addresses: nodes[host].addresses, network: self, socketFiles: nodes[host].socketFiles,
       limits: nodes[host].limits)
     nodes[host].kernel = kernel
-    addAddresses(kernel)
+    takeSlot(kernel)
   }
 
-  /// Gives a kernel a place, so that it can have descriptors.
-  private func addAddresses(_ kernel: SimulatedKernel) {
+  /// Gives a kernel a slot, so that it can have descriptors.
+  private func takeSlot(_ kernel: SimulatedKernel) {
     if kernels.count >= Self.mostKernels, !freeSlots.isEmpty {
       kernel.slot = freeSlots.removeFirst()
       kernels[kernel.slot] = kernel
@@ -134,7 +134,7 @@ final class SimulatedNetwork {
   }
 
   /// The descriptors of a kernel mean nothing any more.
-  private func removeAddresses(_ kernel: SimulatedKernel) {
+  private func freeSlot(_ kernel: SimulatedKernel) {
     kernels[kernel.slot] = nil
     freeSlots.append(kernel.slot)
   }
@@ -148,7 +148,7 @@ final class SimulatedNetwork {
   func stop(_ host: Int) {
     guard let kernel = nodes[host].kernel.take() else { return }
     kernel.dismantle()
-    removeAddresses(kernel)
+    freeSlot(kernel)
   }
 
   /// A host that stopped can be reached again. It knows nothing of its earlier connections.
@@ -160,8 +160,8 @@ final class SimulatedNetwork {
   func closeAll(of host: Int) {
     guard let kernel = kernel(of: host) else { return }
     kernel.closeAll()
-    removeAddresses(kernel)
-    addAddresses(kernel)
+    freeSlot(kernel)
+    takeSlot(kernel)
   }
 
   /// Sets the limits of a host.
